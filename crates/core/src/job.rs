@@ -1,0 +1,108 @@
+//! What a user asks for.
+
+use std::sync::Arc;
+
+use crate::time::Time;
+
+/// A job as submitted, or as read from a trace. Plain facts: nothing here changes while the job runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobSpec {
+    /// The name the outside knows the job by; unique within a trace.
+    pub name: Box<str>,
+    /// Who submitted it.
+    pub user: Option<Arc<str>>,
+    /// When it is submitted.
+    pub submit: Time,
+    /// The devices it needs, all or nothing.
+    pub gang: Gang,
+    /// Iterations until it is done.
+    pub iterations: f64,
+    /// One iteration alone on the gang it asks for, in milliseconds.
+    pub iteration_ms: f64,
+    /// What its owner (or the trace) says the whole run takes, where that is told apart from
+    /// `iterations` × `iteration_ms`.
+    pub duration_s: Option<f64>,
+    /// The model it trains, as profile tables name it.
+    pub model: Option<Arc<str>>,
+    /// Samples per iteration, over the whole gang.
+    pub batch_size: Option<u32>,
+    /// How one iteration divides into stages that use different resources.
+    pub stages: Option<StageTimes>,
+    /// Larger is more urgent; 0 unless told otherwise.
+    pub priority: i32,
+    /// When it should be done.
+    pub deadline: Option<Time>,
+    /// The array it is an element of.
+    pub array: Option<ArrayElement>,
+}
+
+impl JobSpec {
+    /// A job with a gang, a length and defaults for the rest.
+    pub fn new(name: &str, submit: Time, devices: u32, iterations: f64, iteration_ms: f64) -> Self {
+        Self {
+            name: name.into(),
+            user: None,
+            submit,
+            gang: Gang::fixed(devices),
+            iterations,
+            iteration_ms,
+            duration_s: None,
+            model: None,
+            batch_size: None,
+            stages: None,
+            priority: 0,
+            deadline: None,
+            array: None,
+        }
+    }
+
+    /// Seconds of undisturbed running on the gang it asks for.
+    pub fn solo_s(&self) -> f64 {
+        self.iterations * self.iteration_ms / 1000.0
+    }
+
+    /// The length that its owner declares: `duration_s`, or the solo time.
+    pub fn declared_s(&self) -> f64 {
+        self.duration_s.unwrap_or_else(|| self.solo_s())
+    }
+}
+
+/// The devices that a job needs at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gang {
+    /// Devices that it asks for.
+    pub devices: u32,
+    /// Fewest devices it can run on; equals `devices` unless elastic.
+    pub devices_min: u32,
+    /// Most devices it can use; equals `devices` unless elastic.
+    pub devices_max: u32,
+    /// Device types it may run on, best first; empty means any.
+    pub device_types: Arc<[Arc<str>]>,
+}
+
+impl Gang {
+    /// Exactly `devices` devices of any type.
+    pub fn fixed(devices: u32) -> Self {
+        Self { devices, devices_min: devices, devices_max: devices, device_types: Arc::from([]) }
+    }
+}
+
+/// One iteration's stages in milliseconds, each alone on its resource.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StageTimes {
+    /// Reading and preprocessing samples (storage, CPU).
+    pub data_ms: f64,
+    /// Forward and backward passes (device).
+    pub compute_ms: f64,
+    /// Gradient exchange (network).
+    pub network_ms: f64,
+}
+
+/// A place in a job array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayElement {
+    /// The array's name.
+    pub array: Arc<str>,
+    /// The element's index, as the user counts.
+    pub index: u32,
+}

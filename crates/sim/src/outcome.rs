@@ -1,0 +1,107 @@
+//! What a run leaves behind. Reports are made from this and from nothing else.
+
+use wharf_core::{JobId, NodeShare, Time};
+
+/// The result of one simulated run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// One record per job of the trace, by job id.
+    pub jobs: Vec<JobRecord>,
+    /// Occupancy after each moment at which it changed; empty unless asked for.
+    pub timeline: Vec<Sample>,
+    /// Who ran where; empty unless asked for.
+    pub spans: Vec<Span>,
+    /// Moments at which the mechanism looked at the cluster.
+    pub event_count: u64,
+    /// Device-seconds held by running jobs.
+    pub busy_device_s: f64,
+    /// Devices in the cluster.
+    pub device_count: u32,
+    /// How metrics are to be defined.
+    pub rules: MetricRules,
+}
+
+/// Whose definitions the metrics follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricRules {
+    /// Wharf's own: makespan from first submission to last end, percentiles by linear interpolation.
+    Wharf,
+    /// Muri's `calc.py`: makespan is the last end, percentiles are `sorted[int(n * p)]`.
+    Muri,
+}
+
+/// One job's fate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobRecord {
+    /// The job.
+    pub job: JobId,
+    /// The devices it asked for.
+    pub devices: u32,
+    /// When it was submitted.
+    pub submit: Time,
+    /// When it first ran.
+    pub first_start: Option<Time>,
+    /// When it was done.
+    pub end: Option<Time>,
+    /// Seconds submitted but not running.
+    pub queue_s: f64,
+    /// Seconds holding devices.
+    pub run_s: f64,
+    /// How often it was stopped before it was done.
+    pub preemptions: u32,
+}
+
+impl JobRecord {
+    /// Job completion time: submission to end.
+    pub fn jct_s(&self) -> Option<f64> {
+        self.end.map(|end| end.since(self.submit))
+    }
+}
+
+/// Occupancy from this moment on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The moment.
+    pub time: Time,
+    /// Devices with at least one running job.
+    pub busy_devices: u32,
+    /// Jobs running.
+    pub running: u32,
+    /// Jobs waiting.
+    pub waiting: u32,
+}
+
+/// A job on one node's devices for a while.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// The job.
+    pub job: JobId,
+    /// Where it ran.
+    pub share: NodeShare,
+    /// From.
+    pub start: Time,
+    /// Until.
+    pub end: Time,
+}
+
+/// Receives a run's events as they happen, in order. All methods default to nothing.
+pub trait Recorder {
+    /// Whether `timeline` and `spans` of the outcome are wanted: they cost memory.
+    fn wants_timeline(&self) -> bool {
+        false
+    }
+    /// A job entered the system.
+    fn submitted(&mut self, _time: Time, _job: JobId) {}
+    /// A job began to run; a `group` of more than one shares the devices in lockstep.
+    fn started(&mut self, _time: Time, _job: JobId, _placement: &[NodeShare], _group: &[JobId]) {}
+    /// A running job was stopped before its end.
+    fn preempted(&mut self, _time: Time, _job: JobId) {}
+    /// A job was done.
+    fn finished(&mut self, _time: Time, _job: JobId) {}
+}
+
+/// Records nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoRecorder;
+
+impl Recorder for NoRecorder {}
