@@ -1,1 +1,22 @@
-//! report
+//!
+//! Everything here is made from a run's [`Outcome`](wharf_sim::Outcome) and its trace, and equal inputs give
+
+pub mod breakdown;
+pub mod compare;
+pub mod fairness;
+pub mod human;
+pub mod metric;
+pub mod metrics;
+pub mod stats;
+pub mod table;
+
+#[cfg(test)]
+mod fixture;
+
+pub use breakdown::{Breakdown, BreakdownRow};
+pub use compare::{Comparison, ComparisonRow};
+pub use fairness::Fairness;
+pub use metric::Metric;
+pub use metrics::{Report, ReportError, RunLabels, Summary, run_names};
+pub use stats::Estimate;
+pub use table::Table;
