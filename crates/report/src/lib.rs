@@ -1,9 +1,11 @@
 //!
 //! Everything here is made from a run's [`Outcome`](wharf_sim::Outcome) and its trace, and equal inputs give
+//! equal bytes. Nothing prints; only [`files`] touches the disk.
 
 pub mod breakdown;
 pub mod compare;
 pub mod fairness;
+pub mod files;
 pub mod human;
 pub mod metric;
 pub mod metrics;
@@ -16,6 +18,7 @@ mod fixture;
 pub use breakdown::{Breakdown, BreakdownRow};
 pub use compare::{Comparison, ComparisonRow};
 pub use fairness::Fairness;
+pub use files::{FileError, JobRow};
 pub use metric::Metric;
 pub use metrics::{Report, ReportError, RunLabels, Summary, run_names};
 pub use stats::Estimate;
