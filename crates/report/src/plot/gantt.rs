@@ -150,7 +150,7 @@ impl Chart {
             );
             let size = ((end - x).max(0.5), height);
             canvas.rect(&format!("job g{}", colour(span.job)), (x, y), size, &tooltip);
-            if height >= 9.0 && (end - x) >= name.chars().count() as f64 * SMALL_CHAR_WIDTH + 5.0 {
+            if height >= 11.0 && (end - x) >= name.chars().count() as f64 * SMALL_CHAR_WIDTH + 5.0 {
                 let at = (f64::midpoint(x, end), y + height / 2.0 + 3.0);
                 canvas.text("inside", at, Anchor::Middle, &name);
             }

@@ -69,15 +69,15 @@ fn step_plot(title: &str, y_title: &str, runs: &[StepSeries], y_axis: impl Fn(f6
     let mut frame = Frame::new(title, &names, (x, "time since the first submission"), (y, y_title));
     let mut thinned = false;
     for (index, points) in series.iter().enumerate() {
-        let marks = marks(&frame, points, index, series.len());
-        let line = if points.len() > COLUMNS {
+        let (line, drawn) = if points.len() > COLUMNS {
             thinned = true;
             let columns = columns(points);
             frame.canvas.path(&band_class(index), &band_path(&frame, &columns));
-            mean_path(&frame, &columns)
+            (mean_path(&frame, &columns), columns.iter().map(|column| (column.middle, column.mean)).collect())
         } else {
-            step_path(&frame, points)
+            (step_path(&frame, points), points.clone())
         };
+        let marks = marks(&frame, &drawn, index, series.len());
         frame.series(index, &line, &marks);
     }
     if series.iter().all(Vec::is_empty) {
