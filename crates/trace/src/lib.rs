@@ -11,6 +11,7 @@ mod csv;
 mod error;
 mod finding;
 mod format;
+mod generate;
 mod jsonl;
 mod lint;
 mod read;
@@ -26,6 +27,10 @@ pub use cluster::{ClusterError, DEVICES_MAX, parse_cluster, parse_cluster_file, 
 pub use error::TraceError;
 pub use finding::{FINDINGS_PER_RULE_MAX, Finding, Rule, Severity};
 pub use format::{Format, UnknownFormat};
+pub use generate::{
+    Arrivals, Deadlines, Durations, GangMix, GeneratorModel, GeneratorSettings, MixError, Rate,
+    SettingsError, generate, generator_models,
+};
 pub use lint::{LintOptions, lint, lint_reader};
 pub use read::{parse_trace, parse_trace_reader, read_trace};
 pub use source::{LINE_BYTES_MAX, SourceError};
