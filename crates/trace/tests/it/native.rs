@@ -1,8 +1,12 @@
 //! Wharf's own columns: what they mean, and that nothing is lost on the way out and in.
 
+use std::path::Path;
+
 use proptest::prelude::*;
 use wharf_core::{ArrayElement, Gang, JobSpec, StageTimes, Time};
-use wharf_trace::{Format, Trace, parse_trace, read_trace, write_trace};
+use wharf_trace::{
+    Format, LintOptions, Trace, lint, parse_cluster_file, parse_trace, read_trace, write_trace,
+};
 
 #[test]
 fn four_columns_are_enough() {
@@ -50,6 +54,20 @@ fn spaces_blank_lines_and_byte_order_marks_do_no_harm() {
     let text = "\u{feff}\n job_id , submit_s,devices,duration_s\r\n\r\n a ,\t0, 1.0 ,5\r\n";
     let trace = parse_trace(text, "t", None).unwrap();
     assert_eq!((&*trace.jobs[0].name, trace.jobs[0].gang.devices), ("a", 1));
+}
+
+/// The files that people are pointed to as examples are good ones.
+#[test]
+fn examples_lint_clean() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces");
+    let cluster = parse_cluster_file(&folder.join("two-racks.csv")).unwrap();
+    assert_eq!(cluster.device_count(), 24);
+    for (file, job_count) in [("small.csv", 5), ("small.jsonl", 3)] {
+        let path = folder.join(file);
+        assert_eq!(read_trace(&path, None).unwrap().jobs.len(), job_count);
+        let options = LintOptions { cluster: Some(&cluster), ..LintOptions::default() };
+        assert_eq!(lint(&path, &options).unwrap(), []);
+    }
 }
 
 #[test]
