@@ -20,7 +20,9 @@ pub struct GeneratorSettings {
     pub rate: Rate,
     /// How evenly they come.
     pub arrivals: Arrivals,
-    /// How much more than the average comes at the busiest hour of a day, and less at the calmest: 0 to 1.
+    /// How much more than the average comes at the busiest hour of a day, and less at the calmest: 0 to 0.95.
+    ///
+    /// At 1 nothing at all would come at midnight, and a fast trace that begins there would take for ever to draw.
     pub daily_swing: f64,
     /// How long jobs run.
     pub durations: Durations,
@@ -283,7 +285,7 @@ impl GeneratorSettings {
         within("job_count", self.job_count.into(), 1.0, Self::JOBS_MAX.into(), "1 to 100 000 000")?;
         within("user_count", self.user_count.into(), 0.0, Self::USERS_MAX.into(), "0 to 10 000 000")?;
         within("user_skew", self.user_skew, 0.0, 10.0, "0 (all alike) to 10")?;
-        within("daily_swing", self.daily_swing, 0.0, 1.0, "0 to 1")?;
+        within("daily_swing", self.daily_swing, 0.0, 0.95, "0 to 0.95")?;
         within("urgent_share", self.urgent_share, 0.0, 1.0, "0 to 1")?;
         within("durations.min_s", durations.min_s, 1e-3, 1e9, "0.001 to 1e9")?;
         within("durations.max_s", durations.max_s, durations.min_s, 1e9, "min_s to 1e9")?;

@@ -158,7 +158,7 @@ fn settings_that_make_no_sense_are_named() {
         generate(&settings).unwrap_err().to_string()
     };
     assert_eq!(bad(|settings| settings.job_count = 0), "job_count is 0, expected 1 to 100 000 000");
-    assert_eq!(bad(|settings| settings.daily_swing = f64::NAN), "daily_swing is NaN, expected 0 to 1");
+    assert_eq!(bad(|settings| settings.daily_swing = f64::NAN), "daily_swing is NaN, expected 0 to 0.95");
     assert_eq!(bad(|settings| settings.durations.max_s = 1.0), "durations.max_s is 1, expected min_s to 1e9");
     let load = bad(|settings| settings.rate = Rate::Load { devices: 8, load: 0.0 });
     let gangs = bad(|settings| settings.rate = Rate::Load { devices: 8, load: 0.9 });
@@ -176,7 +176,7 @@ fn odd_but_valid_settings_come_to_an_end() {
     ] {
         for rate in [Rate::PerHour(1e-6), Rate::PerHour(1e9)] {
             let settings =
-                GeneratorSettings { arrivals, rate, daily_swing: 1.0, ..GeneratorSettings::default() };
+                GeneratorSettings { arrivals, rate, daily_swing: 0.95, ..GeneratorSettings::default() };
             let trace = generate(&settings).unwrap();
             assert!(trace.jobs.is_sorted_by_key(|job| job.submit));
         }
