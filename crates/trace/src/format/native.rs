@@ -56,6 +56,8 @@ const DURATION_S: usize = 9;
 const MODEL: usize = 10;
 const BATCH_SIZE: usize = 11;
 const DATA_MS: usize = 12;
+const COMPUTE_MS: usize = 13;
+const NETWORK_MS: usize = 14;
 const PRIORITY: usize = 15;
 const DEADLINE_S: usize = 16;
 const ARRAY: usize = 17;
@@ -206,8 +208,8 @@ fn used(job: &JobSpec) -> [bool; SCHEMA_WIDTH] {
     used[DURATION_S] = job.duration_s.is_some();
     used[MODEL] = job.model.is_some();
     used[BATCH_SIZE] = job.batch_size.is_some();
-    for stage in 0..3 {
-        used[DATA_MS + stage] = job.stages.is_some();
+    for stage in [DATA_MS, COMPUTE_MS, NETWORK_MS] {
+        used[stage] = job.stages.is_some();
     }
     used[PRIORITY] = job.priority != 0;
     used[DEADLINE_S] = job.deadline.is_some();
@@ -247,8 +249,8 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
         MODEL => text(job.model.as_deref()),
         BATCH_SIZE => number(job.batch_size.map(f64::from)),
         DATA_MS => number(job.stages.map(|stages| stages.data_ms)),
-        13 => number(job.stages.map(|stages| stages.compute_ms)),
-        14 => number(job.stages.map(|stages| stages.network_ms)),
+        COMPUTE_MS => number(job.stages.map(|stages| stages.compute_ms)),
+        NETWORK_MS => number(job.stages.map(|stages| stages.network_ms)),
         PRIORITY => Value::Number(job.priority.into()),
         DEADLINE_S => number(job.deadline.map(Time::seconds)),
         ARRAY => text(job.array.as_ref().map(|element| &*element.array)),
