@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use wharf_core::{
-    Cadence, Change, ClusterSpec, Command, Decision, Detail, Effect, Engine, Event, Ignored, JobEnd, JobId, JobSpec,
-    Knowledge, Log, NodeId, NodeShare, NodeSpec, PerfModel, Phase, Policy, Reason, State, StopReason, Time, Topology,
-    View, audit,
+    Cadence, Change, ClusterSpec, Command, Decision, Detail, Effect, Engine, Event, Ignored, JobEnd, JobId,
+    JobSpec, Knowledge, Log, NodeId, NodeShare, NodeSpec, PerfModel, Phase, Policy, Reason, State,
+    StopReason, Time, Topology, View, audit,
 };
 
 /// Every job runs at the speed it was told, and starts at once.
@@ -149,7 +149,9 @@ impl World {
 
     fn running(&self) -> Vec<(JobId, u32)> {
         let jobs = self.engine.state().jobs();
-        jobs.filter(|(_, _, life)| life.phase == Phase::Running).map(|(job, _, life)| (job, life.generation)).collect()
+        jobs.filter(|(_, _, life)| life.phase == Phase::Running)
+            .map(|(job, _, life)| (job, life.generation))
+            .collect()
     }
 }
 
@@ -182,7 +184,8 @@ impl World {
         match *step {
             Step::Submit(devices) => {
                 let submit = Time::from_seconds(self.now);
-                self.tell(Command::SubmitJob(JobSpec::new("job", submit, devices, 100.0, 1000.0))).expect("new");
+                self.tell(Command::SubmitJob(JobSpec::new("job", submit, devices, 100.0, 1000.0)))
+                    .expect("new");
             }
             Step::Answer(which) => self.answer(which),
             Step::Exit(which) => {
@@ -272,7 +275,11 @@ fn stale_answers_are_refused() {
     let ready = Time::from_seconds(world.now);
     let job = JobId(0);
     assert_eq!(world.tell(Command::JobLaunched { job, generation: 9, ready }), Err(Ignored::Stale));
-    assert_eq!(world.tell(Command::JobExited { job, generation: 1, code: 0 }), Err(Ignored::Stale), "not launched");
+    assert_eq!(
+        world.tell(Command::JobExited { job, generation: 1, code: 0 }),
+        Err(Ignored::Stale),
+        "not launched"
+    );
     assert_eq!(world.tell(Command::JobLaunched { job, generation: 1, ready }), Ok(()));
     assert_eq!(world.tell(Command::JobExited { job, generation: 1, code: 3 }), Ok(()));
     assert_eq!(world.engine.state().job(job).phase, Phase::Ended(JobEnd::Failed { code: 3 }));
