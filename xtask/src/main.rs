@@ -1,0 +1,2 @@
+//! Wharf's own chores.
+fn main() {}
