@@ -3,12 +3,34 @@
 //! Nothing here does I/O, reads a clock or the environment, starts a thread or iterates an unordered map
 //! (`clippy.toml` beside `Cargo.toml` bans them): equal inputs give equal bytes.
 
+pub mod audit;
 pub mod cluster;
+pub mod effect;
+pub mod engine;
+pub mod event;
 pub mod ids;
 pub mod job;
+pub mod node_set;
+pub mod perf;
+pub mod policy;
+pub mod reason;
+pub mod schedule;
+pub mod state;
 pub mod time;
+pub mod topology;
 
+pub use audit::Violation;
 pub use cluster::{ClusterSpec, DEVICES_PER_NODE_MAX, DeviceSet, NodeShare, NodeSpec};
+pub use effect::{Command, Effect};
+pub use engine::{Cadence, Engine, Ignored, Log};
+pub use event::{Detail, Event, JobEnd, StopReason};
 pub use ids::{DeviceTypeId, JobId, NodeId};
 pub use job::{ArrayElement, Gang, JobSpec, StageTimes};
+pub use node_set::NodeSet;
+pub use perf::PerfModel;
+pub use policy::{Change, Decision, Knowledge, Policy, View};
+pub use reason::Reason;
+pub use schedule::{FreeIndex, FreeOfType, SLOTS_MAX, Schedule};
+pub use state::{JobState, Phase, PhaseCounts, State};
 pub use time::Time;
+pub use topology::{Node, Topology};

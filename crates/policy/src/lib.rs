@@ -1,5 +1,14 @@
 //! Scheduling policies, one file or folder each, and the registry from name to factory.
 
+pub mod attained;
+pub mod fifo;
+pub mod gittins;
+pub mod placement;
+pub mod priority;
 pub mod registry;
+pub mod settings;
+pub mod shortest;
 
-pub use registry::{KnobInfo, PolicyInfo, UnknownPolicy, find, policies};
+pub use placement::{Placer, Strategy};
+pub use registry::{BuildArgs, KnobInfo, PolicyInfo, UnknownPolicy, find, nearest, policies};
+pub use settings::{BadSetting, SettingError, Settings};

@@ -1,13 +1,14 @@
 //! The virtual-clock driver: mechanisms, presets and parallel sweeps.
 
+mod driver;
+pub mod failures;
 pub mod nearest;
 pub mod outcome;
 pub mod preset;
 pub mod run;
-pub mod settings;
 pub mod sweep;
 
 pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
 pub use preset::{Preset, PresetError};
 pub use run::{RunError, RunSpec, check, run};
-pub use settings::{SettingError, Settings};
+pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

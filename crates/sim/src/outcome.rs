@@ -1,6 +1,6 @@
 //! What a run leaves behind. Reports are made from this and from nothing else.
 
-use wharf_core::{JobId, NodeShare, Time};
+use wharf_core::{JobId, NodeId, NodeShare, Time};
 
 /// The result of one simulated run.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +98,10 @@ pub trait Recorder {
     fn preempted(&mut self, _time: Time, _job: JobId) {}
     /// A job was done.
     fn finished(&mut self, _time: Time, _job: JobId) {}
+    /// A node cannot be used any more.
+    fn node_lost(&mut self, _time: Time, _node: NodeId) {}
+    /// A lost node can be used again.
+    fn node_returned(&mut self, _time: Time, _node: NodeId) {}
 }
 
 /// Records nothing.

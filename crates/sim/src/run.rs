@@ -1,11 +1,16 @@
 //! One run: a trace, a cluster, a policy and a preset in, an outcome out.
 
-use wharf_core::ClusterSpec;
+use std::path::Path;
+
+use wharf_core::{ClusterSpec, Engine, Gang, State, Violation};
+use wharf_perf::Model;
+use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
+use crate::driver::Driver;
+use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
-use crate::preset::Preset;
-use crate::settings::Settings;
+use crate::preset::{Mechanism, Preset, Rules};
 
 /// Everything that determines a run. Equal specs give equal bytes.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +58,19 @@ pub enum RunError {
         known: Vec<String>,
     },
     /// A setting with a value that it cannot take.
-    #[error("setting `{key}` cannot be `{value}`; it takes {expected}")]
-    BadSetting {
-        /// The setting.
-        key: String,
-        /// The value.
-        value: String,
-        /// What it takes.
-        expected: String,
+    #[error(transparent)]
+    BadSetting(#[from] BadSetting),
+    /// Failures that cannot be read.
+    #[error(transparent)]
+    Failures(#[from] FailureError),
+    /// The policy broke a rule: a bug.
+    #[error("policy `{policy}` broke a rule of scheduling; this is a bug in Wharf")]
+    Audit {
+        /// The policy.
+        policy: String,
+        /// The rule.
+        #[source]
+        violation: Violation,
     },
     /// A job that the cluster can never hold.
     #[error(
@@ -82,19 +92,102 @@ pub enum RunError {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn check(_spec: &RunSpec<'_>) -> Result<(), RunError> {
-    Ok(())
+pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
+    match &spec.preset.mechanism {
+        Mechanism::Wharf(rules) => prepare(spec, rules).map(|_| ()),
+    }
 }
 
 /// Simulates.
 ///
 /// # Errors
 /// As [`check`].
-pub fn run(spec: &RunSpec<'_>, _recorder: &mut dyn Recorder) -> Result<Outcome, RunError> {
-    check(spec)?;
-    Err(RunError::NotInPreset {
-        policy: spec.policy.to_owned(),
-        preset: spec.preset.name.clone(),
-        choices: vec![],
-    })
+pub fn run(spec: &RunSpec<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, RunError> {
+    match &spec.preset.mechanism {
+        Mechanism::Wharf(rules) => {
+            let Prepared { engine, failures, rules } = prepare(spec, rules)?;
+            let driver =
+                Driver::new(engine, &spec.trace.jobs, failures, rules.checkpoint_interval_s, recorder);
+            let (outcome, violations) = driver.run();
+            match violations.into_iter().next() {
+                Some(violation) => Err(RunError::Audit { policy: spec.policy.to_owned(), violation }),
+                None => Ok(outcome),
+            }
+        }
+    }
+}
+
+/// A run under Wharf's own rules, ready to go.
+struct Prepared {
+    engine: Engine,
+    failures: Failures,
+    rules: Rules,
+}
+
+fn prepare(spec: &RunSpec<'_>, rules: &Rules) -> Result<Prepared, RunError> {
+    let info = wharf_policy::find(spec.policy)?;
+    check_keys(spec, info, Rules::SETTINGS.iter().map(|&(key, _)| key))?;
+    let rules = rules.with(spec.settings)?;
+    let args = BuildArgs { settings: spec.settings, placement: rules.placement, seed: spec.seed };
+    let policy = (info.build)(&args)?;
+    check_gangs(spec, rules.placement)?;
+    let failures = match spec.settings.get("failures") {
+        Some(path) => Failures::read(Path::new(path), spec.cluster)?,
+        None => Failures::draw(spec.cluster.nodes.len(), rules.node_mtbf_h, rules.node_repair_h, spec.seed),
+    };
+    let model = Model::new(rules.costs, info.sharing);
+    let engine = Engine::new(spec.cluster, info.slots, policy, Box::new(model), rules.cadence());
+    Ok(Prepared { engine, failures, rules })
+}
+
+/// Every setting must be one of the policy's knobs or of the preset's numbers.
+fn check_keys<'a>(
+    spec: &RunSpec<'_>,
+    info: &PolicyInfo,
+    preset_keys: impl Iterator<Item = &'a str>,
+) -> Result<(), RunError> {
+    let known: Vec<&str> = info.knobs.iter().map(|knob| knob.name).chain(preset_keys).collect();
+    match spec.settings.iter().find(|(key, _)| !known.contains(key)) {
+        None => Ok(()),
+        Some((key, _)) => Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: known.into_iter().map(str::to_owned).collect(),
+        }),
+    }
+}
+
+/// Every gang must fit the empty cluster, or its job would wait for ever.
+fn check_gangs(spec: &RunSpec<'_>, placement: Strategy) -> Result<(), RunError> {
+    let empty = State::new(spec.cluster, 1);
+    let mut placer = placement.placer(spec.seed);
+    let mut fitting: Vec<&Gang> = Vec::new();
+    let mut shares = Vec::new();
+    for (index, job) in spec.trace.jobs.iter().enumerate() {
+        if fitting.contains(&&job.gang) {
+            continue;
+        }
+        if !placer.place(empty.topology(), empty.schedule(), &job.gang, &mut shares) {
+            return Err(impossible_gang(spec, &empty, placer.as_mut(), index));
+        }
+        fitting.push(&job.gang);
+    }
+    Ok(())
+}
+
+fn impossible_gang(spec: &RunSpec<'_>, empty: &State, placer: &mut dyn Placer, index: usize) -> RunError {
+    let job = &spec.trace.jobs[index];
+    let mut shares = Vec::new();
+    let mut fits = |devices: u32| {
+        let gang = Gang { devices, devices_min: devices, devices_max: devices, ..job.gang.clone() };
+        placer.place(empty.topology(), empty.schedule(), &gang, &mut shares)
+    };
+    let most = (1..=job.gang.devices.min(spec.cluster.device_count())).rev().find(|&devices| fits(devices));
+    RunError::ImpossibleGang {
+        job: job.name.to_string(),
+        row: index + 1,
+        devices: job.gang.devices,
+        most: most.unwrap_or(0),
+    }
 }

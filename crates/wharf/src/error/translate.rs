@@ -53,6 +53,8 @@ pub fn run(error: &RunError) -> CliError {
         }
         RunError::ImpossibleGang { .. } => CliError::from_error(ErrorKind::Input, error)
             .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit"),
+        RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
     }
 }

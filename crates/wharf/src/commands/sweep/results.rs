@@ -115,11 +115,10 @@ impl SweepReport {
 
 fn chart(metric: Metric, runs: &[&Summary]) -> plot::Plot {
     let names = run_names(runs);
-    let bars: Vec<Bar> = names
-        .into_iter()
-        .zip(runs)
-        .map(|(name, run)| Bar { name, value: metric.of(run) })
-        .collect();
+    let values: Vec<Option<f64>> = runs.iter().map(|run| metric.of(run)).collect();
+    let best = metric.winners(&values);
+    let bars = names.into_iter().zip(values).zip(best);
+    let bars: Vec<Bar> = bars.map(|((name, value), best)| Bar { name, value, best }).collect();
     plot::bars(metric, &bars)
 }
 

@@ -1,0 +1,183 @@
+//! An independent check of schedules. A violation is a bug of the policy: refused, reported, never executed.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::{DeviceSet, NodeShare};
+use crate::ids::{JobId, NodeId};
+use crate::state::{Phase, State};
+
+/// A rule that a schedule breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// The job cannot be started: it runs already, or is over.
+    #[error("{job} is not waiting")]
+    NotWaiting {
+        /// The job.
+        job: JobId,
+    },
+    /// The job has no devices to give back.
+    #[error("{job} has no placement")]
+    NotPlaced {
+        /// The job.
+        job: JobId,
+    },
+    /// The gang is not whole.
+    #[error("{job} was given {given} devices, but it runs on {min} to {max}")]
+    GangSize {
+        /// The job.
+        job: JobId,
+        /// Devices in the placement.
+        given: u32,
+        /// The fewest it takes.
+        min: u32,
+        /// The most it takes.
+        max: u32,
+    },
+    /// A node is named twice, or a share is empty.
+    #[error("the placement of {job} names {node} twice or without devices")]
+    MalformedShare {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// A device that the node does not have.
+    #[error("{job} was given device {device} of {node}, which has fewer")]
+    NoSuchDevice {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// The device's index.
+        device: u32,
+    },
+    /// The node is out.
+    #[error("{job} was placed on {node}, which is out")]
+    NodeOut {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// The device holds as many jobs as it can.
+    #[error("{job} was given device {device} of {node}, whose slots are taken")]
+    SlotTaken {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// The device's index.
+        device: u32,
+    },
+    /// A device type that the job may not use.
+    #[error("{job} was placed on {node}, whose device type it may not use")]
+    WrongType {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// Bookkeeping differs from what the placements say.
+    #[error("the free devices of {node} are not those without jobs")]
+    FreeDiffers {
+        /// The node.
+        node: NodeId,
+    },
+    /// A job with a placement is in a phase that has none.
+    #[error("{job} is {phase:?} but has a placement")]
+    PhaseDiffers {
+        /// The job.
+        job: JobId,
+        /// Its phase.
+        phase: Phase,
+    },
+}
+
+/// Checks one start against the current state; the cost follows the size of the gang.
+pub(crate) fn check_start(state: &State, job: JobId, placement: &[NodeShare]) -> Result<(), Violation> {
+    let startable = matches!(state.job(job).phase, Phase::Waiting | Phase::Stopping);
+    if !startable || state.job(job).is_cancelled() || state.schedule().placement(job).is_some() {
+        return Err(Violation::NotWaiting { job });
+    }
+    check_shape(state, job, placement)?;
+    for share in placement {
+        let node = share.node;
+        if !state.schedule().is_up(node) {
+            return Err(Violation::NodeOut { job, node });
+        }
+        // Devices without any job have room; only shared ones need a closer look.
+        let shared = share.devices.difference(state.schedule().free(node));
+        for device in shared.iter() {
+            let occupants = state.schedule().occupants(state.topology(), node, device).count();
+            if occupants >= state.schedule().slots() {
+                return Err(Violation::SlotTaken { job, node, device });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rules for one placement that do not depend on other jobs.
+fn check_shape(state: &State, job: JobId, placement: &[NodeShare]) -> Result<(), Violation> {
+    let gang = &state.spec(job).gang;
+    let given: u32 = placement.iter().map(|share| share.devices.len()).sum();
+    if !(gang.devices_min..=gang.devices_max).contains(&given) {
+        return Err(Violation::GangSize { job, given, min: gang.devices_min, max: gang.devices_max });
+    }
+    for (index, share) in placement.iter().enumerate() {
+        let node = share.node;
+        if share.devices.is_empty() || placement[..index].iter().any(|earlier| earlier.node == node) {
+            return Err(Violation::MalformedShare { job, node });
+        }
+        let spec = &state.topology().node(node).spec;
+        if let Some(device) = share.devices.difference(DeviceSet::first(spec.devices)).iter().next() {
+            return Err(Violation::NoSuchDevice { job, node, device });
+        }
+        if !gang.device_types.is_empty() && !gang.device_types.contains(&spec.device_type) {
+            return Err(Violation::WrongType { job, node });
+        }
+    }
+    Ok(())
+}
+
+/// Checks the whole schedule from first principles: it looks at placements only, not at the schedule's own indexes.
+/// Meant for tests and after recovery; the cost follows everything that exists.
+pub fn check_all(state: &State) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut load: Vec<Vec<u32>> =
+        state.topology().nodes().iter().map(|node| vec![0; node.spec.devices as usize]).collect();
+    for (job, _, life) in state.jobs() {
+        let Some(placement) = state.schedule().placement(job) else { continue };
+        if matches!(life.phase, Phase::Waiting | Phase::Ended(_)) {
+            violations.push(Violation::PhaseDiffers { job, phase: life.phase });
+        }
+        violations.extend(check_shape(state, job, placement).err());
+        let nodes: BTreeSet<NodeId> = placement.iter().map(|share| share.node).collect();
+        violations.extend(
+            nodes
+                .iter()
+                .filter(|&&node| !state.schedule().is_up(node))
+                .map(|&node| Violation::NodeOut { job, node }),
+        );
+        for share in placement {
+            for device in share.devices.iter() {
+                let count = &mut load[share.node.index()][device as usize];
+                *count += 1;
+                if *count > state.schedule().slots() as u32 {
+                    violations.push(Violation::SlotTaken { job, node: share.node, device });
+                }
+            }
+        }
+    }
+    for node in state.nodes_up() {
+        let free = state.schedule().free(node);
+        let differs = load[node.index()]
+            .iter()
+            .enumerate()
+            .any(|(device, &count)| free.contains(device as u32) != (count == 0));
+        if differs {
+            violations.push(Violation::FreeDiffers { node });
+        }
+    }
+    violations
+}

@@ -1,0 +1,417 @@
+//! The engine: commands in, events and effects out. One core for both clocks.
+
+use crate::audit::Violation;
+use crate::cluster::ClusterSpec;
+use crate::effect::{Command, Effect};
+use crate::event::{Detail, Event, JobEnd, StopReason};
+use crate::ids::{JobId, NodeId};
+use crate::job::JobSpec;
+use crate::perf::PerfModel;
+use crate::policy::{self, Change, Decision, DecisionParts, Policy, View};
+use crate::reason::Reason;
+use crate::state::{Phase, State};
+use crate::time::Time;
+
+/// Where events go as they happen: a journal, a recorder, nothing.
+pub trait Log {
+    /// One event, already folded into `state`.
+    fn event(&mut self, time: Time, event: &Event, state: &State);
+}
+
+/// Keeps no events.
+impl Log for () {
+    fn event(&mut self, _time: Time, _event: &Event, _state: &State) {}
+}
+
+/// When the policy is called.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cadence {
+    /// After every arrival, end, loss and return, and when the policy asked for it.
+    Events,
+    /// At multiples of a period only.
+    Rounds {
+        /// Seconds from one round to the next.
+        period_s: f64,
+    },
+}
+
+/// Why a command had no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ignored {
+    /// It is about an older placement, or the job is over.
+    #[error("stale: the job has moved on")]
+    Stale,
+    /// There is no such job or node.
+    #[error("unknown job or node")]
+    Unknown,
+}
+
+/// The state, the policy that changes it and the model that predicts it.
+pub struct Engine {
+    state: State,
+    policy: Box<dyn Policy>,
+    perf: Box<dyn PerfModel>,
+    cadence: Cadence,
+    /// Something happened that the policy has not been asked about.
+    is_dirty: bool,
+    wake: Option<Time>,
+    changes: Vec<Change>,
+    effects: Vec<Effect>,
+    violations: Vec<Violation>,
+    decision_count: u64,
+}
+
+impl Engine {
+    /// An engine over an idle cluster whose devices hold up to `slots` jobs.
+    pub fn new(
+        cluster: &ClusterSpec,
+        slots: usize,
+        policy: Box<dyn Policy>,
+        perf: Box<dyn PerfModel>,
+        cadence: Cadence,
+    ) -> Self {
+        Self {
+            state: State::new(cluster, slots),
+            policy,
+            perf,
+            cadence,
+            is_dirty: false,
+            wake: None,
+            changes: Vec::new(),
+            effects: Vec::new(),
+            violations: Vec::new(),
+            decision_count: 0,
+        }
+    }
+
+    /// The state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The model that predicts speeds.
+    pub fn perf(&self) -> &dyn PerfModel {
+        &*self.perf
+    }
+
+    /// How often the policy was called.
+    pub fn decision_count(&self) -> u64 {
+        self.decision_count
+    }
+
+    /// What the policy did wrong so far; each was refused.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Takes what the outside must do, in order.
+    pub fn drain_effects(&mut self, into: &mut Vec<Effect>) {
+        into.append(&mut self.effects);
+    }
+
+    /// When the policy wants to be called next, if nothing happens until then.
+    pub fn next_decision(&self) -> Option<Time> {
+        self.wake
+    }
+
+    /// Why a job is not running.
+    pub fn explain(&self, now: Time, job: JobId) -> Reason {
+        match self.state.job(job).phase {
+            Phase::Waiting => self.policy.explain(&self.view(now), job),
+            _ => Reason::NotWaiting,
+        }
+    }
+
+    /// Replaces the policy; running jobs are not disturbed. The new one is told of everything that lives.
+    pub fn set_policy(&mut self, now: Time, policy: Box<dyn Policy>) {
+        self.policy = policy;
+        let knowledge = self.policy.knowledge();
+        let view = View::new(now, &self.state, &*self.perf, knowledge);
+        for job in view.live_jobs() {
+            self.policy.observe(&view, Change::Arrived(job));
+            match view.job(job).phase {
+                Phase::Placed => self.policy.observe(&view, Change::Placed(job)),
+                Phase::Running => {
+                    self.policy.observe(&view, Change::Placed(job));
+                    self.policy.observe(&view, Change::Running(job));
+                }
+                Phase::Stopping => {
+                    self.policy.observe(&view, Change::Placed(job));
+                    self.policy.observe(&view, Change::Stopping(job));
+                }
+                Phase::Waiting | Phase::Ended(_) => {}
+            }
+        }
+        self.is_dirty = true;
+    }
+
+    /// Handles one command. The policy is not called before [`Engine::settle`].
+    ///
+    /// # Errors
+    /// [`Ignored`] where the command has no effect, because it came too late or names what does not exist.
+    pub fn handle(&mut self, now: Time, command: Command, log: &mut dyn Log) -> Result<(), Ignored> {
+        match command {
+            Command::AddNode(spec) => {
+                let node = NodeId::from_index(self.state.topology().nodes().len());
+                self.record(now, Event::NodeJoined { node }, Detail::Node(spec), log);
+                self.tell(now, Change::Node(node));
+                self.is_dirty = true;
+            }
+            Command::LoseNode(node) => self.lose_node(now, node, log)?,
+            Command::ReturnNode(node) => {
+                self.known_node(node)?;
+                self.record(now, Event::NodeReturned { node }, Detail::None, log);
+                self.tell(now, Change::Node(node));
+                self.is_dirty = true;
+            }
+            Command::SubmitJob(spec) => self.submit(now, spec, log),
+            Command::CancelJob(job) => self.cancel(now, job, log)?,
+            Command::JobLaunched { job, generation, ready } => {
+                self.current(job, generation, Phase::Placed)?;
+                self.launched(now, job, ready, log);
+            }
+            Command::JobStopped { job, generation, done } => {
+                self.stopped(now, job, generation, done, log)?;
+            }
+            Command::JobExited { job, generation, code } => self.exited(now, job, generation, code, log)?,
+        }
+        Ok(())
+    }
+
+    /// Calls the policy if it is due.
+    pub fn settle(&mut self, now: Time, log: &mut dyn Log) {
+        let is_woken = self.wake.is_some_and(|wake| wake <= now);
+        match self.cadence {
+            Cadence::Events if self.is_dirty || is_woken => self.decide(now, log),
+            Cadence::Rounds { .. } if is_woken => self.decide(now, log),
+            Cadence::Rounds { period_s } if self.is_dirty && self.wake.is_none() => {
+                let round = Time::from_seconds((now.seconds() / period_s).ceil() * period_s);
+                if round <= now {
+                    self.decide(now, log);
+                } else {
+                    self.wake = Some(round);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn decide(&mut self, now: Time, log: &mut dyn Log) {
+        self.is_dirty = false;
+        self.decision_count += 1;
+        let knowledge = self.policy.knowledge();
+        let mut decision = Decision::new(DecisionParts {
+            now,
+            state: &mut self.state,
+            perf: &*self.perf,
+            knowledge,
+            log,
+            effects: &mut self.effects,
+            changes: &mut self.changes,
+            violations: &mut self.violations,
+        });
+        self.policy.schedule(&mut decision);
+        self.wake = decision.wake().filter(|&wake| wake > now);
+        if let Cadence::Rounds { period_s } = self.cadence {
+            let counts = self.state.counts();
+            let is_active = counts.waiting + counts.placed + counts.stopping > 0;
+            let next = Time::from_seconds(((now.seconds() / period_s).floor() + 1.0) * period_s);
+            self.wake = is_active.then_some(next);
+        }
+        let mut changes = std::mem::take(&mut self.changes);
+        let view = View::new(now, &self.state, &*self.perf, knowledge);
+        for change in changes.drain(..) {
+            self.policy.observe(&view, change);
+        }
+        self.changes = changes;
+    }
+
+    fn submit(&mut self, now: Time, spec: JobSpec, log: &mut dyn Log) {
+        let job = self.state.next_job();
+        self.record(now, Event::JobSubmitted { job }, Detail::Spec(spec), log);
+        self.tell(now, Change::Arrived(job));
+        self.is_dirty = true;
+    }
+
+    fn cancel(&mut self, now: Time, job: JobId, log: &mut dyn Log) -> Result<(), Ignored> {
+        match self.known_job(job)?.phase {
+            Phase::Ended(_) => return Err(Ignored::Stale),
+            Phase::Waiting => self.end(now, job, JobEnd::Cancelled, log),
+            // Its devices are free only when its processes are gone.
+            Phase::Placed | Phase::Running | Phase::Stopping => {
+                policy::stop(now, &mut self.state, log, &mut self.effects, job, StopReason::Cancelled);
+                self.tell(now, Change::Ended(job));
+                self.is_dirty = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn launched(&mut self, now: Time, job: JobId, ready: Time, log: &mut dyn Log) {
+        let iteration_s = self.iteration_s(job);
+        self.record(now, Event::JobLaunched { job, ready, iteration_s }, Detail::None, log);
+        self.tell(now, Change::Running(job));
+        let neighbours = self.state.schedule().neighbours(self.state.topology(), job);
+        self.rate_again(now, &neighbours, log);
+    }
+
+    fn stopped(
+        &mut self,
+        now: Time,
+        job: JobId,
+        generation: u32,
+        done: f64,
+        log: &mut dyn Log,
+    ) -> Result<(), Ignored> {
+        let state = self.known_job(job)?;
+        // A job that was moved has a newer placement already: its old generation still has to report.
+        let is_known = state.generation == generation
+            || (state.generation == generation + 1 && self.state.schedule().placement(job).is_some());
+        if state.phase != Phase::Stopping || !is_known {
+            return Err(Ignored::Stale);
+        }
+        if state.is_cancelled() {
+            self.end(now, job, JobEnd::Cancelled, log);
+            return Ok(());
+        }
+        let left = state.leaving().to_vec();
+        self.record(now, Event::JobStopped { job, done }, Detail::None, log);
+        if self.state.job(job).phase == Phase::Waiting {
+            self.tell(now, Change::Waiting(job));
+        } else {
+            self.try_launch(job);
+        }
+        self.vacated(now, &left, log);
+        Ok(())
+    }
+
+    /// Launches the jobs that waited for these devices to be given back, and rates those that shared them.
+    fn vacated(&mut self, now: Time, left: &[crate::NodeShare], log: &mut dyn Log) {
+        let mut affected: Vec<JobId> = Vec::new();
+        for share in left {
+            for device in share.devices.iter() {
+                affected.extend(self.state.schedule().occupants(self.state.topology(), share.node, device));
+            }
+        }
+        affected.sort_unstable();
+        affected.dedup();
+        for &job in &affected {
+            self.try_launch(job);
+        }
+        self.rate_again(now, &affected, log);
+    }
+
+    fn try_launch(&mut self, job: JobId) {
+        let (phase, generation) = (self.state.job(job).phase, self.state.job(job).generation);
+        if phase == Phase::Placed && !self.state.is_blocked(job) {
+            self.effects.push(Effect::Launch { job, generation });
+        }
+    }
+
+    fn exited(
+        &mut self,
+        now: Time,
+        job: JobId,
+        generation: u32,
+        code: i32,
+        log: &mut dyn Log,
+    ) -> Result<(), Ignored> {
+        let state = self.known_job(job)?;
+        let is_current = match state.phase {
+            Phase::Running => state.generation == generation,
+            // It was faster than the order to stop.
+            Phase::Stopping => state.generation >= generation,
+            _ => false,
+        };
+        if !is_current {
+            return Err(Ignored::Stale);
+        }
+        self.end(now, job, if code == 0 { JobEnd::Finished } else { JobEnd::Failed { code } }, log);
+        Ok(())
+    }
+
+    fn end(&mut self, now: Time, job: JobId, end: JobEnd, log: &mut dyn Log) {
+        let leaving = self.state.job(job).leaving();
+        // Nobody else can be on, or on the way to, devices that are not shared and were not being given back.
+        let left = if self.state.schedule().slots() > 1 || !leaving.is_empty() {
+            [leaving, self.state.schedule().placement(job).unwrap_or_default()].concat()
+        } else {
+            Vec::new()
+        };
+        self.record(now, Event::JobEnded { job, end }, Detail::None, log);
+        self.tell(now, Change::Ended(job));
+        self.is_dirty = true;
+        self.vacated(now, &left, log);
+    }
+
+    fn lose_node(&mut self, now: Time, node: NodeId, log: &mut dyn Log) -> Result<(), Ignored> {
+        self.known_node(node)?;
+        let mut jobs = Vec::new();
+        self.state.schedule().jobs_on(self.state.topology(), node, &mut jobs);
+        for job in jobs {
+            policy::stop(now, &mut self.state, log, &mut self.effects, job, StopReason::NodeLost);
+            self.tell(now, Change::Stopping(job));
+        }
+        self.record(now, Event::NodeLost { node }, Detail::None, log);
+        self.tell(now, Change::Node(node));
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    fn rate_again(&mut self, now: Time, jobs: &[JobId], log: &mut dyn Log) {
+        if self.state.schedule().slots() == 1 {
+            return;
+        }
+        for &job in jobs {
+            if self.state.job(job).phase != Phase::Running {
+                continue;
+            }
+            let iteration_s = self.iteration_s(job);
+            if iteration_s != self.state.job(job).iteration_s() {
+                self.record(now, Event::JobRated { job, iteration_s }, Detail::None, log);
+                self.tell(now, Change::Running(job));
+            }
+        }
+    }
+
+    /// How fast a job runs beside those that run on its devices now.
+    fn iteration_s(&self, job: JobId) -> f64 {
+        let state = &self.state;
+        let neighbours: Vec<&JobSpec> = state
+            .schedule()
+            .neighbours(state.topology(), job)
+            .into_iter()
+            .filter(|&other| state.job(other).phase == Phase::Running)
+            .map(|other| state.spec(other))
+            .collect();
+        let placement = state.schedule().placement(job).unwrap_or_default();
+        self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
+    }
+
+    fn view(&self, now: Time) -> View<'_> {
+        View::new(now, &self.state, &*self.perf, self.policy.knowledge())
+    }
+
+    fn tell(&mut self, now: Time, change: Change) {
+        let view = View::new(now, &self.state, &*self.perf, self.policy.knowledge());
+        self.policy.observe(&view, change);
+    }
+
+    fn record(&mut self, now: Time, event: Event, detail: Detail<'_>, log: &mut dyn Log) {
+        self.state.apply(now, &event, detail);
+        log.event(now, &event, &self.state);
+    }
+
+    fn known_job(&self, job: JobId) -> Result<&crate::state::JobState, Ignored> {
+        if job < self.state.next_job() { Ok(self.state.job(job)) } else { Err(Ignored::Unknown) }
+    }
+
+    fn known_node(&self, node: NodeId) -> Result<(), Ignored> {
+        if node.index() < self.state.topology().nodes().len() { Ok(()) } else { Err(Ignored::Unknown) }
+    }
+
+    fn current(&self, job: JobId, generation: u32, phase: Phase) -> Result<(), Ignored> {
+        let state = self.known_job(job)?;
+        if state.generation == generation && state.phase == phase { Ok(()) } else { Err(Ignored::Stale) }
+    }
+}

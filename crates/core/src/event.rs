@@ -1,0 +1,120 @@
+//! What happened. Every change of the state is one of these.
+
+use crate::cluster::{NodeShare, NodeSpec};
+use crate::ids::{JobId, NodeId};
+use crate::job::JobSpec;
+use crate::time::Time;
+
+/// A change, in the past tense. Small and `Copy`: specs and placements are in the state's tables.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A node became part of the cluster ([`Detail::Node`]).
+    NodeJoined {
+        /// The node.
+        node: NodeId,
+    },
+    /// A node cannot be used any more.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+    },
+    /// A lost node can be used again.
+    NodeReturned {
+        /// The node.
+        node: NodeId,
+    },
+    /// A job entered the system ([`Detail::Spec`]).
+    JobSubmitted {
+        /// The job.
+        job: JobId,
+    },
+    /// A job was given devices ([`Detail::Placement`]).
+    JobPlaced {
+        /// The job.
+        job: JobId,
+        /// Counts the job's placements; what refers to an older one is stale.
+        generation: u32,
+    },
+    /// A job's processes run; iterations are made from `ready` on.
+    JobLaunched {
+        /// The job.
+        job: JobId,
+        /// When the restart is over and iterations begin.
+        ready: Time,
+        /// How long an iteration takes.
+        iteration_s: f64,
+    },
+    /// A running job became faster or slower, because its neighbours changed.
+    JobRated {
+        /// The job.
+        job: JobId,
+        /// How long an iteration takes now.
+        iteration_s: f64,
+    },
+    /// A placed job was told to give its devices back.
+    JobStopping {
+        /// The job.
+        job: JobId,
+        /// On whose account.
+        why: StopReason,
+    },
+    /// A job gave its devices back and waits again.
+    JobStopped {
+        /// The job.
+        job: JobId,
+        /// Iterations that its last checkpoint holds.
+        done: f64,
+    },
+    /// A job is over.
+    JobEnded {
+        /// The job.
+        job: JobId,
+        /// How.
+        end: JobEnd,
+    },
+}
+
+// A million jobs make several million events: they must stay small.
+const _: () = assert!(size_of::<Event>() <= 24);
+
+/// Why a placed job has to give its devices back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The policy gave the devices to another job.
+    Preempted,
+    /// The policy moves it to other devices, or regroups it.
+    Moved,
+    /// A node of its gang was lost.
+    NodeLost,
+    /// Its user does not want it any more.
+    Cancelled,
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobEnd {
+    /// All its work is done.
+    Finished,
+    /// Its command ended with this code.
+    Failed {
+        /// The exit code.
+        code: i32,
+    },
+    /// It was cancelled.
+    Cancelled,
+    /// No placement in this cluster could ever hold it.
+    Rejected,
+}
+
+/// What an event brings along beside its ids.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Detail<'a> {
+    /// Nothing.
+    None,
+    /// The spec of a submitted job.
+    Spec(JobSpec),
+    /// The devices of a placed job.
+    Placement(&'a [NodeShare]),
+    /// The spec of a node that joined.
+    Node(NodeSpec),
+}

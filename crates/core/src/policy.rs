@@ -1,0 +1,234 @@
+//! The contract between the engine and a policy: a view in, a decision out.
+
+use crate::audit::{self, Violation};
+use crate::cluster::NodeShare;
+use crate::effect::Effect;
+use crate::engine::Log;
+use crate::event::{Detail, Event, StopReason};
+use crate::ids::{JobId, NodeId};
+use crate::job::JobSpec;
+use crate::perf::PerfModel;
+use crate::reason::Reason;
+use crate::schedule::Schedule;
+use crate::state::{JobState, Phase, State};
+use crate::time::Time;
+use crate::topology::Topology;
+
+/// Decides what runs where.
+///
+/// Deterministic: equal observations and views give equal decisions. A policy that keeps indexes updates them in
+/// [`observe`](Policy::observe), where the cost follows what changed.
+pub trait Policy: Send {
+    /// What the policy is entitled to know of a job's length.
+    fn knowledge(&self) -> Knowledge;
+
+    /// Tells of one change, after it happened.
+    fn observe(&mut self, view: &View<'_>, change: Change);
+
+    /// Changes the schedule, and says when to be called next even if nothing happens.
+    fn schedule(&mut self, decision: &mut Decision<'_>);
+
+    /// Why a job is not running.
+    fn explain(&self, view: &View<'_>, job: JobId) -> Reason;
+}
+
+/// What a policy may know of a job's length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knowledge {
+    /// Only what has happened so far.
+    Attained,
+    /// Also how much work is left.
+    Durations,
+}
+
+/// One thing that happened, for the indexes of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A job entered the system and waits.
+    Arrived(JobId),
+    /// A job was given devices, by this policy or before it took over.
+    Placed(JobId),
+    /// A job's processes run, or run at another speed.
+    Running(JobId),
+    /// A job was told to give its devices back; it may be given others at once.
+    Stopping(JobId),
+    /// A job gave its devices back and waits.
+    Waiting(JobId),
+    /// A job is over.
+    Ended(JobId),
+    /// A node was lost, or returned, or joined.
+    Node(NodeId),
+}
+
+/// What a policy sees: everything that it may know, nothing that it can change.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The present.
+    pub now: Time,
+    state: &'a State,
+    perf: &'a dyn PerfModel,
+    knowledge: Knowledge,
+}
+
+impl<'a> View<'a> {
+    /// A view of a state.
+    pub fn new(now: Time, state: &'a State, perf: &'a dyn PerfModel, knowledge: Knowledge) -> Self {
+        Self { now, state, perf, knowledge }
+    }
+
+    /// The machines.
+    #[inline]
+    pub fn topology(&self) -> &'a Topology {
+        self.state.topology()
+    }
+
+    /// All placements in force.
+    #[inline]
+    pub fn schedule(&self) -> &'a Schedule {
+        self.state.schedule()
+    }
+
+    /// What a job asked for. Its length is for those entitled to it: [`View::remaining_s`].
+    #[inline]
+    pub fn spec(&self, job: JobId) -> &'a JobSpec {
+        self.state.spec(job)
+    }
+
+    /// What a job's life is like.
+    #[inline]
+    pub fn job(&self, job: JobId) -> &'a JobState {
+        self.state.job(job)
+    }
+
+    /// All jobs that are not over, by id.
+    pub fn live_jobs(&self) -> impl Iterator<Item = JobId> + 'a {
+        self.state.jobs().filter(|(_, _, job)| !job.is_ended()).map(|(id, _, _)| id)
+    }
+
+    /// How fast jobs run.
+    pub fn perf(&self) -> &'a dyn PerfModel {
+        self.perf
+    }
+
+    /// Iterations that a job still has to make; `None` to a policy that is not entitled to know.
+    pub fn remaining_iterations(&self, job: JobId) -> Option<f64> {
+        (self.knowledge == Knowledge::Durations)
+            .then(|| (self.spec(job).iterations - self.job(job).done(self.now)).max(0.0))
+    }
+
+    /// Seconds of undisturbed running that a job still needs; `None` to a policy that is not entitled to know.
+    #[inline]
+    pub fn remaining_s(&self, job: JobId) -> Option<f64> {
+        self.remaining_iterations(job).map(|iterations| iterations * self.spec(job).iteration_ms / 1000.0)
+    }
+
+    /// Seconds that a job has held devices.
+    #[inline]
+    pub fn attained_s(&self, job: JobId) -> f64 {
+        self.job(job).attained_s(self.now)
+    }
+
+    /// When a running job will be done if nothing changes; `None` to a policy that is not entitled to know.
+    pub fn finish(&self, job: JobId) -> Option<Time> {
+        (self.knowledge == Knowledge::Durations)
+            .then(|| self.job(job).finish(self.spec(job).iterations))
+            .flatten()
+    }
+}
+
+/// Changes of the schedule, checked and applied as they are made: what a policy has decided so far is in its view.
+///
+/// A change that breaks a rule is refused and reported; it is never executed.
+pub struct Decision<'a> {
+    now: Time,
+    state: &'a mut State,
+    perf: &'a dyn PerfModel,
+    knowledge: Knowledge,
+    log: &'a mut dyn Log,
+    effects: &'a mut Vec<Effect>,
+    changes: &'a mut Vec<Change>,
+    violations: &'a mut Vec<Violation>,
+    wake: Option<Time>,
+}
+
+pub(crate) struct DecisionParts<'a> {
+    pub(crate) now: Time,
+    pub(crate) state: &'a mut State,
+    pub(crate) perf: &'a dyn PerfModel,
+    pub(crate) knowledge: Knowledge,
+    pub(crate) log: &'a mut dyn Log,
+    pub(crate) effects: &'a mut Vec<Effect>,
+    pub(crate) changes: &'a mut Vec<Change>,
+    pub(crate) violations: &'a mut Vec<Violation>,
+}
+
+impl<'a> Decision<'a> {
+    pub(crate) fn new(parts: DecisionParts<'a>) -> Self {
+        let DecisionParts { now, state, perf, knowledge, log, effects, changes, violations } = parts;
+        Self { now, state, perf, knowledge, log, effects, changes, violations, wake: None }
+    }
+
+    /// The present, with all that was decided so far.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        View { now: self.now, state: self.state, perf: self.perf, knowledge: self.knowledge }
+    }
+
+    /// Starts a waiting (or just stopped) job on these devices. Returns whether that was allowed.
+    pub fn start(&mut self, job: JobId, placement: &[NodeShare]) -> bool {
+        if let Err(violation) = audit::check_start(self.state, job, placement) {
+            self.violations.push(violation);
+            return false;
+        }
+        let generation = self.state.job(job).generation + 1;
+        self.record(Event::JobPlaced { job, generation }, Detail::Placement(placement));
+        self.changes.push(Change::Placed(job));
+        if self.state.job(job).phase == Phase::Placed && !self.state.is_blocked(job) {
+            self.effects.push(Effect::Launch { job, generation });
+        }
+        true
+    }
+
+    /// Takes a placed job's devices back. Returns whether that was allowed.
+    pub fn stop(&mut self, job: JobId, why: StopReason) -> bool {
+        if self.state.schedule().placement(job).is_none() {
+            self.violations.push(Violation::NotPlaced { job });
+            return false;
+        }
+        stop(self.now, self.state, self.log, self.effects, job, why);
+        self.changes.push(Change::Stopping(job));
+        true
+    }
+
+    /// Asks to be called at `time` even if nothing happens until then; the earliest such wish counts.
+    pub fn wake_at(&mut self, time: Time) {
+        self.wake = Some(self.wake.map_or(time, |earlier| earlier.min(time)));
+    }
+
+    pub(crate) fn wake(&self) -> Option<Time> {
+        self.wake
+    }
+
+    fn record(&mut self, event: Event, detail: Detail<'_>) {
+        self.state.apply(self.now, &event, detail);
+        self.log.event(self.now, &event, self.state);
+    }
+}
+
+/// Tells a placed job to give its devices back.
+pub(crate) fn stop(
+    now: Time,
+    state: &mut State,
+    log: &mut dyn Log,
+    effects: &mut Vec<Effect>,
+    job: JobId,
+    why: StopReason,
+) {
+    let (phase, generation) = (state.job(job).phase, state.job(job).generation);
+    let event = Event::JobStopping { job, why };
+    state.apply(now, &event, Detail::None);
+    log.event(now, &event, state);
+    if matches!(phase, Phase::Placed | Phase::Running) {
+        effects.push(Effect::Stop { job, generation });
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a job is not running: every "no" is explained.
+
+use std::fmt;
+
+use crate::ids::JobId;
+use crate::time::Time;
+
+/// The reason for which a job is where it is, as the policy that left it there tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// It is not waiting.
+    NotWaiting,
+    /// Fewer devices that it may use are free than it needs.
+    DevicesBusy {
+        /// What it needs.
+        needed: u32,
+        /// What is free.
+        free: u32,
+    },
+    /// Enough devices are free, but not together as the placement strategy wants them.
+    Fragmented {
+        /// What it needs.
+        needed: u32,
+        /// What is free.
+        free: u32,
+    },
+    /// Jobs of the same size go first.
+    Behind {
+        /// The one that goes first.
+        first: JobId,
+        /// How many go before it.
+        ahead: u32,
+    },
+    /// The policy keeps strict order, and the job at its head does not fit yet.
+    HeadOfLine {
+        /// The job at the head.
+        head: JobId,
+    },
+    /// It would fit, but must not delay the job that has a reservation.
+    Reserved {
+        /// Whose reservation.
+        holder: JobId,
+    },
+    /// The policy decides only at certain times.
+    NextRound {
+        /// The next one.
+        at: Time,
+    },
+    /// Nodes that are out would have to return first.
+    NodesOut {
+        /// What it needs.
+        needed: u32,
+        /// What the working nodes have.
+        working: u32,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotWaiting => write!(f, "not waiting"),
+            Self::DevicesBusy { needed, free } => {
+                write!(f, "needs {needed} devices, {free} that it may use are free")
+            }
+            Self::Fragmented { needed, free } => {
+                write!(f, "needs {needed} devices together, {free} are free but apart")
+            }
+            Self::Behind { first, ahead } => write!(f, "{ahead} jobs go first, {first} next"),
+            Self::HeadOfLine { head } => write!(f, "strict order: {head} is first and does not fit yet"),
+            Self::Reserved { holder } => {
+                write!(f, "starting it would delay {holder}, which has a reservation")
+            }
+            Self::NextRound { at } => write!(f, "decided at the next round, at {at} s"),
+            Self::NodesOut { needed, working } => {
+                write!(f, "needs {needed} devices, the working nodes have {working}")
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! All placements in force, and what is free beside them.
+//!
+//! The schedule is what has been *decided*: a job that was told to stop is out of it at once, though its
+//! processes may still hold their devices (the [`State`](crate::state::State) knows about those).
+
+use crate::cluster::{DeviceSet, NodeShare};
+use crate::ids::{DeviceTypeId, JobId, NodeId};
+use crate::node_set::NodeSet;
+use crate::topology::Topology;
+
+/// Most jobs that can share a device.
+pub const SLOTS_MAX: usize = 4;
+
+const NOBODY: u32 = u32::MAX;
+
+/// Who is placed where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    slots: usize,
+    nodes: Vec<NodeUse>,
+    /// For each device, the jobs placed on it, packed to the front.
+    occupants: Vec<[u32; SLOTS_MAX]>,
+    placements: Vec<Option<Box<[NodeShare]>>>,
+    free: FreeIndex,
+    placed_count: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct NodeUse {
+    /// Devices without any job; empty while the node is out.
+    free: DeviceSet,
+    devices: u32,
+    device_type: DeviceTypeId,
+    up: bool,
+}
+
+impl Schedule {
+    /// An empty schedule over these nodes, with up to `slots` jobs on a device.
+    pub fn new(topology: &Topology, slots: usize) -> Self {
+        let mut schedule = Self {
+            slots: slots.clamp(1, SLOTS_MAX),
+            nodes: Vec::new(),
+            occupants: Vec::new(),
+            placements: Vec::new(),
+            free: FreeIndex::default(),
+            placed_count: 0,
+        };
+        for index in 0..topology.nodes().len() {
+            schedule.add_node(topology, NodeId::from_index(index));
+        }
+        schedule
+    }
+
+    /// Jobs that a device can hold at once.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// A job's devices.
+    #[inline]
+    pub fn placement(&self, job: JobId) -> Option<&[NodeShare]> {
+        self.placements.get(job.index())?.as_deref()
+    }
+
+    /// How many jobs have a placement.
+    pub fn placed_count(&self) -> u32 {
+        self.placed_count
+    }
+
+    /// A node's devices without any job; none while the node is out.
+    #[inline]
+    pub fn free(&self, node: NodeId) -> DeviceSet {
+        self.nodes[node.index()].free
+    }
+
+    /// Whether the node can be used.
+    #[inline]
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].up
+    }
+
+    /// What is free, by device type and count.
+    #[inline]
+    pub fn free_index(&self) -> &FreeIndex {
+        &self.free
+    }
+
+    /// Devices of working nodes without any job.
+    #[inline]
+    pub fn free_count(&self) -> u32 {
+        self.free.types.iter().map(|kind| kind.devices).sum()
+    }
+
+    /// The jobs on a device.
+    pub fn occupants(&self, topology: &Topology, node: NodeId, device: u32) -> impl Iterator<Item = JobId> {
+        occupied(&self.occupants[(topology.node(node).first_device + device) as usize])
+    }
+
+    /// The other jobs that share a device with this one, ascending.
+    pub fn neighbours(&self, topology: &Topology, job: JobId) -> Vec<JobId> {
+        let mut neighbours = Vec::new();
+        if self.slots > 1 {
+            for share in self.placement(job).unwrap_or_default() {
+                for device in share.devices.iter() {
+                    neighbours
+                        .extend(self.occupants(topology, share.node, device).filter(|&other| other != job));
+                }
+            }
+            neighbours.sort_unstable();
+            neighbours.dedup();
+        }
+        neighbours
+    }
+
+    /// The jobs with devices on a node, ascending.
+    pub fn jobs_on(&self, topology: &Topology, node: NodeId, jobs: &mut Vec<JobId>) {
+        jobs.clear();
+        let here = topology.node(node);
+        let devices = here.first_device as usize..(here.first_device + here.spec.devices) as usize;
+        for device in &self.occupants[devices] {
+            for job in occupied(device) {
+                if jobs.last() != Some(&job) {
+                    jobs.push(job);
+                }
+            }
+        }
+        jobs.sort_unstable();
+        jobs.dedup();
+    }
+
+    pub(crate) fn add_node(&mut self, topology: &Topology, node: NodeId) {
+        let spec = topology.node(node);
+        let devices = spec.spec.devices;
+        self.occupants.resize(self.occupants.len() + devices as usize, [NOBODY; SLOTS_MAX]);
+        self.nodes.push(NodeUse {
+            free: DeviceSet::EMPTY,
+            devices,
+            device_type: spec.device_type,
+            up: false,
+        });
+        self.set_up(topology, node, true);
+    }
+
+    /// Takes a node in or out. A node that goes out must hold no placement.
+    pub(crate) fn set_up(&mut self, topology: &Topology, node: NodeId, up: bool) {
+        let idle = (0..self.nodes[node.index()].devices)
+            .filter(|&device| self.occupants(topology, node, device).next().is_none())
+            .fold(DeviceSet::EMPTY, |mut set, device| {
+                set.insert(device);
+                set
+            });
+        self.nodes[node.index()].up = up;
+        self.set_free(node, if up { idle } else { DeviceSet::EMPTY });
+    }
+
+    /// Gives a job its devices. The caller has audited them.
+    pub(crate) fn place(&mut self, topology: &Topology, job: JobId, shares: &[NodeShare]) {
+        for share in shares {
+            let first = topology.node(share.node).first_device;
+            for device in share.devices.iter() {
+                let occupants = &mut self.occupants[(first + device) as usize];
+                if let Some(slot) = occupants.iter_mut().find(|slot| **slot == NOBODY) {
+                    *slot = job.0;
+                }
+            }
+            let free = self.free(share.node).difference(share.devices);
+            self.set_free(share.node, free);
+        }
+        if self.placements.len() <= job.index() {
+            self.placements.resize(job.index() + 1, None);
+        }
+        self.placed_count += 1;
+        self.placements[job.index()] = Some(shares.into());
+    }
+
+    /// Takes a job's devices back and returns them.
+    pub(crate) fn release(&mut self, topology: &Topology, job: JobId) -> Option<Box<[NodeShare]>> {
+        let shares = self.placements.get_mut(job.index())?.take()?;
+        self.placed_count -= 1;
+        for share in &shares {
+            let first = topology.node(share.node).first_device;
+            let mut freed = DeviceSet::EMPTY;
+            for device in share.devices.iter() {
+                let occupants = &mut self.occupants[(first + device) as usize];
+                remove(occupants, job);
+                if occupants[0] == NOBODY {
+                    freed.insert(device);
+                }
+            }
+            if self.is_up(share.node) {
+                self.set_free(share.node, self.free(share.node).union(freed));
+            }
+        }
+        Some(shares)
+    }
+
+    fn set_free(&mut self, node: NodeId, free: DeviceSet) {
+        let entry = &mut self.nodes[node.index()];
+        let (before, after) = (entry.free.len(), free.len());
+        entry.free = free;
+        if before != after {
+            self.free.update(node, entry.device_type, entry.devices, before, after);
+        }
+    }
+}
+
+fn occupied(device: &[u32; SLOTS_MAX]) -> impl Iterator<Item = JobId> {
+    device.iter().copied().take_while(|&job| job != NOBODY).map(JobId)
+}
+
+fn remove(device: &mut [u32; SLOTS_MAX], job: JobId) {
+    if let Some(at) = device.iter().position(|&slot| slot == job.0) {
+        device.copy_within(at + 1.., at);
+        device[SLOTS_MAX - 1] = NOBODY;
+    }
+}
+
+/// Nodes by how many free devices they have, for each device type: a place is found without looking at every node.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct FreeIndex {
+    types: Vec<FreeOfType>,
+}
+
+/// What is free of one device type.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct FreeOfType {
+    /// `by_count[k]`: nodes with exactly `k + 1` free devices.
+    by_count: Vec<NodeSet>,
+    /// Nodes that are wholly free.
+    idle: NodeSet,
+    devices: u32,
+}
+
+impl FreeIndex {
+    /// What is free of one device type.
+    pub fn of_type(&self, kind: DeviceTypeId) -> Option<&FreeOfType> {
+        self.types.get(kind.index())
+    }
+
+    fn update(&mut self, node: NodeId, kind: DeviceTypeId, devices: u32, before: u32, after: u32) {
+        if self.types.len() <= kind.index() {
+            self.types.resize_with(kind.index() + 1, || FreeOfType {
+                idle: NodeSet::with_capacity(1),
+                ..FreeOfType::default()
+            });
+        }
+        let entry = &mut self.types[kind.index()];
+        if entry.by_count.len() < devices as usize {
+            entry.by_count.resize_with(devices as usize, || NodeSet::with_capacity(1));
+        }
+        entry.devices = entry.devices + after - before;
+        if before > 0 {
+            entry.by_count[before as usize - 1].remove(node);
+        }
+        if after > 0 {
+            entry.by_count[after as usize - 1].insert(node);
+        }
+        if before == devices {
+            entry.idle.remove(node);
+        }
+        if after == devices {
+            entry.idle.insert(node);
+        }
+    }
+}
+
+impl FreeOfType {
+    /// Free devices in all nodes of the type.
+    pub fn devices(&self) -> u32 {
+        self.devices
+    }
+
+    /// Nodes that are wholly free.
+    pub fn idle(&self) -> &NodeSet {
+        &self.idle
+    }
+
+    /// Nodes with exactly `count` free devices.
+    pub fn with_exactly(&self, count: u32) -> Option<&NodeSet> {
+        self.by_count.get((count as usize).checked_sub(1)?)
+    }
+
+    /// Most devices in a node of the type.
+    pub fn devices_per_node_max(&self) -> u32 {
+        self.by_count.len() as u32
+    }
+
+    /// The lowest node id with at least `count` free devices.
+    pub fn first_fit(&self, count: u32) -> Option<NodeId> {
+        self.by_count.get((count.max(1) as usize) - 1..)?.iter().filter_map(NodeSet::first).min()
+    }
+
+    /// The node with the fewest free devices that are enough; the lowest id among equals.
+    pub fn best_fit(&self, count: u32) -> Option<NodeId> {
+        self.by_count.get((count.max(1) as usize) - 1..)?.iter().find_map(NodeSet::first)
+    }
+
+    /// Nodes with any free device, those with the most first, the lowest id among equals.
+    pub fn most_free_first(&self) -> impl Iterator<Item = NodeId> {
+        self.by_count.iter().rev().flat_map(NodeSet::iter)
+    }
+}

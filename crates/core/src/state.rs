@@ -1,0 +1,317 @@
+//! The state of everything, as a fold over events.
+
+use crate::cluster::{ClusterSpec, NodeShare};
+use crate::event::{Detail, Event, JobEnd, StopReason};
+use crate::ids::{JobId, NodeId};
+use crate::job::JobSpec;
+use crate::schedule::Schedule;
+use crate::time::Time;
+use crate::topology::Topology;
+
+/// Nodes, jobs and the schedule. Changed by [`State::apply`] only, so replaying a journal rebuilds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    topology: Topology,
+    schedule: Schedule,
+    specs: Vec<JobSpec>,
+    jobs: Vec<JobState>,
+    /// For each device, how many jobs were told to leave it and have not yet.
+    vacating: Vec<u8>,
+    counts: PhaseCounts,
+}
+
+/// How many jobs are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseCounts {
+    /// Waiting for devices.
+    pub waiting: u32,
+    /// Placed or running.
+    pub placed: u32,
+    /// Told to stop.
+    pub stopping: u32,
+    /// Over.
+    pub ended: u32,
+}
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It waits for devices.
+    Waiting,
+    /// It has devices; its processes are not running yet.
+    Placed,
+    /// Its processes run.
+    Running,
+    /// It was told to stop; its processes may still hold their devices. It may have a new placement already.
+    Stopping,
+    /// It is over.
+    Ended(JobEnd),
+}
+
+/// What changes while a job lives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobState {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Counts its placements.
+    pub generation: u32,
+    /// When it first had devices.
+    pub first_start: Option<Time>,
+    /// When it ended.
+    pub end: Option<Time>,
+    /// How often it gave devices back before its end.
+    pub preemptions: u32,
+    /// Iterations done at `since`; from then on one every `iteration_s`.
+    done: f64,
+    since: Time,
+    iteration_s: f64,
+    /// Seconds with devices, up to `placed_at`.
+    attained_s: f64,
+    placed_at: Time,
+    leaving: Option<Box<[NodeShare]>>,
+    is_cancelled: bool,
+}
+
+impl JobState {
+    /// Iterations done by `now`: progress accrues lazily.
+    pub fn done(&self, now: Time) -> f64 {
+        match self.phase {
+            Phase::Running => self.done + now.since(self.since).max(0.0) / self.iteration_s,
+            _ => self.done,
+        }
+    }
+
+    /// Seconds that it had devices for.
+    pub fn attained_s(&self, now: Time) -> f64 {
+        match self.phase {
+            Phase::Placed | Phase::Running => self.attained_s + now.since(self.placed_at),
+            _ => self.attained_s,
+        }
+    }
+
+    /// How long an iteration takes where it runs.
+    pub fn iteration_s(&self) -> f64 {
+        self.iteration_s
+    }
+
+    /// When its work will be done if nothing changes; `None` unless it runs.
+    pub fn finish(&self, iterations: f64) -> Option<Time> {
+        (self.phase == Phase::Running)
+            .then(|| self.since.plus((iterations - self.done).max(0.0) * self.iteration_s))
+    }
+
+    /// Devices that it still has to give back.
+    pub fn leaving(&self) -> &[NodeShare] {
+        self.leaving.as_deref().unwrap_or_default()
+    }
+
+    /// Whether its user does not want it any more; it ends as soon as it has stopped.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled
+    }
+
+    /// Whether it is over.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+}
+
+impl State {
+    /// A cluster without jobs, with up to `slots` jobs on a device.
+    pub fn new(cluster: &ClusterSpec, slots: usize) -> Self {
+        let topology = Topology::new(cluster);
+        let schedule = Schedule::new(&topology, slots);
+        let vacating = vec![0; topology.device_count() as usize];
+        Self { topology, schedule, specs: vec![], jobs: vec![], vacating, counts: PhaseCounts::default() }
+    }
+
+    /// The machines.
+    #[inline]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// All placements in force.
+    #[inline]
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// What a job asked for.
+    #[inline]
+    pub fn spec(&self, job: JobId) -> &JobSpec {
+        &self.specs[job.index()]
+    }
+
+    /// What a job's life is like.
+    #[inline]
+    pub fn job(&self, job: JobId) -> &JobState {
+        &self.jobs[job.index()]
+    }
+
+    /// All jobs by id.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = (JobId, &JobSpec, &JobState)> {
+        self.specs
+            .iter()
+            .zip(&self.jobs)
+            .enumerate()
+            .map(|(index, (spec, job))| (JobId::from_index(index), spec, job))
+    }
+
+    /// The id that the next submitted job gets.
+    pub fn next_job(&self) -> JobId {
+        JobId::from_index(self.jobs.len())
+    }
+
+    /// How many jobs are where.
+    pub fn counts(&self) -> PhaseCounts {
+        self.counts
+    }
+
+    /// Whether some device of the job's placement is still held by a job that was told to leave it.
+    pub fn is_blocked(&self, job: JobId) -> bool {
+        self.schedule.placement(job).unwrap_or_default().iter().any(|share| {
+            let first = self.topology.node(share.node).first_device;
+            share.devices.iter().any(|device| {
+                let device = first + device;
+                self.vacating[device as usize] > 0
+            })
+        })
+    }
+
+    /// Folds one event into the state.
+    pub fn apply(&mut self, now: Time, event: &Event, detail: Detail<'_>) {
+        match (*event, detail) {
+            (Event::NodeJoined { node }, Detail::Node(spec)) => {
+                self.vacating.resize(self.vacating.len() + spec.devices as usize, 0);
+                self.topology.add(spec);
+                self.schedule.add_node(&self.topology, node);
+            }
+            (Event::NodeLost { node }, _) => self.schedule.set_up(&self.topology, node, false),
+            (Event::NodeReturned { node }, _) => self.schedule.set_up(&self.topology, node, true),
+            (Event::JobSubmitted { .. }, Detail::Spec(spec)) => self.submit(now, spec),
+            (Event::JobPlaced { job, generation }, Detail::Placement(shares)) => {
+                self.place(now, job, generation, shares);
+            }
+            (Event::JobLaunched { job, ready, iteration_s }, _) => {
+                let state = &mut self.jobs[job.index()];
+                state.phase = Phase::Running;
+                state.since = ready;
+                state.iteration_s = iteration_s;
+            }
+            (Event::JobRated { job, iteration_s }, _) => {
+                let state = &mut self.jobs[job.index()];
+                state.done = state.done(now);
+                state.since = state.since.max(now);
+                state.iteration_s = iteration_s;
+            }
+            (Event::JobStopping { job, why }, _) => self.stopping(now, job, why),
+            (Event::JobStopped { job, done }, _) => self.stopped(now, job, done),
+            (Event::JobEnded { job, end }, _) => self.ended(now, job, end),
+            (event, detail) => unreachable!("{event:?} does not come with {detail:?}"),
+        }
+    }
+
+    fn submit(&mut self, now: Time, spec: JobSpec) {
+        self.specs.push(spec);
+        self.counts.waiting += 1;
+        self.jobs.push(JobState {
+            phase: Phase::Waiting,
+            generation: 0,
+            first_start: None,
+            end: None,
+            preemptions: 0,
+            done: 0.0,
+            since: now,
+            iteration_s: f64::INFINITY,
+            attained_s: 0.0,
+            placed_at: now,
+            leaving: None,
+            is_cancelled: false,
+        });
+    }
+
+    fn place(&mut self, now: Time, job: JobId, generation: u32, shares: &[NodeShare]) {
+        self.schedule.place(&self.topology, job, shares);
+        let state = &mut self.jobs[job.index()];
+        state.generation = generation;
+        if state.phase == Phase::Waiting {
+            self.counts.waiting -= 1;
+            self.counts.placed += 1;
+            state.phase = Phase::Placed;
+            state.placed_at = now;
+            state.first_start.get_or_insert(now);
+        }
+    }
+
+    fn stopping(&mut self, now: Time, job: JobId, why: StopReason) {
+        let state = &mut self.jobs[job.index()];
+        state.is_cancelled |= why == StopReason::Cancelled;
+        if matches!(state.phase, Phase::Placed | Phase::Running) {
+            state.done = state.done(now);
+            state.attained_s = state.attained_s(now);
+            self.counts.placed -= 1;
+            self.counts.stopping += 1;
+            if why != StopReason::Cancelled {
+                state.preemptions += 1;
+            }
+            state.phase = Phase::Stopping;
+            state.leaving = self.schedule.release(&self.topology, job);
+            self.vacate(job, 1);
+        } else {
+            // Told to stop again before it began to run where it was to be moved.
+            self.schedule.release(&self.topology, job);
+        }
+    }
+
+    fn stopped(&mut self, now: Time, job: JobId, done: f64) {
+        self.vacate(job, -1);
+        let has_placement = self.schedule.placement(job).is_some();
+        let state = &mut self.jobs[job.index()];
+        state.leaving = None;
+        state.done = done;
+        self.counts.stopping -= 1;
+        if has_placement {
+            self.counts.placed += 1;
+            state.phase = Phase::Placed;
+            state.placed_at = now;
+        } else {
+            self.counts.waiting += 1;
+            state.phase = Phase::Waiting;
+        }
+    }
+
+    fn ended(&mut self, now: Time, job: JobId, end: JobEnd) {
+        self.vacate(job, -1);
+        self.schedule.release(&self.topology, job);
+        let spec_iterations = self.specs[job.index()].iterations;
+        let state = &mut self.jobs[job.index()];
+        match state.phase {
+            Phase::Waiting => self.counts.waiting -= 1,
+            Phase::Placed | Phase::Running => self.counts.placed -= 1,
+            Phase::Stopping => self.counts.stopping -= 1,
+            Phase::Ended(_) => return,
+        }
+        self.counts.ended += 1;
+        state.attained_s = state.attained_s(now);
+        state.done = if end == JobEnd::Finished { spec_iterations } else { state.done(now) };
+        state.leaving = None;
+        state.end = Some(now);
+        state.phase = Phase::Ended(end);
+    }
+
+    fn vacate(&mut self, job: JobId, by: i8) {
+        for share in self.jobs[job.index()].leaving() {
+            let first = self.topology.node(share.node).first_device;
+            for device in share.devices.iter() {
+                let count = &mut self.vacating[(first + device) as usize];
+                *count = count.wrapping_add_signed(by);
+            }
+        }
+    }
+
+    /// Working nodes, by id.
+    pub fn nodes_up(&self) -> impl Iterator<Item = NodeId> {
+        (0..self.topology.nodes().len()).map(NodeId::from_index).filter(|&node| self.schedule.is_up(node))
+    }
+}

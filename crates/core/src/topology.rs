@@ -1,0 +1,79 @@
+//! The machines as the engine knows them: switch, node, device.
+
+use std::sync::Arc;
+
+use crate::cluster::{ClusterSpec, NodeSpec};
+use crate::ids::{DeviceTypeId, NodeId};
+
+/// All nodes that ever joined, with dense numbers for their devices and device types.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Topology {
+    nodes: Vec<Node>,
+    types: Vec<Arc<str>>,
+    device_count: u32,
+}
+
+/// One machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What was declared.
+    pub spec: NodeSpec,
+    /// The type of its devices.
+    pub device_type: DeviceTypeId,
+    /// The number of its first device among all devices.
+    pub first_device: u32,
+}
+
+impl Topology {
+    /// The topology of a whole cluster.
+    pub fn new(cluster: &ClusterSpec) -> Self {
+        let mut topology = Self::default();
+        for node in &cluster.nodes {
+            topology.add(node.clone());
+        }
+        topology
+    }
+
+    /// Adds a node and returns its id.
+    pub fn add(&mut self, spec: NodeSpec) -> NodeId {
+        let id = NodeId::from_index(self.nodes.len());
+        let device_type = self.intern(&spec.device_type);
+        let first_device = self.device_count;
+        self.device_count += spec.devices;
+        self.nodes.push(Node { spec, device_type, first_device });
+        id
+    }
+
+    /// A node.
+    #[inline]
+    pub fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[node.index()]
+    }
+
+    /// All nodes by id.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Devices in all nodes, working or not.
+    pub fn device_count(&self) -> u32 {
+        self.device_count
+    }
+
+    /// The device types, by first appearance.
+    pub fn types(&self) -> &[Arc<str>] {
+        &self.types
+    }
+
+    /// The id of a device type.
+    pub fn type_id(&self, name: &str) -> Option<DeviceTypeId> {
+        self.types.iter().position(|known| &**known == name).map(DeviceTypeId::from_index)
+    }
+
+    fn intern(&mut self, name: &Arc<str>) -> DeviceTypeId {
+        self.type_id(name).unwrap_or_else(|| {
+            self.types.push(name.clone());
+            DeviceTypeId::from_index(self.types.len() - 1)
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! First in, first out.
+
+use wharf_core::{JobId, Knowledge, View};
+
+use crate::priority::{Key, Rank};
+
+/// Orders jobs by submission; urgent ones first where priorities differ.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fifo;
+
+impl Rank for Fifo {
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Attained
+    }
+
+    fn key(&self, view: &View<'_>, job: JobId) -> Key {
+        Key::of(view.spec(job).submit.seconds())
+    }
+}

@@ -1,0 +1,200 @@
+//! Waiting and running jobs, by gang, in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wharf_core::{Gang, JobId, Time};
+
+use super::rank::Key;
+
+/// All jobs that are not over, by class.
+#[derive(Debug, Default)]
+pub(super) struct Classes {
+    classes: Vec<Class>,
+    by_gang: BTreeMap<GangKey, usize>,
+    places: Vec<Place>,
+}
+
+/// Jobs with equal gangs.
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) gang: Gang,
+    pub(super) waiting: BTreeSet<(Key, JobId)>,
+    /// Sorted by the key less its slope times the time: that order does not change while time passes.
+    pub(super) running: BTreeSet<(Key, JobId)>,
+    pub(super) slope: f64,
+    /// The first job does not fit in this decision.
+    is_blocked: bool,
+    /// The first job for which victims were looked for everywhere.
+    tried: Option<JobId>,
+}
+
+/// Gangs are equal where their bounds and types are.
+type GangKey = (u32, u32, u32, Vec<std::sync::Arc<str>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Place {
+    #[default]
+    Nowhere,
+    Waiting(usize, Key),
+    Running(usize, Key),
+}
+
+impl Classes {
+    /// Puts a job among the waiting ones, or to another place among them.
+    pub(super) fn wait(&mut self, job: JobId, gang: &Gang, key: Key) {
+        self.remove(job);
+        let class = self.class(gang);
+        self.classes[class].waiting.insert((key, job));
+        self.set(job, Place::Waiting(class, key));
+    }
+
+    /// Puts a job among the running ones, or to another place among them.
+    pub(super) fn run(&mut self, job: JobId, gang: &Gang, base: Key, slope: f64) {
+        self.remove(job);
+        let class = self.class(gang);
+        self.classes[class].slope = slope;
+        self.classes[class].running.insert((base, job));
+        self.set(job, Place::Running(class, base));
+    }
+
+    /// Takes a job out.
+    pub(super) fn remove(&mut self, job: JobId) {
+        match self.place(job) {
+            Place::Nowhere => return,
+            Place::Waiting(class, key) => self.classes[class].waiting.remove(&(key, job)),
+            Place::Running(class, base) => self.classes[class].running.remove(&(base, job)),
+        };
+        self.set(job, Place::Nowhere);
+    }
+
+    /// The first waiting job of all classes that are not blocked.
+    pub(super) fn first_open(&self) -> Option<(usize, JobId)> {
+        let open = self.classes.iter().enumerate().filter(|(_, class)| !class.is_blocked);
+        let heads =
+            open.filter_map(|(index, class)| class.waiting.first().map(|&(key, job)| (key, job, index)));
+        heads.min().map(|(_, job, class)| (class, job))
+    }
+
+    /// The first waiting job of all.
+    pub(super) fn first(&self) -> Option<JobId> {
+        self.classes.iter().filter_map(|class| class.waiting.first()).min().map(|&(_, job)| job)
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        self.classes.iter().any(|class| !class.waiting.is_empty())
+    }
+
+    pub(super) fn block(&mut self, class: usize) {
+        self.classes[class].is_blocked = true;
+    }
+
+    pub(super) fn block_class_of(&mut self, job: JobId) {
+        if let Place::Waiting(class, _) = self.place(job) {
+            self.block(class);
+        }
+    }
+
+    pub(super) fn unblock(&mut self) {
+        for class in &mut self.classes {
+            class.is_blocked = false;
+        }
+    }
+
+    /// Notes that victims are looked for on behalf of this job; returns whether it is the first time.
+    pub(super) fn mark_tried(&mut self, class: usize, job: JobId) -> bool {
+        self.classes[class].tried.replace(job) != Some(job)
+    }
+
+    pub(super) fn forget_tried(&mut self) {
+        for class in &mut self.classes {
+            class.tried = None;
+        }
+    }
+
+    pub(super) fn get(&self, class: usize) -> &Class {
+        &self.classes[class]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Class> {
+        self.classes.iter()
+    }
+
+    /// A running job's key now.
+    pub(super) fn running_key(&self, job: JobId, now: Time) -> Option<Key> {
+        match self.place(job) {
+            Place::Running(class, base) => Some(self.classes[class].key_at(base, now)),
+            _ => None,
+        }
+    }
+
+    /// A waiting job's key.
+    pub(super) fn waiting_key(&self, job: JobId) -> Option<Key> {
+        match self.place(job) {
+            Place::Waiting(_, key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The first job of the same class and how many go before this one; `None` where it is the first.
+    pub(super) fn ahead(&self, job: JobId) -> Option<(JobId, u32)> {
+        let Place::Waiting(class, key) = self.place(job) else { return None };
+        let waiting = &self.classes[class].waiting;
+        let &(_, first) = waiting.first()?;
+        let ahead = waiting.range(..(key, job)).count() as u32;
+        (first != job).then_some((first, ahead))
+    }
+
+    /// All waiting jobs, taken out.
+    pub(super) fn take_waiting(&mut self) -> Vec<JobId> {
+        let jobs: Vec<JobId> =
+            self.classes.iter().flat_map(|class| class.waiting.iter().map(|&(_, job)| job)).collect();
+        for &job in &jobs {
+            self.remove(job);
+        }
+        jobs
+    }
+
+    /// All running jobs.
+    pub(super) fn running_jobs(&self) -> Vec<JobId> {
+        self.classes.iter().flat_map(|class| class.running.iter().map(|&(_, job)| job)).collect()
+    }
+
+    fn class(&mut self, gang: &Gang) -> usize {
+        // Most traces have a handful of gangs: a look at them beats a search.
+        if let Some(index) = self.classes.iter().take(8).position(|class| class.gang == *gang) {
+            return index;
+        }
+        let key = (gang.devices, gang.devices_min, gang.devices_max, gang.device_types.to_vec());
+        let next = self.classes.len();
+        let index = *self.by_gang.entry(key).or_insert(next);
+        if index == next {
+            self.classes.push(Class {
+                gang: gang.clone(),
+                waiting: BTreeSet::new(),
+                running: BTreeSet::new(),
+                slope: 0.0,
+                is_blocked: false,
+                tried: None,
+            });
+        }
+        index
+    }
+
+    fn place(&self, job: JobId) -> Place {
+        self.places.get(job.index()).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, job: JobId, place: Place) {
+        if self.places.len() <= job.index() {
+            self.places.resize(job.index() + 1, Place::Nowhere);
+        }
+        self.places[job.index()] = place;
+    }
+}
+
+impl Class {
+    /// A running job's key now, from its base.
+    pub(super) fn key_at(&self, base: Key, now: Time) -> Key {
+        Key { level: base.level, value: base.value + self.slope * now.seconds() }
+    }
+}

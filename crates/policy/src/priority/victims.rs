@@ -1,0 +1,217 @@
+//! Whom to preempt: running jobs that come after a waiting one, such that their devices are enough for it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use wharf_core::{JobId, NodeId, NodeShare, Schedule, View};
+
+use super::classes::Classes;
+use super::rank::{Key, Rank};
+
+/// Running jobs looked at, from the last one on, before a search gives up.
+const CANDIDATES_MAX: usize = 32;
+
+/// Whose devices to take, and which nodes to use then.
+pub(super) struct Plan {
+    pub(super) victims: Vec<JobId>,
+    /// Nodes and how many devices to take of each.
+    nodes: Vec<(NodeId, u32)>,
+}
+
+impl Plan {
+    /// The placement, once the victims are out of the schedule.
+    pub(super) fn placement(&self, schedule: &Schedule) -> Vec<NodeShare> {
+        self.nodes.iter().map(|&(node, count)| crate::placement::share(schedule, node, count)).collect()
+    }
+}
+
+struct Search<'a, R> {
+    rank: &'a R,
+    classes: &'a Classes,
+    view: &'a View<'a>,
+    head: Key,
+    types: Vec<wharf_core::DeviceTypeId>,
+}
+
+/// Looks for victims on behalf of the first job of a class: everywhere if it is new there, else on touched nodes.
+pub(super) fn find<R: Rank>(
+    rank: &R,
+    classes: &Classes,
+    view: &View<'_>,
+    class: usize,
+    job: JobId,
+    is_new: bool,
+    touched: &[NodeId],
+) -> Option<Plan> {
+    let head = classes.waiting_key(job)?;
+    let gang = &classes.get(class).gang;
+    let types = crate::placement::allowed_types(view.topology(), gang).collect();
+    let search = Search { rank, classes, view, head, types };
+    if !search.has_candidate() {
+        return None;
+    }
+    let node_size = search.node_size_max();
+    let devices = gang.devices;
+    if devices <= node_size {
+        let nearby = touched.iter().find_map(|&node| search.one_node(node, devices));
+        return nearby.or_else(|| is_new.then(|| search.worst_first(devices)).flatten());
+    }
+    let is_worthwhile = is_new || touched.iter().any(|&node| search.is_clearable(node));
+    is_worthwhile.then(|| search.whole_nodes(devices, node_size)).flatten()
+}
+
+impl<R: Rank> Search<'_, R> {
+    /// Whether any running job comes after the waiting one at all.
+    fn has_candidate(&self) -> bool {
+        self.classes.iter().any(|class| {
+            class
+                .running
+                .last()
+                .is_some_and(|&(base, _)| self.rank.may_preempt(self.head, class.key_at(base, self.view.now)))
+        })
+    }
+
+    fn is_victim(&self, job: JobId) -> bool {
+        self.classes.running_key(job, self.view.now).is_some_and(|key| self.rank.may_preempt(self.head, key))
+    }
+
+    fn is_usable(&self, node: NodeId) -> bool {
+        self.view.schedule().is_up(node) && self.types.contains(&self.view.topology().node(node).device_type)
+    }
+
+    fn node_size_max(&self) -> u32 {
+        let index = self.view.schedule().free_index();
+        self.types
+            .iter()
+            .filter_map(|&kind| index.of_type(kind))
+            .map(|free| free.devices_per_node_max())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Running jobs from the last one in the order, across all classes.
+    fn worst(&self) -> impl Iterator<Item = JobId> {
+        let now = self.view.now;
+        let mut iterators: Vec<_> = self.classes.iter().map(|class| class.running.iter().rev()).collect();
+        let classes: Vec<_> = self.classes.iter().collect();
+        let mut heads = BinaryHeap::new();
+        for (index, iterator) in iterators.iter_mut().enumerate() {
+            heads.extend(iterator.next().map(|&(base, job)| (classes[index].key_at(base, now), job, index)));
+        }
+        let head_key = self.head;
+        let rank = self.rank;
+        std::iter::from_fn(move || {
+            let (key, job, index) = heads.pop()?;
+            heads.extend(
+                iterators[index].next().map(|&(base, job)| (classes[index].key_at(base, now), job, index)),
+            );
+            rank.may_preempt(head_key, key).then_some(job)
+        })
+        .take(CANDIDATES_MAX)
+    }
+
+    fn worst_first(&self, devices: u32) -> Option<Plan> {
+        let mut seen = BTreeSet::new();
+        for job in self.worst() {
+            for share in self.view.schedule().placement(job).unwrap_or_default() {
+                if seen.insert(share.node)
+                    && let Some(plan) = self.one_node(share.node, devices)
+                {
+                    return Some(plan);
+                }
+            }
+        }
+        None
+    }
+
+    /// The fewest of a node's last jobs whose devices, with the free ones, are enough.
+    fn one_node(&self, node: NodeId, devices: u32) -> Option<Plan> {
+        if !self.is_usable(node) {
+            return None;
+        }
+        let schedule = self.view.schedule();
+        let mut jobs = Vec::new();
+        schedule.jobs_on(self.view.topology(), node, &mut jobs);
+        let here = |job: JobId| {
+            let shares = schedule.placement(job).unwrap_or_default();
+            shares.iter().find(|share| share.node == node).map_or(0, |share| share.devices.len())
+        };
+        let mut victims: Vec<(Reverse<Key>, JobId)> = jobs
+            .into_iter()
+            .filter(|&job| self.is_victim(job))
+            .filter_map(|job| Some((Reverse(self.classes.running_key(job, self.view.now)?), job)))
+            .collect();
+        victims.sort_unstable();
+        let mut missing = i64::from(devices) - i64::from(schedule.free(node).len());
+        let mut chosen = Vec::new();
+        for (_, job) in victims {
+            if missing <= 0 {
+                break;
+            }
+            missing -= i64::from(here(job));
+            chosen.push(job);
+        }
+        if missing > 0 {
+            return None;
+        }
+        // The last one chosen may have made earlier, smaller ones unnecessary.
+        chosen.retain(|&job| {
+            let is_needed = missing + i64::from(here(job)) > 0;
+            if !is_needed {
+                missing += i64::from(here(job));
+            }
+            is_needed
+        });
+        Some(Plan { victims: chosen, nodes: vec![(node, devices)] })
+    }
+
+    /// Whether a node would be wholly free without its later jobs.
+    fn is_clearable(&self, node: NodeId) -> bool {
+        let mut jobs = Vec::new();
+        self.view.schedule().jobs_on(self.view.topology(), node, &mut jobs);
+        self.is_usable(node) && jobs.iter().all(|&job| self.is_victim(job))
+    }
+
+    /// Nodes of one switch that are free, or would be without their later jobs.
+    fn whole_nodes(&self, devices: u32, node_size: u32) -> Option<Plan> {
+        let topology = self.view.topology();
+        let needed = devices.div_ceil(node_size) as usize;
+        let mut by_switch: BTreeMap<u32, BTreeSet<NodeId>> = BTreeMap::new();
+        let mut add = |node: NodeId| {
+            let spec = &topology.node(node).spec;
+            if spec.devices < node_size {
+                return None;
+            }
+            let nodes = by_switch.entry(spec.switch).or_default();
+            nodes.insert(node);
+            (nodes.len() == needed).then(|| nodes.clone())
+        };
+        let index = self.view.schedule().free_index();
+        let idle =
+            self.types.iter().filter_map(|&kind| index.of_type(kind)).flat_map(|free| free.idle().iter());
+        let idle: Vec<NodeId> = idle.take(needed * 4).collect();
+        let clearable = self.worst().take(CANDIDATES_MAX.max(needed * 4)).flat_map(|job| {
+            let shares = self.view.schedule().placement(job).unwrap_or_default();
+            shares.iter().map(|share| share.node).filter(|&node| self.is_clearable(node))
+        });
+        let nodes = idle.into_iter().chain(clearable).find_map(&mut add)?;
+        self.clear(nodes, devices, node_size)
+    }
+
+    fn clear(&self, nodes: BTreeSet<NodeId>, devices: u32, node_size: u32) -> Option<Plan> {
+        let mut victims = BTreeSet::new();
+        let mut jobs = Vec::new();
+        for &node in &nodes {
+            self.view.schedule().jobs_on(self.view.topology(), node, &mut jobs);
+            victims.extend(jobs.iter().copied());
+        }
+        let mut missing = devices;
+        let mut shares = Vec::new();
+        for node in nodes {
+            let count = missing.min(node_size);
+            shares.push((node, count));
+            missing -= count;
+        }
+        Some(Plan { victims: victims.into_iter().collect(), nodes: shares })
+    }
+}

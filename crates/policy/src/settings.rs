@@ -1,0 +1,107 @@
+//! `--set key=value`: overrides of a preset's numbers and a policy's knobs.
+
+use std::collections::BTreeMap;
+
+/// Overrides by key; later ones win.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<String, String>);
+
+/// An override that is not `key=value`.
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is not of the form key=value")]
+pub struct SettingError {
+    /// What was given.
+    pub text: String,
+}
+
+impl Settings {
+    /// Parses overrides of the form `key=value`.
+    ///
+    /// # Errors
+    /// [`SettingError`] names the first that has no `=` or no key.
+    pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        for text in texts {
+            match text.split_once('=') {
+                Some((key, value)) if !key.trim().is_empty() => {
+                    settings.0.insert(key.trim().to_owned(), value.trim().to_owned());
+                }
+                _ => return Err(SettingError { text: text.to_owned() }),
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Sets one key.
+    pub fn set(&mut self, key: &str, value: &str) {
+        self.0.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// All overrides, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Whether nothing is overridden.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A setting with a value that it cannot take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("setting `{key}` cannot be `{value}`; it takes {expected}")]
+pub struct BadSetting {
+    /// The setting.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// What it takes, for people.
+    pub expected: String,
+}
+
+impl Settings {
+    /// A setting parsed as `T` and accepted by `is_valid`, or `default` where it is not set.
+    ///
+    /// # Errors
+    /// [`BadSetting`] says what it takes instead.
+    pub fn parsed<T: std::str::FromStr>(
+        &self,
+        key: &str,
+        default: T,
+        expected: &str,
+        is_valid: impl Fn(&T) -> bool,
+    ) -> Result<T, BadSetting> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        value.parse().ok().filter(is_valid).ok_or_else(|| BadSetting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            expected: expected.to_owned(),
+        })
+    }
+
+    /// A setting that is one of several words.
+    ///
+    /// # Errors
+    /// [`BadSetting`] lists the words.
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)], default: T) -> Result<T, BadSetting> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        choices.iter().find(|(word, _)| *word == value).map(|&(_, choice)| choice).ok_or_else(|| {
+            let words: Vec<&str> = choices.iter().map(|&(word, _)| word).collect();
+            BadSetting { key: key.to_owned(), value: value.to_owned(), expected: words.join(" or ") }
+        })
+    }
+
+    /// A switch: `on` or `off`.
+    ///
+    /// # Errors
+    /// [`BadSetting`] where it is neither.
+    pub fn switch(&self, key: &str, default: bool) -> Result<bool, BadSetting> {
+        self.choice(key, &[("on", true), ("off", false)], default)
+    }
+}

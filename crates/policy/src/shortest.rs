@@ -1,0 +1,47 @@
+//! Shortest first: SJF, SRTF and SRSF.
+
+use wharf_core::{JobId, View};
+
+use crate::priority::{Key, Rank};
+
+/// Orders jobs by how long their owners say they take; what runs, runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sjf;
+
+impl Rank for Sjf {
+    fn key(&self, view: &View<'_>, job: JobId) -> Key {
+        Key::of(view.spec(job).declared_s())
+    }
+}
+
+/// Orders jobs by remaining time (SRTF), or by remaining time × devices (SRSF), and preempts.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortestRemaining {
+    /// Whether time is weighted with the size of the gang.
+    pub by_service: bool,
+}
+
+impl ShortestRemaining {
+    fn weight(self, devices: u32) -> f64 {
+        if self.by_service { f64::from(devices) } else { 1.0 }
+    }
+}
+
+impl Rank for ShortestRemaining {
+    fn key(&self, view: &View<'_>, job: JobId) -> Key {
+        // A running job's time also includes what is left of its restart and what its neighbours cost it.
+        let left_s = match view.finish(job) {
+            Some(finish) => finish.since(view.now),
+            None => view.remaining_s(job).unwrap_or(f64::MAX),
+        };
+        Key::of(left_s * self.weight(view.spec(job).gang.devices))
+    }
+
+    fn slope(&self, devices: u32) -> f64 {
+        -self.weight(devices)
+    }
+
+    fn may_preempt(&self, waiting: Key, running: Key) -> bool {
+        waiting < running
+    }
+}

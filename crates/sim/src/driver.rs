@@ -1,0 +1,320 @@
+//! The virtual clock: feeds the engine with arrivals, ends and failures, and answers its effects at once.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use wharf_core::{
+    Command, Effect, Engine, Event, JobId, JobSpec, Log, NodeShare, State, StopReason, Time, Violation,
+};
+
+use crate::failures::Failures;
+use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span};
+
+/// Drives one engine through one trace.
+pub(crate) struct Driver<'a> {
+    engine: Engine,
+    jobs: &'a [JobSpec],
+    failures: Failures,
+    checkpoint_interval_s: f64,
+    next_arrival: usize,
+    /// Predicted ends; an entry whose stamp is not the job's latest is stale.
+    ends: BinaryHeap<Reverse<(Time, JobId, u32)>>,
+    stamps: Vec<u32>,
+    /// Iterations that each job had done at its latest launch.
+    done_at_launch: Vec<f64>,
+    notes: Notes<'a>,
+    effects: Vec<Effect>,
+    moments: u64,
+    last: Option<Time>,
+    up_devices: u32,
+    busy_devices: u32,
+    busy_device_s: f64,
+    timeline: Vec<Sample>,
+}
+
+/// Listens to the engine's events on behalf of the driver and of the recorder.
+struct Notes<'a> {
+    recorder: &'a mut dyn Recorder,
+    wants_timeline: bool,
+    /// Jobs whose end has to be predicted anew.
+    rated: Vec<JobId>,
+    /// Jobs that were stopped because a node was lost.
+    struck: BTreeSet<JobId>,
+    /// Since when, and which, devices each job holds.
+    held: Vec<(Time, Box<[NodeShare]>)>,
+    spans: Vec<Span>,
+    group: Vec<JobId>,
+}
+
+impl<'a> Driver<'a> {
+    pub(crate) fn new(
+        engine: Engine,
+        jobs: &'a [JobSpec],
+        failures: Failures,
+        checkpoint_interval_s: f64,
+        recorder: &'a mut dyn Recorder,
+    ) -> Self {
+        let wants_timeline = recorder.wants_timeline();
+        let notes = Notes {
+            recorder,
+            wants_timeline,
+            rated: Vec::new(),
+            struck: BTreeSet::new(),
+            held: if wants_timeline { vec![(Time::ZERO, Box::default()); jobs.len()] } else { Vec::new() },
+            spans: Vec::new(),
+            group: Vec::new(),
+        };
+        let up_devices = engine.state().topology().device_count();
+        Self {
+            engine,
+            jobs,
+            failures,
+            checkpoint_interval_s,
+            next_arrival: 0,
+            ends: BinaryHeap::new(),
+            stamps: vec![0; jobs.len()],
+            done_at_launch: vec![0.0; jobs.len()],
+            notes,
+            effects: Vec::new(),
+            moments: 0,
+            last: None,
+            up_devices,
+            busy_devices: 0,
+            busy_device_s: 0.0,
+            timeline: Vec::new(),
+        }
+    }
+
+    /// Runs until every job has ended, or nothing can happen any more.
+    pub(crate) fn run(mut self) -> (Outcome, Vec<Violation>) {
+        while let Some(now) = self.next_moment() {
+            self.accrue(now);
+            self.end_jobs(now);
+            self.change_nodes(now);
+            self.submit_jobs(now);
+            self.settle(now);
+            self.moments += 1;
+            self.sample(now);
+        }
+        let violations = self.engine.violations().to_vec();
+        (self.outcome(), violations)
+    }
+
+    fn next_moment(&mut self) -> Option<Time> {
+        while let Some(&Reverse((_, job, stamp))) = self.ends.peek() {
+            if self.stamps[job.index()] == stamp {
+                break;
+            }
+            self.ends.pop();
+        }
+        let counts = self.engine.state().counts();
+        let has_live = counts.waiting + counts.placed + counts.stopping > 0;
+        let arrival = self.jobs.get(self.next_arrival).map(|job| job.submit);
+        if arrival.is_none() && !has_live {
+            return None;
+        }
+        let end = self.ends.peek().map(|&Reverse((time, ..))| time);
+        let decision = self.engine.next_decision().filter(|_| has_live);
+        // Failures alone do not keep the world turning: a job that waits for a repair does.
+        let failure = self.failures.next_time();
+        [arrival, end, decision, failure].into_iter().flatten().min()
+    }
+
+    fn end_jobs(&mut self, now: Time) {
+        while let Some(&Reverse((time, job, stamp))) = self.ends.peek() {
+            if time > now {
+                break;
+            }
+            self.ends.pop();
+            if self.stamps[job.index()] == stamp {
+                let generation = self.engine.state().job(job).generation;
+                self.tell(now, Command::JobExited { job, generation, code: 0 });
+            }
+        }
+    }
+
+    fn change_nodes(&mut self, now: Time) {
+        while let Some(change) = self.failures.pop_due(now) {
+            let state = self.engine.state();
+            let devices = state.topology().node(change.node).spec.devices;
+            match (state.schedule().is_up(change.node), change.is_up) {
+                (true, false) => {
+                    self.up_devices -= devices;
+                    self.tell(now, Command::LoseNode(change.node));
+                }
+                (false, true) => {
+                    self.up_devices += devices;
+                    self.tell(now, Command::ReturnNode(change.node));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn submit_jobs(&mut self, now: Time) {
+        while let Some(spec) = self.jobs.get(self.next_arrival).filter(|spec| spec.submit <= now) {
+            self.next_arrival += 1;
+            self.tell(now, Command::SubmitJob(spec.clone()));
+        }
+    }
+
+    /// Lets the policy decide and answers everything it wants done, which takes no time.
+    fn settle(&mut self, now: Time) {
+        self.answer(now);
+        self.engine.settle(now, &mut self.notes);
+        self.answer(now);
+    }
+
+    fn answer(&mut self, now: Time) {
+        let mut effects = std::mem::take(&mut self.effects);
+        loop {
+            self.engine.drain_effects(&mut effects);
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects.drain(..) {
+                match effect {
+                    Effect::Launch { job, generation } => {
+                        let state = self.engine.state();
+                        self.done_at_launch[job.index()] = state.job(job).done(now);
+                        let ready = now.plus(self.engine.perf().restart_s(state.spec(job)));
+                        self.tell(now, Command::JobLaunched { job, generation, ready });
+                    }
+                    Effect::Stop { job, generation } => {
+                        self.stamps[job.index()] += 1;
+                        let done = self.kept(now, job);
+                        self.tell(now, Command::JobStopped { job, generation, done });
+                    }
+                }
+            }
+        }
+        self.effects = effects;
+    }
+
+    /// Iterations that survive a stop: all of them, or those up to the last checkpoint where a node was lost.
+    fn kept(&mut self, now: Time, job: JobId) -> f64 {
+        let state = self.engine.state().job(job);
+        let done = state.done(now);
+        if !self.notes.struck.remove(&job) {
+            return done;
+        }
+        let at_launch = self.done_at_launch[job.index()];
+        let per_checkpoint = self.checkpoint_interval_s / state.iteration_s();
+        at_launch + ((done - at_launch) / per_checkpoint).floor() * per_checkpoint
+    }
+
+    fn tell(&mut self, now: Time, command: Command) {
+        let handled = self.engine.handle(now, command, &mut self.notes);
+        debug_assert!(handled.is_ok(), "virtual time has no late answers: {handled:?}");
+        while let Some(job) = self.notes.rated.pop() {
+            let state = self.engine.state();
+            if let Some(end) = state.job(job).finish(state.spec(job).iterations) {
+                self.stamps[job.index()] += 1;
+                self.ends.push(Reverse((end, job, self.stamps[job.index()])));
+            }
+        }
+    }
+
+    /// Adds up device-seconds until `now`.
+    fn accrue(&mut self, now: Time) {
+        if let Some(last) = self.last {
+            self.busy_device_s += f64::from(self.busy_devices) * now.since(last);
+        }
+        self.last = Some(now);
+    }
+
+    fn sample(&mut self, now: Time) {
+        let state = self.engine.state();
+        self.busy_devices = self.up_devices - state.schedule().free_count();
+        if self.notes.wants_timeline {
+            let counts = state.counts();
+            let sample = Sample {
+                time: now,
+                busy_devices: self.busy_devices,
+                running: counts.placed,
+                waiting: counts.waiting,
+            };
+            let is_change = self.timeline.last().is_none_or(|last| {
+                (last.busy_devices, last.running, last.waiting)
+                    != (sample.busy_devices, sample.running, sample.waiting)
+            });
+            if is_change {
+                self.timeline.push(sample);
+            }
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let state = self.engine.state();
+        let last = self.last.unwrap_or(Time::ZERO);
+        let jobs = state
+            .jobs()
+            .map(|(job, spec, life)| {
+                let run_s = life.attained_s(last);
+                JobRecord {
+                    job,
+                    devices: spec.gang.devices,
+                    submit: spec.submit,
+                    first_start: life.first_start,
+                    end: life.end,
+                    queue_s: (life.end.unwrap_or(last).since(spec.submit) - run_s).max(0.0),
+                    run_s,
+                    preemptions: life.preemptions,
+                }
+            })
+            .collect();
+        Outcome {
+            jobs,
+            timeline: self.timeline,
+            spans: self.notes.spans,
+            event_count: self.moments,
+            busy_device_s: self.busy_device_s,
+            device_count: state.topology().device_count(),
+            rules: MetricRules::Wharf,
+        }
+    }
+}
+
+impl Notes<'_> {
+    fn close_spans(&mut self, time: Time, job: JobId) {
+        if let Some((start, shares)) = self.held.get_mut(job.index()) {
+            let start = *start;
+            let shares = std::mem::take(shares);
+            self.spans.extend(shares.into_iter().map(|share| Span { job, share, start, end: time }));
+        }
+    }
+}
+
+impl Log for Notes<'_> {
+    fn event(&mut self, time: Time, event: &Event, state: &State) {
+        match *event {
+            Event::JobSubmitted { job } => self.recorder.submitted(time, job),
+            Event::JobLaunched { job, .. } => {
+                self.rated.push(job);
+                let placement = state.schedule().placement(job).unwrap_or_default();
+                if let Some(held) = self.held.get_mut(job.index()) {
+                    *held = (time, placement.into());
+                }
+                self.group.clear();
+                self.group.push(job);
+                self.group.extend(state.schedule().neighbours(state.topology(), job));
+                self.recorder.started(time, job, placement, &self.group);
+            }
+            Event::JobRated { job, .. } => self.rated.push(job),
+            Event::JobStopping { job, why } => {
+                if why == StopReason::NodeLost {
+                    self.struck.insert(job);
+                }
+                self.close_spans(time, job);
+                self.recorder.preempted(time, job);
+            }
+            Event::JobEnded { job, .. } => {
+                self.close_spans(time, job);
+                self.recorder.finished(time, job);
+            }
+            Event::NodeLost { node } => self.recorder.node_lost(time, node),
+            Event::NodeReturned { node } => self.recorder.node_returned(time, node),
+            Event::NodeJoined { .. } | Event::JobPlaced { .. } | Event::JobStopped { .. } => {}
+        }
+    }
+}
