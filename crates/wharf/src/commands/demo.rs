@@ -28,7 +28,7 @@ pub fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write the trace").caused_by(error))?;
     out.write(TRACE_FILE.as_ref(), &String::from_utf8_lossy(&text))?;
     let jobs = batch.trace.jobs.len();
-    terminal.note(&format!("{} policies on {jobs} generated jobs and {} devices", batch.policies.len(), args.cluster));
+    terminal.note(&format!("{} policies on {jobs} generated jobs, cluster {}", batch.policies.len(), args.cluster));
     let report = batch.run(Some(out), &command_line(), terminal)?;
     terminal.report(&report)?;
     let dir = args.out.display();

@@ -68,9 +68,7 @@ impl CliError {
     /// An error of a library, its own text as the message and its sources as causes.
     pub fn from_error(kind: ErrorKind, error: &dyn Error) -> Self {
         let message = error.to_string();
-        let causes = std::iter::successors(error.source(), |cause| cause.source());
-        let causes: Vec<String> = causes.map(ToString::to_string).collect();
-        Self { causes, ..Self::new(kind, message) }
+        Self { causes: causes(error), ..Self::new(kind, message) }
     }
 
     /// Writing to `path` failed.
@@ -94,8 +92,7 @@ impl CliError {
     #[must_use]
     pub fn caused_by(mut self, cause: impl Error) -> Self {
         self.causes.push(cause.to_string());
-        let deeper = std::iter::successors(cause.source(), |cause| cause.source());
-        self.causes.extend(deeper.map(ToString::to_string));
+        self.causes.extend(causes(&cause));
         self
     }
 
@@ -140,6 +137,17 @@ impl CliError {
         }
         text
     }
+}
+
+/// What caused an error, what caused that, and so on.
+fn causes(error: &dyn Error) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        texts.push(error.to_string());
+        cause = error.source();
+    }
+    texts
 }
 
 impl fmt::Display for CliError {

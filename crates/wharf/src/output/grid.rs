@@ -30,6 +30,9 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
         for row in &self.rows {
             table.add_row(row);
         }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
         let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
         lines.concat()
     }

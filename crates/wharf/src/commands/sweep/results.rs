@@ -87,7 +87,7 @@ impl SweepReport {
             .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
         write(&out.join("summary.json"), &(json + "\n"))?;
         write(&out.join("results.txt"), &self.to_text())?;
-        write(&out.join("results.csv"), &self.report.table().to_csv())?;
+        write(&out.join("results.csv"), &csv(&self.report.table().to_plain()))?;
         for (number, matrix) in self.matrices.iter().enumerate() {
             self.write_plots(number + 1, matrix, out)?;
         }
@@ -111,6 +111,16 @@ impl SweepReport {
         }
         Ok(())
     }
+}
+
+/// Tab-separated values, which hold no tabs or line ends of their own, as CSV.
+fn csv(plain: &str) -> String {
+    let quoted = |cell: &str| match cell.contains([',', '"']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_owned(),
+    };
+    let line = |line: &str| line.split('\t').map(quoted).collect::<Vec<_>>().join(",") + "\n";
+    plain.lines().map(line).collect()
 }
 
 fn chart(metric: Metric, runs: &[&Summary]) -> plot::Plot {
