@@ -1,1 +1,30 @@
-//! report
+//! Metrics, comparison tables, files, plots and pages of simulated and real runs.
+//!
+//! Everything here is made from a run's [`Outcome`](wharf_sim::Outcome) and its trace, and equal inputs give
+//! equal bytes. Nothing prints; only [`files`] touches the disk.
+
+pub mod breakdown;
+pub mod compare;
+pub mod fairness;
+pub mod files;
+pub mod html;
+pub mod human;
+pub mod metric;
+pub mod metrics;
+pub mod plot;
+pub mod stats;
+mod svg;
+pub mod table;
+
+#[cfg(test)]
+mod fixture;
+
+pub use breakdown::{Breakdown, BreakdownRow};
+pub use compare::{Comparison, ComparisonRow};
+pub use fairness::Fairness;
+pub use files::{FileError, JobRow};
+pub use metric::Metric;
+pub use metrics::{Report, ReportError, RunLabels, Summary, run_names};
+pub use plot::Plot;
+pub use stats::Estimate;
+pub use table::Table;

@@ -1,0 +1,300 @@
+//! One run's numbers: [`Summary`], and the document that several of them make.
+
+use serde::{Deserialize, Serialize};
+use wharf_core::Time;
+use wharf_sim::{JobRecord, MetricRules, Outcome};
+
+use crate::stats;
+
+/// The version of the JSON document.
+pub const SCHEMA: u32 = 1;
+
+/// What tells one run from another.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RunLabels {
+    /// The policy, as its name is given on the command line.
+    pub policy: String,
+    /// The trace.
+    pub trace: String,
+    /// The preset.
+    pub preset: String,
+    /// The cluster.
+    pub cluster: String,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// One run's labels and metrics. Without a finished job the metrics are `None`.
+///
+/// Times count finished jobs only; `finished` against `jobs` tells whether some are missing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The policy.
+    pub policy: String,
+    /// The trace.
+    pub trace: String,
+    /// The preset.
+    pub preset: String,
+    /// The cluster.
+    pub cluster: String,
+    /// The seed.
+    pub seed: u64,
+    /// Jobs in the trace.
+    pub jobs: u64,
+    /// Jobs that were done.
+    pub finished: u64,
+    /// Mean job completion time.
+    pub avg_jct_s: Option<f64>,
+    /// Median job completion time.
+    pub median_jct_s: Option<f64>,
+    /// 95th percentile of job completion times.
+    pub p95_jct_s: Option<f64>,
+    /// 99th percentile of job completion times.
+    pub p99_jct_s: Option<f64>,
+    /// Longest job completion time.
+    pub max_jct_s: Option<f64>,
+    /// First submission to last end; under Muri's rules epoch to last end.
+    pub makespan_s: Option<f64>,
+    /// Mean time submitted but not running.
+    pub avg_queue_s: Option<f64>,
+    /// Device-seconds held ÷ (devices × (last end − first submission)).
+    pub gpu_utilization: Option<f64>,
+    /// Stops of jobs before their end, over all jobs.
+    pub preemptions: u64,
+    /// Moments at which the mechanism looked at the cluster.
+    pub events: u64,
+    /// Real time that the simulation took.
+    pub wall_ms: f64,
+}
+
+impl Summary {
+    /// Computes the metrics of an outcome by the rules that it names.
+    pub fn new(labels: RunLabels, outcome: &Outcome, wall_ms: f64) -> Self {
+        let RunLabels { policy, trace, preset, cluster, seed } = labels;
+        let rules = outcome.rules;
+        let finished: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| job.end.is_some()).collect();
+        let jcts = stats::sorted(finished.iter().filter_map(|job| job.jct_s()));
+        let queues: Vec<f64> = finished.iter().map(|job| job.queue_s).collect();
+        let last_end = finished.iter().filter_map(|job| job.end).max();
+        let first_submit = outcome.jobs.iter().map(|job| job.submit).min();
+        let span_s = last_end.zip(first_submit).and_then(|(end, submit)| stats::finite(end.since(submit)));
+        let makespan_s = match rules {
+            MetricRules::Muri => last_end.map(Time::seconds),
+            MetricRules::Wharf => span_s,
+        };
+        Self {
+            policy,
+            trace,
+            preset,
+            cluster,
+            seed,
+            jobs: outcome.jobs.len() as u64,
+            finished: finished.len() as u64,
+            avg_jct_s: stats::mean(&jcts),
+            median_jct_s: stats::percentile(&jcts, 0.5, rules),
+            p95_jct_s: stats::percentile(&jcts, 0.95, rules),
+            p99_jct_s: stats::percentile(&jcts, 0.99, rules),
+            max_jct_s: jcts.last().copied(),
+            makespan_s,
+            avg_queue_s: stats::mean(&queues),
+            gpu_utilization: span_s.and_then(|span_s| utilization(outcome, span_s)),
+            preemptions: outcome.jobs.iter().map(|job| u64::from(job.preemptions)).sum(),
+            events: outcome.event_count,
+            wall_ms: if wall_ms.is_finite() { wall_ms.max(0.0) } else { 0.0 },
+        }
+    }
+
+    /// Whether the two runs can be ranked: same trace, rules, cluster and seed.
+    pub fn is_comparable(&self, other: &Self) -> bool {
+        self.arena() == other.arena()
+    }
+
+    fn arena(&self) -> (&str, &str, &str, u64) {
+        (&self.trace, &self.preset, &self.cluster, self.seed)
+    }
+}
+
+/// `None` where there is nothing to use: `0 / 0` is no share.
+fn utilization(outcome: &Outcome, span_s: f64) -> Option<f64> {
+    let available = f64::from(outcome.device_count) * span_s;
+    if available > 0.0 { stats::finite(outcome.busy_device_s / available) } else { None }
+}
+
+/// The document that `--output json` prints and `summary.json` holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The document's version.
+    pub schema: u32,
+    /// The runs, in the order they were asked for.
+    pub runs: Vec<Summary>,
+}
+
+/// Why a document could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// Not JSON, or not of this shape.
+    #[error("not a report document")]
+    Json(#[from] serde_json::Error),
+    /// A document of another version.
+    #[error("report document has schema {found}, expected {SCHEMA}")]
+    Schema {
+        /// The version found.
+        found: u64,
+    },
+}
+
+impl Report {
+    /// A document of these runs.
+    pub fn new(runs: Vec<Summary>) -> Self {
+        Self { schema: SCHEMA, runs }
+    }
+
+    /// The document as indented JSON with a final newline; numbers read back to the same bits.
+    ///
+    /// # Errors
+    /// Where the serializer fails, which strings and finite numbers give no reason to.
+    pub fn to_json(&self) -> Result<String, ReportError> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// Reads a document back.
+    ///
+    /// # Errors
+    /// On malformed JSON and on another schema; the schema is looked at first.
+    pub fn from_json(text: &str) -> Result<Self, ReportError> {
+        #[derive(Deserialize)]
+        struct Version {
+            schema: u64,
+        }
+        let Version { schema: found } = serde_json::from_str(text)?;
+        if found != u64::from(SCHEMA) {
+            return Err(ReportError::Schema { found });
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+}
+
+/// A label of a run: its name, and its value as text.
+type Label = (&'static str, fn(&Summary) -> String);
+
+/// What tells runs of one policy apart.
+const LABELS: [Label; 4] = [
+    ("trace", |run| run.trace.clone()),
+    ("preset", |run| run.preset.clone()),
+    ("cluster", |run| run.cluster.clone()),
+    ("seed", |run| run.seed.to_string()),
+];
+
+/// Labels beside the policy: first those that all runs share, then those in which they differ.
+pub(crate) fn split_labels(runs: &[&Summary]) -> (Vec<Label>, Vec<Label>) {
+    let shared = |label: &Label| runs.windows(2).all(|pair| (label.1)(pair[0]) == (label.1)(pair[1]));
+    LABELS.into_iter().partition(shared)
+}
+
+/// Short names that tell the runs apart: the policy, and those labels in which the runs differ.
+pub fn run_names(runs: &[&Summary]) -> Vec<String> {
+    let (_, told) = split_labels(runs);
+    let mut names: Vec<String> = Vec::with_capacity(runs.len());
+    for run in runs {
+        let mut name = run.policy.clone();
+        for (label, value) in &told {
+            let value = value(run);
+            name += &if *label == "seed" { format!(" · seed {value}") } else { format!(" · {value}") };
+        }
+        let earlier = names.iter().filter(|other| **other == name || other.starts_with(&format!("{name} #")));
+        let copies = earlier.count();
+        names.push(if copies == 0 { name } else { format!("{name} #{}", copies + 1) });
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn summary_of_three_jobs_by_hand() {
+        // Ends 20, 50, 90 after submissions 10, 10, 20: completion times 10, 40, 70.
+        for (rules, median, p95, p99, makespan) in
+            [(MetricRules::Wharf, 40.0, 67.0, 69.4, 80.0), (MetricRules::Muri, 40.0, 70.0, 70.0, 90.0)]
+        {
+            let outcome = Outcome { rules, ..fixture::outcome() };
+            let run = Summary::new(fixture::labels("fifo"), &outcome, 1.5);
+            assert_eq!((run.jobs, run.finished, run.preemptions, run.events), (4, 3, 3, 7));
+            assert_eq!(run.avg_jct_s, Some(40.0));
+            assert_eq!(run.median_jct_s, Some(median));
+            assert!((run.p95_jct_s.unwrap() - p95).abs() < 1e-9);
+            assert!((run.p99_jct_s.unwrap() - p99).abs() < 1e-9);
+            assert_eq!((run.max_jct_s, run.makespan_s), (Some(70.0), Some(makespan)));
+            assert_eq!(run.avg_queue_s, Some(20.0));
+            assert_eq!(run.gpu_utilization, Some(0.5));
+        }
+    }
+
+    #[test]
+    fn summary_json_has_the_agreed_fields_in_order() {
+        let report = Report::new(vec![Summary::new(fixture::labels("fifo"), &fixture::outcome(), 1.5)]);
+        insta::assert_snapshot!(report.to_json().unwrap(), @r#"
+        {
+          "schema": 1,
+          "runs": [
+            {
+              "policy": "fifo",
+              "trace": "tiny",
+              "preset": "wharf",
+              "cluster": "1x4",
+              "seed": 0,
+              "jobs": 4,
+              "finished": 3,
+              "avg_jct_s": 40.0,
+              "median_jct_s": 40.0,
+              "p95_jct_s": 67.0,
+              "p99_jct_s": 69.4,
+              "max_jct_s": 70.0,
+              "makespan_s": 80.0,
+              "avg_queue_s": 20.0,
+              "gpu_utilization": 0.5,
+              "preemptions": 3,
+              "events": 7,
+              "wall_ms": 1.5
+            }
+          ]
+        }
+        "#);
+        assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+    }
+
+    #[test]
+    fn summary_without_finished_jobs_has_no_metrics() {
+        let run = Summary::new(fixture::labels("fifo"), &fixture::empty_outcome(), f64::NAN);
+        for metric in crate::Metric::ALL {
+            let expected = (metric == crate::Metric::Preemptions).then_some(0.0);
+            assert_eq!(metric.of(&run), expected);
+        }
+        let json = Report::new(vec![run]).to_json().unwrap();
+        assert!(json.contains("\"avg_jct_s\": null") && !json.contains("NaN"));
+        assert!(Report::from_json(&json).is_ok());
+    }
+
+    #[test]
+    fn report_of_another_schema_is_refused() {
+        let error = Report::from_json(r#"{"schema": 2, "rows": []}"#).unwrap_err();
+        assert_eq!(error.to_string(), "report document has schema 2, expected 1");
+        assert!(Report::from_json("{").is_err());
+    }
+
+    #[test]
+    fn run_names_tell_only_what_differs() {
+        let run = |policy, seed| {
+            let labels = RunLabels { seed, ..fixture::labels(policy) };
+            Summary::new(labels, &fixture::empty_outcome(), 0.0)
+        };
+        let runs = [run("fifo", 1), run("srtf", 1), run("fifo", 2), run("fifo", 2)];
+        let names = run_names(&runs.iter().collect::<Vec<_>>());
+        assert_eq!(names, ["fifo · seed 1", "srtf · seed 1", "fifo · seed 2", "fifo · seed 2 #2"]);
+        assert_eq!(run_names(&[&runs[0], &runs[1]]), ["fifo", "srtf"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! One metric across runs.
+
+use super::Plot;
+use crate::human::shortened;
+use crate::metric::Metric;
+use crate::svg::{Anchor, Canvas};
+
+/// Two of them stand side by side on a page.
+const WIDTH: f64 = 460.0;
+const ROW: f64 = 28.0;
+const BAR: f64 = 18.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 14.0;
+const RIGHT: f64 = 100.0;
+const CHAR_WIDTH: f64 = 6.8;
+const NAME_LENGTH_MAX: usize = 26;
+
+/// One run's bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// The run's name.
+    pub name: String,
+    /// Its value; without one there is no bar.
+    pub value: Option<f64>,
+    /// Whether it is to be marked as the best.
+    pub best: bool,
+}
+
+/// A horizontal bar per run, labelled with its value; the best has a star.
+pub fn bars(metric: Metric, runs: &[Bar]) -> Plot {
+    let better = if metric.higher_is_better() { "more is better" } else { "less is better" };
+    let title = format!("{} ({better})", metric.title());
+    let longest = runs.iter().map(|run| run.name.chars().count().min(NAME_LENGTH_MAX)).max().unwrap_or(0);
+    let left = 24.0 + longest as f64 * CHAR_WIDTH;
+    let known = runs.iter().filter_map(|run| run.value).filter(|value| value.is_finite());
+    let max = known.fold(0.0, f64::max);
+    let mut canvas = Canvas::default();
+    canvas.text("title", (16.0, 22.0), Anchor::Start, &title);
+    for (index, run) in runs.iter().enumerate() {
+        draw_bar(&mut canvas, metric, run, (left, TOP + index as f64 * ROW + BAR / 2.0), max);
+    }
+    let bottom = TOP + (runs.len().max(1) as f64 - 1.0) * ROW + BAR;
+    canvas.line("base", (left, TOP - 5.0), (left, bottom + 5.0));
+    Plot { title, width: WIDTH, height: bottom + BOTTOM, body: canvas.into_body() }
+}
+
+fn draw_bar(canvas: &mut Canvas, metric: Metric, run: &Bar, (left, middle): (f64, f64), max: f64) {
+    let value = run.value.filter(|value| value.is_finite());
+    let (class, bar_class, mark) =
+        if run.best { ("name strong", "bar best", " ★") } else { ("name", "bar", "") };
+    let text = value.map_or_else(|| "no value".to_owned(), |value| metric.unit().show(value)) + mark;
+    let share = value.map_or(0.0, |value| if max > 0.0 { (value / max).clamp(0.0, 1.0) } else { 0.0 });
+    let length = share * (WIDTH - RIGHT - left);
+    canvas.text(class, (left - 8.0, middle + 4.0), Anchor::End, &shortened(&run.name, NAME_LENGTH_MAX));
+    let tooltip = format!("{}: {text}", run.name);
+    canvas.rect(bar_class, (left, middle - BAR / 2.0), (length, BAR), &tooltip);
+    canvas.text(class, (left + length + 7.0, middle + 4.0), Anchor::Start, &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(name: &str, value: Option<f64>, best: bool) -> Bar {
+        Bar { name: name.to_owned(), value, best }
+    }
+
+    #[test]
+    fn bars_as_a_golden() {
+        let runs = [bar("fifo", Some(7980.0), false), bar("a<b", Some(3990.0), true), bar("c", None, false)];
+        insta::assert_snapshot!(bars(Metric::AvgJct, &runs).to_inline(), @r#"
+        <svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 460 128" width="460" height="128" role="img" aria-label="avg JCT (less is better)">
+        <text class="title" x="16" y="22">avg JCT (less is better)</text>
+        <text class="name" x="43.2" y="53" text-anchor="end">fifo</text>
+        <rect class="bar" x="51.2" y="40" width="308.8" height="18"><title>fifo: 2h 13m</title></rect>
+        <text class="name" x="367" y="53">2h 13m</text>
+        <text class="name strong" x="43.2" y="81" text-anchor="end">a&lt;b</text>
+        <rect class="bar best" x="51.2" y="68" width="154.4" height="18"><title>a&lt;b: 1h 7m ★</title></rect>
+        <text class="name strong" x="212.6" y="81">1h 7m ★</text>
+        <text class="name" x="43.2" y="109" text-anchor="end">c</text>
+        <rect class="bar" x="51.2" y="96" width="0" height="18"><title>c: no value</title></rect>
+        <text class="name" x="58.2" y="109">no value</text>
+        <path class="base" d="M51.2 35L51.2 119"/>
+        </svg>
+        "#);
+    }
+
+    #[test]
+    fn bars_of_nothing_or_zero_have_no_nan() {
+        for runs in [vec![], vec![bar("a", Some(0.0), true)], vec![bar("a", Some(f64::NAN), false)]] {
+            assert!(!bars(Metric::Makespan, &runs).to_svg().contains("NaN"));
+        }
+    }
+}

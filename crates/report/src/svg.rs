@@ -1,0 +1,110 @@
+//! A few SVG elements as text: enough for our plots, with escaping in one place.
+//!
+//! Looks come from classes only (`svg.css`), so that a page can follow light and dark.
+
+use std::fmt::Write;
+
+use crate::human::trimmed;
+
+/// The style of all plots: colours as variables, dash patterns, fonts.
+pub(crate) const STYLE: &str = include_str!("svg.css");
+
+/// Text made safe for element content and attributes, in HTML and XML alike.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\n' | '\t' => safe.push(char),
+            // XML 1.0 has no way to write these.
+            char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            char => safe.push(char),
+        }
+    }
+    safe
+}
+
+/// A coordinate: a tenth of a pixel is below what can be seen.
+pub(crate) fn px(value: f64) -> String {
+    trimmed(value, 1)
+}
+
+/// Where text stands relative to its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Elements in drawing order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Canvas {
+    body: String,
+}
+
+impl Canvas {
+    pub(crate) fn into_body(self) -> String {
+        self.body
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.body.write_fmt(element);
+        self.body.push('\n');
+    }
+
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
+        self.push(format_args!(r#"<path class="{class}" d="M{x1} {y1}L{x2} {y2}"/>"#));
+    }
+
+    pub(crate) fn path(&mut self, class: &str, d: &str) {
+        if !d.is_empty() {
+            self.push(format_args!(r#"<path class="{class}" d="{d}"/>"#));
+        }
+    }
+
+    /// A rectangle with a tooltip.
+    pub(crate) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64), tooltip: &str) {
+        let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(px);
+        let rect =
+            format_args!(r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}">"#)
+                .to_string();
+        self.push(format_args!("{rect}<title>{}</title></rect>", escape(tooltip)));
+    }
+
+    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => r#" text-anchor="middle""#,
+            Anchor::End => r#" text-anchor="end""#,
+        };
+        let [x, y] = [at.0, at.1].map(px);
+        self.push(format_args!(r#"<text class="{class}" x="{x}" y="{y}"{anchor}>{}</text>"#, escape(text)));
+    }
+
+    /// Text that reads upwards, centred on its point.
+    pub(crate) fn text_upwards(&mut self, class: &str, at: (f64, f64), text: &str) {
+        let [x, y] = [at.0, at.1].map(px);
+        let text = escape(text);
+        self.push(format_args!(
+            r#"<text class="{class}" transform="translate({x} {y}) rotate(-90)" text-anchor="middle">{text}</text>"#
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_leaves_nothing_that_ends_an_element_or_attribute() {
+        assert_eq!(escape(r#"<a href="x">'&'</a>"#), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
+        assert_eq!(escape("a\u{0}b\u{1b}[1m"), "a\u{fffd}b\u{fffd}[1m");
+    }
+}
