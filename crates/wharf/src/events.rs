@@ -11,7 +11,7 @@ use crate::output::Progress;
 ///
 /// Lines have `t` (seconds), `event` and `job`; a start also has `nodes` (`[[node, [device, ...]], ...]`) and, where
 /// jobs share the devices in lockstep, `group`.
-pub struct EventWriter<'a, W: Write> {
+pub(crate) struct EventWriter<'a, W: Write> {
     out: W,
     jobs: &'a [JobSpec],
     /// The first failure: a recorder cannot return it, and what comes after it is not written.
@@ -21,7 +21,7 @@ pub struct EventWriter<'a, W: Write> {
 
 impl<'a, W: Write> EventWriter<'a, W> {
     /// Writes to `out`; `jobs` have the names.
-    pub fn new(out: W, jobs: &'a [JobSpec], progress: &'a Progress) -> Self {
+    pub(crate) fn new(out: W, jobs: &'a [JobSpec], progress: &'a Progress) -> Self {
         Self { out, jobs, error: None, finished: FinishedCounter::new(progress) }
     }
 
@@ -29,14 +29,20 @@ impl<'a, W: Write> EventWriter<'a, W> {
     ///
     /// # Errors
     /// The first failure of any write.
-    pub fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         match self.error.take() {
             Some(error) => Err(error),
             None => self.out.flush().map(|()| self.out),
         }
     }
 
-    fn write(&mut self, time: Time, event: &str, job: JobId, rest: impl FnOnce(&mut W, &[JobSpec]) -> io::Result<()>) {
+    fn write(
+        &mut self,
+        time: Time,
+        event: &str,
+        job: JobId,
+        rest: impl FnOnce(&mut W, &[JobSpec]) -> io::Result<()>,
+    ) {
         if self.error.is_some() {
             return;
         }
@@ -118,7 +124,7 @@ impl<W: Write> Recorder for EventWriter<'_, W> {
 }
 
 /// Counts finished jobs, and records nothing else.
-pub struct FinishedCounter<'a> {
+pub(crate) struct FinishedCounter<'a> {
     progress: &'a Progress,
     pending: u64,
 }
@@ -128,7 +134,7 @@ impl<'a> FinishedCounter<'a> {
     const BATCH: u64 = 64;
 
     /// Counts on that bar.
-    pub fn new(progress: &'a Progress) -> Self {
+    pub(crate) fn new(progress: &'a Progress) -> Self {
         Self { progress, pending: 0 }
     }
 }
@@ -189,7 +195,8 @@ mod tests {
     #[test]
     fn first_failure_is_kept() {
         let (jobs, progress) = (jobs(), Progress::hidden());
-        let full = io::BufWriter::with_capacity(8, std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let full =
+            io::BufWriter::with_capacity(8, std::fs::File::options().write(true).open("/dev/full").unwrap());
         let mut writer = EventWriter::new(full, &jobs, &progress);
         record(&mut writer);
         assert_eq!(writer.finish().err().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));

@@ -27,7 +27,10 @@ impl Exit {
         ("0", "success; also where the reader of standard output went away early (`wharf ... | head`)"),
         ("1", "a bug in Wharf: please report it with the text that was printed"),
         ("2", "wrong usage: an unknown option, policy, preset, format or setting, or a value it cannot take"),
-        ("3", "an input file that is missing, unreadable or invalid, or a job that the cluster can never hold"),
+        (
+            "3",
+            "an input file that is missing, unreadable or invalid, or a job that the cluster can never hold",
+        ),
         ("4", "an output that cannot be written: no permission, a full disk, a directory in the way"),
         ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); nothing partial is left behind"),
         ("other", "`wharf run` passes on the exit code of the command that it ran"),

@@ -10,10 +10,10 @@ use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
 use crate::error::{CliError, translate};
 
 /// What stands for standard input and output where a file is expected.
-pub const STANDARD: &str = "-";
+pub(crate) const STANDARD: &str = "-";
 
 /// Whether a file is standard input or output.
-pub fn is_standard(path: &Path) -> bool {
+pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == STANDARD
 }
 
@@ -21,7 +21,7 @@ pub fn is_standard(path: &Path) -> bool {
 ///
 /// # Errors
 /// Where there is none, or it is not valid.
-pub fn trace(path: &Path, format: Option<Format>) -> Result<Trace, CliError> {
+pub(crate) fn trace(path: &Path, format: Option<Format>) -> Result<Trace, CliError> {
     let trace = if is_standard(path) {
         parse_trace_reader(io::stdin(), "stdin", format)
     } else {
@@ -34,7 +34,7 @@ pub fn trace(path: &Path, format: Option<Format>) -> Result<Trace, CliError> {
 ///
 /// # Errors
 /// Where there is none.
-pub fn format(name: &str) -> Result<Format, CliError> {
+pub(crate) fn format(name: &str) -> Result<Format, CliError> {
     name.parse().map_err(|error| translate::format(&error))
 }
 
@@ -42,7 +42,7 @@ pub fn format(name: &str) -> Result<Format, CliError> {
 ///
 /// # Errors
 /// Where it is neither, or not valid.
-pub fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
+pub(crate) fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
     let cluster = parse_cluster(text).map_err(|error| translate::cluster(&error))?;
     let path = Path::new(text);
     let name = match path.file_stem() {
@@ -56,7 +56,7 @@ pub fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
 ///
 /// # Errors
 /// Where it is neither, or not valid.
-pub fn preset(name: &str) -> Result<Preset, CliError> {
+pub(crate) fn preset(name: &str) -> Result<Preset, CliError> {
     Preset::load(name).map_err(|error| translate::preset(&error))
 }
 
@@ -64,10 +64,11 @@ pub fn preset(name: &str) -> Result<Preset, CliError> {
 ///
 /// # Errors
 /// Where one has another form.
-pub fn settings(texts: &[String]) -> Result<Settings, CliError> {
+pub(crate) fn settings(texts: &[String]) -> Result<Settings, CliError> {
     Settings::parse(texts.iter().map(String::as_str)).map_err(|error| {
-        CliError::usage(format!("`--set {}` is not of the form KEY=VALUE", error.text))
-            .hint("for example `--set packing_num=2`; `wharf policy explain POLICY` lists the knobs of a policy")
+        CliError::usage(format!("`--set {}` is not of the form KEY=VALUE", error.text)).hint(
+            "for example `--set packing_num=2`; `wharf policy explain POLICY` lists the knobs of a policy",
+        )
     })
 }
 
@@ -75,6 +76,6 @@ pub fn settings(texts: &[String]) -> Result<Settings, CliError> {
 ///
 /// # Errors
 /// As [`preset`].
-pub fn preset_text(name: &str) -> Result<String, CliError> {
+pub(crate) fn preset_text(name: &str) -> Result<String, CliError> {
     preset(name).map(|preset| preset.text)
 }

@@ -16,7 +16,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// Where the system refuses the handlers.
-pub fn install() -> Result<(), CliError> {
+pub(crate) fn install() -> Result<(), CliError> {
     let failed = |error| CliError::new(ErrorKind::Internal, "cannot watch for signals").caused_by(error);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     std::thread::Builder::new()
@@ -36,14 +36,14 @@ pub fn install() -> Result<(), CliError> {
 
 /// Does not return once an interruption is being dealt with: errors that it provokes in other threads are not
 /// worth telling, and the exit code is the signal's.
-pub fn yield_to_interruption() {
+pub(crate) fn yield_to_interruption() {
     while INTERRUPTED.load(Ordering::SeqCst) {
         std::thread::park();
     }
 }
 
 /// Turns a panic into a message that asks for a report, and exit code 1.
-pub fn install_panic_hook() {
+pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|info| {
         staging::abandon_all_if_idle();
         let payload = info.payload();

@@ -16,7 +16,9 @@ pub fn exit_codes() -> String {
 /// The environment variables, for people.
 pub fn environment() -> String {
     let rows = env::ALL.iter().map(|variable| format!("  {:14} {}\n", variable.name, variable.help));
-    std::iter::once("Environment variables (options on the command line win):\n".to_owned()).chain(rows).collect()
+    std::iter::once("Environment variables (options on the command line win):\n".to_owned())
+        .chain(rows)
+        .collect()
 }
 
 /// `docs/cli.md`: every command with its help, then exit codes and environment variables.
@@ -36,6 +38,30 @@ pub fn markdown() -> String {
         let _ = writeln!(text, "| `{}` | {} |", variable.name, variable.help.replace('|', "\\|"));
     }
     text
+}
+
+/// `docs/policies.md`: every policy, how it decides and what can be set.
+pub fn policies_markdown() -> String {
+    let mut text =
+        "# Policies\n\nGenerated from the registry by `cargo xtask docs`; do not edit.\n".to_owned();
+    for policy in wharf_policy::registry::policies() {
+        let _ = write!(text, "\n## {}\n\n{}.\n\n", policy.name, capitalised(policy.summary));
+        let _ = write!(text, "Paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());
+        if !policy.knobs.is_empty() {
+            text += "\n| setting | values | default | what it changes |\n|---|---|---|---|\n";
+        }
+        for knob in policy.knobs {
+            let cells =
+                [knob.name, knob.values, knob.default, knob.help].map(|cell| cell.replace('|', "\\|"));
+            let _ = writeln!(text, "| `{}` | {} | {} | {} |", cells[0], cells[1], cells[2], cells[3]);
+        }
+    }
+    text
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 fn command_markdown(command: &clap::Command, path: &str, text: &mut String) {

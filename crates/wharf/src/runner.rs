@@ -22,11 +22,11 @@ use crate::staging::StagedDir;
 /// Name of the file with a run's events.
 const EVENTS_JSONL: &str = "events.jsonl";
 /// Name of the page that compares the runs.
-pub const REPORT_HTML: &str = "report.html";
+pub(crate) const REPORT_HTML: &str = "report.html";
 
 /// What to run.
 #[derive(Debug)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// The workload.
     pub trace: Trace,
     /// What tables call the cluster.
@@ -47,7 +47,7 @@ pub struct Batch {
 
 /// Where files go.
 #[derive(Debug)]
-pub struct OutDir {
+pub(crate) struct OutDir {
     staged: StagedDir,
     target: PathBuf,
 }
@@ -64,7 +64,7 @@ impl OutDir {
     ///
     /// # Errors
     /// Where nothing can be created there.
-    pub fn new(target: &Path) -> Result<Self, CliError> {
+    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
         Ok(Self { staged: StagedDir::new(target)?, target: target.to_owned() })
     }
 
@@ -76,7 +76,7 @@ impl OutDir {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn write(&self, name: &Path, text: &str) -> Result<(), CliError> {
+    pub(crate) fn write(&self, name: &Path, text: &str) -> Result<(), CliError> {
         let place = self.target.join(name);
         fs::write(self.staged.path().join(name), text).map_err(|error| CliError::write(&place, error))
     }
@@ -87,7 +87,7 @@ impl Batch {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn check(&self) -> Result<(), CliError> {
+    pub(crate) fn check(&self) -> Result<(), CliError> {
         for policy in &self.policies {
             check(&self.spec(policy)).map_err(|error| translate::run(&error))?;
         }
@@ -109,7 +109,12 @@ impl Batch {
     ///
     /// # Errors
     /// The first failure; nothing is left in `out` then.
-    pub fn run(&self, out: Option<OutDir>, command: &str, terminal: &Terminal) -> Result<Report, CliError> {
+    pub(crate) fn run(
+        &self,
+        out: Option<OutDir>,
+        command: &str,
+        terminal: &Terminal,
+    ) -> Result<Report, CliError> {
         self.check()?;
         let steps = (self.trace.jobs.len() * self.policies.len()) as u64;
         let progress = terminal.progress(steps, "jobs");
@@ -149,7 +154,8 @@ impl Batch {
         let failed = |error| CliError::write(&events, error);
         fs::create_dir(&dir).map_err(failed)?;
         let file = fs::File::create(dir.join(EVENTS_JSONL)).map_err(failed)?;
-        let mut recorder = EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, progress);
+        let mut recorder =
+            EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, progress);
         let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
         recorder.finish().map_err(failed)?;
         let summary = self.summary(policy, &outcome, wall_ms);
@@ -190,10 +196,12 @@ impl Batch {
         let name = &summary.policy;
         let jcts_s = outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect();
         let cdf = plot::jct_cdf(&[CdfSeries { name: name.clone(), jcts_s }]);
-        let busy = plot::utilization(&[StepSeries::utilization(name, &outcome.timeline, outcome.device_count)]);
+        let busy =
+            plot::utilization(&[StepSeries::utilization(name, &outcome.timeline, outcome.device_count)]);
         let queue = plot::queue_length(&[StepSeries::queue_length(name, &outcome.timeline)]);
         let nodes = plot::node_devices(&self.cluster);
-        let gantt = plot::gantt(&format!("{name}: jobs on devices"), &nodes, &outcome.spans, &self.trace.jobs);
+        let gantt =
+            plot::gantt(&format!("{name}: jobs on devices"), &nodes, &outcome.spans, &self.trace.jobs);
         vec![
             ("jct-cdf.svg", cdf.to_svg()),
             ("utilization.svg", busy.to_svg()),
@@ -223,7 +231,7 @@ fn warn_of_unfinished(report: &Report, terminal: &Terminal) {
 ///
 /// # Errors
 /// Where a name is there twice, or empty: the runs could not be told apart.
-pub fn distinct(policies: &[String]) -> Result<Vec<String>, CliError> {
+pub(crate) fn distinct(policies: &[String]) -> Result<Vec<String>, CliError> {
     for (index, policy) in policies.iter().enumerate() {
         if policy.trim().is_empty() {
             return Err(CliError::new(ErrorKind::Usage, "`--policy` has an empty name"));

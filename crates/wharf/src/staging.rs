@@ -23,7 +23,7 @@ fn staged() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 
 /// Removes everything that is staged, and lets nothing be staged or completed from here on: for the end of the
 /// process.
-pub fn abandon_all() {
+pub(crate) fn abandon_all() {
     let mut paths = staged();
     remove_all(&mut paths);
     // Whoever stages or commits next waits for a lock that is never given back.
@@ -31,7 +31,7 @@ pub fn abandon_all() {
 }
 
 /// As [`abandon_all`], unless another thread is at work on it: a panic must not wait for its own lock.
-pub fn abandon_all_if_idle() {
+pub(crate) fn abandon_all_if_idle() {
     if let Ok(mut paths) = STAGED.try_lock() {
         remove_all(&mut paths);
         std::mem::forget(paths);
@@ -63,7 +63,7 @@ fn hidden_name(target: &Path) -> String {
 
 /// A directory under construction.
 #[derive(Debug)]
-pub struct StagedDir {
+pub(crate) struct StagedDir {
     target: PathBuf,
     path: PathBuf,
 }
@@ -73,7 +73,7 @@ impl StagedDir {
     ///
     /// # Errors
     /// Where nothing can be created there.
-    pub fn new(target: &Path) -> Result<Self, CliError> {
+    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
         if target.exists() && !target.is_dir() {
             let message = format!("cannot write to `{}`: it is not a directory", target.display());
             return Err(CliError::new(ErrorKind::Output, message));
@@ -89,7 +89,7 @@ impl StagedDir {
     }
 
     /// Where to write meanwhile.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -97,7 +97,7 @@ impl StagedDir {
     ///
     /// # Errors
     /// Where the renaming fails, or would replace a directory that holds no results of an earlier run.
-    pub fn commit(self) -> Result<(), CliError> {
+    pub(crate) fn commit(self) -> Result<(), CliError> {
         let mut paths = staged();
         let failed = |error| CliError::write(&self.target, error);
         if self.target.is_dir() {
@@ -125,7 +125,9 @@ impl StagedDir {
             let place = self.target.join(name);
             if place.is_dir() && !is_result_dir(&place) {
                 let message = format!("cannot replace `{}`: it holds no results of Wharf", place.display());
-                return Err(CliError::new(ErrorKind::Output, message).hint("name another directory with `--out`"));
+                return Err(
+                    CliError::new(ErrorKind::Output, message).hint("name another directory with `--out`")
+                );
             }
         }
         fs::create_dir(&replaced).map_err(failed)?;
@@ -142,7 +144,8 @@ impl StagedDir {
 
 /// Whether a directory may be replaced: it is empty, or an earlier run wrote it.
 fn is_result_dir(path: &Path) -> bool {
-    path.join("summary.json").is_file() || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+    path.join("summary.json").is_file()
+        || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 impl Drop for StagedDir {
@@ -155,7 +158,7 @@ impl Drop for StagedDir {
 
 /// A file under construction.
 #[derive(Debug)]
-pub struct StagedFile {
+pub(crate) struct StagedFile {
     target: PathBuf,
     /// `None` where the target is a device or a pipe: those are written in place.
     path: Option<PathBuf>,
@@ -167,7 +170,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// Where it cannot be created.
-    pub fn create(target: &Path) -> Result<Self, CliError> {
+    pub(crate) fn create(target: &Path) -> Result<Self, CliError> {
         let failed = |error| CliError::write(target, error);
         let in_place = fs::metadata(target).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
         if in_place {
@@ -192,7 +195,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// Where the last bytes cannot be written, or the renaming fails.
-    pub fn commit(mut self) -> Result<(), CliError> {
+    pub(crate) fn commit(mut self) -> Result<(), CliError> {
         self.writer.flush().map_err(|error| CliError::write(&self.target, error))?;
         if let Some(path) = &self.path {
             let mut paths = staged();

@@ -112,7 +112,7 @@ pub enum ScenarioError {
         place: Place,
         /// Why.
         #[source]
-        source: TraceError,
+        source: Box<TraceError>,
     },
     /// A cluster that cannot be used.
     #[error("{place}: cluster cannot be used")]
@@ -121,7 +121,7 @@ pub enum ScenarioError {
         place: Place,
         /// Why.
         #[source]
-        source: ClusterError,
+        source: Box<ClusterError>,
     },
     /// A preset that cannot be used.
     #[error("{place}: preset cannot be used")]
@@ -130,7 +130,7 @@ pub enum ScenarioError {
         place: Place,
         /// Why.
         #[source]
-        source: PresetError,
+        source: Box<PresetError>,
     },
     /// A run that cannot be done.
     #[error("{place}: {run} cannot be run")]
@@ -141,7 +141,7 @@ pub enum ScenarioError {
         run: String,
         /// Why.
         #[source]
-        source: RunError,
+        source: Box<RunError>,
     },
 }
 

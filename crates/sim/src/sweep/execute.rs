@@ -49,7 +49,11 @@ pub enum SweepError<E> {
 ///
 /// # Errors
 /// The first failure in the plan's order; what was kept before stays kept.
-pub fn execute<S: RunSink>(plan: &Plan, threads: NonZeroUsize, sink: &S) -> Result<Vec<S::Kept>, SweepError<S::Error>> {
+pub fn execute<S: RunSink>(
+    plan: &Plan,
+    threads: NonZeroUsize,
+    sink: &S,
+) -> Result<Vec<S::Kept>, SweepError<S::Error>> {
     let results = map_in_order(&plan.runs, &plan.longest_first(), threads, |_, planned| {
         if let Some(kept) = sink.stored(planned) {
             sink.done(planned, true);

@@ -7,9 +7,31 @@ use super::error::ScenarioError;
 
 /// The keys, as the command line's options call them.
 const KEYS: &[&str] = &[
-    "jobs", "seed", "load", "devices", "rate", "at_once", "arrivals", "burst_factor", "burst_length",
-    "calm_length", "daily_swing", "median", "sigma", "tail_share", "tail_from", "tail_shape", "min", "max", "gangs",
-    "users", "user_skew", "urgent_share", "deadline_share", "slack_min", "slack_max",
+    "jobs",
+    "seed",
+    "load",
+    "devices",
+    "rate",
+    "at_once",
+    "arrivals",
+    "burst_factor",
+    "burst_length",
+    "calm_length",
+    "daily_swing",
+    "median",
+    "sigma",
+    "tail_share",
+    "tail_from",
+    "tail_shape",
+    "min",
+    "max",
+    "gangs",
+    "users",
+    "user_skew",
+    "urgent_share",
+    "deadline_share",
+    "slack_min",
+    "slack_max",
 ];
 
 /// Reads a table of generator settings; what it leaves out has the generator's default.

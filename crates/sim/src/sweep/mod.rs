@@ -12,6 +12,8 @@ mod key;
 pub mod parallel;
 mod plan;
 mod scenario;
+#[cfg(test)]
+mod tests;
 
 pub use document::Place;
 pub use error::ScenarioError;

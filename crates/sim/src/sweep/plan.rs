@@ -13,9 +13,9 @@ use super::document::Place;
 use super::error::ScenarioError;
 use super::key::{ContentHash, RunKey};
 use super::scenario::{Matrix, PolicyEntry, Scenario, TraceEntry, TraceSource};
+use crate::Settings;
 use crate::preset::Preset;
 use crate::run::{RunSpec, check};
-use crate::Settings;
 
 /// An input with the name that tables give it.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ impl<'a> Planner<'a> {
         if let Some(trace) = self.traces.get(&memo) {
             return Ok(trace.clone());
         }
-        let failed = |source| ScenarioError::Trace { place: entry.place.clone(), source };
+        let failed = |source| ScenarioError::Trace { place: entry.place.clone(), source: Box::new(source) };
         let trace = match &entry.source {
             TraceSource::File(name) => {
                 read_trace(&find(self.data, name, "traces", "trace", &entry.place)?, None).map_err(failed)?
@@ -240,7 +240,7 @@ impl<'a> Planner<'a> {
         if let Some(cluster) = self.clusters.get(text) {
             return Ok(cluster.clone());
         }
-        let failed = |source| ScenarioError::Cluster { place: place.clone(), source };
+        let failed = |source| ScenarioError::Cluster { place: place.clone(), source: Box::new(source) };
         // What looks like a file's name is meant to be one; anything else is a short form.
         let (name, cluster) = match find(self.data, text, "cluster", "cluster", place) {
             Ok(file) => {
@@ -260,7 +260,7 @@ impl<'a> Planner<'a> {
         if let Some(preset) = self.presets.get(text) {
             return Ok(preset.clone());
         }
-        let failed = |source| ScenarioError::Preset { place: place.clone(), source };
+        let failed = |source| ScenarioError::Preset { place: place.clone(), source: Box::new(source) };
         let preset = Preset::load(text).map_err(failed)?;
         let hash = ContentHash::of(format!("{preset:?}").as_bytes());
         let named = Arc::new(Named { name: preset.name.clone(), value: preset, hash });
@@ -274,8 +274,10 @@ fn generated(
     name: Option<&str>,
     settings: &GeneratorSettings,
 ) -> Result<Trace, ScenarioError> {
-    let mut trace = generate(settings)
-        .map_err(|error| ScenarioError::BadValue { place: entry.place.clone(), message: error.to_string() })?;
+    let mut trace = generate(settings).map_err(|error| ScenarioError::BadValue {
+        place: entry.place.clone(),
+        message: error.to_string(),
+    })?;
     if let Some(name) = name {
         name.clone_into(&mut trace.name);
     }
@@ -289,12 +291,18 @@ fn checked(entry: &PolicyEntry, run: &PlannedRun) -> Result<(), ScenarioError> {
             "`{}` on trace `{}`, cluster `{}`, preset `{}`",
             entry.label, run.trace.name, run.cluster.name, run.preset.name
         ),
-        source,
+        source: Box::new(source),
     })
 }
 
 /// The file of that name in the data directory, or in its subdirectory for this kind of file.
-fn find(data: &Path, name: &str, folder: &str, what: &'static str, place: &Place) -> Result<PathBuf, ScenarioError> {
+fn find(
+    data: &Path,
+    name: &str,
+    folder: &str,
+    what: &'static str,
+    place: &Place,
+) -> Result<PathBuf, ScenarioError> {
     let tried = vec![data.join(name), data.join(folder).join(name)];
     match tried.iter().find(|path| path.is_file()) {
         Some(path) => Ok(path.clone()),

@@ -178,7 +178,9 @@ fn checked_name(item: &Item<'_>) -> Result<String, ScenarioError> {
     let name = item.text()?;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
-        return Err(item.bad(format!("`name` is `{name}`, but may only have letters, digits, `-`, `_` and `.`")));
+        return Err(
+            item.bad(format!("`name` is `{name}`, but may only have letters, digits, `-`, `_` and `.`"))
+        );
     }
     Ok(name.to_owned())
 }

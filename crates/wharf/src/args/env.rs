@@ -26,11 +26,15 @@ pub const COLOR: EnvVar =
 pub const PRESET: EnvVar =
     EnvVar { name: "WHARF_PRESET", help: "default of `--preset` of `sim`: a built-in name or a file" };
 /// `--threads`, `--jobs`
-pub const THREADS: EnvVar =
-    EnvVar { name: "WHARF_THREADS", help: "default of `--threads` of `sim` and `demo` and of `--jobs` of `sweep`" };
+pub const THREADS: EnvVar = EnvVar {
+    name: "WHARF_THREADS",
+    help: "default of `--threads` of `sim` and `demo` and of `--jobs` of `sweep`",
+};
 /// `--data`
-pub const DATA: EnvVar =
-    EnvVar { name: "WHARF_DATA", help: "default of `--data` of `sweep`: where scenario files find their traces" };
+pub const DATA: EnvVar = EnvVar {
+    name: "WHARF_DATA",
+    help: "default of `--data` of `sweep`: where scenario files find their traces",
+};
 /// No colour.
 pub const NO_COLOR: EnvVar =
     EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };

@@ -20,7 +20,7 @@ const TRACE_FILE: &str = "trace.csv";
 ///
 /// # Errors
 /// Whatever is wrong with the arguments, or with the outputs.
-pub fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let batch = resolve(args)?;
     let out = OutDir::new(&args.out)?;
     let mut text = Vec::new();
@@ -28,7 +28,11 @@ pub fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write the trace").caused_by(error))?;
     out.write(TRACE_FILE.as_ref(), &String::from_utf8_lossy(&text))?;
     let jobs = batch.trace.jobs.len();
-    terminal.note(&format!("{} policies on {jobs} generated jobs, cluster {}", batch.policies.len(), args.cluster));
+    terminal.note(&format!(
+        "{} policies on {jobs} generated jobs, cluster {}",
+        batch.policies.len(),
+        args.cluster
+    ));
     let report = batch.run(Some(out), &command_line(), terminal)?;
     terminal.report(&report)?;
     let dir = args.out.display();
@@ -43,7 +47,8 @@ pub fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliError> {
 fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
     let preset = input::preset("wharf")?;
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
-    let too_many = || CliError::usage(format!("`--jobs` is {}, but must be from 1 to {}", args.jobs, u32::MAX));
+    let too_many =
+        || CliError::usage(format!("`--jobs` is {}, but must be from 1 to {}", args.jobs, u32::MAX));
     let settings = GeneratorSettings {
         name: "demo".to_owned(),
         seed: args.seed,
@@ -54,8 +59,14 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
     let trace = generate(&settings).map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
     let settings = Settings::default();
     let runs_here = |policy: &&str| {
-        let spec =
-            RunSpec { trace: &trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: args.seed };
+        let spec = RunSpec {
+            trace: &trace,
+            cluster: &cluster,
+            policy,
+            preset: &preset,
+            settings: &settings,
+            seed: args.seed,
+        };
         !matches!(check(&spec), Err(RunError::NotInPreset { .. }))
     };
     let policies = policies().iter().map(|policy| policy.name).filter(runs_here).map(str::to_owned).collect();

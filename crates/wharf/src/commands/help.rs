@@ -12,7 +12,7 @@ use crate::reference;
 ///
 /// # Errors
 /// Where there is neither.
-pub fn execute(topic: &[String], terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(topic: &[String], terminal: &Terminal) -> Result<Exit, CliError> {
     let words: Vec<&str> = topic.iter().map(String::as_str).collect();
     let text = match words.as_slice() {
         ["exit-codes"] => reference::exit_codes(),
@@ -31,7 +31,8 @@ fn command_help(words: &[&str]) -> Result<String, CliError> {
         let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
         command = command.find_subcommand_mut(word).ok_or_else(|| {
             let names = known.iter().map(String::as_str).chain(["exit-codes", "environment"]);
-            CliError::usage(format!("there is no command or topic `{}`", words.join(" "))).hint_nearest(word, names)
+            CliError::usage(format!("there is no command or topic `{}`", words.join(" ")))
+                .hint_nearest(word, names)
         })?;
     }
     Ok(command.render_long_help().to_string())

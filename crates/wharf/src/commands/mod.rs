@@ -20,7 +20,7 @@ use crate::output::Terminal;
 ///
 /// # Errors
 /// Whatever the command fails with.
-pub fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> {
     match &cli.command {
         Command::Sim(args) => sim::execute(args, terminal),
         Command::Sweep(args) => sweep::execute(args, terminal),

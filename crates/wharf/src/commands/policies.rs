@@ -56,7 +56,7 @@ fn document(policies: &[&'static PolicyInfo]) -> Document<'static> {
 ///
 /// # Errors
 /// Where standard output does not take it.
-pub fn list(terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn list(terminal: &Terminal) -> Result<Exit, CliError> {
     let all: Vec<&'static PolicyInfo> = policies().iter().collect();
     if terminal.format == OutputFormat::Json {
         terminal.json(&document(&all))?;
@@ -78,7 +78,7 @@ pub fn list(terminal: &Terminal) -> Result<Exit, CliError> {
 ///
 /// # Errors
 /// Where there is no such policy.
-pub fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Exit, CliError> {
     let PolicyCommand::Explain(ExplainArgs { policy }) = command;
     let policy = find(policy).map_err(|error| translate::policy(&error))?;
     match terminal.format {

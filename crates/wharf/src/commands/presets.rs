@@ -26,7 +26,7 @@ struct PresetDocument {
 ///
 /// # Errors
 /// Where there is no such preset.
-pub fn execute(args: &PresetArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(args: &PresetArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     match &args.command {
         None | Some(PresetCommand::List) => list(terminal)?,
         Some(PresetCommand::Show(args)) => terminal.data(&input::preset_text(&args.preset)?)?,

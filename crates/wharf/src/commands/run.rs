@@ -9,7 +9,7 @@ use crate::output::Terminal;
 ///
 /// # Errors
 /// Where the devices cannot hold the gang, or the command cannot be started.
-pub fn execute(args: &RunArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(args: &RunArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
     let command = args.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     Err(CliError::usage(format!("this version of wharf cannot run `{command}`: it only simulates")))
 }

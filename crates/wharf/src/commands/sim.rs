@@ -13,7 +13,7 @@ use crate::runner::{Batch, OutDir, distinct};
 ///
 /// # Errors
 /// Whatever is wrong with the inputs, or with the outputs.
-pub fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let batch = resolve(args)?;
     batch.check()?;
     // Before the work, so that a directory that cannot be written is known in a moment.
@@ -42,7 +42,11 @@ fn resolve(args: &SimArgs) -> Result<Batch, CliError> {
 pub(super) fn command_line() -> String {
     let words = std::env::args().skip(1).map(|word| {
         let plain = |letter: char| letter.is_alphanumeric() || "-_./:,=+".contains(letter);
-        if word.chars().all(plain) && !word.is_empty() { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+        if word.chars().all(plain) && !word.is_empty() {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     });
     std::iter::once("wharf".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

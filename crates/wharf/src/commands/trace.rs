@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use wharf_trace::{
-    Arrivals, Deadlines, Durations, Finding, Format, GangMix, GeneratorSettings, LintOptions, Loss, Rate, Severity,
-    Trace, generate, generator_models, lint, lint_reader, stats, write_trace,
+    Arrivals, Deadlines, Durations, Finding, Format, GangMix, GeneratorSettings, LintOptions, Loss, Rate,
+    Severity, Trace, generate, generator_models, lint, lint_reader, stats, write_trace,
 };
 
 use crate::args::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, OutputFormat, StatsArgs, TraceCommand};
@@ -20,7 +20,7 @@ use crate::staging::StagedFile;
 ///
 /// # Errors
 /// Whatever is wrong with the input or the output.
-pub fn execute(command: &TraceCommand, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(command: &TraceCommand, terminal: &Terminal) -> Result<Exit, CliError> {
     match command {
         TraceCommand::Convert(args) => convert(args, terminal),
         TraceCommand::Lint(args) => lint_files(args, terminal),
@@ -79,7 +79,11 @@ fn lint_files(args: &LintArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     };
     let mut findings = Vec::new();
     for file in &args.files {
-        let found = if is_standard(file) { lint_reader(io::stdin(), "stdin", &options) } else { lint(file, &options) };
+        let found = if is_standard(file) {
+            lint_reader(io::stdin(), "stdin", &options)
+        } else {
+            lint(file, &options)
+        };
         findings.extend(found.map_err(|error| translate::trace(&error))?);
     }
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
@@ -132,7 +136,8 @@ fn generate_trace(args: &GenerateArgs, terminal: &Terminal) -> Result<Exit, CliE
 }
 
 fn generator_settings(args: &GenerateArgs) -> Result<GeneratorSettings, CliError> {
-    let gangs: GangMix = args.gangs.parse().map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
+    let gangs: GangMix =
+        args.gangs.parse().map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
     let rate = match (args.at_once, args.rate) {
         (true, _) => Rate::AtOnce,
         (false, Some(per_hour)) => Rate::PerHour(per_hour),
@@ -140,9 +145,11 @@ fn generator_settings(args: &GenerateArgs) -> Result<GeneratorSettings, CliError
     };
     let arrivals = match args.arrivals {
         ArrivalKind::Poisson => Arrivals::Poisson,
-        ArrivalKind::Bursty => {
-            Arrivals::Bursty { factor: args.burst_factor, burst_s: args.burst_length, calm_s: args.calm_length }
-        }
+        ArrivalKind::Bursty => Arrivals::Bursty {
+            factor: args.burst_factor,
+            burst_s: args.burst_length,
+            calm_s: args.calm_length,
+        },
     };
     let deadlines =
         Deadlines { share: args.deadline_share, slack_min: args.slack_min, slack_max: args.slack_max };

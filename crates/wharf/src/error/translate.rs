@@ -43,7 +43,8 @@ pub fn run(error: &RunError) -> CliError {
     match error {
         RunError::Policy(unknown) => policy(unknown),
         RunError::NotInPreset { choices, policy, .. } => {
-            let failed = CliError::from_error(ErrorKind::Usage, error).hint_nearest(policy, choices.iter().copied());
+            let failed =
+                CliError::from_error(ErrorKind::Usage, error).hint_nearest(policy, choices.iter().copied());
             if choices.is_empty() { failed } else { failed.hint(format!("it has {}", choices.join(", "))) }
         }
         RunError::UnknownSetting { key, known, .. } => {

@@ -4,24 +4,24 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 /// Rows of text.
 #[derive(Clone, Debug)]
-pub struct Grid<const COLUMNS: usize> {
+pub(crate) struct Grid<const COLUMNS: usize> {
     header: [&'static str; COLUMNS],
     rows: Vec<[String; COLUMNS]>,
 }
 
 impl<const COLUMNS: usize> Grid<COLUMNS> {
     /// No rows yet.
-    pub fn new(header: [&'static str; COLUMNS]) -> Self {
+    pub(crate) fn new(header: [&'static str; COLUMNS]) -> Self {
         Self { header, rows: vec![] }
     }
 
     /// Adds a row.
-    pub fn push(&mut self, row: [&str; COLUMNS]) {
+    pub(crate) fn push(&mut self, row: [&str; COLUMNS]) {
         self.rows.push(row.map(str::to_owned));
     }
 
     /// A table, at most `width` characters wide where that is known.
-    pub fn to_text(&self, width: Option<u16>) -> String {
+    pub(crate) fn to_text(&self, width: Option<u16>) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header(self.header);
         if let Some(width) = width {
@@ -38,7 +38,7 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
     }
 
     /// Tab-separated values.
-    pub fn to_plain(&self) -> String {
+    pub(crate) fn to_plain(&self) -> String {
         let clean = |cell: &String| cell.replace(['\t', '\n', '\r'], " ");
         let rows = self.rows.iter().map(|row| row.iter().map(clean).collect::<Vec<_>>().join("\t"));
         std::iter::once(self.header.join("\t")).chain(rows).map(|line| line + "\n").collect()

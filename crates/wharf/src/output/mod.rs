@@ -1,9 +1,9 @@
 //! What a command says: data on standard output, everything else on standard error.
 
-pub mod grid;
-pub mod progress;
-pub mod style;
+pub(crate) mod grid;
+pub(crate) mod progress;
+pub(crate) mod style;
 mod terminal;
 
-pub use progress::Progress;
-pub use terminal::Terminal;
+pub(crate) use progress::Progress;
+pub(crate) use terminal::Terminal;

@@ -9,19 +9,19 @@ const APPEARS_AFTER: Duration = Duration::from_millis(500);
 
 /// Counts steps, and shows them where somebody watches. Shared between threads.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
 }
 
 impl Progress {
     /// A bar that stays invisible.
-    pub fn hidden() -> Self {
+    pub(crate) fn hidden() -> Self {
         Self { bar: None, started: Instant::now() }
     }
 
     /// A bar of `length` steps, each one `unit`.
-    pub fn new(length: u64, unit: &'static str) -> Self {
+    pub(crate) fn new(length: u64, unit: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
         let template = format!("{{bar:30}} {{human_pos}}/{{human_len}} {unit}, {{elapsed}}, {{eta}} left");
         if let Ok(style) = ProgressStyle::with_template(&template) {
@@ -31,12 +31,12 @@ impl Progress {
     }
 
     /// Whether anybody can see it: counting costs nothing otherwise.
-    pub fn is_visible(&self) -> bool {
+    pub(crate) fn is_visible(&self) -> bool {
         self.bar.is_some()
     }
 
     /// Counts `steps` as done.
-    pub fn add(&self, steps: u64) {
+    pub(crate) fn add(&self, steps: u64) {
         let Some(bar) = &self.bar else { return };
         if bar.is_hidden() && self.started.elapsed() >= APPEARS_AFTER {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
@@ -45,7 +45,7 @@ impl Progress {
     }
 
     /// Takes the bar off the screen.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

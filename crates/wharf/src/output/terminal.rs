@@ -13,7 +13,7 @@ use crate::output::style::Styles;
 
 /// Where a command speaks.
 #[derive(Clone, Debug)]
-pub struct Terminal {
+pub(crate) struct Terminal {
     /// The form of the data on standard output.
     pub format: OutputFormat,
     styles: Styles,
@@ -23,7 +23,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// What the global options ask for.
-    pub fn new(global: &GlobalArgs) -> Self {
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
         Self {
             format: global.output,
             styles: Styles::for_stderr(global.color),
@@ -36,7 +36,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Where standard output does not take it; a reader that went away ends the command in success.
-    pub fn data(&self, text: &str) -> Result<(), CliError> {
+    pub(crate) fn data(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)
     }
@@ -45,7 +45,7 @@ impl Terminal {
     ///
     /// # Errors
     /// As [`Terminal::data`].
-    pub fn stream<T>(
+    pub(crate) fn stream<T>(
         &self,
         write: impl FnOnce(&mut dyn Write) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
@@ -59,7 +59,7 @@ impl Terminal {
     ///
     /// # Errors
     /// As [`Terminal::data`].
-    pub fn json(&self, value: &impl Serialize) -> Result<(), CliError> {
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
         self.data(&(text + "\n"))
@@ -69,7 +69,7 @@ impl Terminal {
     ///
     /// # Errors
     /// As [`Terminal::data`].
-    pub fn grid<const COLUMNS: usize>(&self, grid: &Grid<COLUMNS>) -> Result<(), CliError> {
+    pub(crate) fn grid<const COLUMNS: usize>(&self, grid: &Grid<COLUMNS>) -> Result<(), CliError> {
         match self.format {
             OutputFormat::Plain => self.data(&grid.to_plain()),
             OutputFormat::Table | OutputFormat::Json => self.data(&grid.to_text(stdout_width())),
@@ -80,7 +80,7 @@ impl Terminal {
     ///
     /// # Errors
     /// As [`Terminal::data`].
-    pub fn report(&self, report: &Report) -> Result<(), CliError> {
+    pub(crate) fn report(&self, report: &Report) -> Result<(), CliError> {
         match self.format {
             OutputFormat::Json => self.json(report),
             OutputFormat::Plain => self.data(&report.table().to_plain()),
@@ -91,34 +91,38 @@ impl Terminal {
     }
 
     /// Tells something that is no data; `-q` silences it.
-    pub fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             self.stderr(&format!("{text}\n"));
         }
     }
 
     /// Tells something only where `-v` asks for it.
-    pub fn detail(&self, text: &str) {
+    pub(crate) fn detail(&self, text: &str) {
         if self.verbose {
             self.stderr(&format!("{text}\n"));
         }
     }
 
     /// Tells something that may be wrong; `-q` silences it.
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         if !self.quiet {
             self.stderr(&format!("{} {text}\n", self.styles.warning("warning:")));
         }
     }
 
     /// Tells why the command failed.
-    pub fn error(&self, error: &CliError) {
+    pub(crate) fn error(&self, error: &CliError) {
         self.stderr(&error.render(&self.styles));
     }
 
     /// A progress bar of `length` steps, where a person is there to see it.
-    pub fn progress(&self, length: u64, unit: &'static str) -> Progress {
-        if self.quiet || !io::stderr().is_terminal() { Progress::hidden() } else { Progress::new(length, unit) }
+    pub(crate) fn progress(&self, length: u64, unit: &'static str) -> Progress {
+        if self.quiet || !io::stderr().is_terminal() {
+            Progress::hidden()
+        } else {
+            Progress::new(length, unit)
+        }
     }
 
     // Where standard error is closed there is nobody left to tell.

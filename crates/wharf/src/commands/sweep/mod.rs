@@ -20,11 +20,12 @@ use store::RunStore;
 ///
 /// # Errors
 /// Whatever is wrong with the scenario, its inputs or the outputs.
-pub fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let scenario = Scenario::load(&args.file).map_err(|error| translate::scenario(&error))?;
     let beside = args.file.parent().unwrap_or_else(|| Path::new("")).to_owned();
     let data = args.data.clone().unwrap_or(beside);
-    let plan = Plan::new(&scenario, &data, &store::build_version()?).map_err(|error| translate::scenario(&error))?;
+    let plan =
+        Plan::new(&scenario, &data, &store::build_version()?).map_err(|error| translate::scenario(&error))?;
     if args.dry_run {
         list(&plan, terminal)?;
         return Ok(Exit::Ok);
@@ -57,7 +58,8 @@ fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result
 fn list(plan: &Plan, terminal: &Terminal) -> Result<(), CliError> {
     let mut grid = Grid::new(["policy", "trace", "cluster", "preset", "seed", "key"]);
     for run in &plan.runs {
-        let label = std::iter::once(run.policy.clone()).chain(run.settings.iter().map(|(k, v)| format!(" {k}={v}")));
+        let label =
+            std::iter::once(run.policy.clone()).chain(run.settings.iter().map(|(k, v)| format!(" {k}={v}")));
         let label: String = label.collect();
         let (seed, key) = (run.seed.to_string(), run.key.to_string());
         grid.push([&label, &run.trace.name, &run.cluster.name, &run.preset.name, &seed, &key]);

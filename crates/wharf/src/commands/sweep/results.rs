@@ -18,7 +18,7 @@ const PLOTTED: [Metric; 3] = [Metric::AvgJct, Metric::P99Jct, Metric::Makespan];
 
 /// The document that `--output json` prints and `summary.json` holds: a report, and which matrix wants which runs.
 #[derive(Debug, Serialize)]
-pub struct SweepReport {
+pub(super) struct SweepReport {
     name: String,
     #[serde(flatten)]
     report: Report,
@@ -36,7 +36,7 @@ struct MatrixRows {
 impl SweepReport {
     /// Puts summaries, in the order of the plan's runs, under the names of the scenario. A run that several
     /// matrices have under one name is listed once.
-    pub fn new(plan: &Plan, kept: &[Summary]) -> Self {
+    pub(super) fn new(plan: &Plan, kept: &[Summary]) -> Self {
         let mut runs: Vec<Summary> = Vec::new();
         let mut listed: Vec<(usize, &str)> = Vec::new();
         let label = |label: &String| MatrixRows { label: label.clone(), runs: vec![] };
@@ -61,7 +61,7 @@ impl SweepReport {
     ///
     /// # Errors
     /// Where standard output does not take it.
-    pub fn print(&self, terminal: &Terminal) -> Result<(), CliError> {
+    pub(super) fn print(&self, terminal: &Terminal) -> Result<(), CliError> {
         match terminal.format {
             OutputFormat::Json => terminal.json(self),
             OutputFormat::Plain => terminal.data(&self.report.table().to_plain()),
@@ -82,7 +82,7 @@ impl SweepReport {
     ///
     /// # Errors
     /// Where a file cannot be written; each one is complete or as it was.
-    pub fn write(&self, out: &Path) -> Result<(), CliError> {
+    pub(super) fn write(&self, out: &Path) -> Result<(), CliError> {
         let json = serde_json::to_string_pretty(self)
             .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
         write(&out.join("summary.json"), &(json + "\n"))?;
@@ -104,7 +104,8 @@ impl SweepReport {
             for metric in PLOTTED {
                 let plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
                 let name = format!("{number:02}-{place}-{}.svg", metric.name());
-                let name: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
+                let name: String =
+                    name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
                 write(&out.join(name), &chart(metric, &arena).to_svg())?;
             }
             rest = others;

@@ -18,15 +18,16 @@ use crate::staging::StagedFile;
 ///
 /// # Errors
 /// Where the program cannot read its own file.
-pub fn build_version() -> Result<String, CliError> {
-    let failed = |error| CliError::new(ErrorKind::Internal, "cannot read the program's own file").caused_by(error);
+pub(super) fn build_version() -> Result<String, CliError> {
+    let failed =
+        |error| CliError::new(ErrorKind::Internal, "cannot read the program's own file").caused_by(error);
     let program = std::env::current_exe().and_then(fs::read).map_err(failed)?;
     Ok(format!("{} {}", env!("CARGO_PKG_VERSION"), ContentHash::of(&program)))
 }
 
 /// One file per finished run, each complete or not there.
 #[derive(Debug)]
-pub struct RunStore<'a> {
+pub(super) struct RunStore<'a> {
     dir: PathBuf,
     fresh: bool,
     stored: AtomicUsize,
@@ -38,14 +39,14 @@ impl<'a> RunStore<'a> {
     ///
     /// # Errors
     /// Where its directory cannot be created.
-    pub fn open(out: &Path, fresh: bool, progress: &'a Progress) -> Result<Self, CliError> {
+    pub(super) fn open(out: &Path, fresh: bool, progress: &'a Progress) -> Result<Self, CliError> {
         let dir = runs_dir(out);
         fs::create_dir_all(&dir).map_err(|error| CliError::write(&dir, error))?;
         Ok(Self { dir, fresh, stored: AtomicUsize::new(0), progress })
     }
 
     /// How many results came from earlier.
-    pub fn stored_count(&self) -> usize {
+    pub(super) fn stored_count(&self) -> usize {
         self.stored.load(Ordering::Relaxed)
     }
 
