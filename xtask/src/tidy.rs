@@ -7,8 +7,6 @@ use crate::Complaints;
 
 /// Longer files are to be split.
 const LINES_MAX: usize = 600;
-/// Longer lines do not fit beside another file.
-const COLUMNS_MAX: usize = 120;
 
 /// Folders that hold no sources of ours.
 const SKIPPED: &[&str] = &[".git", "target", "out", "node_modules"];
@@ -96,10 +94,6 @@ fn check_rust(name: &str, text: &str, complaints: &mut Complaints) {
             if line.contains(word) {
                 complaints.push(format!("{name}:{}: `{word}`: {why}", index + 1));
             }
-        }
-        if line.chars().count() > COLUMNS_MAX && !line.contains("http") && !line.trim_start().starts_with('"')
-        {
-            complaints.push(format!("{name}:{}: more than {COLUMNS_MAX} columns", index + 1));
         }
     }
 }
