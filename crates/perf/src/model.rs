@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 
 use wharf_core::{JobSpec, NodeShare, PerfModel, Topology};
 
+use crate::interference;
+use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
+use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
+
 /// What happens to jobs on the same devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
@@ -26,19 +30,35 @@ pub struct Costs {
     pub spread_slowdown: f64,
     /// How much slower a gang is whose nodes hang on several switches.
     pub switch_slowdown: f64,
+    /// How much longer than its stages tell a group of two, three or four interleaved jobs takes.
+    pub interleave_factors: [f64; GROUP_SIZE_MAX - 1],
 }
 
 /// Jobs run at the speed that their specs tell, less what spreading and sharing cost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
     costs: Costs,
     sharing: Sharing,
+    order: Order,
 }
 
 impl Model {
     /// A model with these costs, for a policy that shares devices in this way.
-    pub fn new(costs: Costs, sharing: Sharing) -> Self {
-        Self { costs, sharing }
+    pub fn new(costs: Costs, sharing: Sharing, order: Order) -> Self {
+        Self { costs, sharing, order }
+    }
+
+    /// Seconds per iteration of jobs that take turns; one after the other where their stages are not known.
+    fn lockstep_s(&self, job: &JobSpec, neighbours: &[&JobSpec]) -> f64 {
+        let members = || std::iter::once(job).chain(neighbours.iter().copied());
+        let stages: Option<Vec<Stages>> = members().map(|member| member.stages.map(Stages::from)).collect();
+        match stages {
+            Some(stages) if stages.len() <= GROUP_SIZE_MAX => {
+                let interleaving = Interleaving { resources: 4, factors: self.costs.interleave_factors };
+                interleaving.iteration_s(&stages, job.iteration_ms / 1000.0, self.order)
+            }
+            _ => members().map(|member| member.iteration_ms / 1000.0).sum(),
+        }
     }
 
     fn spread_factor(&self, topology: &Topology, placement: &[NodeShare]) -> f64 {
@@ -69,13 +89,29 @@ impl PerfModel for Model {
             return alone_s;
         }
         match self.sharing {
-            Sharing::None | Sharing::Lockstep | Sharing::Opportunistic | Sharing::Interference => {
-                alone_s * (1.0 + neighbours.len() as f64)
-            }
+            Sharing::Lockstep => alone_s.max(self.lockstep_s(job, neighbours)),
+            Sharing::Opportunistic => opportunistic_s(job, alone_s, neighbours),
+            Sharing::None | Sharing::Interference => alone_s * interference::slowdown(job, neighbours),
         }
     }
 
     fn restart_s(&self, _job: &JobSpec) -> f64 {
         self.costs.restart_s
     }
+}
+
+/// A guaranteed job runs as if alone; an opportunistic one (with a negative priority) in the gaps of its neighbours.
+fn opportunistic_s(job: &JobSpec, alone_s: f64, neighbours: &[&JobSpec]) -> f64 {
+    if job.priority >= 0 {
+        return alone_s;
+    }
+    neighbours.iter().fold(alone_s, |slowest, other| {
+        let beside = match (job.stages, other.stages) {
+            (Some(own), Some(theirs)) if other.priority >= 0 => {
+                iteration_beside_s(own.into(), theirs.into(), other.iteration_ms / 1000.0)
+            }
+            _ => alone_s * BOTH_OPPORTUNISTIC_FACTOR,
+        };
+        slowest.max(beside)
+    })
 }

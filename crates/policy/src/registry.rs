@@ -127,6 +127,13 @@ const BACKFILL_DEPTH: KnobInfo = KnobInfo {
     help: "how many waiting jobs `backfill=easy` looks at",
 };
 
+const PREEMPT_RATIO: KnobInfo = KnobInfo {
+    name: "preempt_ratio",
+    values: "a ratio of at least 1",
+    default: "2",
+    help: "how many times worse a running job must rank than a waiting one to be preempted for it",
+};
+
 const POLICIES: &[PolicyInfo] = &[
     PolicyInfo {
         name: "fifo",
@@ -166,10 +173,10 @@ const POLICIES: &[PolicyInfo] = &[
         explanation: "Jobs are ordered by the time they still need. A waiting job that does not fit takes the devices of \
             running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
             into one.",
-        knobs: &[],
+        knobs: &[PREEMPT_RATIO],
         slots: 1,
         sharing: Sharing::None,
-        build: |args| Ok(greedy(ShortestRemaining { by_service: false }, args)),
+        build: |args| shortest_remaining(args, false),
     },
     PolicyInfo {
         name: "srsf",
@@ -177,10 +184,10 @@ const POLICIES: &[PolicyInfo] = &[
         paper: "baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
         explanation: "As srtf, with the remaining time multiplied by the number of devices: a small gang goes before a large \
             one of equal length.",
-        knobs: &[],
+        knobs: &[PREEMPT_RATIO],
         slots: 1,
         sharing: Sharing::None,
-        build: |args| Ok(greedy(ShortestRemaining { by_service: true }, args)),
+        build: |args| shortest_remaining(args, true),
     },
     PolicyInfo {
         name: "las",
@@ -247,6 +254,12 @@ const POLICIES: &[PolicyInfo] = &[
 
 fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Box<dyn Policy> {
     Box::new(Priority::new(rank, args.placer(), Backfill::Greedy))
+}
+
+fn shortest_remaining(args: &BuildArgs<'_>, by_service: bool) -> Result<Box<dyn Policy>, BadSetting> {
+    let preempt_ratio =
+        args.settings.parsed("preempt_ratio", 2.0, "a ratio of at least 1", |&ratio| ratio >= 1.0)?;
+    Ok(greedy(ShortestRemaining { by_service, preempt_ratio }, args))
 }
 
 fn is_positive(value: &f64) -> bool {

@@ -19,6 +19,9 @@ impl Rank for Sjf {
 pub struct ShortestRemaining {
     /// Whether time is weighted with the size of the gang.
     pub by_service: bool,
+    /// How many times longer a running job must take than a waiting one before it has to make room. Every
+    /// preemption costs a restart, and its victim may find victims of its own: 1 is the textbook's order.
+    pub preempt_ratio: f64,
 }
 
 impl ShortestRemaining {
@@ -42,6 +45,6 @@ impl Rank for ShortestRemaining {
     }
 
     fn may_preempt(&self, waiting: Key, running: Key) -> bool {
-        waiting < running
+        running.value > waiting.value * self.preempt_ratio
     }
 }

@@ -24,7 +24,6 @@ pub(crate) struct Driver<'a> {
     done_at_launch: Vec<f64>,
     notes: Notes<'a>,
     effects: Vec<Effect>,
-    moments: u64,
     last: Option<Time>,
     up_devices: u32,
     busy_devices: u32,
@@ -35,6 +34,7 @@ pub(crate) struct Driver<'a> {
 /// Listens to the engine's events on behalf of the driver and of the recorder.
 struct Notes<'a> {
     recorder: &'a mut dyn Recorder,
+    event_count: u64,
     wants_timeline: bool,
     /// Jobs whose end has to be predicted anew.
     rated: Vec<JobId>,
@@ -57,6 +57,7 @@ impl<'a> Driver<'a> {
         let wants_timeline = recorder.wants_timeline();
         let notes = Notes {
             recorder,
+            event_count: 0,
             wants_timeline,
             rated: Vec::new(),
             struck: BTreeSet::new(),
@@ -76,7 +77,6 @@ impl<'a> Driver<'a> {
             done_at_launch: vec![0.0; jobs.len()],
             notes,
             effects: Vec::new(),
-            moments: 0,
             last: None,
             up_devices,
             busy_devices: 0,
@@ -93,7 +93,6 @@ impl<'a> Driver<'a> {
             self.change_nodes(now);
             self.submit_jobs(now);
             self.settle(now);
-            self.moments += 1;
             self.sample(now);
         }
         let violations = self.engine.violations().to_vec();
@@ -267,7 +266,7 @@ impl<'a> Driver<'a> {
             jobs,
             timeline: self.timeline,
             spans: self.notes.spans,
-            event_count: self.moments,
+            event_count: self.notes.event_count,
             busy_device_s: self.busy_device_s,
             device_count: state.topology().device_count(),
             rules: MetricRules::Wharf,
@@ -287,6 +286,7 @@ impl Notes<'_> {
 
 impl Log for Notes<'_> {
     fn event(&mut self, time: Time, event: &Event, state: &State) {
+        self.event_count += 1;
         match *event {
             Event::JobSubmitted { job } => self.recorder.submitted(time, job),
             Event::JobLaunched { job, .. } => {

@@ -1,5 +1,6 @@
 //! The virtual-clock driver: mechanisms, presets and parallel sweeps.
 
+pub mod compat;
 mod driver;
 pub mod failures;
 pub mod nearest;

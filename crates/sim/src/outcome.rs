@@ -11,7 +11,7 @@ pub struct Outcome {
     pub timeline: Vec<Sample>,
     /// Who ran where; empty unless asked for.
     pub spans: Vec<Span>,
-    /// Moments at which the mechanism looked at the cluster.
+    /// Events of the engine; under a reference's mechanism, the moments at which that looks at the cluster.
     pub event_count: u64,
     /// Device-seconds held by running jobs.
     pub busy_device_s: f64,

@@ -5,6 +5,8 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
+use crate::compat::muri;
+
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
 pub struct Preset {
@@ -23,6 +25,8 @@ pub struct Preset {
 pub enum Mechanism {
     /// Wharf's own, also the head's.
     Wharf(Rules),
+    /// That of Muri's published simulator, with its defects.
+    Muri(Box<muri::Numbers>),
 }
 
 /// The numbers of Wharf's own mechanisms.
@@ -99,6 +103,7 @@ struct PresetFile {
     about: String,
     mechanism: MechanismName,
     wharf: Option<RulesFile>,
+    muri: Option<muri::Numbers>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -106,6 +111,7 @@ struct PresetFile {
 enum MechanismName {
     Events,
     Rounds,
+    Muri,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +122,7 @@ struct RulesFile {
     checkpoint_interval_s: f64,
     spread_slowdown: f64,
     switch_slowdown: f64,
+    interleave_factors: [f64; 3],
     placement: String,
     node_mtbf_h: f64,
     node_repair_h: f64,
@@ -123,7 +130,7 @@ struct RulesFile {
 
 impl Preset {
     /// The names that need no file.
-    pub const BUILTIN: &[&str] = &["wharf"];
+    pub const BUILTIN: &[&str] = &["wharf", "muri"];
 
     /// A built-in preset by name, or a preset file by path.
     ///
@@ -132,6 +139,7 @@ impl Preset {
     pub fn load(name_or_path: &str) -> Result<Self, PresetError> {
         match name_or_path {
             "wharf" => Self::parse(include_str!("../../../presets/wharf.toml"), name_or_path),
+            "muri" => Self::parse(include_str!("../../../presets/muri.toml"), name_or_path),
             path if std::path::Path::new(path).is_file() => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
@@ -155,6 +163,11 @@ impl Preset {
                 let rules = Rules::new(&numbers, file.mechanism)
                     .map_err(|source| PresetError::Value { path, source })?;
                 Mechanism::Wharf(rules)
+            }
+            MechanismName::Muri => {
+                let numbers =
+                    file.muri.ok_or(PresetError::MissingTable { path, mechanism: "muri", table: "muri" })?;
+                Mechanism::Muri(Box::new(numbers))
             }
         };
         Ok(Self { name: file.name, about: file.about, text: text.to_owned(), mechanism })
@@ -204,6 +217,7 @@ impl Rules {
                 restart_s: file.restart_s,
                 spread_slowdown: file.spread_slowdown,
                 switch_slowdown: file.switch_slowdown,
+                interleave_factors: file.interleave_factors,
             },
             checkpoint_interval_s: file.checkpoint_interval_s,
             placement: Strategy::default(),
@@ -243,6 +257,7 @@ impl Rules {
                 restart_s: at_least_0("restart_s", self.costs.restart_s)?,
                 spread_slowdown: at_least_0("spread_slowdown", self.costs.spread_slowdown)?,
                 switch_slowdown: at_least_0("switch_slowdown", self.costs.switch_slowdown)?,
+                interleave_factors: self.costs.interleave_factors,
             },
             checkpoint_interval_s: above_0("checkpoint_interval_s", self.checkpoint_interval_s)?,
             placement: settings.choice("placement", &Strategy::ALL, self.placement)?,

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, Gang, State, Violation};
-use wharf_perf::Model;
+use wharf_perf::{Model, Order};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
+use crate::compat::muri;
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -60,6 +61,9 @@ pub enum RunError {
     /// A setting with a value that it cannot take.
     #[error(transparent)]
     BadSetting(#[from] BadSetting),
+    /// What Muri's mechanism cannot run.
+    #[error(transparent)]
+    Muri(#[from] muri::MuriError),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
@@ -95,6 +99,11 @@ pub enum RunError {
 pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
     match &spec.preset.mechanism {
         Mechanism::Wharf(rules) => prepare(spec, rules).map(|_| ()),
+        Mechanism::Muri(numbers) => {
+            let settings = muri_settings(spec, numbers)?;
+            muri::check(&spec.trace.jobs, spec.cluster, &settings, numbers)?;
+            Ok(())
+        }
     }
 }
 
@@ -114,7 +123,41 @@ pub fn run(spec: &RunSpec<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, R
                 None => Ok(outcome),
             }
         }
+        Mechanism::Muri(numbers) => {
+            let settings = muri_settings(spec, numbers)?;
+            Ok(muri::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
+        }
     }
+}
+
+/// The policy and its variant under Muri's mechanism.
+fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Settings, RunError> {
+    let policy: muri::Policy = spec.policy.parse().map_err(|_| match wharf_policy::find(spec.policy) {
+        Err(unknown) => RunError::Policy(unknown),
+        Ok(_) => RunError::NotInPreset {
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            choices: muri::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+        },
+    })?;
+    let mut settings = muri::Settings::new(policy, numbers);
+    for (key, value) in spec.settings.iter() {
+        settings.set(key, value).map_err(|error| match error {
+            muri::SettingsError::BadValue { name, value, expected } => {
+                RunError::BadSetting(BadSetting { key: name, value, expected: expected.to_owned() })
+            }
+            muri::SettingsError::UnknownSetting { name } => RunError::UnknownSetting {
+                key: name,
+                policy: spec.policy.to_owned(),
+                preset: spec.preset.name.clone(),
+                known: muri::Settings::NAMES.map(str::to_owned).to_vec(),
+            },
+            muri::SettingsError::UnknownPolicy { name } => {
+                RunError::Policy(wharf_policy::UnknownPolicy { name, nearest: None })
+            }
+        })?;
+    }
+    Ok(settings)
 }
 
 /// A run under Wharf's own rules, ready to go.
@@ -135,7 +178,9 @@ fn prepare(spec: &RunSpec<'_>, rules: &Rules) -> Result<Prepared, RunError> {
         Some(path) => Failures::read(Path::new(path), spec.cluster)?,
         None => Failures::draw(spec.cluster.nodes.len(), rules.node_mtbf_h, rules.node_repair_h, spec.seed),
     };
-    let model = Model::new(rules.costs, info.sharing);
+    let order =
+        spec.settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
+    let model = Model::new(rules.costs, info.sharing, order);
     let engine = Engine::new(spec.cluster, info.slots, policy, Box::new(model), rules.cadence());
     Ok(Prepared { engine, failures, rules })
 }

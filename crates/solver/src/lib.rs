@@ -1,1 +1,3 @@
-//! solver
+//! Matching and optimisation: pure functions on slices, with scratch memory that callers keep.
+
+pub mod matching;

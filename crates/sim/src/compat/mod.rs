@@ -1,0 +1,3 @@
+//! Mechanisms that reproduce published simulators, defects included. Nothing outside of simulations can reach them.
+
+pub mod muri;

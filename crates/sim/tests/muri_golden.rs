@@ -1,0 +1,115 @@
+//! Every recorded run of Muri's published simulator, job by job.
+
+mod support;
+
+use std::path::Path;
+
+use wharf_sim::Outcome;
+
+/// Our names of the reference's policies and variants, by the end of a recording's file name.
+const VARIANTS: [(&str, &str); 15] = [
+    ("shortest", "srtf"),
+    ("shortest-gpu", "srsf"),
+    ("dlas-gpu", "tiresias"),
+    ("DRIVE-dlas", "tiresias gputime=off"),
+    ("antman", "antman"),
+    ("themis", "themis"),
+    ("multi-resource-blossom-same-gpu", "muri-s"),
+    ("multi-resource-blossom-same-gpu-noautopack", "muri-s autopack=off"),
+    ("multi-resource-blossom-same-gpu-unaware", "muri-l"),
+    ("multi-resource-blossom-same-gpu-unaware-worstordering", "muri-l ordering=worst"),
+    ("multi-resource-blossom-same-gpu-unaware-p1", "muri-l packing_num=1"),
+    ("multi-resource-blossom-same-gpu-unaware-p2", "muri-l packing_num=2"),
+    ("multi-resource-blossom-same-gpu-unaware-p3", "muri-l packing_num=3"),
+    ("multi-resource-gpu-unaware", "muri-l blossom=off"),
+    ("DRIVE-muri-dlas", "muri-l queues=tiresias"),
+];
+
+/// One job of a recording.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    start: f64,
+    end: f64,
+    jct: f64,
+    ran: f64,
+    waited: f64,
+}
+
+/// A recording's jobs, by id.
+fn recording(path: &Path) -> Vec<Recorded> {
+    let mut reader = csv::Reader::from_path(path).expect("a recording");
+    let mut rows: Vec<(usize, Recorded)> = reader
+        .records()
+        .map(|record| {
+            let record = record.expect("a row");
+            let number = |column: usize| record[column].parse::<f64>().expect("a number");
+            let job = Recorded {
+                start: number(4),
+                end: number(5),
+                jct: number(8),
+                ran: number(7),
+                waited: number(10),
+            };
+            (number(1) as usize, job)
+        })
+        .collect();
+    rows.sort_unstable_by_key(|row| row.0);
+    assert!(rows.iter().enumerate().all(|(index, row)| index == row.0), "ids are row numbers");
+    rows.into_iter().map(|row| row.1).collect()
+}
+
+/// The first job that differs in start, end or completion time, by as little as one bit.
+fn first_difference(outcome: &Outcome, recorded: &[Recorded]) -> Option<String> {
+    assert_eq!(outcome.jobs.len(), recorded.len());
+    outcome.jobs.iter().zip(recorded).find_map(|(job, expected)| {
+        let start = job.first_start.map_or(f64::NAN, |time| time.seconds());
+        let end = job.end.map_or(f64::NAN, |time| time.seconds());
+        let jct = job.jct_s().unwrap_or(f64::NAN);
+        let same = start.to_bits() == expected.start.to_bits()
+            && end.to_bits() == expected.end.to_bits()
+            && jct.to_bits() == expected.jct.to_bits();
+        // These two are sums in another order here.
+        let near = (job.run_s - expected.ran).abs() < 1e-3 && (job.queue_s - expected.waited).abs() < 1e-3;
+        (!same || !near).then(|| format!("{job:?} is not {expected:?}"))
+    })
+}
+
+/// Runs all recordings whose variant `wanted` accepts.
+fn for_each_recording(
+    wanted: impl Fn(&str) -> bool,
+    mut check: impl FnMut(&str, &str, &Outcome, &[Recorded]),
+) {
+    let Some(data) = support::data() else { return };
+    let mut names: Vec<String> = std::fs::read_dir(data.join("golden/job_csv"))
+        .expect("recordings")
+        .map(|entry| entry.expect("a recording").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    for name in names {
+        let (trace, reference) = name.trim_end_matches(".csv").split_once('-').expect("TRACE-POLICY");
+        let (_, variant) = VARIANTS.iter().find(|(name, _)| *name == reference).expect("a known variant");
+        if wanted(variant) {
+            let jobs = support::trace(&data.join(format!("traces/{trace}.csv")));
+            let outcome = support::run(&jobs, variant);
+            check(trace, variant, &outcome, &recording(&data.join("golden/job_csv").join(&name)));
+        }
+    }
+}
+
+#[test]
+fn recordings_same_bits() {
+    let mut count = 0;
+    let mut differences = Vec::new();
+    for_each_recording(
+        |variant| variant != "themis",
+        |trace, variant, outcome, recorded| {
+            count += 1;
+            differences.extend(
+                first_difference(outcome, recorded)
+                    .map(|difference| format!("{trace} {variant}: {difference}")),
+            );
+        },
+    );
+    assert!(differences.is_empty(), "{} of {count}:\n{}", differences.len(), differences.join("\n"));
+    assert!(count == 0 || count == 36, "{count} recordings");
+}
