@@ -1,0 +1,71 @@
+//! Clusters in and out: short forms such as `a100:4x8`, and files.
+
+mod file;
+mod short;
+
+use std::path::Path;
+
+use thiserror::Error;
+use wharf_core::ClusterSpec;
+
+pub use file::{parse_cluster_file, write_cluster};
+
+use crate::finding::Finding;
+use crate::source::SourceError;
+
+/// Most devices in a cluster. More is a slip of the keyboard, and would take gigabytes.
+pub const DEVICES_MAX: u32 = 4_000_000;
+
+/// The device type where nothing names one.
+const DEVICE_TYPE: &str = "gpu";
+
+/// Why there is no cluster.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// Neither an existing file nor a short form.
+    #[error("`{text}` is no cluster: there is no such file, and as a short form {reason}")]
+    Neither {
+        /// What was given.
+        text: String,
+        /// Why it is no short form.
+        reason: String,
+    },
+    /// The file cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A line of the file is wrong.
+    #[error("{0}")]
+    Invalid(Box<Finding>),
+}
+
+impl ClusterError {
+    /// How to repair it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Neither { .. } => Some(
+                "write nodes x devices (`8x8`), with types `a100:4x8,v100:16x4`, `v100:36` for one-device nodes, \
+                 or the path of a cluster file"
+                    .into(),
+            ),
+            Self::Source(error) => error.hint().map(str::to_owned),
+            Self::Invalid(finding) => finding.hint.clone(),
+        }
+    }
+}
+
+/// A cluster from the path of a file or from a short form.
+///
+/// | short form | cluster |
+/// |---|---|
+/// | `8x8` | 8 nodes of 8 devices of type `gpu` |
+/// | `a100:4x8,v100:16x4` | 4 nodes of 8 `a100`, then 16 nodes of 4 `v100` |
+/// | `v100:36` | 36 nodes of one `v100` |
+///
+/// Nodes of a short form hang on one switch. A file that exists is read, whatever it is called.
+pub fn parse_cluster(text: &str) -> Result<ClusterSpec, ClusterError> {
+    if Path::new(text).exists() {
+        return parse_cluster_file(Path::new(text));
+    }
+    short::parse(text).map_err(|reason| ClusterError::Neither { text: text.to_owned(), reason })
+}

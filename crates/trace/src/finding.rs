@@ -1,0 +1,252 @@
+//! What is wrong with a line of a file, said once for the reader and the linter.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+/// Most findings of one rule that a lint lists; the rest is counted in one last finding.
+pub const FINDINGS_PER_RULE_MAX: usize = 1000;
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
+        /// What a finding is about. The code is stable: people grep for it and silence it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Rule { $($(#[$doc])* $name,)* }
+
+        impl Rule {
+            /// Every rule, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The stable kebab-case name.
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    /// A byte sequence that is not UTF-8.
+    BadUtf8 = "bad-utf8",
+    /// A line of JSON Lines that is not one JSON object.
+    BadJson = "bad-json",
+    /// A CSV row with fewer or more fields than the header, or a quote that is never closed.
+    TruncatedRow = "truncated-row",
+    /// A line longer than [`crate::LINE_BYTES_MAX`].
+    LineTooLong = "line-too-long",
+    /// A file without a single job (or node).
+    NoRows = "no-rows",
+    /// A required column that the header does not have.
+    MissingColumn = "missing-column",
+    /// A column that the format does not know.
+    UnknownColumn = "unknown-column",
+    /// A column that is there twice.
+    DuplicateColumn = "duplicate-column",
+    /// A required value that is empty.
+    MissingValue = "missing-value",
+    /// Text where a number belongs.
+    NotANumber = "not-a-number",
+    /// A fraction, or too large a number, where a count belongs.
+    NotAnInteger = "not-an-integer",
+    /// A number or a list where text belongs, or text that the format cannot carry.
+    NotText = "not-text",
+    /// An infinity or NaN, or a product that becomes one.
+    NonFinite = "non-finite",
+    /// A duration, an iteration time or a stage time below zero.
+    NegativeDuration = "negative-duration",
+    /// A submission before the trace begins.
+    NegativeSubmit = "negative-submit",
+    /// A count below zero.
+    NegativeCount = "negative-count",
+    /// A job whose iteration, or whole run, takes no time.
+    ZeroDuration = "zero-duration",
+    /// A job without iterations.
+    ZeroIterations = "zero-iterations",
+    /// A job that asks for no device.
+    ZeroGang = "zero-gang",
+    /// `devices_min` ≤ `devices` ≤ `devices_max` does not hold.
+    GangRange = "gang-range",
+    /// A job that can never run on the cluster given.
+    ImpossibleGang = "impossible-gang",
+    /// A submission earlier than the row before.
+    UnsortedSubmit = "unsorted-submit",
+    /// A job name used twice.
+    DuplicateId = "duplicate-id",
+    /// A model that no profile is known for.
+    UnknownModel = "unknown-model",
+    /// A deadline that is over when the job is submitted.
+    DeadlineBeforeSubmit = "deadline-before-submit",
+    /// A stage that takes far longer than the iteration it is part of.
+    StageSum = "stage-sum",
+    /// A count of nodes, switches or devices that is zero.
+    ZeroCount = "zero-count",
+    /// More devices in a node, or in the cluster, than Wharf handles.
+    TooManyDevices = "too-many-devices",
+    /// A node name used twice.
+    DuplicateNode = "duplicate-node",
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
+}
+
+/// Whether a file can be used in spite of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The file is refused.
+    Error,
+    /// The file is read; its author should look at the line all the same.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// One thing wrong at one place of a file.
+///
+/// Displays as `file:line:column: error[rule]: message`; the hint is for a line of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The file as the user named it.
+    pub file: Arc<str>,
+    /// The line, counted from 1.
+    pub line: u64,
+    /// The column's name, where the finding is about one.
+    pub column: Option<Cow<'static, str>>,
+    /// Which rule.
+    pub rule: Rule,
+    /// How bad.
+    pub severity: Severity,
+    /// What was found and what was expected.
+    pub message: String,
+    /// How to repair it.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.file, self.line)?;
+        if let Some(column) = &self.column {
+            write!(f, "{column}:")?;
+        }
+        write!(f, " {}[{}]: {}", self.severity, self.rule, self.message)
+    }
+}
+
+/// Collects findings of one file: all of them, or only the first error.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    file: Arc<str>,
+    keep_all: bool,
+    list: Vec<Finding>,
+    /// Per rule: how many were seen, and the first that was not listed.
+    seen: BTreeMap<Rule, (usize, Option<Finding>)>,
+}
+
+impl Findings {
+    /// Everything is kept (up to a limit a rule).
+    pub(crate) fn all(file: &str) -> Self {
+        Self { file: file.into(), keep_all: true, list: Vec::new(), seen: BTreeMap::new() }
+    }
+
+    /// Only the first error is kept; warnings are dropped.
+    pub(crate) fn first_error(file: &str) -> Self {
+        Self { keep_all: false, ..Self::all(file) }
+    }
+
+    /// Whether nothing more is wanted.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.keep_all && !self.list.is_empty()
+    }
+
+    /// Whether no error was found so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.list.iter().all(|finding| finding.severity != Severity::Error)
+    }
+
+    /// Adds a finding.
+    pub(crate) fn push(&mut self, line: u64, column: Option<&'static str>, note: Note) {
+        self.push_named(line, column.map(Cow::Borrowed), note);
+    }
+
+    /// Adds a finding about a column whose name is the file's own.
+    pub(crate) fn push_named(&mut self, line: u64, column: Option<Cow<'static, str>>, note: Note) {
+        if self.is_full() || (!self.keep_all && note.severity == Severity::Warning) {
+            return;
+        }
+        let finding = Finding {
+            file: self.file.clone(),
+            line,
+            column,
+            rule: note.rule,
+            severity: note.severity,
+            message: note.message,
+            hint: note.hint,
+        };
+        let (count, first_unlisted) = self.seen.entry(finding.rule).or_default();
+        *count += 1;
+        if *count <= FINDINGS_PER_RULE_MAX {
+            self.list.push(finding);
+        } else if first_unlisted.is_none() {
+            *first_unlisted = Some(finding);
+        }
+    }
+
+    /// The findings in the order they were made, then one for each rule that had too many.
+    pub(crate) fn into_list(mut self) -> Vec<Finding> {
+        for (_, (count, first_unlisted)) in self.seen {
+            if let Some(mut finding) = first_unlisted {
+                let unlisted = count - FINDINGS_PER_RULE_MAX;
+                finding.message = format!("{} (and {} more like this)", finding.message, unlisted - 1);
+                self.list.push(finding);
+            }
+        }
+        self.list
+    }
+
+    /// The first error, if any.
+    pub(crate) fn into_first_error(self) -> Option<Finding> {
+        self.list.into_iter().find(|finding| finding.severity == Severity::Error)
+    }
+}
+
+/// A finding before it is known where it belongs.
+#[derive(Debug)]
+pub(crate) struct Note {
+    rule: Rule,
+    severity: Severity,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Note {
+    pub(crate) fn error(rule: Rule, message: impl Into<String>) -> Self {
+        Self { rule, severity: Severity::Error, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn warning(rule: Rule, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(rule, message) }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}

@@ -1,0 +1,189 @@
+//! The formats: their names, how they are told apart, and the table of what reads and writes each.
+
+mod job;
+mod muri;
+mod native;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+use std::str::FromStr;
+
+use thiserror::Error;
+use wharf_core::JobSpec;
+
+pub(crate) use job::Shared;
+
+use crate::Trace;
+use crate::row::{RowCheck, Schema};
+use crate::text::nearest;
+use crate::write::Loss;
+
+/// A trace format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// The CSV of the Muri simulator: milliseconds, three stage columns.
+    Muri,
+    /// Wharf's own columns as CSV.
+    NativeCsv,
+    /// Wharf's own columns as JSON Lines.
+    NativeJsonl,
+}
+
+/// The name of no format.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("unknown trace format `{name}`")]
+pub struct UnknownFormat {
+    /// What was given.
+    pub name: String,
+}
+
+impl UnknownFormat {
+    /// Which names there are.
+    pub fn hint(&self) -> String {
+        let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+        match nearest(&self.name, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known formats are {}", names.join(", ")),
+        }
+    }
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: &'static [Self] = &[Self::Muri, Self::NativeCsv, Self::NativeJsonl];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        self.codec().name
+    }
+
+    /// What it is, in a few words for a help text.
+    pub const fn about(self) -> &'static str {
+        self.codec().about
+    }
+
+    /// The usual ending of a file's name, without a dot.
+    pub const fn extension(self) -> &'static str {
+        self.codec().extension
+    }
+
+    /// Tells the format from the beginning of a file and, where that leaves it open, from its name.
+    ///
+    /// A JSON object means JSON Lines. Otherwise the first line is taken as a CSV header: the format that
+    /// knows most of its columns wins, and one that knows none of them is not considered.
+    pub fn detect(head: &[u8], path: Option<&Path>) -> Option<Self> {
+        let text = String::from_utf8_lossy(head);
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        if text.starts_with('{') {
+            return Some(Self::NativeJsonl);
+        }
+        let header = text.lines().next().unwrap_or_default();
+        let names: Vec<&str> = header.split(',').map(|name| name.trim().trim_matches('"')).collect();
+        let known = |format: Self| {
+            let schema = format.codec().schema;
+            names.iter().filter(|name| schema.find(name).is_some()).count()
+        };
+        // `job_id` is in every header, so equal scores go to Wharf's own format.
+        let best = [Self::NativeCsv, Self::Muri].into_iter().rev().max_by_key(|format| known(*format));
+        best.filter(|format| known(*format) > 0).or_else(|| Self::from_path(path?))
+    }
+
+    /// Tells the format from a file's name alone, where its ending belongs to one format only.
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let is_json_lines = [".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending));
+        is_json_lines.then_some(Self::NativeJsonl)
+    }
+
+    pub(crate) const fn codec(self) -> &'static Codec {
+        match self {
+            Self::Muri => &muri::CODEC,
+            Self::NativeCsv => &native::CSV,
+            Self::NativeJsonl => &native::JSONL,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().find(|format| format.name().eq_ignore_ascii_case(name));
+        found.copied().ok_or_else(|| UnknownFormat { name: name.to_owned() })
+    }
+}
+
+/// How a format's rows are separated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Csv,
+    JsonLines,
+}
+
+/// Everything the rest of the crate knows about a format.
+pub(crate) struct Codec {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) extension: &'static str,
+    pub(crate) syntax: Syntax,
+    pub(crate) schema: &'static Schema,
+    pub(crate) roles: Roles,
+    /// Makes a job of a row, or reports why not.
+    pub(crate) decode: fn(&mut RowCheck<'_>, &mut Shared) -> Option<JobSpec>,
+    /// Writes a trace and lists what the format could not hold.
+    pub(crate) encode: fn(&Trace, &mut dyn Write) -> io::Result<Vec<Loss>>,
+}
+
+/// Which column is to blame in checks that every format shares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Roles {
+    pub(crate) id: usize,
+    pub(crate) submit: usize,
+    pub(crate) devices: usize,
+    pub(crate) device_types: Option<usize>,
+    pub(crate) model: usize,
+    /// The first of the three stage columns.
+    pub(crate) stages: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_and_print() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(*format));
+            assert_eq!(format.to_string(), format.name());
+        }
+        let unknown = "jsnl".parse::<Format>().unwrap_err();
+        assert_eq!(unknown.to_string(), "unknown trace format `jsnl`");
+        assert_eq!(unknown.hint(), "did you mean `jsonl`?");
+    }
+
+    #[test]
+    fn detect_looks_at_content_before_the_name() {
+        for (head, path, expected) in [
+            ("job_id,num_gpu,submit_time,iterations,iteration_time\n", "", Some(Format::Muri)),
+            ("\u{feff}job_id,submit_s,devices,duration_s\r\n", "", Some(Format::NativeCsv)),
+            ("\"job_id\", \"submit_s\"\n", "x.jsonl", Some(Format::NativeCsv)),
+            ("job_id\n", "", Some(Format::NativeCsv)),
+            ("\n  {\"job_id\": 1}\n", "x.csv", Some(Format::NativeJsonl)),
+            ("garbage\n", "x.jsonl.gz", Some(Format::NativeJsonl)),
+            ("garbage\n", "x.csv", None),
+            ("0,1,0,5853661\n", "", None),
+            ("", "", None),
+        ] {
+            assert_eq!(Format::detect(head.as_bytes(), Some(Path::new(path))), expected, "{head:?} {path}");
+        }
+    }
+}

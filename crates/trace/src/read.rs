@@ -1,0 +1,269 @@
+//! Traces in: one pass over the rows that the reader and the linter share.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::BuildHasher;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+
+use wharf_core::JobSpec;
+
+use crate::Trace;
+use crate::csv::{CsvRows, Step};
+use crate::error::TraceError;
+use crate::finding::{Findings, Note, Rule};
+use crate::format::{Codec, Format, Shared, Syntax};
+use crate::jsonl::JsonRows;
+use crate::row::{Row, RowCheck, Schema};
+use crate::source::{self, Lines, Source, SourceError};
+use crate::text::shown;
+
+/// Reads a trace file, gzip-compressed or plain; `format` is told from the content where it is `None`.
+///
+/// Jobs come sorted by submission; ties keep the file's order.
+pub fn read_trace(path: &Path, format: Option<Format>) -> Result<Trace, TraceError> {
+    read_source(source::open(path)?, format, Some(path), trace_name(path))
+}
+
+/// Reads a trace from text. `name` becomes the trace's name and stands for the file in messages.
+pub fn parse_trace(text: &str, name: &str, format: Option<Format>) -> Result<Trace, TraceError> {
+    parse_trace_reader(Cursor::new(text.to_owned()), name, format)
+}
+
+/// Reads a trace from any reader, such as standard input.
+pub fn parse_trace_reader(
+    reader: impl Read + 'static,
+    name: &str,
+    format: Option<Format>,
+) -> Result<Trace, TraceError> {
+    let source = source::from_reader(Box::new(reader), name)?;
+    read_source(source, format, None, trace_name(Path::new(name)))
+}
+
+fn read_source(
+    source: Source,
+    format: Option<Format>,
+    path: Option<&Path>,
+    name: String,
+) -> Result<Trace, TraceError> {
+    let format = choose(&source, format, path)?;
+    let mut findings = Findings::first_error(&source.file);
+    let mut jobs = Vec::new();
+    scan(source, format, &mut findings, |job, _| jobs.push(job))?;
+    if let Some(finding) = findings.into_first_error() {
+        return Err(TraceError::Invalid(Box::new(finding)));
+    }
+    if !jobs.is_sorted_by_key(|job: &JobSpec| job.submit) {
+        jobs.sort_by_key(|job| job.submit);
+    }
+    Ok(Trace { name, jobs })
+}
+
+/// The file's name without folders, `.gz` and the ending.
+fn trace_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+/// The format asked for, or else the one that the text looks like.
+pub(crate) fn choose(
+    source: &Source,
+    format: Option<Format>,
+    path: Option<&Path>,
+) -> Result<Format, TraceError> {
+    let format = format.or_else(|| Format::detect(&source.head, path));
+    format.ok_or_else(|| TraceError::UnknownFormat {
+        file: source.file.clone(),
+        first_line: source.first_line(),
+    })
+}
+
+/// Decodes every row and hands over each good job with access to its row, so that more can be checked.
+///
+/// Ends early where the findings want no more.
+pub(crate) fn scan(
+    source: Source,
+    format: Format,
+    findings: &mut Findings,
+    mut each: impl FnMut(JobSpec, &mut RowCheck<'_>),
+) -> Result<(), TraceError> {
+    let codec = format.codec();
+    let file = source.file.clone();
+    let failed = |line, source| SourceError::Read { file: file.clone(), line, source };
+    let mut rows = Rows::new(source.into_lines(), codec.syntax, codec.schema, findings)
+        .map_err(|error| failed(0, error))?;
+    let mut row = Row::default();
+    let mut ids = SeenIds::default();
+    let mut shared = Shared::new();
+    let mut is_empty = true;
+    while !findings.is_full() {
+        match rows.read(&mut row, findings).map_err(|error| failed(rows.line(), error))? {
+            Step::End => break,
+            Step::Bad => is_empty = false,
+            Step::Row => {
+                is_empty = false;
+                let mut check = RowCheck::new(&row, codec.schema, findings);
+                let job = (codec.decode)(&mut check, &mut shared);
+                check_id(&mut check, codec, &mut ids);
+                if let Some(job) = job
+                    && !check.is_bad
+                {
+                    each(job, &mut check);
+                }
+            }
+        }
+    }
+    if is_empty && findings.is_clean() {
+        let note = Note::error(Rule::NoRows, "the file has no jobs").hint("a trace has one line a job");
+        findings.push(rows.line().max(1), None, note);
+    }
+    Ok(())
+}
+
+fn check_id(check: &mut RowCheck<'_>, codec: &Codec, ids: &mut SeenIds) {
+    let Some(id) = check.raw(codec.roles.id) else { return };
+    if let Some(line) = ids.insert(id, check.row.line) {
+        let message = format!("job {} is there already, on line {line}", shown(id));
+        check.error(
+            codec.roles.id,
+            Note::error(Rule::DuplicateId, message).hint("give each job its own name"),
+        );
+    }
+}
+
+/// Rows of either syntax.
+pub(crate) enum Rows {
+    Csv(CsvRows),
+    JsonLines(JsonRows),
+}
+
+impl Rows {
+    pub(crate) fn new(
+        lines: Lines,
+        syntax: Syntax,
+        schema: &'static Schema,
+        findings: &mut Findings,
+    ) -> io::Result<Self> {
+        Ok(match syntax {
+            Syntax::Csv => Self::Csv(CsvRows::new(lines, schema, findings)?),
+            Syntax::JsonLines => Self::JsonLines(JsonRows::new(lines, schema)),
+        })
+    }
+
+    pub(crate) fn line(&self) -> u64 {
+        match self {
+            Self::Csv(rows) => rows.line(),
+            Self::JsonLines(rows) => rows.line(),
+        }
+    }
+
+    pub(crate) fn read(&mut self, row: &mut Row, findings: &mut Findings) -> io::Result<Step> {
+        match self {
+            Self::Csv(rows) => rows.read(row, findings),
+            Self::JsonLines(rows) => rows.read(row, findings),
+        }
+    }
+}
+
+/// Names seen so far and their lines, in far less memory than a map of strings.
+///
+/// Most files number their jobs, so no map is made as long as names are ascending numbers.
+#[derive(Debug, Default)]
+struct SeenIds {
+    /// All names, one after the other.
+    text: String,
+    /// Each name's end in `text`, and its line.
+    ends: Vec<(usize, u64)>,
+    /// The largest number so far, while names are ascending numbers.
+    last_number: Option<u64>,
+    /// Once they are not: from a name's hash, or where another name has that from the next free number, to its place.
+    places: Option<HashMap<u64, u32>>,
+    hasher: RandomState,
+}
+
+impl SeenIds {
+    /// Remembers a name; returns the line of the same name seen before.
+    fn insert(&mut self, id: &str, line: u64) -> Option<u64> {
+        let mut places = match self.places.take() {
+            Some(places) => places,
+            None if self.is_next_number(id) => {
+                self.push(id, line);
+                return None;
+            }
+            None => (0..self.ends.len())
+                .map(|place| (self.hasher.hash_one(self.id(place)), place as u32))
+                .collect(),
+        };
+        let seen = self.find_or_insert(&mut places, id);
+        self.places = Some(places);
+        if seen.is_none() {
+            self.push(id, line);
+        }
+        seen
+    }
+
+    fn find_or_insert(&self, places: &mut HashMap<u64, u32>, id: &str) -> Option<u64> {
+        let mut key = self.hasher.hash_one(id);
+        loop {
+            match places.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(self.ends.len() as u32);
+                    return None;
+                }
+                Entry::Occupied(entry) if self.id(*entry.get() as usize) == id => {
+                    return Some(self.ends[*entry.get() as usize].1);
+                }
+                Entry::Occupied(_) => key = key.wrapping_add(1),
+            }
+        }
+    }
+
+    fn id(&self, place: usize) -> &str {
+        let start = place.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        &self.text[start..self.ends[place].0]
+    }
+
+    fn push(&mut self, id: &str, line: u64) {
+        self.text.push_str(id);
+        self.ends.push((self.text.len(), line));
+    }
+
+    /// Whether a name is a number above all before, written the only way that counts as the same.
+    fn is_next_number(&mut self, id: &str) -> bool {
+        let is_plain = id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'));
+        let Some(number) = id.parse::<u64>().ok().filter(|_| is_plain) else { return false };
+        let is_next = self.last_number.is_none_or(|last| number > last);
+        self.last_number = Some(number);
+        is_next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seen_ids_finds_what_was_there() {
+        let mut ids = SeenIds::default();
+        let lines: Vec<_> = ["3", "5", "05", "4", "5", "3", "x", "05", "6", "x", "4"]
+            .iter()
+            .zip(1..)
+            .map(|(id, line)| ids.insert(id, line))
+            .collect();
+        let none = None;
+        assert_eq!(lines, [none, none, none, none, Some(2), Some(1), none, Some(3), none, Some(7), Some(4)]);
+    }
+
+    #[test]
+    fn trace_name_is_the_stem() {
+        for (path, name) in
+            [("a/b/t1.csv", "t1"), ("t1.csv.gz", "t1"), ("t.v2.jsonl", "t.v2"), (".csv", ".csv"), ("t", "t")]
+        {
+            assert_eq!(trace_name(Path::new(path)), name);
+        }
+    }
+}
