@@ -3,9 +3,11 @@
 pub mod compat;
 mod driver;
 pub mod failures;
+pub mod nearest;
 pub mod outcome;
 pub mod preset;
 pub mod run;
+pub mod sweep;
 
 pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
 pub use preset::{Preset, PresetError};

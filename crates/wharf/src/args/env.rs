@@ -1,0 +1,43 @@
+//! Every environment variable that Wharf reads.
+
+/// One environment variable.
+#[derive(Clone, Copy, Debug)]
+pub struct EnvVar {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub help: &'static str,
+}
+
+impl EnvVar {
+    /// Whether it is set to something.
+    pub fn is_set(&self) -> bool {
+        std::env::var_os(self.name).is_some_and(|value| !value.is_empty())
+    }
+}
+
+/// `--output`
+pub const OUTPUT: EnvVar =
+    EnvVar { name: "WHARF_OUTPUT", help: "default of `--output`: `table`, `json` or `plain`" };
+/// `--color`
+pub const COLOR: EnvVar =
+    EnvVar { name: "WHARF_COLOR", help: "default of `--color`: `auto`, `always` or `never`" };
+/// `--preset`
+pub const PRESET: EnvVar =
+    EnvVar { name: "WHARF_PRESET", help: "default of `--preset` of `sim`: a built-in name or a file" };
+/// `--threads`, `--jobs`
+pub const THREADS: EnvVar = EnvVar {
+    name: "WHARF_THREADS",
+    help: "default of `--threads` of `sim` and `demo` and of `--jobs` of `sweep`",
+};
+/// `--data`
+pub const DATA: EnvVar = EnvVar {
+    name: "WHARF_DATA",
+    help: "default of `--data` of `sweep`: where scenario files find their traces",
+};
+/// No colour.
+pub const NO_COLOR: EnvVar =
+    EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };
+
+/// All of them, as the help lists them.
+pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, NO_COLOR];

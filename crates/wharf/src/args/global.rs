@@ -1,0 +1,64 @@
+//! Options that every command has.
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use super::env;
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// How to print results: for people, as JSON, or as tab-separated values
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORM",
+        default_value_t = OutputFormat::Table,
+        env = env::OUTPUT.name,
+        hide_env_values = true
+    )]
+    pub output: OutputFormat,
+
+    /// When to use colour in messages
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t = ColorChoice::Auto,
+        env = env::COLOR.name,
+        hide_env_values = true
+    )]
+    pub color: ColorChoice,
+
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Say more about what is being done
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The form of data on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// A table for people
+    Table,
+    /// JSON with a schema version, numbers with full precision
+    Json,
+    /// Tab-separated values with a header line
+    Plain,
+}
+
+/// When messages are coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}

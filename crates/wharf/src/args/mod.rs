@@ -1,0 +1,130 @@
+//! What can be typed: the low arguments, exactly as given and checked for form only.
+//!
+//! What they mean (files read, names resolved) is worked out in `commands/`. Every option is documented here and
+//! nowhere else: the help, the reference and the completions are generated from these types.
+
+mod demo;
+pub mod env;
+mod global;
+mod policy;
+mod preset;
+mod run;
+mod sim;
+mod sweep;
+mod trace;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+pub use demo::DemoArgs;
+pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use policy::{ExplainArgs, PolicyCommand};
+pub use preset::{PresetArgs, PresetCommand, ShowArgs};
+pub use run::RunArgs;
+pub use sim::SimArgs;
+pub use sweep::SweepArgs;
+pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
+
+/// Gets deep-learning training jobs done sooner on the machines you have.
+///
+/// Wharf simulates scheduling policies on a trace of jobs, and runs the same policies on real machines.
+#[derive(Debug, Parser)]
+#[command(
+    name = "wharf",
+    version,
+    help_expected = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    propagate_version = true,
+    after_help = "\
+Examples:
+  wharf demo                                                 Compare all policies on a generated trace
+  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf     Simulate one policy
+  wharf policies                                             List the policies
+  wharf help exit-codes                                      What the exit codes mean"
+)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate one or more policies on a trace
+    Sim(SimArgs),
+    /// Run a scenario file: policies × traces × clusters × presets × seeds
+    Sweep(SweepArgs),
+    /// Convert, check, describe and generate traces
+    #[command(subcommand)]
+    Trace(TraceCommand),
+    /// List every policy: what it does, where it was published, what can be set
+    #[command(after_help = policy::LIST_EXAMPLES)]
+    Policies,
+    /// Tell how a policy decides
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// List the presets, or show one
+    Presets(PresetArgs),
+    /// Generate a trace, compare all policies on it and write a report
+    Demo(DemoArgs),
+    /// Run a command on this machine as a scheduled job
+    Run(RunArgs),
+    /// Print the completion script of a shell
+    Completions(CompletionsArgs),
+    /// Show the help of a command or of a topic
+    Help(HelpArgs),
+}
+
+/// `wharf completions`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf completions bash > ~/.local/share/bash-completion/completions/wharf
+  wharf completions fish > ~/.config/fish/completions/wharf.fish
+  source <(wharf completions zsh)")]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// `wharf help`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf help sim              The options of `wharf sim`
+  wharf help trace convert    The options of `wharf trace convert`
+  wharf help exit-codes       What the exit codes mean
+  wharf help environment      The environment variables")]
+pub struct HelpArgs {
+    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`)
+    #[arg(value_name = "COMMAND|TOPIC")]
+    pub topic: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent_and_documented() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        fn check(command: &clap::Command) {
+            let shown = command.get_after_help().is_some_and(|help| help.to_string().contains("Examples:"));
+            assert!(shown, "`{}` has no examples", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

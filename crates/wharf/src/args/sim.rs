@@ -1,0 +1,55 @@
+//! `wharf sim`
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::env;
+
+/// `wharf sim`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf,tiresias
+  wharf sim --trace jobs.csv --cluster a100:4x8,v100:16x4 --policy srsf --out results
+  wharf sim --trace trace1.csv --cluster n8g8.csv --policy muri-l --preset muri --set packing_num=2
+  wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
+pub struct SimArgs {
+    /// The trace: a file, or `-` for standard input
+    #[arg(long, short, value_name = "FILE")]
+    pub trace: PathBuf,
+
+    /// The cluster: a spec file, or a short form: `8x8` (nodes × devices), `a100:4x8,v100:16x4`,
+    /// `v100:36` (36 nodes of one device)
+    #[arg(long, short, value_name = "FILE|FORM")]
+    pub cluster: String,
+
+    /// The policies, separated by commas; `wharf policies` lists them
+    #[arg(long, short, value_name = "POLICY", value_delimiter = ',', required = true)]
+    pub policy: Vec<String>,
+
+    /// The rules of the simulation: a built-in preset or a file; `wharf presets` lists them
+    #[arg(long, value_name = "NAME|FILE", default_value = "wharf", env = env::PRESET.name, hide_env_values = true)]
+    pub preset: String,
+
+    /// Override a number of the preset or a knob of the policies; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// The trace's format; told from its content where not given
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+
+    /// Seed of everything that is drawn at random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json` and plots of each run below this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Most policies that are simulated at the same time; all cores where not given
+    #[arg(long, value_name = "N", env = env::THREADS.name, hide_env_values = true)]
+    pub threads: Option<NonZeroUsize>,
+}

@@ -1,0 +1,224 @@
+//! `wharf trace`
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+/// `wharf trace`
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  wharf trace generate --jobs 1000 --seed 7 --to jobs.csv
+  wharf trace lint jobs.csv --cluster 8x8
+  wharf trace stats jobs.csv
+  wharf trace convert trace1.csv jobs.jsonl")]
+pub enum TraceCommand {
+    /// Convert a trace to another format
+    Convert(ConvertArgs),
+    /// List everything that is wrong with a trace, by file, line and column
+    Lint(LintArgs),
+    /// Describe a trace: sizes, lengths, arrivals, load
+    Stats(StatsArgs),
+    /// Generate a realistic trace from a seed
+    Generate(GenerateArgs),
+}
+
+/// `wharf trace convert`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf trace convert trace1.csv jobs.jsonl
+  wharf trace convert trace1.csv.gz - --to wharf-csv | head
+  wharf trace convert - muri.csv --to muri < jobs.csv
+
+What the target format cannot hold is told on standard error.")]
+pub struct ConvertArgs {
+    /// The trace to read; `-` is standard input
+    #[arg(value_name = "INPUT")]
+    pub input: PathBuf,
+
+    /// The file to write; `-` is standard output
+    #[arg(value_name = "OUTPUT", default_value = "-")]
+    pub output: PathBuf,
+
+    /// The format to read; told from the content where not given
+    #[arg(long, value_name = "FORMAT")]
+    pub from: Option<String>,
+
+    /// The format to write; told from OUTPUT's ending where not given, and else Wharf's own CSV
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
+}
+
+/// `wharf trace lint`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf trace lint jobs.csv
+  wharf trace lint jobs.csv more.jsonl --cluster 8x8
+  wharf trace lint jobs.csv --output json
+
+Exits with 0 where no file has an error (warnings are no errors), and with 3 otherwise.")]
+pub struct LintArgs {
+    /// The traces; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The cluster that every job must fit, as in `wharf sim`
+    #[arg(long, short, value_name = "FILE|FORM")]
+    pub cluster: Option<String>,
+
+    /// The format; told from the content where not given
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+}
+
+/// `wharf trace stats`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf trace stats jobs.csv --cluster 8x8
+  wharf trace stats jobs.csv --output json")]
+pub struct StatsArgs {
+    /// The trace; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Also tell the load that the trace puts on this cluster, given as in `wharf sim`
+    #[arg(long, short, value_name = "FILE|FORM")]
+    pub cluster: Option<String>,
+
+    /// The format; told from the content where not given
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+}
+
+/// `wharf trace generate`
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("pace").args(["load", "rate", "at_once"]),
+    after_help = "\
+Examples:
+  wharf trace generate --jobs 1000 --seed 7 --to jobs.csv
+  wharf trace generate --jobs 1000000 --devices 100000 --load 0.95 --to big.csv
+  wharf trace generate --arrivals bursty --gangs muri --format muri --to bursty.csv
+  wharf trace generate --gangs 1:0.5,2:0.2,8:0.3 --median 600 | wharf trace stats -"
+)]
+pub struct GenerateArgs {
+    /// How many jobs
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub jobs: u32,
+
+    /// The same seed and options give the same trace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// The file to write; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub to: PathBuf,
+
+    /// The format to write; told from the ending of `--to` where not given, and else Wharf's own CSV
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+
+    /// Jobs come so fast that they keep this share of `--devices` busy; above 1 the queue grows [default: 0.9]
+    #[arg(long, value_name = "SHARE", help_heading = "Arrivals")]
+    pub load: Option<f64>,
+
+    /// The devices that `--load` speaks of
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Arrivals")]
+    pub devices: u32,
+
+    /// So many jobs come an hour, instead of `--load`
+    #[arg(long, value_name = "PER_HOUR", help_heading = "Arrivals")]
+    pub rate: Option<f64>,
+
+    /// All jobs come at time 0, instead of `--load`
+    #[arg(long, help_heading = "Arrivals")]
+    pub at_once: bool,
+
+    /// How evenly jobs come
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = ArrivalKind::Poisson, help_heading = "Arrivals")]
+    pub arrivals: ArrivalKind,
+
+    /// How many times faster jobs come in a burst
+    #[arg(long, value_name = "FACTOR", default_value_t = 10.0, help_heading = "Arrivals")]
+    pub burst_factor: f64,
+
+    /// Mean length of a burst in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800.0, help_heading = "Arrivals")]
+    pub burst_length: f64,
+
+    /// Mean length of the calm between bursts in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 14_400.0, help_heading = "Arrivals")]
+    pub calm_length: f64,
+
+    /// How much busier than the average the day is, and calmer the night: 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, help_heading = "Arrivals")]
+    pub daily_swing: f64,
+
+    /// Median length of a job in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1200.0, help_heading = "Jobs")]
+    pub median: f64,
+
+    /// Spread of lengths: standard deviation of their logarithm
+    #[arg(long, value_name = "SIGMA", default_value_t = 1.6, help_heading = "Jobs")]
+    pub sigma: f64,
+
+    /// Share of jobs in the heavy tail
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05, help_heading = "Jobs")]
+    pub tail_share: f64,
+
+    /// Where the tail starts, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 28_800.0, help_heading = "Jobs")]
+    pub tail_from: f64,
+
+    /// Exponent of the tail: the smaller, the heavier
+    #[arg(long, value_name = "EXPONENT", default_value_t = 1.3, help_heading = "Jobs")]
+    pub tail_shape: f64,
+
+    /// Shortest job in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, help_heading = "Jobs")]
+    pub min: f64,
+
+    /// Longest job in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1_209_600.0, help_heading = "Jobs")]
+    pub max: f64,
+
+    /// How many devices jobs ask for: `philly`, `muri`, `helios`, `pai`, or SIZE:WEIGHT pairs
+    #[arg(long, value_name = "MIX", default_value = "philly", help_heading = "Jobs")]
+    pub gangs: String,
+
+    /// How many users there are; 0 leaves users out
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Jobs")]
+    pub users: u32,
+
+    /// How unequal users are: 0 is all alike
+    #[arg(long, value_name = "EXPONENT", default_value_t = 1.1, help_heading = "Jobs")]
+    pub user_skew: f64,
+
+    /// Share of jobs with priority 1 instead of 0
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Jobs")]
+    pub urgent_share: f64,
+
+    /// Share of jobs with a deadline
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Jobs")]
+    pub deadline_share: f64,
+
+    /// Least time that a deadline allows, in lengths of the job
+    #[arg(long, value_name = "TIMES", default_value_t = 1.5, help_heading = "Jobs")]
+    pub slack_min: f64,
+
+    /// Most time that a deadline allows, in lengths of the job
+    #[arg(long, value_name = "TIMES", default_value_t = 5.0, help_heading = "Jobs")]
+    pub slack_max: f64,
+}
+
+/// How evenly jobs come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ArrivalKind {
+    /// Independently of one another
+    Poisson,
+    /// Calm times and bursts take turns
+    Bursty,
+}

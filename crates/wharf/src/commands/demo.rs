@@ -1,0 +1,75 @@
+//! `wharf demo`: the first thing to try.
+
+use wharf_policy::registry::policies;
+use wharf_sim::sweep::parallel::thread_count;
+use wharf_sim::{RunError, RunSpec, Settings, check};
+use wharf_trace::{Format, GeneratorSettings, Rate, generate, write_trace};
+
+use super::sim::command_line;
+use crate::args::DemoArgs;
+use crate::error::{CliError, ErrorKind};
+use crate::exit::Exit;
+use crate::input;
+use crate::output::Terminal;
+use crate::runner::{Batch, OutDir, REPORT_HTML};
+
+/// The generated trace, among the results.
+const TRACE_FILE: &str = "trace.csv";
+
+/// Generates a trace, runs every policy on it, prints the comparison and writes the report.
+///
+/// # Errors
+/// Whatever is wrong with the arguments, or with the outputs.
+pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let batch = resolve(args)?;
+    let out = OutDir::new(&args.out)?;
+    let mut text = Vec::new();
+    write_trace(&batch.trace, Format::NativeCsv, &mut text)
+        .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write the trace").caused_by(error))?;
+    out.write(TRACE_FILE.as_ref(), &String::from_utf8_lossy(&text))?;
+    let jobs = batch.trace.jobs.len();
+    terminal.note(&format!(
+        "{} policies on {jobs} generated jobs, cluster {}",
+        batch.policies.len(),
+        args.cluster
+    ));
+    let report = batch.run(Some(out), &command_line(), terminal)?;
+    terminal.report(&report)?;
+    let dir = args.out.display();
+    terminal.note(&format!("the report is `{dir}/{REPORT_HTML}`, the trace `{dir}/{TRACE_FILE}`"));
+    terminal.note(&format!(
+        "try next: wharf sim --trace {dir}/{TRACE_FILE} --cluster {} --policy srtf,las --seed {}",
+        args.cluster, args.seed
+    ));
+    Ok(Exit::Ok)
+}
+
+fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
+    let preset = input::preset("wharf")?;
+    let (cluster_name, cluster) = input::cluster(&args.cluster)?;
+    let too_many =
+        || CliError::usage(format!("`--jobs` is {}, but must be from 1 to {}", args.jobs, u32::MAX));
+    let settings = GeneratorSettings {
+        name: "demo".to_owned(),
+        seed: args.seed,
+        job_count: u32::try_from(args.jobs).map_err(|_| too_many())?,
+        rate: Rate::Load { devices: cluster.device_count(), load: 0.9 },
+        ..GeneratorSettings::default()
+    };
+    let trace = generate(&settings).map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
+    let settings = Settings::default();
+    let runs_here = |policy: &&str| {
+        let spec = RunSpec {
+            trace: &trace,
+            cluster: &cluster,
+            policy,
+            preset: &preset,
+            settings: &settings,
+            seed: args.seed,
+        };
+        !matches!(check(&spec), Err(RunError::NotInPreset { .. }))
+    };
+    let policies = policies().iter().map(|policy| policy.name).filter(runs_here).map(str::to_owned).collect();
+    let threads = thread_count(args.threads);
+    Ok(Batch { trace, cluster_name, cluster, preset, settings, seed: args.seed, policies, threads })
+}

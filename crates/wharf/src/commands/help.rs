@@ -1,0 +1,39 @@
+//! `wharf help`: commands, and topics that belong to none.
+
+use clap::CommandFactory as _;
+
+use crate::args::Cli;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Terminal;
+use crate::reference;
+
+/// Shows the help of a command or a topic.
+///
+/// # Errors
+/// Where there is neither.
+pub(super) fn execute(topic: &[String], terminal: &Terminal) -> Result<Exit, CliError> {
+    let words: Vec<&str> = topic.iter().map(String::as_str).collect();
+    let text = match words.as_slice() {
+        ["exit-codes"] => reference::exit_codes(),
+        ["environment"] => reference::environment(),
+        words => command_help(words)?,
+    };
+    terminal.data(&text)?;
+    Ok(Exit::Ok)
+}
+
+fn command_help(words: &[&str]) -> Result<String, CliError> {
+    let mut root = Cli::command();
+    root.build();
+    let mut command = &mut root;
+    for word in words {
+        let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+        command = command.find_subcommand_mut(word).ok_or_else(|| {
+            let names = known.iter().map(String::as_str).chain(["exit-codes", "environment"]);
+            CliError::usage(format!("there is no command or topic `{}`", words.join(" ")))
+                .hint_nearest(word, names)
+        })?;
+    }
+    Ok(command.render_long_help().to_string())
+}

@@ -1,0 +1,101 @@
+//! `wharf policies`, `wharf policy explain`: what the registry knows.
+
+use serde::Serialize;
+use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
+
+use crate::args::{ExplainArgs, OutputFormat, PolicyCommand};
+use crate::error::{CliError, translate};
+use crate::exit::Exit;
+use crate::output::Terminal;
+use crate::output::grid::Grid;
+
+/// The version of the JSON documents.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    policies: Vec<PolicyDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct PolicyDocument<'a> {
+    name: &'a str,
+    summary: &'a str,
+    paper: &'a str,
+    explanation: &'a str,
+    knobs: Vec<KnobDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct KnobDocument<'a> {
+    name: &'a str,
+    values: &'a str,
+    default: &'a str,
+    help: &'a str,
+}
+
+fn document(policies: &[&'static PolicyInfo]) -> Document<'static> {
+    let knob = |knob: &'static KnobInfo| KnobDocument {
+        name: knob.name,
+        values: knob.values,
+        default: knob.default,
+        help: knob.help,
+    };
+    let policy = |policy: &&'static PolicyInfo| PolicyDocument {
+        name: policy.name,
+        summary: policy.summary,
+        paper: policy.paper,
+        explanation: policy.explanation,
+        knobs: policy.knobs.iter().map(knob).collect(),
+    };
+    Document { schema: SCHEMA, policies: policies.iter().map(policy).collect() }
+}
+
+/// Lists all policies.
+///
+/// # Errors
+/// Where standard output does not take it.
+pub(super) fn list(terminal: &Terminal) -> Result<Exit, CliError> {
+    let all: Vec<&'static PolicyInfo> = policies().iter().collect();
+    if terminal.format == OutputFormat::Json {
+        terminal.json(&document(&all))?;
+        return Ok(Exit::Ok);
+    }
+    let mut grid = Grid::new(["policy", "what it does", "paper", "settings"]);
+    for policy in all {
+        let knobs: Vec<&str> = policy.knobs.iter().map(|knob| knob.name).collect();
+        grid.push([policy.name, policy.summary, policy.paper, &knobs.join(", ")]);
+    }
+    terminal.grid(&grid)?;
+    if terminal.format == OutputFormat::Table {
+        terminal.note("`wharf policy explain NAME` tells how one decides and what its settings mean");
+    }
+    Ok(Exit::Ok)
+}
+
+/// `wharf policy`
+///
+/// # Errors
+/// Where there is no such policy.
+pub(super) fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Exit, CliError> {
+    let PolicyCommand::Explain(ExplainArgs { policy }) = command;
+    let policy = find(policy).map_err(|error| translate::policy(&error))?;
+    match terminal.format {
+        OutputFormat::Json => terminal.json(&document(&[policy]))?,
+        OutputFormat::Table | OutputFormat::Plain => terminal.data(&explain(policy))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn explain(policy: &PolicyInfo) -> String {
+    let mut text = format!("{}: {}\n", policy.name, policy.summary);
+    text += &format!("paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());
+    if !policy.knobs.is_empty() {
+        text += "\nsettings (`--set KEY=VALUE`):\n";
+    }
+    for knob in policy.knobs {
+        text += &format!("  {}={} (default {}): {}\n", knob.name, knob.values, knob.default, knob.help);
+    }
+    text
+}

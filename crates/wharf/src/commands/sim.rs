@@ -1,0 +1,52 @@
+//! `wharf sim`
+
+use wharf_sim::sweep::parallel::thread_count;
+
+use crate::args::SimArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::input;
+use crate::output::Terminal;
+use crate::runner::{Batch, OutDir, distinct};
+
+/// Simulates, prints the summaries, and writes files where asked to.
+///
+/// # Errors
+/// Whatever is wrong with the inputs, or with the outputs.
+pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let batch = resolve(args)?;
+    batch.check()?;
+    // Before the work, so that a directory that cannot be written is known in a moment.
+    let out = args.out.as_deref().map(OutDir::new).transpose()?;
+    let report = batch.run(out, &command_line(), terminal)?;
+    terminal.report(&report)?;
+    if let Some(out) = &args.out {
+        terminal.note(&format!("results are in `{}`", out.display()));
+    }
+    Ok(Exit::Ok)
+}
+
+/// What the arguments mean. Names come before files: a typing error is told without reading a large trace.
+fn resolve(args: &SimArgs) -> Result<Batch, CliError> {
+    let policies = distinct(&args.policy)?;
+    let settings = input::settings(&args.set)?;
+    let format = args.format.as_deref().map(input::format).transpose()?;
+    let preset = input::preset(&args.preset)?;
+    let (cluster_name, cluster) = input::cluster(&args.cluster)?;
+    let trace = input::trace(&args.trace, format)?;
+    let threads = thread_count(args.threads);
+    Ok(Batch { trace, cluster_name, cluster, preset, settings, seed: args.seed, policies, threads })
+}
+
+/// The command line as typed, for the report.
+pub(super) fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| {
+        let plain = |letter: char| letter.is_alphanumeric() || "-_./:,=+".contains(letter);
+        if word.chars().all(plain) && !word.is_empty() {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    std::iter::once("wharf".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,75 @@
+//! `wharf sweep`: a scenario file on all cores, resumed where it was left.
+
+mod results;
+mod store;
+
+use std::path::{Path, PathBuf};
+
+use wharf_sim::sweep::parallel::thread_count;
+use wharf_sim::sweep::{Plan, Scenario, SweepError, execute as run_plan};
+
+use crate::args::SweepArgs;
+use crate::error::{CliError, translate};
+use crate::exit::Exit;
+use crate::output::Terminal;
+use crate::output::grid::Grid;
+use results::SweepReport;
+use store::RunStore;
+
+/// Runs what is not stored, prints the table and writes table and plots.
+///
+/// # Errors
+/// Whatever is wrong with the scenario, its inputs or the outputs.
+pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let scenario = Scenario::load(&args.file).map_err(|error| translate::scenario(&error))?;
+    let beside = args.file.parent().unwrap_or_else(|| Path::new("")).to_owned();
+    let data = args.data.clone().unwrap_or(beside);
+    let plan =
+        Plan::new(&scenario, &data, &store::build_version()?).map_err(|error| translate::scenario(&error))?;
+    if args.dry_run {
+        list(&plan, terminal)?;
+        return Ok(Exit::Ok);
+    }
+    let out = args.out.clone().unwrap_or_else(|| Path::new("wharf-sweep").join(&plan.name));
+    let report = run(&plan, args, &out, terminal)?;
+    report.write(&out)?;
+    report.print(terminal)?;
+    terminal.note(&format!("results are in `{}`", out.display()));
+    Ok(Exit::Ok)
+}
+
+fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result<SweepReport, CliError> {
+    let progress = terminal.progress(plan.runs.len() as u64, "runs");
+    let store = RunStore::open(out, args.fresh, &progress)?;
+    let kept = run_plan(plan, thread_count(args.jobs), &store).map_err(|error| match error {
+        SweepError::Keep(error) => error,
+        SweepError::Run { source, .. } => translate::run(&source),
+    })?;
+    progress.finish();
+    let (stored, total) = (store.stored_count(), plan.runs.len());
+    terminal.note(&match stored {
+        0 => format!("{total} runs"),
+        _ => format!("{total} runs, {stored} of them stored earlier"),
+    });
+    Ok(SweepReport::new(plan, &kept))
+}
+
+/// What would be run.
+fn list(plan: &Plan, terminal: &Terminal) -> Result<(), CliError> {
+    let mut grid = Grid::new(["policy", "trace", "cluster", "preset", "seed", "key"]);
+    for run in &plan.runs {
+        let label =
+            std::iter::once(run.policy.clone()).chain(run.settings.iter().map(|(k, v)| format!(" {k}={v}")));
+        let label: String = label.collect();
+        let (seed, key) = (run.seed.to_string(), run.key.to_string());
+        grid.push([&label, &run.trace.name, &run.cluster.name, &run.preset.name, &seed, &key]);
+    }
+    terminal.grid(&grid)?;
+    terminal.note(&format!("{} runs", plan.runs.len()));
+    Ok(())
+}
+
+/// Where finished runs are kept.
+fn runs_dir(out: &Path) -> PathBuf {
+    out.join("runs")
+}

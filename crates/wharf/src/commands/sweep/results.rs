@@ -1,0 +1,140 @@
+//! A sweep's results: one table, per matrix for people, and the plots.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use wharf_report::plot::{self, Bar};
+use wharf_report::{Metric, Report, Summary, run_names};
+use wharf_sim::sweep::Plan;
+
+use crate::args::OutputFormat;
+use crate::error::{CliError, ErrorKind};
+use crate::output::Terminal;
+use crate::staging::StagedFile;
+
+/// Metrics that get a bar chart per matrix and trace.
+const PLOTTED: [Metric; 3] = [Metric::AvgJct, Metric::P99Jct, Metric::Makespan];
+
+/// The document that `--output json` prints and `summary.json` holds: a report, and which matrix wants which runs.
+#[derive(Debug, Serialize)]
+pub(super) struct SweepReport {
+    name: String,
+    #[serde(flatten)]
+    report: Report,
+    matrices: Vec<MatrixRows>,
+}
+
+/// The rows of one matrix.
+#[derive(Debug, Serialize)]
+struct MatrixRows {
+    label: String,
+    /// Positions in the report's runs.
+    runs: Vec<usize>,
+}
+
+impl SweepReport {
+    /// Puts summaries, in the order of the plan's runs, under the names of the scenario. A run that several
+    /// matrices have under one name is listed once.
+    pub(super) fn new(plan: &Plan, kept: &[Summary]) -> Self {
+        let mut runs: Vec<Summary> = Vec::new();
+        let mut listed: Vec<(usize, &str)> = Vec::new();
+        let label = |label: &String| MatrixRows { label: label.clone(), runs: vec![] };
+        let mut matrices: Vec<MatrixRows> = plan.matrices.iter().map(label).collect();
+        for row in &plan.rows {
+            let name = (row.run, row.label.as_str());
+            let index = listed.iter().position(|other| *other == name).unwrap_or_else(|| {
+                listed.push(name);
+                runs.push(Summary { policy: row.label.clone(), ..kept[row.run].clone() });
+                runs.len() - 1
+            });
+            matrices[row.matrix].runs.push(index);
+        }
+        Self { name: plan.name.clone(), report: Report::new(runs), matrices }
+    }
+
+    fn matrix_report(&self, matrix: &MatrixRows) -> Report {
+        Report::new(matrix.runs.iter().map(|&index| self.report.runs[index].clone()).collect())
+    }
+
+    /// Prints the results in the form that was asked for.
+    ///
+    /// # Errors
+    /// Where standard output does not take it.
+    pub(super) fn print(&self, terminal: &Terminal) -> Result<(), CliError> {
+        match terminal.format {
+            OutputFormat::Json => terminal.json(self),
+            OutputFormat::Plain => terminal.data(&self.report.table().to_plain()),
+            OutputFormat::Table => terminal.data(&self.to_text()),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let matrix = |matrix: &MatrixRows| {
+            let report = self.matrix_report(matrix);
+            let heading = [matrix.label.as_str(), &report.caption()].join("\n");
+            format!("{}\n{}", heading.trim(), report.compact_table().to_text())
+        };
+        self.matrices.iter().map(matrix).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Writes `results.csv`, `results.txt`, `summary.json` and the plots.
+    ///
+    /// # Errors
+    /// Where a file cannot be written; each one is complete or as it was.
+    pub(super) fn write(&self, out: &Path) -> Result<(), CliError> {
+        let json = serde_json::to_string_pretty(self)
+            .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
+        write(&out.join("summary.json"), &(json + "\n"))?;
+        write(&out.join("results.txt"), &self.to_text())?;
+        write(&out.join("results.csv"), &csv(&self.report.table().to_plain()))?;
+        for (number, matrix) in self.matrices.iter().enumerate() {
+            self.write_plots(number + 1, matrix, out)?;
+        }
+        Ok(())
+    }
+
+    /// One bar chart for each metric and each trace, cluster, preset and seed: bars within one can be compared.
+    fn write_plots(&self, number: usize, matrix: &MatrixRows, out: &Path) -> Result<(), CliError> {
+        let mut rest: Vec<&Summary> = matrix.runs.iter().map(|&index| &self.report.runs[index]).collect();
+        while let Some(first) = rest.first().copied() {
+            let (arena, others): (Vec<&Summary>, Vec<&Summary>) =
+                rest.into_iter().partition(|run| run.is_comparable(first));
+            let place = format!("{}-{}-{}-seed{}", first.trace, first.cluster, first.preset, first.seed);
+            for metric in PLOTTED {
+                let plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
+                let name = format!("{number:02}-{place}-{}.svg", metric.name());
+                let name: String =
+                    name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
+                write(&out.join(name), &chart(metric, &arena).to_svg())?;
+            }
+            rest = others;
+        }
+        Ok(())
+    }
+}
+
+/// Tab-separated values, which hold no tabs or line ends of their own, as CSV.
+fn csv(plain: &str) -> String {
+    let quoted = |cell: &str| match cell.contains([',', '"']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_owned(),
+    };
+    let line = |line: &str| line.split('\t').map(quoted).collect::<Vec<_>>().join(",") + "\n";
+    plain.lines().map(line).collect()
+}
+
+fn chart(metric: Metric, runs: &[&Summary]) -> plot::Plot {
+    let names = run_names(runs);
+    let values: Vec<Option<f64>> = runs.iter().map(|run| metric.of(run)).collect();
+    let best = metric.winners(&values);
+    let bars = names.into_iter().zip(values).zip(best);
+    let bars: Vec<Bar> = bars.map(|((name, value), best)| Bar { name, value, best }).collect();
+    plot::bars(metric, &bars)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    let mut file = StagedFile::create(path)?;
+    file.write_all(text.as_bytes()).map_err(|error| CliError::write(path, error))?;
+    file.commit()
+}

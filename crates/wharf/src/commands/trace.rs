@@ -1,0 +1,178 @@
+//! `wharf trace`: convert, lint, stats, generate.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use wharf_trace::{
+    Arrivals, Deadlines, Durations, Finding, Format, GangMix, GeneratorSettings, LintOptions, Loss, Rate,
+    Severity, Trace, generate, generator_models, lint, lint_reader, stats, write_trace,
+};
+
+use crate::args::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, OutputFormat, StatsArgs, TraceCommand};
+use crate::error::{CliError, ErrorKind, translate};
+use crate::exit::Exit;
+use crate::input::{self, is_standard};
+use crate::output::Terminal;
+use crate::staging::StagedFile;
+
+/// Does what the arguments say.
+///
+/// # Errors
+/// Whatever is wrong with the input or the output.
+pub(super) fn execute(command: &TraceCommand, terminal: &Terminal) -> Result<Exit, CliError> {
+    match command {
+        TraceCommand::Convert(args) => convert(args, terminal),
+        TraceCommand::Lint(args) => lint_files(args, terminal),
+        TraceCommand::Stats(args) => describe(args, terminal),
+        TraceCommand::Generate(args) => generate_trace(args, terminal),
+    }
+}
+
+fn convert(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let from = args.from.as_deref().map(input::format).transpose()?;
+    let to = output_format(args.to.as_deref(), &args.output)?;
+    let trace = input::trace(&args.input, from)?;
+    write(&trace, to, &args.output, terminal)?;
+    terminal.detail(&format!("{} jobs written as {to}", trace.jobs.len()));
+    Ok(Exit::Ok)
+}
+
+/// The format asked for, or the one of the file's ending, or Wharf's own CSV.
+fn output_format(name: Option<&str>, path: &Path) -> Result<Format, CliError> {
+    match name {
+        Some(name) => input::format(name),
+        None => Ok(Format::from_path(path).unwrap_or(Format::NativeCsv)),
+    }
+}
+
+fn write(trace: &Trace, format: Format, path: &Path, terminal: &Terminal) -> Result<(), CliError> {
+    let losses = if is_standard(path) {
+        terminal.stream(|out| write_trace(trace, format, out).map_err(CliError::stdout))?
+    } else {
+        let mut file = StagedFile::create(path)?;
+        let losses = write_trace(trace, format, &mut file).map_err(|error| CliError::write(path, error))?;
+        file.commit()?;
+        losses
+    };
+    for loss in losses.iter().map(Loss::to_string) {
+        terminal.warn(&loss);
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct LintDocument<'a> {
+    schema: u32,
+    errors: usize,
+    warnings: usize,
+    findings: &'a [Finding],
+}
+
+fn lint_files(args: &LintArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let cluster = args.cluster.as_deref().map(input::cluster).transpose()?.map(|(_, cluster)| cluster);
+    let models: Vec<&str> = generator_models().iter().map(|model| model.name).collect();
+    let options = LintOptions {
+        format: args.format.as_deref().map(input::format).transpose()?,
+        cluster: cluster.as_ref(),
+        known_models: Some(&models),
+    };
+    let mut findings = Vec::new();
+    for file in &args.files {
+        let found = if is_standard(file) {
+            lint_reader(io::stdin(), "stdin", &options)
+        } else {
+            lint(file, &options)
+        };
+        findings.extend(found.map_err(|error| translate::trace(&error))?);
+    }
+    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
+    let warnings = findings.len() - errors;
+    if terminal.format == OutputFormat::Json {
+        terminal.json(&LintDocument { schema: 1, errors, warnings, findings: &findings })?;
+    } else {
+        terminal.stream(|out| print_findings(&findings, out).map_err(CliError::stdout))?;
+        let verdict = if errors > 0 { "not valid" } else { "valid" };
+        terminal.note(&format!("{verdict}: {}, {}", counted(errors, "error"), counted(warnings, "warning")));
+    }
+    Ok(if errors > 0 { Exit::Input } else { Exit::Ok })
+}
+
+fn print_findings(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
+    for finding in findings {
+        writeln!(out, "{finding}")?;
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "  hint: {hint}")?;
+        }
+    }
+    Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn describe(args: &StatsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let format = args.format.as_deref().map(input::format).transpose()?;
+    let cluster = args.cluster.as_deref().map(input::cluster).transpose()?;
+    let devices = cluster.map(|(_, cluster)| cluster.device_count());
+    let stats = stats(&input::trace(&args.file, format)?);
+    match terminal.format {
+        OutputFormat::Json => terminal.json(&stats)?,
+        OutputFormat::Table | OutputFormat::Plain => terminal.data(&stats.to_text(devices))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn generate_trace(args: &GenerateArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let format = output_format(args.format.as_deref(), &args.to)?;
+    let settings = generator_settings(args)?;
+    let trace = generate(&settings).map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
+    write(&trace, format, &args.to, terminal)?;
+    if !is_standard(&args.to) {
+        terminal.note(&format!("{} jobs written to `{}` as {format}", trace.jobs.len(), args.to.display()));
+    }
+    Ok(Exit::Ok)
+}
+
+fn generator_settings(args: &GenerateArgs) -> Result<GeneratorSettings, CliError> {
+    let gangs: GangMix =
+        args.gangs.parse().map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
+    let rate = match (args.at_once, args.rate) {
+        (true, _) => Rate::AtOnce,
+        (false, Some(per_hour)) => Rate::PerHour(per_hour),
+        (false, None) => Rate::Load { devices: args.devices, load: args.load.unwrap_or(0.9) },
+    };
+    let arrivals = match args.arrivals {
+        ArrivalKind::Poisson => Arrivals::Poisson,
+        ArrivalKind::Bursty => Arrivals::Bursty {
+            factor: args.burst_factor,
+            burst_s: args.burst_length,
+            calm_s: args.calm_length,
+        },
+    };
+    let deadlines =
+        Deadlines { share: args.deadline_share, slack_min: args.slack_min, slack_max: args.slack_max };
+    Ok(GeneratorSettings {
+        name: "generated".to_owned(),
+        seed: args.seed,
+        job_count: args.jobs,
+        rate,
+        arrivals,
+        daily_swing: args.daily_swing,
+        durations: Durations {
+            median_s: args.median,
+            sigma: args.sigma,
+            tail_share: args.tail_share,
+            tail_from_s: args.tail_from,
+            tail_shape: args.tail_shape,
+            min_s: args.min,
+            max_s: args.max,
+        },
+        gangs,
+        user_count: args.users,
+        user_skew: args.user_skew,
+        urgent_share: args.urgent_share,
+        deadlines: (args.deadline_share != 0.0).then_some(deadlines),
+    })
+}

@@ -1,0 +1,106 @@
+//! The libraries' errors as the command line tells them: whose move it is, and what may help.
+
+use std::path::Path;
+
+use wharf_report::FileError;
+use wharf_sim::sweep::ScenarioError;
+use wharf_sim::{PresetError, RunError};
+use wharf_trace::{ClusterError, TraceError, UnknownFormat};
+
+use super::{CliError, ErrorKind};
+
+/// A trace cannot be read.
+pub fn trace(error: &TraceError) -> CliError {
+    with_hint(CliError::from_error(ErrorKind::Input, error), error.hint())
+}
+
+/// A cluster cannot be made out.
+pub fn cluster(error: &ClusterError) -> CliError {
+    let kind = match error {
+        ClusterError::Neither { .. } => ErrorKind::Usage,
+        _ => ErrorKind::Input,
+    };
+    with_hint(CliError::from_error(kind, error), error.hint())
+}
+
+/// A format does not exist.
+pub fn format(error: &UnknownFormat) -> CliError {
+    CliError::from_error(ErrorKind::Usage, error).hint(error.hint())
+}
+
+/// A preset cannot be loaded.
+pub fn preset(error: &PresetError) -> CliError {
+    match error {
+        PresetError::Unknown { name } => CliError::from_error(ErrorKind::Usage, error)
+            .hint_nearest(name, wharf_sim::Preset::BUILTIN.iter().copied())
+            .hint("`wharf presets` lists the built-in ones"),
+        _ => CliError::from_error(ErrorKind::Input, error),
+    }
+}
+
+/// A run cannot be done.
+pub fn run(error: &RunError) -> CliError {
+    match error {
+        RunError::Policy(unknown) => policy(unknown),
+        RunError::NotInPreset { choices, policy, .. } => {
+            let failed =
+                CliError::from_error(ErrorKind::Usage, error).hint_nearest(policy, choices.iter().copied());
+            if choices.is_empty() { failed } else { failed.hint(format!("it has {}", choices.join(", "))) }
+        }
+        RunError::UnknownSetting { key, known, .. } => {
+            let failed = CliError::from_error(ErrorKind::Usage, error);
+            let failed = failed.hint_nearest(key, known.iter().map(String::as_str));
+            if known.is_empty() { failed } else { failed.hint(format!("it has {}", known.join(", "))) }
+        }
+        RunError::ImpossibleGang { .. } => CliError::from_error(ErrorKind::Input, error)
+            .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit"),
+        RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
+        _ => CliError::from_error(ErrorKind::Usage, error),
+    }
+}
+
+/// A policy does not exist.
+pub fn policy(error: &wharf_policy::UnknownPolicy) -> CliError {
+    let names = wharf_policy::registry::policies().iter().map(|policy| policy.name);
+    CliError::from_error(ErrorKind::Usage, error)
+        .hint_nearest(&error.name, names)
+        .hint("`wharf policies` lists them all")
+}
+
+/// A scenario cannot be run.
+pub fn scenario(error: &ScenarioError) -> CliError {
+    let failed = CliError::from_error(ErrorKind::Input, error);
+    match error {
+        ScenarioError::UnknownKey { key, known, .. } => {
+            let failed = failed.hint_nearest(key, known.iter().map(String::as_str));
+            failed.hint(format!("known keys are {}", known.join(", ")))
+        }
+        ScenarioError::NotFound { tried, .. } if !tried.is_empty() => {
+            let tried: Vec<String> = tried.iter().map(|path| format!("`{}`", path.display())).collect();
+            failed.hint(format!("looked for {}; `--data DIR` says where else", tried.join(" and ")))
+        }
+        ScenarioError::Trace { source, .. } => with_hint(failed, source.hint()),
+        ScenarioError::Cluster { source, .. } => with_hint(failed, source.hint()),
+        ScenarioError::Preset { source, .. } => failed.with_hints_of(preset(source)),
+        ScenarioError::Run { source, .. } => failed.with_hints_of(run(source)),
+        _ => failed,
+    }
+}
+
+/// A result cannot be written. What is staged in `staged` is spoken of as in its place, `target`.
+pub fn file(error: &FileError, staged: &Path, target: &Path) -> CliError {
+    let (FileError::Write { path, source } | FileError::Read { path, source }) = error else {
+        return CliError::from_error(ErrorKind::Output, error);
+    };
+    let place = path.strip_prefix(staged).map_or_else(|_| path.clone(), |rest| target.join(rest));
+    let message = format!("cannot write `{}`", place.display());
+    CliError::new(ErrorKind::Output, message).caused_by(source)
+}
+
+fn with_hint(error: CliError, hint: Option<String>) -> CliError {
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}

@@ -1,0 +1,204 @@
+//! `events.jsonl`: a run's events as they happen, one JSON object a line.
+
+use std::io::{self, Write};
+
+use wharf_core::{JobId, JobSpec, NodeShare, Time};
+use wharf_sim::Recorder;
+
+use crate::output::Progress;
+
+/// Writes events, and counts finished jobs for those who watch.
+///
+/// Lines have `t` (seconds), `event` and `job`; a start also has `nodes` (`[[node, [device, ...]], ...]`) and, where
+/// jobs share the devices in lockstep, `group`.
+pub(crate) struct EventWriter<'a, W: Write> {
+    out: W,
+    jobs: &'a [JobSpec],
+    /// The first failure: a recorder cannot return it, and what comes after it is not written.
+    error: Option<io::Error>,
+    finished: FinishedCounter<'a>,
+}
+
+impl<'a, W: Write> EventWriter<'a, W> {
+    /// Writes to `out`; `jobs` have the names.
+    pub(crate) fn new(out: W, jobs: &'a [JobSpec], progress: &'a Progress) -> Self {
+        Self { out, jobs, error: None, finished: FinishedCounter::new(progress) }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// The first failure of any write.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.out.flush().map(|()| self.out),
+        }
+    }
+
+    fn write(
+        &mut self,
+        time: Time,
+        event: &str,
+        job: JobId,
+        rest: impl FnOnce(&mut W, &[JobSpec]) -> io::Result<()>,
+    ) {
+        if self.error.is_some() {
+            return;
+        }
+        if let Err(error) = write_event(&mut self.out, self.jobs, time, event, job, rest) {
+            self.error = Some(error);
+        }
+    }
+}
+
+fn write_event<W: Write>(
+    out: &mut W,
+    jobs: &[JobSpec],
+    time: Time,
+    event: &str,
+    job: JobId,
+    rest: impl FnOnce(&mut W, &[JobSpec]) -> io::Result<()>,
+) -> io::Result<()> {
+    out.write_all(b"{\"t\":")?;
+    serde_json::to_writer(&mut *out, &time.seconds())?;
+    write!(out, ",\"event\":\"{event}\",\"job\":")?;
+    write_name(out, jobs, job)?;
+    rest(out, jobs)?;
+    out.write_all(b"}\n")
+}
+
+fn write_name(out: &mut impl Write, jobs: &[JobSpec], job: JobId) -> io::Result<()> {
+    Ok(serde_json::to_writer(out, &*jobs[job.index()].name)?)
+}
+
+fn write_placement(out: &mut impl Write, placement: &[NodeShare]) -> io::Result<()> {
+    out.write_all(b",\"nodes\":[")?;
+    for (index, share) in placement.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        write!(out, "{comma}[{},[", share.node.0)?;
+        for (index, device) in share.devices.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(out, "{comma}{device}")?;
+        }
+        out.write_all(b"]]")?;
+    }
+    out.write_all(b"]")
+}
+
+fn write_group(out: &mut impl Write, jobs: &[JobSpec], group: &[JobId]) -> io::Result<()> {
+    out.write_all(b",\"group\":[")?;
+    for (index, &member) in group.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        write_name(out, jobs, member)?;
+    }
+    out.write_all(b"]")
+}
+
+impl<W: Write> Recorder for EventWriter<'_, W> {
+    fn wants_timeline(&self) -> bool {
+        true
+    }
+
+    fn submitted(&mut self, time: Time, job: JobId) {
+        self.write(time, "submitted", job, |_, _| Ok(()));
+    }
+
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], group: &[JobId]) {
+        self.write(time, "started", job, |out, jobs| {
+            write_placement(out, placement)?;
+            if group.len() > 1 { write_group(out, jobs, group) } else { Ok(()) }
+        });
+    }
+
+    fn preempted(&mut self, time: Time, job: JobId) {
+        self.write(time, "preempted", job, |_, _| Ok(()));
+    }
+
+    fn finished(&mut self, time: Time, job: JobId) {
+        self.write(time, "finished", job, |_, _| Ok(()));
+        self.finished.finished(time, job);
+    }
+}
+
+/// Counts finished jobs, and records nothing else.
+pub(crate) struct FinishedCounter<'a> {
+    progress: &'a Progress,
+    pending: u64,
+}
+
+impl<'a> FinishedCounter<'a> {
+    /// The bar is shared between runs, and told in batches.
+    const BATCH: u64 = 64;
+
+    /// Counts on that bar.
+    pub(crate) fn new(progress: &'a Progress) -> Self {
+        Self { progress, pending: 0 }
+    }
+}
+
+impl Recorder for FinishedCounter<'_> {
+    fn finished(&mut self, _time: Time, _job: JobId) {
+        self.pending += 1;
+        if self.pending == Self::BATCH {
+            self.progress.add(self.pending);
+            self.pending = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_core::{DeviceSet, NodeId};
+
+    use super::*;
+
+    fn record(recorder: &mut impl Recorder) {
+        let at = Time::from_seconds;
+        recorder.submitted(at(0.0), JobId(0));
+        recorder.submitted(at(0.1), JobId(1));
+        let placement = [
+            NodeShare { node: NodeId(0), devices: DeviceSet(0b11) },
+            NodeShare { node: NodeId(2), devices: DeviceSet(0b100) },
+        ];
+        recorder.started(at(1.0), JobId(0), &placement, &[JobId(0)]);
+        recorder.preempted(at(2.0), JobId(0));
+        recorder.started(at(2.0), JobId(1), &placement[1..], &[JobId(0), JobId(1)]);
+        recorder.finished(at(1.0e9 / 3.0), JobId(1));
+    }
+
+    fn jobs() -> Vec<JobSpec> {
+        ["a", "b \"quoted\""].map(|name| JobSpec::new(name, Time::ZERO, 1, 1.0, 1.0)).to_vec()
+    }
+
+    #[test]
+    fn events_are_one_object_a_line() {
+        let (jobs, progress) = (jobs(), Progress::hidden());
+        let mut writer = EventWriter::new(Vec::new(), &jobs, &progress);
+        record(&mut writer);
+        let text = String::from_utf8(writer.finish().unwrap()).unwrap();
+        insta::assert_snapshot!(text, @r#"
+        {"t":0.0,"event":"submitted","job":"a"}
+        {"t":0.1,"event":"submitted","job":"b \"quoted\""}
+        {"t":1.0,"event":"started","job":"a","nodes":[[0,[0,1]],[2,[2]]]}
+        {"t":2.0,"event":"preempted","job":"a"}
+        {"t":2.0,"event":"started","job":"b \"quoted\"","nodes":[[2,[2]]],"group":["a","b \"quoted\""]}
+        {"t":333333333.3333333,"event":"finished","job":"b \"quoted\""}
+        "#);
+        for line in text.lines() {
+            serde_json::from_str::<serde_json::Value>(line).unwrap();
+        }
+    }
+
+    #[test]
+    fn first_failure_is_kept() {
+        let (jobs, progress) = (jobs(), Progress::hidden());
+        let full =
+            io::BufWriter::with_capacity(8, std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let mut writer = EventWriter::new(full, &jobs, &progress);
+        record(&mut writer);
+        assert_eq!(writer.finish().err().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
+    }
+}

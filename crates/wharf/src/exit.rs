@@ -1,0 +1,70 @@
+//! Every exit code of `wharf`, in one place: what scripts may rely on.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All went well.
+    Ok,
+    /// Wharf itself is at fault.
+    Internal,
+    /// The command line asks for something that does not exist or cannot be.
+    Usage,
+    /// An input cannot be read, or says something that cannot be.
+    Input,
+    /// An output cannot be written.
+    Output,
+    /// A signal ended the command.
+    Signal(u8),
+    /// `wharf run`: what the command that was run exited with.
+    Passed(u8),
+}
+
+impl Exit {
+    /// Each code with the explanation that the help and the reference print.
+    pub const DOCUMENTED: &[(&str, &str)] = &[
+        ("0", "success; also where the reader of standard output went away early (`wharf ... | head`)"),
+        ("1", "a bug in Wharf: please report it with the text that was printed"),
+        ("2", "wrong usage: an unknown option, policy, preset, format or setting, or a value it cannot take"),
+        (
+            "3",
+            "an input file that is missing, unreadable or invalid, or a job that the cluster can never hold",
+        ),
+        ("4", "an output that cannot be written: no permission, a full disk, a directory in the way"),
+        ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); nothing partial is left behind"),
+        ("other", "`wharf run` passes on the exit code of the command that it ran"),
+    ];
+
+    /// The number that the shell sees.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Internal => 1,
+            Self::Usage => 2,
+            Self::Input => 3,
+            Self::Output => 4,
+            Self::Signal(signal) => 128u8.saturating_add(signal),
+            Self::Passed(code) => code,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fixed_code_is_documented() {
+        for exit in [Exit::Ok, Exit::Internal, Exit::Usage, Exit::Input, Exit::Output, Exit::Signal(2)] {
+            let code = exit.code().to_string();
+            assert!(Exit::DOCUMENTED.iter().any(|(documented, _)| *documented == code), "{exit:?}");
+        }
+    }
+}

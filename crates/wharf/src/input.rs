@@ -1,0 +1,81 @@
+//! Inputs named on the command line, read.
+
+use std::io;
+use std::path::Path;
+
+use wharf_core::ClusterSpec;
+use wharf_sim::{Preset, Settings};
+use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
+
+use crate::error::{CliError, translate};
+
+/// What stands for standard input and output where a file is expected.
+pub(crate) const STANDARD: &str = "-";
+
+/// Whether a file is standard input or output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == STANDARD
+}
+
+/// Reads a trace from a file, or from standard input for `-`.
+///
+/// # Errors
+/// Where there is none, or it is not valid.
+pub(crate) fn trace(path: &Path, format: Option<Format>) -> Result<Trace, CliError> {
+    let trace = if is_standard(path) {
+        parse_trace_reader(io::stdin(), "stdin", format)
+    } else {
+        read_trace(path, format)
+    };
+    trace.map_err(|error| translate::trace(&error))
+}
+
+/// The format of that name.
+///
+/// # Errors
+/// Where there is none.
+pub(crate) fn format(name: &str) -> Result<Format, CliError> {
+    name.parse().map_err(|error| translate::format(&error))
+}
+
+/// A cluster from a file or a short form, with the name that tables give it.
+///
+/// # Errors
+/// Where it is neither, or not valid.
+pub(crate) fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
+    let cluster = parse_cluster(text).map_err(|error| translate::cluster(&error))?;
+    let path = Path::new(text);
+    let name = match path.file_stem() {
+        Some(stem) if path.is_file() => stem.to_string_lossy().into_owned(),
+        _ => text.to_owned(),
+    };
+    Ok((name, cluster))
+}
+
+/// A preset by name or file.
+///
+/// # Errors
+/// Where it is neither, or not valid.
+pub(crate) fn preset(name: &str) -> Result<Preset, CliError> {
+    Preset::load(name).map_err(|error| translate::preset(&error))
+}
+
+/// Overrides of the form `key=value`.
+///
+/// # Errors
+/// Where one has another form.
+pub(crate) fn settings(texts: &[String]) -> Result<Settings, CliError> {
+    Settings::parse(texts.iter().map(String::as_str)).map_err(|error| {
+        CliError::usage(format!("`--set {}` is not of the form KEY=VALUE", error.text)).hint(
+            "for example `--set packing_num=2`; `wharf policy explain POLICY` lists the knobs of a policy",
+        )
+    })
+}
+
+/// The text of a preset, by name or file.
+///
+/// # Errors
+/// As [`preset`].
+pub(crate) fn preset_text(name: &str) -> Result<String, CliError> {
+    preset(name).map(|preset| preset.text)
+}

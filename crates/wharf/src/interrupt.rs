@@ -1,0 +1,65 @@
+//! Ctrl-C, termination and panics: nothing partial stays behind, and the exit code says what happened.
+
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::error::{CliError, ErrorKind};
+use crate::exit::Exit;
+use crate::staging;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Ends the process cleanly on SIGINT, SIGTERM and SIGHUP.
+///
+/// # Errors
+/// Where the system refuses the handlers.
+pub(crate) fn install() -> Result<(), CliError> {
+    let failed = |error| CliError::new(ErrorKind::Internal, "cannot watch for signals").caused_by(error);
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                INTERRUPTED.store(true, Ordering::SeqCst);
+                staging::abandon_all();
+                let _ = io::stderr().write_all(b"interrupted\n");
+                let number = u8::try_from(signal).unwrap_or(0);
+                std::process::exit(i32::from(Exit::Signal(number).code()));
+            }
+        })
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Does not return once an interruption is being dealt with: errors that it provokes in other threads are not
+/// worth telling, and the exit code is the signal's.
+pub(crate) fn yield_to_interruption() {
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
+}
+
+/// Turns a panic into a message that asks for a report, and exit code 1.
+pub(crate) fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|info| {
+        staging::abandon_all_if_idle();
+        let payload = info.payload();
+        let what = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        let place = info.location().map(|place| format!(" ({place})")).unwrap_or_default();
+        let text = format!(
+            "error: this is a bug in wharf {version}: {what}{place}\n\
+             hint: please report it, with the command line and this text, at {repository}/issues\n",
+            version = env!("CARGO_PKG_VERSION"),
+            repository = env!("CARGO_PKG_REPOSITORY"),
+        );
+        let _ = io::stderr().write_all(text.as_bytes());
+        std::process::exit(i32::from(Exit::Internal.code()));
+    }));
+}

@@ -1,0 +1,86 @@
+//! The command line of Wharf: arguments in, the other crates at work, tables, JSON and files out.
+//!
+//! `args` holds what can be typed, `commands` what it means, `output` how results are said. Nothing here schedules or
+//! simulates. This is a library only so that the binary, the tests and the generator of the reference share it.
+
+pub mod args;
+mod commands;
+pub mod error;
+mod events;
+pub mod exit;
+mod input;
+mod interrupt;
+mod output;
+pub mod reference;
+mod runner;
+mod staging;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, ColorChoice};
+use crate::exit::Exit;
+use crate::output::Terminal;
+use crate::output::style::Styles;
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    interrupt::install_panic_hook();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let exit = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(&cli),
+        Err(error) => refuse(&error, &arguments),
+    };
+    exit.into()
+}
+
+fn run(cli: &Cli) -> Exit {
+    let terminal = Terminal::new(&cli.global);
+    let done = interrupt::install().and_then(|()| commands::execute(cli, &terminal));
+    interrupt::yield_to_interruption();
+    match done {
+        Ok(exit) => exit,
+        Err(error) => {
+            let exit = error.kind().exit();
+            if exit != Exit::Ok {
+                terminal.error(&error);
+            }
+            exit
+        }
+    }
+}
+
+/// Prints what the parser has to say: help and versions are data, the rest is an error.
+fn refuse(error: &clap::Error, arguments: &[OsString]) -> Exit {
+    let text = error.render();
+    if error.use_stderr() {
+        let styles = Styles::for_stderr(color_choice(arguments));
+        let text = if styles.is_colored() { text.ansi().to_string() } else { text.to_string() };
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        return Exit::Usage;
+    }
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.to_string().as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Exit::Ok,
+        Err(error) => crate::error::CliError::stdout(error).kind().exit(),
+    }
+}
+
+/// What `--color` says on a command line that could not be parsed.
+fn color_choice(arguments: &[OsString]) -> ColorChoice {
+    let texts: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let given = |choice: &str| {
+        texts.contains(&format!("--color={choice}").as_str())
+            || texts.windows(2).any(|pair| pair == ["--color", choice])
+    };
+    if given("never") {
+        ColorChoice::Never
+    } else if given("always") {
+        ColorChoice::Always
+    } else {
+        ColorChoice::Auto
+    }
+}

@@ -1,0 +1,46 @@
+//! Rows of text under a header: a table for people, tab-separated values for programs.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+/// Rows of text.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid<const COLUMNS: usize> {
+    header: [&'static str; COLUMNS],
+    rows: Vec<[String; COLUMNS]>,
+}
+
+impl<const COLUMNS: usize> Grid<COLUMNS> {
+    /// No rows yet.
+    pub(crate) fn new(header: [&'static str; COLUMNS]) -> Self {
+        Self { header, rows: vec![] }
+    }
+
+    /// Adds a row.
+    pub(crate) fn push(&mut self, row: [&str; COLUMNS]) {
+        self.rows.push(row.map(str::to_owned));
+    }
+
+    /// A table, at most `width` characters wide where that is known.
+    pub(crate) fn to_text(&self, width: Option<u16>) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header(self.header);
+        if let Some(width) = width {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        }
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+        lines.concat()
+    }
+
+    /// Tab-separated values.
+    pub(crate) fn to_plain(&self) -> String {
+        let clean = |cell: &String| cell.replace(['\t', '\n', '\r'], " ");
+        let rows = self.rows.iter().map(|row| row.iter().map(clean).collect::<Vec<_>>().join("\t"));
+        std::iter::once(self.header.join("\t")).chain(rows).map(|line| line + "\n").collect()
+    }
+}

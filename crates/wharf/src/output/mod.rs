@@ -1,0 +1,9 @@
+//! What a command says: data on standard output, everything else on standard error.
+
+pub(crate) mod grid;
+pub(crate) mod progress;
+pub(crate) mod style;
+mod terminal;
+
+pub(crate) use progress::Progress;
+pub(crate) use terminal::Terminal;

@@ -1,0 +1,137 @@
+//! The two streams, and how much is to be said on them.
+
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+use serde::Serialize;
+use wharf_report::Report;
+
+use crate::args::{GlobalArgs, OutputFormat};
+use crate::error::{CliError, ErrorKind};
+use crate::output::grid::Grid;
+use crate::output::progress::Progress;
+use crate::output::style::Styles;
+
+/// Where a command speaks.
+#[derive(Clone, Debug)]
+pub(crate) struct Terminal {
+    /// The form of the data on standard output.
+    pub format: OutputFormat,
+    styles: Styles,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Terminal {
+    /// What the global options ask for.
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
+        Self {
+            format: global.output,
+            styles: Styles::for_stderr(global.color),
+            quiet: global.quiet,
+            verbose: global.verbose > 0,
+        }
+    }
+
+    /// Writes data to standard output and flushes it, so that a full disk is noticed.
+    ///
+    /// # Errors
+    /// Where standard output does not take it; a reader that went away ends the command in success.
+    pub(crate) fn data(&self, text: &str) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)
+    }
+
+    /// Lets `write` stream data to standard output.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn stream<T>(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        let value = write(&mut out)?;
+        out.flush().map_err(CliError::stdout)?;
+        Ok(value)
+    }
+
+    /// Writes a value to standard output as indented JSON.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), CliError> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
+        self.data(&(text + "\n"))
+    }
+
+    /// Writes rows to standard output, as a table or as tab-separated values.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn grid<const COLUMNS: usize>(&self, grid: &Grid<COLUMNS>) -> Result<(), CliError> {
+        match self.format {
+            OutputFormat::Plain => self.data(&grid.to_plain()),
+            OutputFormat::Table | OutputFormat::Json => self.data(&grid.to_text(stdout_width())),
+        }
+    }
+
+    /// Writes runs to standard output in the form that was asked for.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn report(&self, report: &Report) -> Result<(), CliError> {
+        match self.format {
+            OutputFormat::Json => self.json(report),
+            OutputFormat::Plain => self.data(&report.table().to_plain()),
+            OutputFormat::Table => {
+                self.data(&format!("{}\n{}", report.caption(), report.compact_table().to_text()))
+            }
+        }
+    }
+
+    /// Tells something that is no data; `-q` silences it.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            self.stderr(&format!("{text}\n"));
+        }
+    }
+
+    /// Tells something only where `-v` asks for it.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.verbose {
+            self.stderr(&format!("{text}\n"));
+        }
+    }
+
+    /// Tells something that may be wrong; `-q` silences it.
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.quiet {
+            self.stderr(&format!("{} {text}\n", self.styles.warning("warning:")));
+        }
+    }
+
+    /// Tells why the command failed.
+    pub(crate) fn error(&self, error: &CliError) {
+        self.stderr(&error.render(&self.styles));
+    }
+
+    /// A progress bar of `length` steps, where a person is there to see it.
+    pub(crate) fn progress(&self, length: u64, unit: &'static str) -> Progress {
+        if self.quiet || !io::stderr().is_terminal() {
+            Progress::hidden()
+        } else {
+            Progress::new(length, unit)
+        }
+    }
+
+    // Where standard error is closed there is nobody left to tell.
+    fn stderr(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// Columns of the terminal on standard output; `None` where it is none, so that lines are not broken.
+fn stdout_width() -> Option<u16> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
+}

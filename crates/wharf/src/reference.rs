@@ -1,0 +1,74 @@
+//! The reference of the command line, generated from the arguments: `docs/cli.md` and the help topics.
+
+use std::fmt::Write as _;
+
+use clap::CommandFactory as _;
+
+use crate::args::{Cli, env};
+use crate::exit::Exit;
+
+/// The exit codes, for people.
+pub fn exit_codes() -> String {
+    let rows = Exit::DOCUMENTED.iter().map(|(code, help)| format!("{code:>7}  {help}\n"));
+    std::iter::once("Exit codes:\n".to_owned()).chain(rows).collect()
+}
+
+/// The environment variables, for people.
+pub fn environment() -> String {
+    let rows = env::ALL.iter().map(|variable| format!("  {:14} {}\n", variable.name, variable.help));
+    std::iter::once("Environment variables (options on the command line win):\n".to_owned())
+        .chain(rows)
+        .collect()
+}
+
+/// `docs/cli.md`: every command with its help, then exit codes and environment variables.
+pub fn markdown() -> String {
+    let mut text = "# Command-line reference\n\n\
+         Generated from the arguments by `cargo xtask docs`; do not edit.\n"
+        .to_owned();
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    command_markdown(&root, "wharf", &mut text);
+    text += "\n## Exit codes\n\n| code | meaning |\n|---|---|\n";
+    for (code, help) in Exit::DOCUMENTED {
+        let _ = writeln!(text, "| {code} | {help} |");
+    }
+    text += "\n## Environment variables\n\n| variable | meaning |\n|---|---|\n";
+    for variable in env::ALL {
+        let _ = writeln!(text, "| `{}` | {} |", variable.name, variable.help.replace('|', "\\|"));
+    }
+    text
+}
+
+/// `docs/policies.md`: every policy, how it decides and what can be set.
+pub fn policies_markdown() -> String {
+    let mut text =
+        "# Policies\n\nGenerated from the registry by `cargo xtask docs`; do not edit.\n".to_owned();
+    for policy in wharf_policy::registry::policies() {
+        let _ = write!(text, "\n## {}\n\n{}.\n\n", policy.name, capitalised(policy.summary));
+        let _ = write!(text, "Paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());
+        if !policy.knobs.is_empty() {
+            text += "\n| setting | values | default | what it changes |\n|---|---|---|---|\n";
+        }
+        for knob in policy.knobs {
+            let cells =
+                [knob.name, knob.values, knob.default, knob.help].map(|cell| cell.replace('|', "\\|"));
+            let _ = writeln!(text, "| `{}` | {} | {} | {} |", cells[0], cells[1], cells[2], cells[3]);
+        }
+    }
+    text
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+fn command_markdown(command: &clap::Command, path: &str, text: &mut String) {
+    let help = command.clone().term_width(100).render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let _ = write!(text, "\n## `{path}`\n\n```text\n{}\n```\n", help.join("\n").trim_end());
+    for sub in command.get_subcommands() {
+        command_markdown(sub, &format!("{path} {}", sub.get_name()), text);
+    }
+}

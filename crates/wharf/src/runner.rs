@@ -1,0 +1,244 @@
+//! Several policies on one trace and cluster: run in parallel, summed up and, where asked for, written to files.
+
+use std::fs;
+use std::io::BufWriter;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use wharf_core::ClusterSpec;
+use wharf_report::html::{Page, PageRun};
+use wharf_report::plot::{self, CdfSeries, StepSeries};
+use wharf_report::{Breakdown, FileError, Report, RunLabels, Summary, files};
+use wharf_sim::sweep::parallel::map_in_order;
+use wharf_sim::{NoRecorder, Outcome, Preset, Recorder, RunSpec, Settings, check, run};
+use wharf_trace::Trace;
+
+use crate::error::{CliError, ErrorKind, translate};
+use crate::events::{EventWriter, FinishedCounter};
+use crate::output::{Progress, Terminal};
+use crate::staging::StagedDir;
+
+/// Name of the file with a run's events.
+const EVENTS_JSONL: &str = "events.jsonl";
+/// Name of the page that compares the runs.
+pub(crate) const REPORT_HTML: &str = "report.html";
+
+/// What to run.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The workload.
+    pub trace: Trace,
+    /// What tables call the cluster.
+    pub cluster_name: String,
+    /// The machines.
+    pub cluster: ClusterSpec,
+    /// The rules.
+    pub preset: Preset,
+    /// Overrides, the same for all policies.
+    pub settings: Settings,
+    /// The seed.
+    pub seed: u64,
+    /// The policies, each once.
+    pub policies: Vec<String>,
+    /// How many of them at the same time.
+    pub threads: NonZeroUsize,
+}
+
+/// Where files go.
+#[derive(Debug)]
+pub(crate) struct OutDir {
+    staged: StagedDir,
+    target: PathBuf,
+}
+
+/// What is left of a run.
+struct Ran {
+    summary: Summary,
+    /// For the page; only where files are written.
+    page: Option<PageRun>,
+}
+
+impl OutDir {
+    /// Begins a directory that appears when everything in it is complete.
+    ///
+    /// # Errors
+    /// Where nothing can be created there.
+    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
+        Ok(Self { staged: StagedDir::new(target)?, target: target.to_owned() })
+    }
+
+    fn failed(&self, error: &FileError) -> CliError {
+        translate::file(error, self.staged.path(), &self.target)
+    }
+
+    /// Writes one file.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn write(&self, name: &Path, text: &str) -> Result<(), CliError> {
+        let place = self.target.join(name);
+        fs::write(self.staged.path().join(name), text).map_err(|error| CliError::write(&place, error))
+    }
+}
+
+impl Batch {
+    /// Checks every policy, its settings and that every job fits.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        for policy in &self.policies {
+            check(&self.spec(policy)).map_err(|error| translate::run(&error))?;
+        }
+        Ok(())
+    }
+
+    fn spec<'a>(&'a self, policy: &'a str) -> RunSpec<'a> {
+        RunSpec {
+            trace: &self.trace,
+            cluster: &self.cluster,
+            policy,
+            preset: &self.preset,
+            settings: &self.settings,
+            seed: self.seed,
+        }
+    }
+
+    /// Runs everything, and puts files into `out` where there is one. Results come in the order of the policies.
+    ///
+    /// # Errors
+    /// The first failure; nothing is left in `out` then.
+    pub(crate) fn run(
+        &self,
+        out: Option<OutDir>,
+        command: &str,
+        terminal: &Terminal,
+    ) -> Result<Report, CliError> {
+        self.check()?;
+        let steps = (self.trace.jobs.len() * self.policies.len()) as u64;
+        let progress = terminal.progress(steps, "jobs");
+        let order: Vec<usize> = (0..self.policies.len()).collect();
+        let ran = map_in_order(&self.policies, &order, self.threads, |_, policy| match &out {
+            Some(out) => self.run_to_files(policy, out, &progress),
+            None => self.run_alone(policy, &progress),
+        })?;
+        progress.finish();
+        let (summaries, pages): (Vec<Summary>, Vec<Option<PageRun>>) =
+            ran.into_iter().flatten().map(|ran| (ran.summary, ran.page)).unzip();
+        if let Some(out) = out {
+            let title = format!("{} on {}", self.trace.name, self.cluster_name);
+            let runs = pages.into_iter().flatten().collect();
+            let page = Page { title, commands: vec![command.to_owned()], runs };
+            out.write(Path::new(REPORT_HTML), &wharf_report::html::render(&page))?;
+            out.staged.commit()?;
+        }
+        let report = Report::new(summaries);
+        warn_of_unfinished(&report, terminal);
+        Ok(report)
+    }
+
+    fn run_alone(&self, policy: &str, progress: &Progress) -> Result<Ran, CliError> {
+        let (outcome, wall_ms) = if progress.is_visible() {
+            self.simulate(policy, &mut FinishedCounter::new(progress))?
+        } else {
+            self.simulate(policy, &mut NoRecorder)?
+        };
+        Ok(Ran { summary: self.summary(policy, &outcome, wall_ms), page: None })
+    }
+
+    fn run_to_files(&self, policy: &str, out: &OutDir, progress: &Progress) -> Result<Ran, CliError> {
+        let name = self.run_name(policy);
+        let dir = out.staged.path().join(&name);
+        let events = out.target.join(&name).join(EVENTS_JSONL);
+        let failed = |error| CliError::write(&events, error);
+        fs::create_dir(&dir).map_err(failed)?;
+        let file = fs::File::create(dir.join(EVENTS_JSONL)).map_err(failed)?;
+        let mut recorder =
+            EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, progress);
+        let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
+        recorder.finish().map_err(failed)?;
+        let summary = self.summary(policy, &outcome, wall_ms);
+        self.write_files(&dir, &summary, &outcome).map_err(|error| out.failed(&error))?;
+        let page = PageRun::new(summary.clone(), &self.cluster, &self.trace.jobs, &outcome);
+        for (plot, svg) in self.plots(&summary, &outcome) {
+            out.write(&Path::new(&name).join(plot), &svg)?;
+        }
+        Ok(Ran { summary, page: Some(page) })
+    }
+
+    fn simulate(&self, policy: &str, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), CliError> {
+        let started = Instant::now();
+        let outcome = run(&self.spec(policy), recorder).map_err(|error| translate::run(&error))?;
+        Ok((outcome, started.elapsed().as_secs_f64() * 1000.0))
+    }
+
+    fn summary(&self, policy: &str, outcome: &Outcome, wall_ms: f64) -> Summary {
+        let labels = RunLabels {
+            policy: policy.to_owned(),
+            trace: self.trace.name.clone(),
+            preset: self.preset.name.clone(),
+            cluster: self.cluster_name.clone(),
+            seed: self.seed,
+        };
+        Summary::new(labels, outcome, wall_ms)
+    }
+
+    fn write_files(&self, dir: &Path, summary: &Summary, outcome: &Outcome) -> Result<(), FileError> {
+        let jobs = &self.trace.jobs;
+        files::write_jobs(&dir.join(files::JOBS_CSV), jobs, outcome)?;
+        files::write_timeline(&dir.join(files::TIMELINE_CSV), outcome)?;
+        files::write_breakdown(&dir.join(files::BREAKDOWN_CSV), &Breakdown::new(jobs, outcome))?;
+        files::write_summary(&dir.join(files::SUMMARY_JSON), &Report::new(vec![summary.clone()]))
+    }
+
+    fn plots(&self, summary: &Summary, outcome: &Outcome) -> Vec<(&'static str, String)> {
+        let name = &summary.policy;
+        let jcts_s = outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect();
+        let cdf = plot::jct_cdf(&[CdfSeries { name: name.clone(), jcts_s }]);
+        let busy =
+            plot::utilization(&[StepSeries::utilization(name, &outcome.timeline, outcome.device_count)]);
+        let queue = plot::queue_length(&[StepSeries::queue_length(name, &outcome.timeline)]);
+        let nodes = plot::node_devices(&self.cluster);
+        let gantt =
+            plot::gantt(&format!("{name}: jobs on devices"), &nodes, &outcome.spans, &self.trace.jobs);
+        vec![
+            ("jct-cdf.svg", cdf.to_svg()),
+            ("utilization.svg", busy.to_svg()),
+            ("queue.svg", queue.to_svg()),
+            ("gantt.svg", gantt.to_svg()),
+        ]
+    }
+
+    /// The run's directory: trace, policy, and settings where there are any.
+    fn run_name(&self, policy: &str) -> String {
+        let variant = self.settings.iter().map(|(key, value)| format!("-{key}-{value}"));
+        let name: String = std::iter::once(format!("{}-{policy}", self.trace.name)).chain(variant).collect();
+        let plain = |letter: char| letter.is_alphanumeric() || "-_.+".contains(letter);
+        let name: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
+        name.trim_start_matches('.').to_owned()
+    }
+}
+
+fn warn_of_unfinished(report: &Report, terminal: &Terminal) {
+    for run in report.runs.iter().filter(|run| run.finished < run.jobs) {
+        let unfinished = run.jobs - run.finished;
+        terminal.warn(&format!("`{}` left {unfinished} of {} jobs unfinished", run.policy, run.jobs));
+    }
+}
+
+/// Each name once.
+///
+/// # Errors
+/// Where a name is there twice, or empty: the runs could not be told apart.
+pub(crate) fn distinct(policies: &[String]) -> Result<Vec<String>, CliError> {
+    for (index, policy) in policies.iter().enumerate() {
+        if policy.trim().is_empty() {
+            return Err(CliError::new(ErrorKind::Usage, "`--policy` has an empty name"));
+        }
+        if policies[..index].contains(policy) {
+            return Err(CliError::usage(format!("policy `{policy}` is listed twice")));
+        }
+    }
+    Ok(policies.to_vec())
+}

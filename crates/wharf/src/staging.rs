@@ -1,0 +1,303 @@
+//! Output that appears whole or not at all.
+//!
+//! Files are written beside their place under a hidden name and renamed when all of them are complete. What is
+//! still staged when the command fails, panics or is interrupted is removed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{CliError, ErrorKind};
+
+/// What would be left behind if the process ended now. Held while renaming, so that an interruption comes either
+/// before or after.
+static STAGED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+const BUFFER_BYTES: usize = 1 << 18;
+
+fn staged() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    STAGED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes everything that is staged, and lets nothing be staged or completed from here on: for the end of the
+/// process.
+pub(crate) fn abandon_all() {
+    let mut paths = staged();
+    remove_all(&mut paths);
+    // Whoever stages or commits next waits for a lock that is never given back.
+    std::mem::forget(paths);
+}
+
+/// As [`abandon_all`], unless another thread is at work on it: a panic must not wait for its own lock.
+pub(crate) fn abandon_all_if_idle() {
+    if let Ok(mut paths) = STAGED.try_lock() {
+        remove_all(&mut paths);
+        std::mem::forget(paths);
+    }
+}
+
+fn remove_all(paths: &mut BTreeSet<PathBuf>) {
+    // Other threads may still be adding files to a staged directory: once it is gone they cannot.
+    const ATTEMPTS_MAX: u32 = 100;
+    for path in std::mem::take(paths) {
+        for _ in 0..ATTEMPTS_MAX {
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            match removed {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                _ => break,
+            }
+        }
+    }
+}
+
+/// A hidden name for what will be called `target`, different for every process and call.
+fn hidden_name(target: &Path) -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{name}.partial-{}-{count}", std::process::id())
+}
+
+/// A directory under construction.
+#[derive(Debug)]
+pub(crate) struct StagedDir {
+    target: PathBuf,
+    path: PathBuf,
+}
+
+impl StagedDir {
+    /// Begins a directory that will be, or will be added to, `target`.
+    ///
+    /// # Errors
+    /// Where nothing can be created there.
+    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
+        if target.exists() && !target.is_dir() {
+            let message = format!("cannot write to `{}`: it is not a directory", target.display());
+            return Err(CliError::new(ErrorKind::Output, message));
+        }
+        // On the same file system as the target, or the renaming at the end would fail.
+        let place = target.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or_else(|| Path::new("."));
+        let path = place.join(hidden_name(target));
+        let mut paths = staged();
+        fs::create_dir(&path).map_err(|error| CliError::write(target, error))?;
+        paths.insert(path.clone());
+        drop(paths);
+        Ok(Self { target: target.to_owned(), path })
+    }
+
+    /// Where to write meanwhile.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts everything in its place. An existing directory keeps what it has under other names.
+    ///
+    /// # Errors
+    /// Where the renaming fails, or would replace a directory that holds no results of an earlier run.
+    pub(crate) fn commit(self) -> Result<(), CliError> {
+        let mut paths = staged();
+        let failed = |error| CliError::write(&self.target, error);
+        if self.target.is_dir() {
+            self.merge()?;
+            fs::remove_dir_all(&self.path).map_err(failed)?;
+        } else {
+            if let Some(parent) = self.target.parent() {
+                fs::create_dir_all(parent).map_err(failed)?;
+            }
+            fs::rename(&self.path, &self.target).map_err(failed)?;
+        }
+        paths.remove(&self.path);
+        Ok(())
+    }
+
+    fn merge(&self) -> Result<(), CliError> {
+        let replaced = self.path.join(".replaced");
+        let failed = |error| CliError::write(&self.target, error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            names.push(entry.map_err(failed)?.file_name());
+        }
+        names.sort();
+        for name in &names {
+            let place = self.target.join(name);
+            if place.is_dir() && !is_result_dir(&place) {
+                let message = format!("cannot replace `{}`: it holds no results of Wharf", place.display());
+                return Err(
+                    CliError::new(ErrorKind::Output, message).hint("name another directory with `--out`")
+                );
+            }
+        }
+        fs::create_dir(&replaced).map_err(failed)?;
+        for name in &names {
+            let place = self.target.join(name);
+            if place.exists() {
+                fs::rename(&place, replaced.join(name)).map_err(|error| CliError::write(&place, error))?;
+            }
+            fs::rename(self.path.join(name), &place).map_err(|error| CliError::write(&place, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a directory may be replaced: it is empty, or an earlier run wrote it.
+fn is_result_dir(path: &Path) -> bool {
+    path.join("summary.json").is_file()
+        || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+impl Drop for StagedDir {
+    fn drop(&mut self) {
+        if staged().remove(&self.path) {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// A file under construction.
+#[derive(Debug)]
+pub(crate) struct StagedFile {
+    target: PathBuf,
+    /// `None` where the target is a device or a pipe: those are written in place.
+    path: Option<PathBuf>,
+    writer: BufWriter<File>,
+}
+
+impl StagedFile {
+    /// Begins a file that will be `target`.
+    ///
+    /// # Errors
+    /// Where it cannot be created.
+    pub(crate) fn create(target: &Path) -> Result<Self, CliError> {
+        let failed = |error| CliError::write(target, error);
+        let in_place = fs::metadata(target).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+        if in_place {
+            let file = File::options().write(true).open(target).map_err(failed)?;
+            let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+            return Ok(Self { target: target.to_owned(), path: None, writer });
+        }
+        if target.is_dir() {
+            let message = format!("cannot write `{}`: it is a directory", target.display());
+            return Err(CliError::new(ErrorKind::Output, message));
+        }
+        let path = target.with_file_name(hidden_name(target));
+        let mut paths = staged();
+        let file = File::create_new(&path).map_err(failed)?;
+        paths.insert(path.clone());
+        drop(paths);
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(Self { target: target.to_owned(), path: Some(path), writer })
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// Where the last bytes cannot be written, or the renaming fails.
+    pub(crate) fn commit(mut self) -> Result<(), CliError> {
+        self.writer.flush().map_err(|error| CliError::write(&self.target, error))?;
+        if let Some(path) = &self.path {
+            let mut paths = staged();
+            fs::rename(path, &self.target).map_err(|error| CliError::write(&self.target, error))?;
+            paths.remove(path);
+        }
+        Ok(())
+    }
+}
+
+impl Write for StagedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path
+            && staged().remove(path)
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(dir: &Path) -> Vec<String> {
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut names: Vec<String> = fs::read_dir(dir).unwrap().map(name).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn directory_appears_whole_or_not_at_all() {
+        let home = tempfile::tempdir().unwrap();
+        let target = home.path().join("a/b");
+        let staged = StagedDir::new(&target).unwrap();
+        fs::write(staged.path().join("jobs.csv"), "x").unwrap();
+        drop(staged);
+        assert!(entries(home.path()).is_empty());
+
+        let staged = StagedDir::new(&target).unwrap();
+        fs::write(staged.path().join("jobs.csv"), "x").unwrap();
+        staged.commit().unwrap();
+        assert_eq!(entries(home.path()), ["a"]);
+        assert_eq!(entries(&target), ["jobs.csv"]);
+    }
+
+    #[test]
+    fn existing_directory_keeps_the_rest_and_is_replaced_only_where_ours() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("notes.txt"), "mine").unwrap();
+        fs::create_dir_all(home.path().join("run")).unwrap();
+        fs::write(home.path().join("run/summary.json"), "old").unwrap();
+        for (text, other) in [("new", "run"), ("newer", "other")] {
+            let staged = StagedDir::new(home.path()).unwrap();
+            fs::create_dir(staged.path().join("run")).unwrap();
+            fs::write(staged.path().join("run/summary.json"), text).unwrap();
+            fs::create_dir_all(staged.path().join(other)).unwrap();
+            staged.commit().unwrap();
+            assert_eq!(fs::read_to_string(home.path().join("run/summary.json")).unwrap(), text);
+        }
+        assert_eq!(entries(home.path()), ["notes.txt", "other", "run"]);
+
+        fs::create_dir(home.path().join("photos")).unwrap();
+        fs::write(home.path().join("photos/1.jpg"), "x").unwrap();
+        let staged = StagedDir::new(home.path()).unwrap();
+        fs::create_dir(staged.path().join("photos")).unwrap();
+        assert_eq!(staged.commit().unwrap_err().kind(), ErrorKind::Output);
+        assert_eq!(entries(&home.path().join("photos")), ["1.jpg"]);
+        assert_eq!(entries(home.path()), ["notes.txt", "other", "photos", "run"]);
+    }
+
+    #[test]
+    fn file_replaces_only_when_complete() {
+        let home = tempfile::tempdir().unwrap();
+        let target = home.path().join("trace.csv");
+        fs::write(&target, "old").unwrap();
+        let mut file = StagedFile::create(&target).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+        let mut file = StagedFile::create(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        file.commit().unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert_eq!(entries(home.path()), ["trace.csv"]);
+    }
+
+    #[test]
+    fn full_disk_is_an_error_of_the_output() {
+        let mut file = StagedFile::create(Path::new("/dev/full")).unwrap();
+        file.write_all(b"x").unwrap();
+        assert_eq!(file.commit().unwrap_err().kind(), ErrorKind::Output);
+    }
+}
