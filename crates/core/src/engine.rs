@@ -276,18 +276,19 @@ impl Engine {
         }
         let left = state.leaving().to_vec();
         self.record(now, Event::JobStopped { job, done }, Detail::None, log);
-        if self.state.job(job).phase == Phase::Waiting {
+        let is_waiting = self.state.job(job).phase == Phase::Waiting;
+        if is_waiting {
             self.tell(now, Change::Waiting(job));
-        } else {
-            self.try_launch(job);
         }
-        self.vacated(now, &left, log);
+        self.vacated(now, &left, (!is_waiting).then_some(job), log);
         Ok(())
     }
 
-    /// Launches the jobs that waited for these devices to be given back, and rates those that shared them.
-    fn vacated(&mut self, now: Time, left: &[crate::NodeShare], log: &mut dyn Log) {
-        let mut affected: Vec<JobId> = Vec::new();
+    /// Launches the job that moves away and those that waited for these devices to be given back, and rates those
+    /// that shared them.
+    fn vacated(&mut self, now: Time, left: &[crate::NodeShare], moved: Option<JobId>, log: &mut dyn Log) {
+        // A job that moves to devices which it partly had before must be launched once, not twice.
+        let mut affected: Vec<JobId> = Vec::from_iter(moved);
         for share in left {
             for device in share.devices.iter() {
                 affected.extend(self.state.schedule().occupants(self.state.topology(), share.node, device));
@@ -341,7 +342,7 @@ impl Engine {
         self.record(now, Event::JobEnded { job, end }, Detail::None, log);
         self.tell(now, Change::Ended(job));
         self.is_dirty = true;
-        self.vacated(now, &left, log);
+        self.vacated(now, &left, None, log);
     }
 
     fn lose_node(&mut self, now: Time, node: NodeId, log: &mut dyn Log) -> Result<(), Ignored> {
@@ -374,18 +375,32 @@ impl Engine {
         }
     }
 
-    /// How fast a job runs beside those that run on its devices now.
+    /// How fast a job runs beside those that run on its devices now: a gang is as slow as on its slowest device.
     fn iteration_s(&self, job: JobId) -> f64 {
         let state = &self.state;
-        let neighbours: Vec<&JobSpec> = state
-            .schedule()
-            .neighbours(state.topology(), job)
-            .into_iter()
-            .filter(|&other| state.job(other).phase == Phase::Running)
-            .map(|other| state.spec(other))
-            .collect();
         let placement = state.schedule().placement(job).unwrap_or_default();
-        self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
+        let beside = |others: &[JobId]| {
+            let neighbours: Vec<&JobSpec> = others.iter().map(|&other| state.spec(other)).collect();
+            self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
+        };
+        if state.schedule().slots() == 1 {
+            return beside(&[]);
+        }
+        let mut seen: Vec<Vec<JobId>> = Vec::new();
+        for share in placement {
+            for device in share.devices.iter() {
+                let mut others: Vec<JobId> = state
+                    .schedule()
+                    .occupants(state.topology(), share.node, device)
+                    .filter(|&other| other != job && state.job(other).phase == Phase::Running)
+                    .collect();
+                others.sort_unstable();
+                if !seen.contains(&others) {
+                    seen.push(others);
+                }
+            }
+        }
+        seen.iter().map(|others| beside(others)).reduce(f64::max).unwrap_or_else(|| beside(&[]))
     }
 
     fn view(&self, now: Time) -> View<'_> {
