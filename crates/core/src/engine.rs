@@ -360,18 +360,32 @@ impl Engine {
         }
     }
 
-    /// How fast a job runs beside those that run on its devices now.
+    /// How fast a job runs beside those that run on its devices now: a gang is as slow as on its slowest device.
     fn iteration_s(&self, job: JobId) -> f64 {
         let state = &self.state;
-        let neighbours: Vec<&JobSpec> = state
-            .schedule()
-            .neighbours(state.topology(), job)
-            .into_iter()
-            .filter(|&other| state.job(other).phase == Phase::Running)
-            .map(|other| state.spec(other))
-            .collect();
         let placement = state.schedule().placement(job).unwrap_or_default();
-        self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
+        let beside = |others: &[JobId]| {
+            let neighbours: Vec<&JobSpec> = others.iter().map(|&other| state.spec(other)).collect();
+            self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
+        };
+        if state.schedule().slots() == 1 {
+            return beside(&[]);
+        }
+        let mut seen: Vec<Vec<JobId>> = Vec::new();
+        for share in placement {
+            for device in share.devices.iter() {
+                let mut others: Vec<JobId> = state
+                    .schedule()
+                    .occupants(state.topology(), share.node, device)
+                    .filter(|&other| other != job && state.job(other).phase == Phase::Running)
+                    .collect();
+                others.sort_unstable();
+                if !seen.contains(&others) {
+                    seen.push(others);
+                }
+            }
+        }
+        seen.iter().map(|others| beside(others)).reduce(f64::max).unwrap_or_else(|| beside(&[]))
     }
 
     fn view(&self, now: Time) -> View<'_> {

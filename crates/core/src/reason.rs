@@ -46,6 +46,20 @@ pub enum Reason {
         /// The next one.
         at: Time,
     },
+    /// Too few devices are free, and no more can be shared: their jobs would be hurt, or memory would not do.
+    NoPartner {
+        /// What it needs.
+        needed: u32,
+        /// What is free.
+        free: u32,
+    },
+    /// Running jobs hold leases, and others are worse off.
+    Leased {
+        /// When the next leases end.
+        until: Time,
+        /// Waiting jobs that are worse off.
+        ahead: u32,
+    },
     /// Nodes that are out would have to return first.
     NodesOut {
         /// What it needs.
@@ -71,6 +85,15 @@ impl fmt::Display for Reason {
                 write!(f, "starting it would delay {holder}, which has a reservation")
             }
             Self::NextRound { at } => write!(f, "decided at the next round, at {at} s"),
+            Self::NoPartner { needed, free } => {
+                write!(
+                    f,
+                    "needs {needed} devices, {free} are free and no running job can share enough others with it"
+                )
+            }
+            Self::Leased { until, ahead } => {
+                write!(f, "devices are leased until {until} s, and {ahead} waiting jobs are worse off")
+            }
             Self::NodesOut { needed, working } => {
                 write!(f, "needs {needed} devices, the working nodes have {working}")
             }

@@ -1,13 +1,19 @@
 //! Scheduling policies, one file or folder each, and the registry from name to factory.
 
+pub mod antman;
 pub mod attained;
 pub mod fifo;
 pub mod gittins;
+pub mod muri;
+pub mod pairing;
 pub mod placement;
 pub mod priority;
+pub mod rebuild;
 pub mod registry;
+mod room;
 pub mod settings;
 pub mod shortest;
+pub mod themis;
 
 pub use placement::{Placer, Strategy};
 pub use registry::{BuildArgs, KnobInfo, PolicyInfo, UnknownPolicy, find, nearest, policies};

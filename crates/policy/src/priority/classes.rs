@@ -8,7 +8,7 @@ use super::rank::Key;
 
 /// All jobs that are not over, by class.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
+pub(crate) struct Classes {
     classes: Vec<Class>,
     by_gang: BTreeMap<GangKey, usize>,
     places: Vec<Place>,
@@ -16,12 +16,12 @@ pub(super) struct Classes {
 
 /// Jobs with equal gangs.
 #[derive(Debug)]
-pub(super) struct Class {
-    pub(super) gang: Gang,
-    pub(super) waiting: BTreeSet<(Key, JobId)>,
+pub(crate) struct Class {
+    pub(crate) gang: Gang,
+    pub(crate) waiting: BTreeSet<(Key, JobId)>,
     /// Sorted by the key less its slope times the time: that order does not change while time passes.
-    pub(super) running: BTreeSet<(Key, JobId)>,
-    pub(super) slope: f64,
+    pub(crate) running: BTreeSet<(Key, JobId)>,
+    pub(crate) slope: f64,
     /// The first job does not fit in this decision.
     is_blocked: bool,
     /// The first job for which victims were looked for everywhere.
@@ -41,7 +41,7 @@ enum Place {
 
 impl Classes {
     /// Puts a job among the waiting ones, or to another place among them.
-    pub(super) fn wait(&mut self, job: JobId, gang: &Gang, key: Key) {
+    pub(crate) fn wait(&mut self, job: JobId, gang: &Gang, key: Key) {
         self.remove(job);
         let class = self.class(gang);
         self.classes[class].waiting.insert((key, job));
@@ -49,7 +49,7 @@ impl Classes {
     }
 
     /// Puts a job among the running ones, or to another place among them.
-    pub(super) fn run(&mut self, job: JobId, gang: &Gang, base: Key, slope: f64) {
+    pub(crate) fn run(&mut self, job: JobId, gang: &Gang, base: Key, slope: f64) {
         self.remove(job);
         let class = self.class(gang);
         self.classes[class].slope = slope;
@@ -58,7 +58,7 @@ impl Classes {
     }
 
     /// Takes a job out.
-    pub(super) fn remove(&mut self, job: JobId) {
+    pub(crate) fn remove(&mut self, job: JobId) {
         match self.place(job) {
             Place::Nowhere => return,
             Place::Waiting(class, key) => self.classes[class].waiting.remove(&(key, job)),
@@ -68,7 +68,7 @@ impl Classes {
     }
 
     /// The first waiting job of all classes that are not blocked.
-    pub(super) fn first_open(&self) -> Option<(usize, JobId)> {
+    pub(crate) fn first_open(&self) -> Option<(usize, JobId)> {
         let open = self.classes.iter().enumerate().filter(|(_, class)| !class.is_blocked);
         let heads =
             open.filter_map(|(index, class)| class.waiting.first().map(|&(key, job)| (key, job, index)));
@@ -76,51 +76,51 @@ impl Classes {
     }
 
     /// The first waiting job of all.
-    pub(super) fn first(&self) -> Option<JobId> {
+    pub(crate) fn first(&self) -> Option<JobId> {
         self.classes.iter().filter_map(|class| class.waiting.first()).min().map(|&(_, job)| job)
     }
 
-    pub(super) fn has_waiting(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         self.classes.iter().any(|class| !class.waiting.is_empty())
     }
 
-    pub(super) fn block(&mut self, class: usize) {
+    pub(crate) fn block(&mut self, class: usize) {
         self.classes[class].is_blocked = true;
     }
 
-    pub(super) fn block_class_of(&mut self, job: JobId) {
+    pub(crate) fn block_class_of(&mut self, job: JobId) {
         if let Place::Waiting(class, _) = self.place(job) {
             self.block(class);
         }
     }
 
-    pub(super) fn unblock(&mut self) {
+    pub(crate) fn unblock(&mut self) {
         for class in &mut self.classes {
             class.is_blocked = false;
         }
     }
 
     /// Notes that victims are looked for on behalf of this job; returns whether it is the first time.
-    pub(super) fn mark_tried(&mut self, class: usize, job: JobId) -> bool {
+    pub(crate) fn mark_tried(&mut self, class: usize, job: JobId) -> bool {
         self.classes[class].tried.replace(job) != Some(job)
     }
 
-    pub(super) fn forget_tried(&mut self) {
+    pub(crate) fn forget_tried(&mut self) {
         for class in &mut self.classes {
             class.tried = None;
         }
     }
 
-    pub(super) fn get(&self, class: usize) -> &Class {
+    pub(crate) fn get(&self, class: usize) -> &Class {
         &self.classes[class]
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Class> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Class> {
         self.classes.iter()
     }
 
     /// A running job's key now.
-    pub(super) fn running_key(&self, job: JobId, now: Time) -> Option<Key> {
+    pub(crate) fn running_key(&self, job: JobId, now: Time) -> Option<Key> {
         match self.place(job) {
             Place::Running(class, base) => Some(self.classes[class].key_at(base, now)),
             _ => None,
@@ -128,7 +128,7 @@ impl Classes {
     }
 
     /// A waiting job's key.
-    pub(super) fn waiting_key(&self, job: JobId) -> Option<Key> {
+    pub(crate) fn waiting_key(&self, job: JobId) -> Option<Key> {
         match self.place(job) {
             Place::Waiting(_, key) => Some(key),
             _ => None,
@@ -136,7 +136,7 @@ impl Classes {
     }
 
     /// The first job of the same class and how many go before this one; `None` where it is the first.
-    pub(super) fn ahead(&self, job: JobId) -> Option<(JobId, u32)> {
+    pub(crate) fn ahead(&self, job: JobId) -> Option<(JobId, u32)> {
         let Place::Waiting(class, key) = self.place(job) else { return None };
         let waiting = &self.classes[class].waiting;
         let &(_, first) = waiting.first()?;
@@ -145,7 +145,7 @@ impl Classes {
     }
 
     /// All waiting jobs, taken out.
-    pub(super) fn take_waiting(&mut self) -> Vec<JobId> {
+    pub(crate) fn take_waiting(&mut self) -> Vec<JobId> {
         let jobs: Vec<JobId> =
             self.classes.iter().flat_map(|class| class.waiting.iter().map(|&(_, job)| job)).collect();
         for &job in &jobs {
@@ -154,8 +154,13 @@ impl Classes {
         jobs
     }
 
+    /// All waiting jobs, class by class in order.
+    pub(crate) fn waiting_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.classes.iter().flat_map(|class| class.waiting.iter().map(|&(_, job)| job))
+    }
+
     /// All running jobs.
-    pub(super) fn running_jobs(&self) -> Vec<JobId> {
+    pub(crate) fn running_jobs(&self) -> Vec<JobId> {
         self.classes.iter().flat_map(|class| class.running.iter().map(|&(_, job)| job)).collect()
     }
 
@@ -194,7 +199,7 @@ impl Classes {
 
 impl Class {
     /// A running job's key now, from its base.
-    pub(super) fn key_at(&self, base: Key, now: Time) -> Key {
+    pub(crate) fn key_at(&self, base: Key, now: Time) -> Key {
         Key { level: base.level, value: base.value + self.slope * now.seconds() }
     }
 }

@@ -6,7 +6,7 @@
 //! and, when a job ends, on the nodes that it used. So the cost of a decision follows what changed.
 
 mod backfill;
-mod classes;
+pub(crate) mod classes;
 mod rank;
 mod victims;
 

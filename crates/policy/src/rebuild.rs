@@ -1,0 +1,263 @@
+//! The adapter for policies that think in whole schedules: they propose all groups, it does what differs.
+//!
+//! A policy proposes at rounds. What it proposes again stays where it is; what it leaves out is stopped; groups with other
+//! members than before are stopped and started anew, at the price of a restart for each member. Between rounds, free
+//! devices go to waiting jobs in the policy's order.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use wharf_core::{
+    Change, Decision, FreeOfType, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
+};
+
+use crate::placement::{Placer, free_of_allowed};
+use crate::priority::classes::Classes;
+use crate::priority::{Key, working_devices};
+use crate::room;
+
+/// Jobs with equal gangs that are to share one gang of devices, ascending.
+pub type Group = Vec<JobId>;
+
+/// A policy that thinks in whole schedules.
+pub trait Propose: Send {
+    /// What it is entitled to know.
+    fn knowledge(&self) -> Knowledge;
+
+    /// A waiting job's place in the order in which free devices are filled between rounds.
+    fn key(&self, view: &View<'_>, job: JobId) -> Key;
+
+    /// All groups that should run from now on, the most important first. `running` are the groups that run now.
+    fn propose(&mut self, view: &View<'_>, waiting: &[JobId], running: &[Group]) -> Vec<Group>;
+}
+
+/// Turns proposals into the changes that lead to them.
+pub struct Rebuild<P> {
+    proposer: P,
+    placer: Box<dyn Placer>,
+    round_s: f64,
+    waiting: Classes,
+    placed: BTreeSet<JobId>,
+    last_round: Option<Time>,
+    placement: Vec<NodeShare>,
+}
+
+impl<P: Propose> Rebuild<P> {
+    /// An adapter that asks for a proposal every `round_s` seconds while something could be gained.
+    pub fn new(proposer: P, placer: Box<dyn Placer>, round_s: f64) -> Self {
+        Self {
+            proposer,
+            placer,
+            round_s,
+            waiting: Classes::default(),
+            placed: BTreeSet::new(),
+            last_round: None,
+            placement: Vec::new(),
+        }
+    }
+
+    fn wait(&mut self, view: &View<'_>, job: JobId) {
+        self.placed.remove(&job);
+        let key = self.proposer.key(view, job);
+        self.waiting.wait(job, &view.spec(job).gang, key);
+    }
+
+    fn next_round(&self) -> Option<Time> {
+        self.last_round.map(|last| last.plus(self.round_s))
+    }
+
+    /// Whether another schedule could be better than this one.
+    fn is_improvable(&self, view: &View<'_>) -> bool {
+        self.waiting.has_waiting() || {
+            let devices = |job: JobId| view.spec(job).gang.devices;
+            let demand: u32 = self.placed.iter().map(|&job| devices(job)).sum();
+            demand > used_devices(view)
+        }
+    }
+
+    fn round(&mut self, decision: &mut Decision<'_>) {
+        let view = decision.view();
+        let running = groups(&view, &self.placed);
+        let waiting: Vec<JobId> = self.waiting.waiting_jobs().collect();
+        let proposed = self.proposer.propose(&view, &waiting, &running);
+        let is_running: BTreeSet<&Group> = running.iter().collect();
+        let (kept, fresh): (Vec<Group>, Vec<Group>) =
+            proposed.into_iter().partition(|group| is_running.contains(group));
+        self.stop_others(decision, &kept, &fresh);
+        self.place_all(decision, kept, fresh);
+    }
+
+    fn stop_others(&mut self, decision: &mut Decision<'_>, kept: &[Group], fresh: &[Group]) {
+        let staying: BTreeSet<JobId> = kept.iter().flatten().copied().collect();
+        let moving: BTreeSet<JobId> = fresh.iter().flatten().copied().collect();
+        let leaving: Vec<JobId> = self.placed.difference(&staying).copied().collect();
+        for job in leaving {
+            let why = if moving.contains(&job) { StopReason::Moved } else { StopReason::Preempted };
+            self.stop(decision, job, why);
+        }
+    }
+
+    fn stop(&mut self, decision: &mut Decision<'_>, job: JobId, why: StopReason) {
+        if decision.stop(job, why) {
+            self.wait(&decision.view(), job);
+        }
+    }
+
+    /// Places groups, the largest gangs first. A gang that finds no room although the devices would do makes smaller
+    /// ones move.
+    fn place_all(&mut self, decision: &mut Decision<'_>, kept: Vec<Group>, mut fresh: Vec<Group>) {
+        let size =
+            |view: &View<'_>, group: &Group| group.first().map_or(0, |&job| view.spec(job).gang.devices);
+        fresh.sort_by_key(|group| std::cmp::Reverse(size(&decision.view(), group)));
+        let mut movable: BTreeMap<u32, Vec<Group>> = BTreeMap::new();
+        for group in kept {
+            movable.entry(size(&decision.view(), &group)).or_default().push(group);
+        }
+        let mut pending = VecDeque::from(fresh);
+        while let Some(group) = pending.pop_front() {
+            let Some(&first) = group.first() else { continue };
+            if self.start_on_free(decision, &group) {
+                continue;
+            }
+            let view = decision.view();
+            let gang = &view.spec(first).gang;
+            let smaller = movable.range(..gang.devices).flat_map(|(_, groups)| groups.iter().rev().flatten());
+            let Some(room) = room::find(&view, gang, smaller.copied()) else { continue };
+            for &job in &room.leaving {
+                self.stop(decision, job, StopReason::Moved);
+            }
+            let placement = room.placement(decision.view().schedule());
+            self.start(decision, &group, &placement);
+            for (&devices, groups) in &mut movable {
+                let moved = groups.extract_if(.., |group| group.iter().any(|job| room.leaving.contains(job)));
+                for group in moved {
+                    let at = pending.partition_point(|other| size(&decision.view(), other) >= devices);
+                    pending.insert(at, group);
+                }
+            }
+        }
+    }
+
+    fn start_on_free(&mut self, decision: &mut Decision<'_>, group: &[JobId]) -> bool {
+        let Some(&first) = group.first() else { return false };
+        let view = decision.view();
+        let mut placement = std::mem::take(&mut self.placement);
+        let gang = &view.spec(first).gang;
+        let is_found = self.placer.place(view.topology(), view.schedule(), gang, &mut placement);
+        if is_found {
+            self.start(decision, group, &placement);
+        }
+        self.placement = placement;
+        is_found
+    }
+
+    fn start(&mut self, decision: &mut Decision<'_>, group: &[JobId], placement: &[NodeShare]) {
+        for &job in group {
+            if decision.start(job, placement) {
+                self.waiting.remove(job);
+                self.placed.insert(job);
+            } else {
+                self.waiting.block_class_of(job);
+            }
+        }
+    }
+
+    fn fill(&mut self, decision: &mut Decision<'_>) {
+        self.waiting.unblock();
+        while let Some((class, job)) = self.waiting.first_open() {
+            if !self.start_on_free(decision, &[job]) {
+                self.waiting.block(class);
+            }
+        }
+    }
+}
+
+impl<P: Propose> Policy for Rebuild<P> {
+    fn knowledge(&self) -> Knowledge {
+        self.proposer.knowledge()
+    }
+
+    fn observe(&mut self, view: &View<'_>, change: Change) {
+        match change {
+            Change::Arrived(job) | Change::Waiting(job) | Change::Stopping(job) => {
+                // Within one decision it may have been stopped and started again.
+                if view.schedule().placement(job).is_none() {
+                    self.wait(view, job);
+                }
+            }
+            Change::Placed(job) => {
+                self.waiting.remove(job);
+                self.placed.insert(job);
+            }
+            Change::Ended(job) => {
+                self.waiting.remove(job);
+                self.placed.remove(&job);
+            }
+            Change::Running(_) | Change::Node(_) => {}
+        }
+    }
+
+    fn schedule(&mut self, decision: &mut Decision<'_>) {
+        let now = decision.view().now;
+        let is_due = self.next_round().is_none_or(|next| next <= now);
+        if is_due && self.is_improvable(&decision.view()) {
+            self.last_round = Some(now);
+            self.round(decision);
+        }
+        self.fill(decision);
+        if self.is_improvable(&decision.view()) {
+            decision.wake_at(self.next_round().unwrap_or(now));
+        }
+    }
+
+    fn explain(&self, view: &View<'_>, job: JobId) -> Reason {
+        let gang = &view.spec(job).gang;
+        let (needed, working) = (gang.devices, working_devices(view, job));
+        if needed > working {
+            return Reason::NodesOut { needed, working };
+        }
+        if let Some((first, ahead)) = self.waiting.ahead(job) {
+            return Reason::Behind { first, ahead };
+        }
+        if let Some(at) = self.next_round()
+            && self.last_round.is_some_and(|last| last < view.spec(job).submit)
+        {
+            return Reason::NextRound { at };
+        }
+        busy_or_fragmented(view, job)
+    }
+}
+
+/// Why a job that is first in its class does not start on free devices.
+pub(crate) fn busy_or_fragmented(view: &View<'_>, job: JobId) -> Reason {
+    let gang = &view.spec(job).gang;
+    let needed = gang.devices;
+    let free =
+        free_of_allowed(view.topology(), view.schedule(), gang).map(FreeOfType::devices).max().unwrap_or(0);
+    if free < needed { Reason::DevicesBusy { needed, free } } else { Reason::Fragmented { needed, free } }
+}
+
+/// Devices of working nodes.
+pub(crate) fn up_devices(view: &View<'_>) -> u32 {
+    let nodes = view.topology().nodes().iter().enumerate();
+    nodes
+        .filter(|(index, _)| view.schedule().is_up(wharf_core::NodeId::from_index(*index)))
+        .map(|(_, node)| node.spec.devices)
+        .sum()
+}
+
+fn used_devices(view: &View<'_>) -> u32 {
+    up_devices(view) - view.schedule().free_count()
+}
+
+/// Placed jobs by the devices they share.
+fn groups(view: &View<'_>, placed: &BTreeSet<JobId>) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for &job in placed {
+        let mut group = view.schedule().neighbours(view.topology(), job);
+        if group.first().is_none_or(|&first| job < first) {
+            group.insert(0, job);
+            groups.push(group);
+        }
+    }
+    groups
+}

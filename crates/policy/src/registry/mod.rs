@@ -1,0 +1,152 @@
+//! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
+
+mod fairness;
+mod priority;
+mod sharing;
+
+use wharf_core::Policy;
+use wharf_perf::Sharing;
+
+use crate::placement::{Placer, Strategy};
+use crate::settings::{BadSetting, Settings};
+
+/// What people are told about a policy, and how it is made.
+pub struct PolicyInfo {
+    /// The name in files, on the command line and in reports: as its paper names it.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub summary: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// How it decides, in a paragraph or two.
+    pub explanation: &'static str,
+    /// What can be set with `--set`.
+    pub knobs: &'static [KnobInfo],
+    /// Most jobs that it puts on one device.
+    pub slots: usize,
+    /// What sharing a device means under it.
+    pub sharing: Sharing,
+    /// Makes it.
+    pub build: fn(&BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting>,
+}
+
+/// One setting of a policy.
+#[derive(Debug)]
+pub struct KnobInfo {
+    /// The key in `--set key=value`.
+    pub name: &'static str,
+    /// What it takes, for people: `on|off`, `1..4`, `seconds`.
+    pub values: &'static str,
+    /// What holds where it is not set.
+    pub default: &'static str,
+    /// One line: what it changes.
+    pub help: &'static str,
+}
+
+/// What a policy is made from.
+pub struct BuildArgs<'a> {
+    /// Overrides of its knobs.
+    pub settings: &'a Settings,
+    /// Where gangs go.
+    pub placement: Strategy,
+    /// For everything drawn at random.
+    pub seed: u64,
+}
+
+impl BuildArgs<'_> {
+    /// A placer of the chosen strategy.
+    pub fn placer(&self) -> Box<dyn Placer> {
+        self.placement.placer(self.seed)
+    }
+}
+
+/// There is no policy of that name.
+#[derive(Debug, thiserror::Error)]
+#[error("no policy is named `{name}`")]
+pub struct UnknownPolicy {
+    /// The name that was asked for.
+    pub name: String,
+    /// The closest name that exists, where one is close.
+    pub nearest: Option<&'static str>,
+}
+
+/// All policies, in the order in which they are listed.
+pub fn policies() -> &'static [PolicyInfo] {
+    POLICIES
+}
+
+/// The policy of that name.
+///
+/// # Errors
+/// [`UnknownPolicy`] with the nearest name where there is none.
+pub fn find(name: &str) -> Result<&'static PolicyInfo, UnknownPolicy> {
+    POLICIES.iter().find(|policy| policy.name == name).ok_or_else(|| UnknownPolicy {
+        name: name.to_owned(),
+        nearest: nearest(name, POLICIES.iter().map(|policy| policy.name)),
+    })
+}
+
+/// The candidate with the fewest edits to `name`, where that is few enough to be a slip of the hand.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (name.len() / 3).max(1);
+    candidates
+        .map(|candidate| (edits(name, candidate), candidate))
+        .filter(|&(cost, _)| cost <= limit)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein distance.
+fn edits(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &b) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+const POLICIES: &[PolicyInfo] = &[
+    priority::FIFO,
+    priority::SJF,
+    priority::SRTF,
+    priority::SRSF,
+    priority::LAS,
+    priority::TIRESIAS,
+    priority::GITTINS,
+    fairness::THEMIS,
+    sharing::ANTMAN,
+    sharing::MURI_S,
+    sharing::MURI_L,
+    sharing::SJF_FFS,
+    sharing::SJF_FFSS,
+    sharing::SJF_BSBF,
+    sharing::SJF_BSBFS,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_name_suggests_the_nearest() {
+        for (name, nearest) in [("srtff", Some("srtf")), ("tiresia", Some("tiresias")), ("xyz", None)] {
+            assert_eq!(find(name).err().and_then(|error| error.nearest), nearest, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_policy_builds_with_its_defaults() {
+        let settings = Settings::default();
+        for policy in policies() {
+            let args = BuildArgs { settings: &settings, placement: Strategy::default(), seed: 0 };
+            assert!((policy.build)(&args).is_ok(), "{}", policy.name);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The priority family: jobs in an order, each alone on its devices.
+
+use wharf_core::Policy;
+use wharf_perf::Sharing;
+
+use super::{BuildArgs, KnobInfo, PolicyInfo};
+use crate::attained::{Las, Tiresias};
+use crate::fifo::Fifo;
+use crate::gittins::Gittins;
+use crate::priority::{Backfill, Priority, Rank};
+use crate::settings::{BadSetting, Settings};
+use crate::shortest::{ShortestRemaining, Sjf};
+
+const BACKFILL: KnobInfo = KnobInfo {
+    name: "backfill",
+    values: "off|greedy|easy",
+    default: "off",
+    help: "what may start while the first job does not fit: nothing, anything, or what does not delay it",
+};
+
+const BACKFILL_DEPTH: KnobInfo = KnobInfo {
+    name: "backfill_depth",
+    values: "a count",
+    default: "100",
+    help: "how many waiting jobs `backfill=easy` looks at",
+};
+
+pub(super) const PREEMPT_RATIO: KnobInfo = KnobInfo {
+    name: "preempt_ratio",
+    values: "a ratio of at least 1",
+    default: "2",
+    help: "how many times worse a running job must rank than a waiting one to be preempted for it",
+};
+
+pub(super) const FIFO: PolicyInfo = PolicyInfo {
+    name: "fifo",
+    summary: "first in, first out; strict, or with backfill",
+    paper: "folklore; EASY backfill: Lifka, JSSPP 1995",
+    explanation: "Jobs start in the order of their submission and run to their end. By default the order is strict: \
+        while the first job does not fit, nothing behind it starts. With backfill=greedy whatever fits may start. With \
+        backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
+        that the first one will not need.",
+    knobs: &[BACKFILL, BACKFILL_DEPTH],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| {
+        let depth =
+            args.settings.parsed("backfill_depth", 100, "a count of at least 1", |&depth| depth > 0)?;
+        let choices =
+            [("off", Backfill::Off), ("greedy", Backfill::Greedy), ("easy", Backfill::Easy { depth })];
+        let backfill = args.settings.choice("backfill", &choices, Backfill::Off)?;
+        Ok(Box::new(Priority::new(Fifo, args.placer(), backfill)))
+    },
+};
+
+pub(super) const SJF: PolicyInfo = PolicyInfo {
+    name: "sjf",
+    summary: "shortest declared job first, without preemption",
+    paper: "folklore",
+    explanation: "Waiting jobs are ordered by the length their owners declare. A job that does not fit is passed over; \
+        what runs is never disturbed.",
+    knobs: &[],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| Ok(greedy(Sjf, args)),
+};
+
+pub(super) const SRTF: PolicyInfo = PolicyInfo {
+    name: "srtf",
+    summary: "shortest remaining time first, preemptive",
+    paper: "folklore; baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
+    explanation: "Jobs are ordered by the time they still need. A waiting job that does not fit takes the devices of \
+        running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
+        into one.",
+    knobs: &[PREEMPT_RATIO],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| shortest_remaining(args, false),
+};
+
+pub(super) const SRSF: PolicyInfo = PolicyInfo {
+    name: "srsf",
+    summary: "shortest remaining service (time x devices) first, preemptive",
+    paper: "baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
+    explanation: "As srtf, with the remaining time multiplied by the number of devices: a small gang goes before a large \
+        one of equal length.",
+    knobs: &[PREEMPT_RATIO],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| shortest_remaining(args, true),
+};
+
+pub(super) const LAS: PolicyInfo = PolicyInfo {
+    name: "las",
+    summary: "least attained service first, preemptive, knows no durations",
+    paper: "Nuyens and Wierman, Performance Evaluation 2008",
+    explanation: "Jobs are ordered by the device-seconds they have had so far. A running job makes room once it is a \
+        quantum ahead of a waiting one; running and waiting jobs are compared once per quantum.",
+    knobs: &[KnobInfo {
+        name: "quantum_s",
+        values: "seconds",
+        default: "3600",
+        help: "how far ahead (in device-seconds) a running job must be, and how often (in seconds) to look",
+    }],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| {
+        let quantum_s = args.settings.parsed("quantum_s", 3600.0, "seconds above 0", is_positive)?;
+        Ok(greedy(Las { quantum_s }, args))
+    },
+};
+
+pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
+    name: "tiresias",
+    summary: "discretised two-dimensional LAS: queues by attained device-seconds",
+    paper: "Gu et al., Tiresias, NSDI'19",
+    explanation: "A job starts in the first queue and sinks into the next one when its device-seconds reach the queue's \
+        limit. Queues are served in order, first come first served in each; a job is preempted only by one of a higher \
+        queue, so there are few preemptions and no durations need to be known.",
+    knobs: &[
+        KnobInfo {
+            name: "queue_limits_s",
+            values: "device-seconds, ascending, separated by `:`",
+            default: "3250:7200",
+            help: "service at which a job leaves each queue but the last",
+        },
+        KnobInfo {
+            name: "gputime",
+            values: "on|off",
+            default: "on",
+            help: "whether service counts devices x seconds, or seconds alone",
+        },
+    ],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| {
+        let limits_s = queue_limits(args.settings)?;
+        let by_devices = args.settings.switch("gputime", true)?;
+        Ok(greedy(Tiresias { limits_s, by_devices }, args))
+    },
+};
+
+pub(super) const GITTINS: PolicyInfo = PolicyInfo {
+    name: "gittins",
+    summary: "Gittins index from the service that finished jobs needed, preemptive",
+    paper: "Gu et al., Tiresias, NSDI'19; Gittins 1979",
+    explanation: "A job's index is the best ratio, over all further amounts of service, of its chance to finish within that \
+        amount to the service expected to be spent on it. Chances are learned from the jobs that have finished (first after \
+        16, then at every doubling); until then less attained service goes first. Service is discretised into levels that \
+        double from 60 device-seconds on.",
+    knobs: &[PREEMPT_RATIO],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| Ok(greedy(Gittins::new(preempt_ratio(args.settings)?), args)),
+};
+
+fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Box<dyn Policy> {
+    Box::new(Priority::new(rank, args.placer(), Backfill::Greedy))
+}
+
+fn shortest_remaining(args: &BuildArgs<'_>, by_service: bool) -> Result<Box<dyn Policy>, BadSetting> {
+    let preempt_ratio = preempt_ratio(args.settings)?;
+    Ok(greedy(ShortestRemaining { by_service, preempt_ratio }, args))
+}
+
+pub(super) fn preempt_ratio(settings: &Settings) -> Result<f64, BadSetting> {
+    settings.parsed("preempt_ratio", 2.0, "a ratio of at least 1", |&ratio: &f64| {
+        ratio.is_finite() && ratio >= 1.0
+    })
+}
+
+pub(super) fn is_positive(value: &f64) -> bool {
+    value.is_finite() && *value > 0.0
+}
+
+pub(super) fn queue_limits(settings: &Settings) -> Result<Vec<f64>, BadSetting> {
+    let text = settings.get("queue_limits_s").unwrap_or("3250:7200");
+    let limits: Option<Vec<f64>> =
+        text.split(':').map(|limit| limit.trim().parse().ok().filter(is_positive)).collect();
+    limits.filter(|limits| limits.is_sorted()).ok_or_else(|| BadSetting {
+        key: "queue_limits_s".to_owned(),
+        value: text.to_owned(),
+        expected: "ascending device-seconds separated by `:`, such as 3250:7200".to_owned(),
+    })
+}

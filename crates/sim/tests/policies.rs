@@ -1,0 +1,254 @@
+//! Every policy under Wharf's own rules, watched by a checker that knows nothing of the engine's bookkeeping.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use wharf_core::{ClusterSpec, JobId, JobSpec, NodeId, NodeShare, StageTimes, Time};
+use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, run};
+use wharf_trace::Trace;
+
+const RESTART_S: f64 = 30.0;
+const NODE_SIZE: u32 = 8;
+
+/// What a run looks like from outside, and what was wrong with it.
+struct Checker<'a> {
+    jobs: &'a [JobSpec],
+    slots: usize,
+    running: BTreeMap<JobId, Vec<NodeShare>>,
+    load: BTreeMap<(NodeId, u32), usize>,
+    out: Vec<bool>,
+    ends: Vec<u32>,
+    /// Jobs that shared a device, or were spread over more nodes than they need.
+    disturbed: Vec<bool>,
+    last: Time,
+    events: Vec<(u64, u32, &'static str)>,
+    errors: Vec<String>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(jobs: &'a [JobSpec], nodes: usize, slots: usize) -> Self {
+        Self {
+            jobs,
+            slots,
+            running: BTreeMap::new(),
+            load: BTreeMap::new(),
+            out: vec![false; nodes],
+            ends: vec![0; jobs.len()],
+            disturbed: vec![false; jobs.len()],
+            last: Time::ZERO,
+            events: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, time: Time, id: u32, what: &'static str) {
+        if time < self.last {
+            self.errors.push(format!("{what} of {id} at {time:?}, after {:?}", self.last));
+        }
+        self.last = time;
+        self.events.push((time.to_bits(), id, what));
+    }
+
+    fn expect(&mut self, is_right: bool, job: JobId, rule: &str) {
+        if !is_right {
+            self.errors.push(format!("{job} at {:?}: {rule}", self.last));
+        }
+    }
+
+    fn release(&mut self, job: JobId) {
+        for share in self.running.remove(&job).unwrap_or_default() {
+            for device in share.devices.iter() {
+                if let Some(load) = self.load.get_mut(&(share.node, device)) {
+                    *load -= 1;
+                }
+            }
+        }
+    }
+}
+
+impl Recorder for Checker<'_> {
+    fn submitted(&mut self, time: Time, job: JobId) {
+        self.note(time, job.0, "submitted");
+        self.expect(time == self.jobs[job.index()].submit, job, "submitted at its time");
+    }
+
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], group: &[JobId]) {
+        self.note(time, job.0, "started");
+        let gang = self.jobs[job.index()].gang.devices;
+        let given: u32 = placement.iter().map(|share| share.devices.len()).sum();
+        self.expect(given == gang, job, "its gang is whole");
+        self.expect(!self.running.contains_key(&job), job, "it does not run twice");
+        self.expect(self.ends[job.index()] == 0, job, "it is not over");
+        self.expect(time >= self.jobs[job.index()].submit, job, "it has been submitted");
+        for (index, share) in placement.iter().enumerate() {
+            self.expect(!self.out[share.node.index()], job, "its nodes work");
+            self.expect(
+                placement[..index].iter().all(|other| other.node != share.node),
+                job,
+                "one share per node",
+            );
+            for device in share.devices.iter() {
+                let load = self.load.entry((share.node, device)).or_default();
+                *load += 1;
+                let is_free = *load <= self.slots;
+                self.expect(is_free && device < NODE_SIZE, job, "its devices exist and have a free slot");
+            }
+        }
+        let is_spread = placement.len() > gang.div_ceil(NODE_SIZE) as usize;
+        self.disturbed[job.index()] |= is_spread;
+        if group.len() > 1 {
+            for member in group {
+                self.disturbed[member.index()] = true;
+            }
+        }
+        self.running.insert(job, placement.to_vec());
+    }
+
+    fn preempted(&mut self, time: Time, job: JobId) {
+        self.note(time, job.0, "preempted");
+        self.expect(self.running.contains_key(&job), job, "what is stopped runs");
+        self.release(job);
+    }
+
+    fn finished(&mut self, time: Time, job: JobId) {
+        self.note(time, job.0, "finished");
+        self.expect(self.running.contains_key(&job), job, "what ends runs");
+        self.release(job);
+        self.ends[job.index()] += 1;
+    }
+
+    fn node_lost(&mut self, time: Time, node: NodeId) {
+        self.note(time, node.0, "lost");
+        self.out[node.index()] = true;
+        let is_empty = self.load.iter().all(|(&(other, _), &load)| other != node || load == 0);
+        if !is_empty {
+            self.errors.push(format!("{node} was lost with jobs on it"));
+        }
+    }
+
+    fn node_returned(&mut self, time: Time, node: NodeId) {
+        self.note(time, node.0, "returned");
+        self.out[node.index()] = false;
+    }
+}
+
+/// All policies with their defaults, and the variants that take other paths.
+fn variants() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut variants: Vec<_> = wharf_policy::policies().iter().map(|policy| (policy.name, vec![])).collect();
+    variants.extend([
+        ("fifo", vec!["backfill=greedy"]),
+        ("fifo", vec!["backfill=easy"]),
+        ("srsf", vec!["preempt_ratio=1"]),
+        ("muri-s", vec!["ordering=worst"]),
+        ("muri-s", vec!["blossom=off"]),
+        ("muri-s", vec!["autopack=off", "preempt_ratio=1", "round_s=100"]),
+        ("muri-s", vec!["packing_num=1"]),
+        ("muri-l", vec!["packing_num=3", "round_s=60"]),
+        ("muri-l", vec!["queues=tiresias"]),
+        ("muri-s", vec!["mechanism=rounds"]),
+        ("themis", vec!["lease_s=120", "fairness_knob=0"]),
+        ("antman", vec!["placement=best-fit"]),
+        ("sjf-ffs", vec!["preempt=off"]),
+        ("sjf-bsbf", vec!["preempt=off"]),
+        ("sjf-bsbfs", vec!["device_memory_mb=1000", "preempt_ratio=1"]),
+        ("sjf-ffss", vec!["placement=topology-aware"]),
+    ]);
+    variants
+}
+
+fn simulate(trace: &Trace, nodes: u32, policy: &str, settings: &[&str], failing: bool) -> Result<(), String> {
+    let preset = Preset::load("wharf").expect("built in");
+    let mut settings = Settings::parse(settings.iter().copied()).expect("key=value");
+    if failing {
+        for (key, value) in [("node_mtbf_h", "2"), ("node_repair_h", "0.2"), ("checkpoint_interval_s", "60")]
+        {
+            settings.set(key, value);
+        }
+    }
+    let cluster = ClusterSpec::uniform("gpu", nodes, NODE_SIZE);
+    let spec = RunSpec { trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: 3 };
+    let slots = wharf_policy::find(policy).expect("registered").slots;
+    let once = || {
+        let mut checker = Checker::new(&trace.jobs, nodes as usize, slots);
+        let outcome = run(&spec, &mut checker).map_err(|error| format!("{error}: {error:?}"))?;
+        check_work(trace, &outcome, &checker, failing)?;
+        Ok::<_, String>((outcome, checker.events))
+    };
+    if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
+}
+
+/// Every job ends once, after at least its own time, and after exactly that where nothing disturbed it.
+fn check_work(trace: &Trace, outcome: &Outcome, checker: &Checker<'_>, failing: bool) -> Result<(), String> {
+    if let Some(error) = checker.errors.first() {
+        return Err(error.clone());
+    }
+    for record in &outcome.jobs {
+        let job = record.job;
+        let least_s = trace.jobs[job.index()].solo_s() + RESTART_S;
+        let slack_s = 1e-6 * record.end.map_or(0.0, Time::seconds);
+        if checker.ends[job.index()] != 1 || record.end.is_none() {
+            return Err(format!("{job} ended {} times", checker.ends[job.index()]));
+        }
+        if record.run_s < least_s - slack_s {
+            return Err(format!("{job} ran {} s, but needs {least_s} s", record.run_s));
+        }
+        let most_s = least_s + RESTART_S * f64::from(record.preemptions);
+        if !failing && !checker.disturbed[job.index()] && record.run_s > most_s + slack_s {
+            return Err(format!("{job} ran {} s undisturbed, but needs {most_s} s", record.run_s));
+        }
+    }
+    Ok(())
+}
+
+fn job_strategy() -> impl Strategy<Value = JobSpec> {
+    let gang = prop::sample::select(vec![1u32, 1, 1, 2, 4, 8, 16]);
+    let stages = prop::option::weighted(0.7, (0.0..200.0f64, 1.0..200.0f64, 0.0..80.0f64));
+    let model = prop::option::of(prop::sample::select(vec!["resnet18", "bert", "gpt2", "vgg16"]));
+    // Few distinct submission times and lengths, so that there are ties.
+    (gang, 0..12u32, 1..30u32, stages, -1..2i32, model).prop_map(
+        |(gang, submit, length, stages, priority, model)| {
+            let submit = Time::from_seconds(f64::from(submit) * 150.0);
+            let iteration_ms = stages.map_or(100.0, |(data, compute, network)| data + compute + network);
+            let iterations = f64::from(length * 100) * 100.0 / iteration_ms;
+            let mut job = JobSpec::new("", submit, gang, iterations, iteration_ms);
+            job.stages = stages.map(|(data_ms, compute_ms, network_ms)| StageTimes {
+                data_ms,
+                compute_ms,
+                network_ms,
+            });
+            job.priority = priority;
+            job.model = model.map(Into::into);
+            job
+        },
+    )
+}
+
+fn trace_strategy() -> impl Strategy<Value = Trace> {
+    prop::collection::vec(job_strategy(), 1..40).prop_map(|mut jobs| {
+        jobs.sort_by_key(|job| job.submit);
+        for (index, job) in jobs.iter_mut().enumerate() {
+            job.name = index.to_string().into();
+        }
+        Trace { name: "random".into(), jobs }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_policy_keeps_the_rules(trace in trace_strategy(), nodes in 2..4u32) {
+        for (policy, settings) in variants() {
+            let result = simulate(&trace, nodes, policy, &settings, false);
+            prop_assert!(result.is_ok(), "{policy} {settings:?}: {}", result.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn every_policy_keeps_the_rules_while_nodes_fail(trace in trace_strategy(), nodes in 2..4u32) {
+        for (policy, settings) in variants() {
+            let result = simulate(&trace, nodes, policy, &settings, true);
+            prop_assert!(result.is_ok(), "{policy} {settings:?}: {}", result.unwrap_err());
+        }
+    }
+}
