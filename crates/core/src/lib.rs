@@ -10,6 +10,7 @@ pub mod engine;
 pub mod event;
 pub mod ids;
 pub mod job;
+pub mod nearest;
 pub mod node_set;
 pub mod perf;
 pub mod policy;

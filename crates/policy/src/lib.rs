@@ -16,5 +16,5 @@ pub mod shortest;
 pub mod themis;
 
 pub use placement::{Placer, Strategy};
-pub use registry::{BuildArgs, KnobInfo, PolicyInfo, UnknownPolicy, find, nearest, policies};
+pub use registry::{BuildArgs, KnobInfo, PolicyInfo, UnknownPolicy, find, policies};
 pub use settings::{BadSetting, SettingError, Settings};

@@ -3,7 +3,6 @@
 pub mod compat;
 mod driver;
 pub mod failures;
-pub mod nearest;
 pub mod outcome;
 pub mod preset;
 pub mod run;
@@ -12,4 +11,5 @@ pub mod sweep;
 pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
 pub use preset::{Preset, PresetError};
 pub use run::{RunError, RunSpec, check, run};
+pub use wharf_core::nearest;
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

@@ -13,7 +13,8 @@ use crate::format::{Format, Roles};
 use crate::read::{choose, scan};
 use crate::row::RowCheck;
 use crate::source::{self, Source};
-use crate::text::{nearest, shown};
+use crate::text::shown;
+use wharf_core::nearest::nearest;
 
 /// What a trace is checked against.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,7 +127,7 @@ impl Checks<'_> {
         }
         let note =
             Note::warning(Rule::UnknownModel, format!("no profile of model {} is known", shown(model)));
-        let note = match nearest(model, known) {
+        let note = match nearest(model, known.iter().copied()) {
             Some(near) => note.hint(format!("did you mean `{near}`?")),
             None => note,
         };

@@ -1,7 +1,8 @@
 //! One row of a table, whatever the file's syntax, and typed access to its cells that says what is wrong.
 
 use crate::finding::{Findings, Note, Rule, Severity};
-use crate::text::{nearest, shown};
+use crate::text::shown;
+use wharf_core::nearest::nearest;
 
 /// A column that a format knows.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,7 @@ impl Schema {
     pub(crate) fn unknown_column(&self, name: &str) -> Note {
         let known = self.names();
         let message = format!("unknown column {}", shown(name));
-        let hint = match nearest(name, &known) {
+        let hint = match nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known columns are {}", known.join(", ")),
         };

@@ -1,4 +1,4 @@
-//! Small text helpers: numbers that read back as the same bits, near names, excerpts for messages, interning.
+//! Small text helpers: numbers that read back as the same bits, excerpts for messages, interning.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -16,45 +16,6 @@ pub(crate) fn write_number(out: &mut dyn Write, value: f64) -> io::Result<()> {
     } else {
         write!(out, "{value:e}")
     }
-}
-
-/// The candidate that a misspelt `name` most likely means, if one is near enough.
-pub(crate) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    /// Longer names are not worth comparing: no column is called that.
-    const NAME_CHARS_MAX: usize = 64;
-    let name: Vec<char> = name.trim().to_lowercase().chars().take(NAME_CHARS_MAX).collect();
-    let distance = |candidate: &str| edit_distance(&name, &candidate.chars().collect::<Vec<_>>());
-    let best = candidates.iter().map(|candidate| (distance(candidate), *candidate)).min()?;
-    // Two letters in five wrong, or letters left out (`iter_ms` for `iteration_ms`).
-    if best.0 * 5 <= name.len().max(best.1.len()) * 2 {
-        return Some(best.1);
-    }
-    let shortened = |candidate: &&str| name.len() >= 3 && is_subsequence(&name, candidate);
-    candidates.iter().copied().filter(shortened).min_by_key(|candidate| distance(candidate))
-}
-
-fn is_subsequence(part: &[char], whole: &str) -> bool {
-    let mut rest = whole.chars();
-    part.iter().all(|wanted| rest.any(|letter| letter == *wanted))
-}
-
-/// Letters to add, drop, change or swap with their neighbour.
-fn edit_distance(left: &[char], right: &[char]) -> usize {
-    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
-    for i in 1..=left.len() {
-        let mut row = vec![i];
-        for j in 1..=right.len() {
-            let is_same = left[i - 1] == right[j - 1];
-            let changed = rows[i - 1][j - 1] + usize::from(!is_same);
-            let mut least = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[left.len()][right.len()]
 }
 
 /// A value as a message shows it: quoted, escaped, and cut where it is long.
@@ -106,24 +67,6 @@ mod tests {
             let text = String::from_utf8(out).unwrap();
             assert_eq!(text, expected);
             assert_eq!(text.parse::<f64>().unwrap().to_bits(), value.to_bits());
-        }
-    }
-
-    #[test]
-    fn nearest_finds_typos_and_parts_only() {
-        let known = ["job_id", "submit_s", "devices", "iteration_ms", "network_ms"];
-        for (typed, expected) in [
-            ("jobid", Some("job_id")),
-            ("Devices", Some("devices")),
-            ("device", Some("devices")),
-            ("jbo_id", Some("job_id")),
-            ("submit", Some("submit_s")),
-            ("submit_time", Some("submit_s")),
-            ("iter_ms", Some("iteration_ms")),
-            ("colour", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(typed, &known), expected, "{typed}");
         }
     }
 }

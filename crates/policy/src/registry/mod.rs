@@ -5,6 +5,7 @@ mod priority;
 mod sharing;
 
 use wharf_core::Policy;
+use wharf_core::nearest::nearest;
 use wharf_perf::Sharing;
 
 use crate::placement::{Placer, Strategy};
@@ -84,32 +85,6 @@ pub fn find(name: &str) -> Result<&'static PolicyInfo, UnknownPolicy> {
         name: name.to_owned(),
         nearest: nearest(name, POLICIES.iter().map(|policy| policy.name)),
     })
-}
-
-/// The candidate with the fewest edits to `name`, where that is few enough to be a slip of the hand.
-pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.len() / 3).max(1);
-    candidates
-        .map(|candidate| (edits(name, candidate), candidate))
-        .filter(|&(cost, _)| cost <= limit)
-        .min()
-        .map(|(_, name)| name)
-}
-
-/// Levenshtein distance.
-fn edits(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 const POLICIES: &[PolicyInfo] = &[

@@ -16,8 +16,8 @@ pub(crate) use job::Shared;
 
 use crate::Trace;
 use crate::row::{RowCheck, Schema};
-use crate::text::nearest;
 use crate::write::Loss;
+use wharf_core::nearest::nearest;
 
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +43,7 @@ impl UnknownFormat {
     /// Which names there are.
     pub fn hint(&self) -> String {
         let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
-        match nearest(&self.name, &names) {
+        match nearest(&self.name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known formats are {}", names.join(", ")),
         }

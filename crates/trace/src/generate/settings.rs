@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::text::{nearest, shown};
+use crate::text::shown;
+use wharf_core::nearest::nearest;
 
 /// What to generate. [`Default`] is a day-and-night, heavy-tailed mix of 1000 jobs that keeps 64 devices busy.
 #[derive(Clone, Debug, PartialEq)]
@@ -247,7 +248,7 @@ impl FromStr for GangMix {
         let sizes: Option<Vec<(u32, f64)>> = text.split(',').map(pair).collect();
         match sizes {
             Some(sizes) => Self::try_new(sizes),
-            None => Err(MixError::Syntax { found: shown(text), near: nearest(name, &known) }),
+            None => Err(MixError::Syntax { found: shown(text), near: nearest(name, known) }),
         }
     }
 }
