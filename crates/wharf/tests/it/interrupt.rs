@@ -1,0 +1,47 @@
+//! Ctrl-C: the code of the signal, and nothing left behind.
+
+use std::io::Read as _;
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::sandbox::Sandbox;
+
+/// Waits until the command has written something: it is then in the middle of its work.
+fn wait_for_partial_output(sandbox: &Sandbox, child: &mut Child) {
+    let is_partial = |name: &String| name.contains(".partial-");
+    while !sandbox.names(".").iter().any(is_partial) {
+        assert!(child.try_wait().unwrap().is_none(), "ended before it could be interrupted");
+        std::thread::yield_now();
+    }
+}
+
+fn interrupt(sandbox: &Sandbox, words: &str, signal: Signal) -> (Option<i32>, String) {
+    let mut child = sandbox.command(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_partial_output(sandbox, &mut child);
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+    let status = child.wait().unwrap();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    (status.code(), stderr)
+}
+
+#[test]
+fn interrupted_simulation_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    sandbox.wharf("trace generate --jobs 20000 --load 3 --devices 64 --to big.csv").ok();
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let words = "sim --trace big.csv --cluster 8x8 --policy fifo,srtf,las,tiresias --out out";
+        assert_eq!(interrupt(&sandbox, words, signal), (Some(code), "interrupted\n".to_owned()));
+        assert_eq!(sandbox.names("."), ["big.csv", "jobs.csv"]);
+    }
+}
+
+#[test]
+fn interrupted_generation_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    let words = "trace generate --jobs 1000000 --to big.csv";
+    assert_eq!(interrupt(&sandbox, words, Signal::SIGINT), (Some(130), "interrupted\n".to_owned()));
+    assert_eq!(sandbox.names("."), ["jobs.csv"]);
+}
