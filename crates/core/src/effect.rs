@@ -3,6 +3,7 @@
 use crate::cluster::NodeSpec;
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
+use crate::state::{Phase, State};
 use crate::time::Time;
 
 /// Something that the outside wants or tells.
@@ -65,4 +66,36 @@ pub enum Effect {
         /// Which placement.
         generation: u32,
     },
+}
+
+/// Effects on their way out; no placement is launched twice.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    effects: Vec<Effect>,
+    /// For each job, the latest generation whose launch was ordered.
+    launched: Vec<u32>,
+}
+
+impl Outbox {
+    /// Orders the launch of a placed job, unless that was done or its devices are still held by others.
+    pub(crate) fn launch_if_ready(&mut self, state: &State, job: JobId) {
+        let (phase, generation) = (state.job(job).phase, state.job(job).generation);
+        if self.launched.len() <= job.index() {
+            self.launched.resize(job.index() + 1, 0);
+        }
+        let launched = &mut self.launched[job.index()];
+        if phase == Phase::Placed && *launched < generation && !state.is_blocked(job) {
+            *launched = generation;
+            self.effects.push(Effect::Launch { job, generation });
+        }
+    }
+
+    /// Orders the stop of a job's processes.
+    pub(crate) fn stop(&mut self, job: JobId, generation: u32) {
+        self.effects.push(Effect::Stop { job, generation });
+    }
+
+    pub(crate) fn drain(&mut self, into: &mut Vec<Effect>) {
+        into.append(&mut self.effects);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::audit::Violation;
 use crate::cluster::ClusterSpec;
-use crate::effect::{Command, Effect};
+use crate::effect::{Command, Effect, Outbox};
 use crate::event::{Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
@@ -56,7 +56,7 @@ pub struct Engine {
     is_dirty: bool,
     wake: Option<Time>,
     changes: Vec<Change>,
-    effects: Vec<Effect>,
+    outbox: Outbox,
     violations: Vec<Violation>,
     decision_count: u64,
 }
@@ -78,7 +78,7 @@ impl Engine {
             is_dirty: false,
             wake: None,
             changes: Vec::new(),
-            effects: Vec::new(),
+            outbox: Outbox::default(),
             violations: Vec::new(),
             decision_count: 0,
         }
@@ -106,7 +106,7 @@ impl Engine {
 
     /// Takes what the outside must do, in order.
     pub fn drain_effects(&mut self, into: &mut Vec<Effect>) {
-        into.append(&mut self.effects);
+        self.outbox.drain(into);
     }
 
     /// When the policy wants to be called next, if nothing happens until then.
@@ -206,7 +206,7 @@ impl Engine {
             perf: &*self.perf,
             knowledge,
             log,
-            effects: &mut self.effects,
+            outbox: &mut self.outbox,
             changes: &mut self.changes,
             violations: &mut self.violations,
         });
@@ -239,7 +239,7 @@ impl Engine {
             Phase::Waiting => self.end(now, job, JobEnd::Cancelled, log),
             // Its devices are free only when its processes are gone.
             Phase::Placed | Phase::Running | Phase::Stopping => {
-                policy::stop(now, &mut self.state, log, &mut self.effects, job, StopReason::Cancelled);
+                policy::stop(now, &mut self.state, log, &mut self.outbox, job, StopReason::Cancelled);
                 self.tell(now, Change::Ended(job));
                 self.is_dirty = true;
             }
@@ -264,10 +264,7 @@ impl Engine {
         log: &mut dyn Log,
     ) -> Result<(), Ignored> {
         let state = self.known_job(job)?;
-        // A job that was moved has a newer placement already: its old generation still has to report.
-        let is_known = state.generation == generation
-            || (state.generation == generation + 1 && self.state.schedule().placement(job).is_some());
-        if state.phase != Phase::Stopping || !is_known {
+        if state.phase != Phase::Stopping || state.process_generation() != generation {
             return Err(Ignored::Stale);
         }
         if state.is_cancelled() {
@@ -279,7 +276,7 @@ impl Engine {
         if self.state.job(job).phase == Phase::Waiting {
             self.tell(now, Change::Waiting(job));
         } else {
-            self.try_launch(job);
+            self.outbox.launch_if_ready(&self.state, job);
         }
         self.vacated(now, &left, log);
         Ok(())
@@ -296,16 +293,9 @@ impl Engine {
         affected.sort_unstable();
         affected.dedup();
         for &job in &affected {
-            self.try_launch(job);
+            self.outbox.launch_if_ready(&self.state, job);
         }
         self.rate_again(now, &affected, log);
-    }
-
-    fn try_launch(&mut self, job: JobId) {
-        let (phase, generation) = (self.state.job(job).phase, self.state.job(job).generation);
-        if phase == Phase::Placed && !self.state.is_blocked(job) {
-            self.effects.push(Effect::Launch { job, generation });
-        }
     }
 
     fn exited(
@@ -317,13 +307,9 @@ impl Engine {
         log: &mut dyn Log,
     ) -> Result<(), Ignored> {
         let state = self.known_job(job)?;
-        let is_current = match state.phase {
-            Phase::Running => state.generation == generation,
-            // It was faster than the order to stop.
-            Phase::Stopping => state.generation >= generation,
-            _ => false,
-        };
-        if !is_current {
+        // A job can be faster than the order to stop.
+        let has_processes = matches!(state.phase, Phase::Running | Phase::Stopping);
+        if !has_processes || state.process_generation() != generation {
             return Err(Ignored::Stale);
         }
         self.end(now, job, if code == 0 { JobEnd::Finished } else { JobEnd::Failed { code } }, log);
@@ -349,7 +335,7 @@ impl Engine {
         let mut jobs = Vec::new();
         self.state.schedule().jobs_on(self.state.topology(), node, &mut jobs);
         for job in jobs {
-            policy::stop(now, &mut self.state, log, &mut self.effects, job, StopReason::NodeLost);
+            policy::stop(now, &mut self.state, log, &mut self.outbox, job, StopReason::NodeLost);
             self.tell(now, Change::Stopping(job));
         }
         self.record(now, Event::NodeLost { node }, Detail::None, log);

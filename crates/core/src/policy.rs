@@ -2,7 +2,7 @@
 
 use crate::audit::{self, Violation};
 use crate::cluster::NodeShare;
-use crate::effect::Effect;
+use crate::effect::Outbox;
 use crate::engine::Log;
 use crate::event::{Detail, Event, StopReason};
 use crate::ids::{JobId, NodeId};
@@ -145,7 +145,7 @@ pub struct Decision<'a> {
     perf: &'a dyn PerfModel,
     knowledge: Knowledge,
     log: &'a mut dyn Log,
-    effects: &'a mut Vec<Effect>,
+    outbox: &'a mut Outbox,
     changes: &'a mut Vec<Change>,
     violations: &'a mut Vec<Violation>,
     wake: Option<Time>,
@@ -157,15 +157,15 @@ pub(crate) struct DecisionParts<'a> {
     pub(crate) perf: &'a dyn PerfModel,
     pub(crate) knowledge: Knowledge,
     pub(crate) log: &'a mut dyn Log,
-    pub(crate) effects: &'a mut Vec<Effect>,
+    pub(crate) outbox: &'a mut Outbox,
     pub(crate) changes: &'a mut Vec<Change>,
     pub(crate) violations: &'a mut Vec<Violation>,
 }
 
 impl<'a> Decision<'a> {
     pub(crate) fn new(parts: DecisionParts<'a>) -> Self {
-        let DecisionParts { now, state, perf, knowledge, log, effects, changes, violations } = parts;
-        Self { now, state, perf, knowledge, log, effects, changes, violations, wake: None }
+        let DecisionParts { now, state, perf, knowledge, log, outbox, changes, violations } = parts;
+        Self { now, state, perf, knowledge, log, outbox, changes, violations, wake: None }
     }
 
     /// The present, with all that was decided so far.
@@ -183,9 +183,7 @@ impl<'a> Decision<'a> {
         let generation = self.state.job(job).generation + 1;
         self.record(Event::JobPlaced { job, generation }, Detail::Placement(placement));
         self.changes.push(Change::Placed(job));
-        if self.state.job(job).phase == Phase::Placed && !self.state.is_blocked(job) {
-            self.effects.push(Effect::Launch { job, generation });
-        }
+        self.outbox.launch_if_ready(self.state, job);
         true
     }
 
@@ -195,7 +193,7 @@ impl<'a> Decision<'a> {
             self.violations.push(Violation::NotPlaced { job });
             return false;
         }
-        stop(self.now, self.state, self.log, self.effects, job, why);
+        stop(self.now, self.state, self.log, self.outbox, job, why);
         self.changes.push(Change::Stopping(job));
         true
     }
@@ -220,7 +218,7 @@ pub(crate) fn stop(
     now: Time,
     state: &mut State,
     log: &mut dyn Log,
-    effects: &mut Vec<Effect>,
+    outbox: &mut Outbox,
     job: JobId,
     why: StopReason,
 ) {
@@ -229,6 +227,6 @@ pub(crate) fn stop(
     state.apply(now, &event, Detail::None);
     log.event(now, &event, state);
     if matches!(phase, Phase::Placed | Phase::Running) {
-        effects.push(Effect::Stop { job, generation });
+        outbox.stop(job, generation);
     }
 }

@@ -69,6 +69,7 @@ pub struct JobState {
     attained_s: f64,
     placed_at: Time,
     leaving: Option<Box<[NodeShare]>>,
+    leaving_generation: u32,
     is_cancelled: bool,
 }
 
@@ -103,6 +104,11 @@ impl JobState {
     /// Devices that it still has to give back.
     pub fn leaving(&self) -> &[NodeShare] {
         self.leaving.as_deref().unwrap_or_default()
+    }
+
+    /// The placement that its processes belong to: the one it is leaving, while it does.
+    pub fn process_generation(&self) -> u32 {
+        if self.phase == Phase::Stopping { self.leaving_generation } else { self.generation }
     }
 
     /// Whether its user does not want it any more; it ends as soon as it has stopped.
@@ -227,6 +233,7 @@ impl State {
             attained_s: 0.0,
             placed_at: now,
             leaving: None,
+            leaving_generation: 0,
             is_cancelled: false,
         });
     }
@@ -256,6 +263,7 @@ impl State {
                 state.preemptions += 1;
             }
             state.phase = Phase::Stopping;
+            state.leaving_generation = state.generation;
             state.leaving = self.schedule.release(&self.topology, job);
             self.vacate(job, 1);
         } else {
