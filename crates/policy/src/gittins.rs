@@ -10,8 +10,11 @@ const LEVELS: usize = 24;
 
 /// Orders jobs by the largest ratio, over all further amounts of service, of the chance to finish within it to the
 /// service expected to be spent. The distribution is learned from the jobs that ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Gittins {
+    /// How many times better a waiting job's index must be than a running one's: indexes rise and fall, and every
+    /// exchange costs a restart.
+    preempt_ratio: f64,
     /// Service of finished jobs.
     finished_s: Vec<f64>,
     /// The index of each level, once there is enough to learn from.
@@ -23,6 +26,11 @@ pub struct Gittins {
 const FIRST_LESSON: usize = 16;
 
 impl Gittins {
+    /// A policy that has learned nothing yet.
+    pub fn new(preempt_ratio: f64) -> Self {
+        Self { preempt_ratio, finished_s: Vec::new(), index: None, learn_at: 0 }
+    }
+
     fn service_s(view: &View<'_>, job: JobId) -> f64 {
         view.attained_s(job) * f64::from(view.spec(job).gang.devices)
     }
@@ -84,7 +92,11 @@ impl Rank for Gittins {
     }
 
     fn may_preempt(&self, waiting: Key, running: Key) -> bool {
-        waiting < running
+        match self.index {
+            // Keys are negative indexes.
+            Some(_) => -waiting.value > -running.value * self.preempt_ratio,
+            None => waiting < running,
+        }
     }
 
     fn learn(&mut self, view: &View<'_>, job: JobId) -> bool {
@@ -108,7 +120,8 @@ mod tests {
     #[test]
     fn index_prefers_the_level_at_which_most_jobs_end() {
         // Half of the jobs end within the first minute, the others after many hours.
-        let mut gittins = Gittins { finished_s: [[30.0; 10], [90_000.0; 10]].concat(), ..Gittins::default() };
+        let mut gittins = Gittins::new(1.0);
+        gittins.finished_s = [[30.0; 10], [90_000.0; 10]].concat();
         gittins.compute();
         let index = gittins.index.expect("computed");
         assert!(index[0] > index[1], "a fresh job is a good bet");

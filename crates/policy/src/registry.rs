@@ -245,10 +245,10 @@ const POLICIES: &[PolicyInfo] = &[
             amount to the service expected to be spent on it. Chances are learned from the jobs that have finished (first after \
             16, then at every doubling); until then less attained service goes first. Service is discretised into levels that \
             double from 60 device-seconds on.",
-        knobs: &[],
+        knobs: &[PREEMPT_RATIO],
         slots: 1,
         sharing: Sharing::None,
-        build: |args| Ok(greedy(Gittins::default(), args)),
+        build: |args| Ok(greedy(Gittins::new(preempt_ratio(args)?), args)),
     },
 ];
 
@@ -257,9 +257,11 @@ fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Box<dyn Policy> {
 }
 
 fn shortest_remaining(args: &BuildArgs<'_>, by_service: bool) -> Result<Box<dyn Policy>, BadSetting> {
-    let preempt_ratio =
-        args.settings.parsed("preempt_ratio", 2.0, "a ratio of at least 1", |&ratio| ratio >= 1.0)?;
-    Ok(greedy(ShortestRemaining { by_service, preempt_ratio }, args))
+    Ok(greedy(ShortestRemaining { by_service, preempt_ratio: preempt_ratio(args)? }, args))
+}
+
+fn preempt_ratio(args: &BuildArgs<'_>) -> Result<f64, BadSetting> {
+    args.settings.parsed("preempt_ratio", 2.0, "a ratio of at least 1", |&ratio| ratio >= 1.0)
 }
 
 fn is_positive(value: &f64) -> bool {

@@ -1,7 +1,8 @@
 //! Ctrl-C, termination and panics: nothing partial stays behind, and the exit code says what happened.
 
 use std::io::{self, Write as _};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -11,6 +12,8 @@ use crate::exit::Exit;
 use crate::staging;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static HANDLER: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
+static HANDLED: AtomicU8 = AtomicU8::new(0);
 
 /// Ends the process cleanly on SIGINT, SIGTERM and SIGHUP.
 ///
@@ -22,16 +25,36 @@ pub(crate) fn install() -> Result<(), CliError> {
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            if let Some(signal) = signals.forever().next() {
+            for signal in signals.forever() {
+                let number = u8::try_from(signal).unwrap_or(0);
+                if let Some(handler) = HANDLER.lock().ok().as_ref().and_then(|handler| handler.as_ref()) {
+                    HANDLED.store(number, Ordering::SeqCst);
+                    handler();
+                    continue;
+                }
                 INTERRUPTED.store(true, Ordering::SeqCst);
                 staging::abandon_all();
                 let _ = io::stderr().write_all(b"interrupted\n");
-                let number = u8::try_from(signal).unwrap_or(0);
                 std::process::exit(i32::from(Exit::Signal(number).code()));
             }
         })
         .map_err(failed)?;
     Ok(())
+}
+
+/// From now on a signal does not end the process but calls `handler`, which sees to it that the command ends.
+pub(crate) fn handle_with(handler: impl Fn() + Send + 'static) {
+    if let Ok(mut current) = HANDLER.lock() {
+        *current = Some(Box::new(handler));
+    }
+}
+
+/// The signal that the handler was last called for.
+pub(crate) fn handled() -> Option<Exit> {
+    match HANDLED.load(Ordering::SeqCst) {
+        0 => None,
+        signal => Some(Exit::Signal(signal)),
+    }
 }
 
 /// Does not return once an interruption is being dealt with: errors that it provokes in other threads are not

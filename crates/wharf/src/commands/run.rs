@@ -1,8 +1,16 @@
 //! `wharf run`: a command on this machine, scheduled by the same engine that simulates.
 
+use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, JobSpec, Time};
+use wharf_head::{LocalCluster, LocalError, LocalJob};
+use wharf_perf::{Model, Order};
+use wharf_policy::{BuildArgs, Settings};
+use wharf_sim::Preset;
+use wharf_sim::preset::Mechanism;
+
 use crate::args::RunArgs;
-use crate::error::CliError;
+use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
+use crate::interrupt;
 use crate::output::Terminal;
 
 /// Runs the command on its gang and passes its exit code on.
@@ -10,6 +18,52 @@ use crate::output::Terminal;
 /// # Errors
 /// Where the devices cannot hold the gang, or the command cannot be started.
 pub(super) fn execute(args: &RunArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
-    let command = args.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    Err(CliError::usage(format!("this version of wharf cannot run `{command}`: it only simulates")))
+    let cluster = declared(&args.devices)?;
+    let name = args.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    // Nobody knows how long it takes: the policy must not ask, and the model is not asked for anything else.
+    let spec = JobSpec::new(&name, Time::ZERO, args.gang, 1.0, 1000.0);
+    let local = fifo(cluster)?;
+    interrupt::handle_with(local.interrupter());
+    let results = local.run(vec![LocalJob { spec, command: args.command.clone() }]).map_err(translate)?;
+    if let Some(signal) = interrupt::handled() {
+        return Ok(signal);
+    }
+    let code = results.first().and_then(|result| result.exit_code).unwrap_or(0);
+    Ok(Exit::Passed(u8::try_from(code & 0xff).unwrap_or(1)))
+}
+
+/// One node with the declared devices.
+fn declared(text: &str) -> Result<ClusterSpec, CliError> {
+    let parsed = text.split_once(':').and_then(|(kind, count)| Some((kind, count.parse::<u32>().ok()?)));
+    match parsed {
+        Some((kind, count)) if !kind.is_empty() && (1..=DEVICES_PER_NODE_MAX).contains(&count) => {
+            Ok(ClusterSpec::uniform(kind, 1, count))
+        }
+        _ => Err(CliError::usage(format!(
+            "`{text}` declares no devices; expected TYPE:COUNT with a count from 1 to {DEVICES_PER_NODE_MAX}"
+        ))
+        .hint("for example `--devices gpu:4`")),
+    }
+}
+
+fn fifo(cluster: ClusterSpec) -> Result<LocalCluster, CliError> {
+    let internal = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Internal, error);
+    let info = wharf_policy::find("fifo").map_err(|error| internal(&error))?;
+    let preset = Preset::load("wharf").map_err(|error| internal(&error))?;
+    let Mechanism::Wharf(rules) = preset.mechanism else {
+        return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
+    };
+    let args = BuildArgs { settings: &Settings::default(), placement: rules.placement, seed: 0 };
+    let policy = (info.build)(&args).map_err(|error| internal(&error))?;
+    let model = Model::new(rules.costs, info.sharing, Order::Best);
+    Ok(LocalCluster::new(cluster, policy, Box::new(model)))
+}
+
+fn translate(error: LocalError) -> CliError {
+    match error {
+        LocalError::ImpossibleGang { .. } => CliError::from_error(ErrorKind::Usage, &error)
+            .hint("declare more with `--devices TYPE:COUNT`, or ask for fewer with `--gang N`"),
+        LocalError::Start { .. } => CliError::from_error(ErrorKind::Input, &error),
+        LocalError::Audit(_) | LocalError::Stuck { .. } => CliError::from_error(ErrorKind::Internal, &error),
+    }
 }
