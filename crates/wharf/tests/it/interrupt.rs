@@ -45,3 +45,30 @@ fn interrupted_generation_leaves_nothing_behind() {
     assert_eq!(interrupt(&sandbox, words, Signal::SIGINT), (Some(130), "interrupted\n".to_owned()));
     assert_eq!(sandbox.names("."), ["jobs.csv"]);
 }
+
+#[test]
+fn interrupted_sweep_keeps_what_is_finished() {
+    let sandbox = Sandbox::new();
+    let generate = "{ generate = { jobs = 20000, devices = 64, load = 3 } }";
+    let scenario = format!(
+        "[[matrix]]\npolicies = [\"fifo\"]\ntraces = [\"jobs.csv\", {generate}]\nclusters = [\"8x8\"]\nseeds = [0, 1, 2, 3]\n"
+    );
+    sandbox.write("long.toml", &scenario);
+    let mut child =
+        sandbox.command("sweep long.toml --jobs 1 --out out").stderr(Stdio::piped()).spawn().unwrap();
+    let runs = sandbox.path().join("out/runs");
+    while !runs.is_dir() || sandbox.names("out/runs").iter().all(|name| name.starts_with('.')) {
+        assert!(child.try_wait().unwrap().is_none(), "ended before it could be interrupted");
+        std::thread::yield_now();
+    }
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let hint = "hint: finished runs are kept in `out`; the same command goes on from there\n";
+    assert_eq!(stderr, format!("interrupted\n{hint}"));
+    assert_eq!(sandbox.names("out"), ["runs"]);
+    assert!(sandbox.names("out/runs").iter().all(|name| name.ends_with(".json") && !name.starts_with('.')));
+    let again = sandbox.wharf("sweep long.toml --out out");
+    assert!(again.stderr.contains("of them stored earlier"), "{}", again.stderr);
+}

@@ -140,3 +140,18 @@ fn demo_compares_all_policies_and_writes_a_report() {
     sandbox.wharf("trace lint wharf-demo/trace.csv --cluster 8x8").ok();
     sandbox.wharf("demo --jobs 60 -q").ok();
 }
+
+#[test]
+fn failures_come_from_a_file_or_from_the_seed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("down.csv", "time_s,node,event\n50,0,down\n60,0,up\n");
+    sandbox.wharf(&format!("{SIM} fifo --failures down.csv --out out")).ok();
+    let events = sandbox.read("out/jobs-fifo-failures-down/events.jsonl");
+    assert!(events.contains("{\"t\":50.0,\"event\":\"node_lost\",\"node\":0}"), "{events}");
+    assert!(events.contains("\"event\":\"node_returned\""), "{events}");
+    sandbox.wharf(&format!("{SIM} fifo --failures mtbf=1,repair=0.1")).ok();
+    let error = sandbox.wharf(&format!("{SIM} fifo --failures none.csv")).fails(3);
+    assert!(error.starts_with("error: cannot read failures from `none.csv`"), "{error}");
+    sandbox.wharf(&format!("{SIM} fifo --failures mtbf=1,repare=2")).fails(2);
+    sandbox.wharf(&format!("{SIM} fifo --failures mtbf=often")).fails(2);
+}
