@@ -139,6 +139,9 @@ fn demo_compares_all_policies_and_writes_a_report() {
     assert!(sandbox.read("wharf-demo/report.html").contains("wharf demo --jobs 60"));
     sandbox.wharf("trace lint wharf-demo/trace.csv --cluster 8x8").ok();
     sandbox.wharf("demo --jobs 60 -q").ok();
+    sandbox.wharf("demo --jobs 60 --cluster 1x2 --out tiny").ok();
+    let error = sandbox.wharf("demo --jobs 0 --out none").fails(2);
+    assert!(error.contains("job_count is 0"), "{error}");
 }
 
 #[test]
