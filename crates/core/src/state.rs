@@ -68,7 +68,8 @@ pub struct JobState {
     /// Seconds with devices, up to `placed_at`.
     attained_s: f64,
     placed_at: Time,
-    leaving: Option<Box<[NodeShare]>>,
+    /// The devices that it gives back, or gave back last.
+    left: Option<Box<[NodeShare]>>,
     leaving_generation: u32,
     is_cancelled: bool,
 }
@@ -103,7 +104,12 @@ impl JobState {
 
     /// Devices that it still has to give back.
     pub fn leaving(&self) -> &[NodeShare] {
-        self.leaving.as_deref().unwrap_or_default()
+        if self.phase == Phase::Stopping { self.left() } else { &[] }
+    }
+
+    /// The devices that it gives back, or gave back last.
+    pub fn left(&self) -> &[NodeShare] {
+        self.left.as_deref().unwrap_or_default()
     }
 
     /// The placement that its processes belong to: the one it is leaving, while it does.
@@ -232,7 +238,7 @@ impl State {
             iteration_s: f64::INFINITY,
             attained_s: 0.0,
             placed_at: now,
-            leaving: None,
+            left: None,
             leaving_generation: 0,
             is_cancelled: false,
         });
@@ -264,7 +270,7 @@ impl State {
             }
             state.phase = Phase::Stopping;
             state.leaving_generation = state.generation;
-            state.leaving = self.schedule.release(&self.topology, job);
+            state.left = self.schedule.release(&self.topology, job);
             self.vacate(job, 1);
         } else {
             // Told to stop again before it began to run where it was to be moved.
@@ -276,7 +282,6 @@ impl State {
         self.vacate(job, -1);
         let has_placement = self.schedule.placement(job).is_some();
         let state = &mut self.jobs[job.index()];
-        state.leaving = None;
         state.done = done;
         self.counts.stopping -= 1;
         if has_placement {
@@ -291,7 +296,7 @@ impl State {
 
     fn ended(&mut self, now: Time, job: JobId, end: JobEnd) {
         self.vacate(job, -1);
-        self.schedule.release(&self.topology, job);
+        let released = self.schedule.release(&self.topology, job);
         let spec_iterations = self.specs[job.index()].iterations;
         let state = &mut self.jobs[job.index()];
         match state.phase {
@@ -303,7 +308,7 @@ impl State {
         self.counts.ended += 1;
         state.attained_s = state.attained_s(now);
         state.done = if end == JobEnd::Finished { spec_iterations } else { state.done(now) };
-        state.leaving = None;
+        state.left = released.or_else(|| state.left.take());
         state.end = Some(now);
         state.phase = Phase::Ended(end);
     }

@@ -32,8 +32,6 @@ pub struct Priority<R> {
     jumps: BinaryHeap<Reverse<(Time, JobId, u32)>>,
     /// Nodes on which something ended since the last decision.
     touched: Vec<NodeId>,
-    /// Nodes of each placed job, for when it has left them.
-    nodes_of: Vec<Box<[NodeId]>>,
     next_quantum: Option<Time>,
     placement: Vec<NodeShare>,
 }
@@ -48,7 +46,6 @@ impl<R: Rank> Priority<R> {
             classes: Classes::default(),
             jumps: BinaryHeap::new(),
             touched: Vec::new(),
-            nodes_of: Vec::new(),
             next_quantum: None,
             placement: Vec::new(),
         }
@@ -70,13 +67,6 @@ impl<R: Rank> Priority<R> {
         }
     }
 
-    fn left(&mut self, job: JobId) {
-        if let Some(nodes) = self.nodes_of.get_mut(job.index()) {
-            self.touched.extend_from_slice(nodes);
-            *nodes = Box::default();
-        }
-    }
-
     /// Moves the running jobs whose keys jump now to their new places.
     fn jump(&mut self, view: &View<'_>) {
         while let Some(&Reverse((time, job, generation))) = self.jumps.peek() {
@@ -87,7 +77,8 @@ impl<R: Rank> Priority<R> {
             let state = view.job(job);
             if state.phase == Phase::Running && state.generation == generation {
                 self.run(view, job);
-                self.touched.extend_from_slice(&self.nodes_of[job.index()]);
+                let placement = view.schedule().placement(job).unwrap_or_default();
+                self.touched.extend(placement.iter().map(|share| share.node));
             }
         }
     }
@@ -176,25 +167,18 @@ impl<R: Rank> Policy for Priority<R> {
                     self.wait(view, job);
                 }
             }
-            Change::Placed(job) => {
-                self.classes.remove(job);
-                if self.nodes_of.len() <= job.index() {
-                    self.nodes_of.resize_with(job.index() + 1, Box::default);
-                }
-                let placement = view.schedule().placement(job).unwrap_or_default();
-                self.nodes_of[job.index()] = placement.iter().map(|share| share.node).collect();
-            }
+            Change::Placed(job) => self.classes.remove(job),
             Change::Running(job) => self.run(view, job),
             Change::Stopping(job) => {
                 // Within one decision it may have been stopped and started again.
                 if view.schedule().placement(job).is_none() {
-                    self.left(job);
+                    self.touched.extend(view.job(job).left().iter().map(|share| share.node));
                     self.wait(view, job);
                 }
             }
             Change::Ended(job) => {
                 self.classes.remove(job);
-                self.left(job);
+                self.touched.extend(view.job(job).left().iter().map(|share| share.node));
                 if self.rank.learn(view, job) {
                     let waiting = self.classes.take_waiting();
                     for job in waiting {
