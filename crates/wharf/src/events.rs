@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use wharf_core::{JobId, JobSpec, NodeShare, Time};
+use wharf_core::{JobId, JobSpec, NodeId, NodeShare, Time};
 use wharf_sim::Recorder;
 
 use crate::output::Progress;
@@ -10,7 +10,7 @@ use crate::output::Progress;
 /// Writes events, and counts finished jobs for those who watch.
 ///
 /// Lines have `t` (seconds), `event` and `job`; a start also has `nodes` (`[[node, [device, ...]], ...]`) and, where
-/// jobs share the devices in lockstep, `group`.
+/// jobs share the devices in lockstep, `group`. Where nodes fail there are also lines with `node` instead of `job`.
 pub(crate) struct EventWriter<'a, W: Write> {
     out: W,
     jobs: &'a [JobSpec],
@@ -36,6 +36,7 @@ impl<'a, W: Write> EventWriter<'a, W> {
         }
     }
 
+    /// Writes a line, unless one failed before.
     fn write(
         &mut self,
         time: Time,
@@ -50,6 +51,18 @@ impl<'a, W: Write> EventWriter<'a, W> {
             self.error = Some(error);
         }
     }
+
+    fn write_node(&mut self, time: Time, event: &str, node: NodeId) {
+        if self.error.is_none() {
+            self.error = write_node_event(&mut self.out, time, event, node).err();
+        }
+    }
+}
+
+fn write_node_event(out: &mut impl Write, time: Time, event: &str, node: NodeId) -> io::Result<()> {
+    out.write_all(b"{\"t\":")?;
+    serde_json::to_writer(&mut *out, &time.seconds())?;
+    writeln!(out, ",\"event\":\"{event}\",\"node\":{}}}", node.0)
 }
 
 fn write_event<W: Write>(
@@ -117,6 +130,14 @@ impl<W: Write> Recorder for EventWriter<'_, W> {
         self.write(time, "preempted", job, |_, _| Ok(()));
     }
 
+    fn node_lost(&mut self, time: Time, node: NodeId) {
+        self.write_node(time, "node_lost", node);
+    }
+
+    fn node_returned(&mut self, time: Time, node: NodeId) {
+        self.write_node(time, "node_returned", node);
+    }
+
     fn finished(&mut self, time: Time, job: JobId) {
         self.write(time, "finished", job, |_, _| Ok(()));
         self.finished.finished(time, job);
@@ -151,7 +172,7 @@ impl Recorder for FinishedCounter<'_> {
 
 #[cfg(test)]
 mod tests {
-    use wharf_core::{DeviceSet, NodeId};
+    use wharf_core::DeviceSet;
 
     use super::*;
 
@@ -164,6 +185,7 @@ mod tests {
             NodeShare { node: NodeId(2), devices: DeviceSet(0b100) },
         ];
         recorder.started(at(1.0), JobId(0), &placement, &[JobId(0)]);
+        recorder.node_lost(at(1.5), NodeId(2));
         recorder.preempted(at(2.0), JobId(0));
         recorder.started(at(2.0), JobId(1), &placement[1..], &[JobId(0), JobId(1)]);
         recorder.finished(at(1.0e9 / 3.0), JobId(1));
@@ -183,6 +205,7 @@ mod tests {
         {"t":0.0,"event":"submitted","job":"a"}
         {"t":0.1,"event":"submitted","job":"b \"quoted\""}
         {"t":1.0,"event":"started","job":"a","nodes":[[0,[0,1]],[2,[2]]]}
+        {"t":1.5,"event":"node_lost","node":2}
         {"t":2.0,"event":"preempted","job":"a"}
         {"t":2.0,"event":"started","job":"b \"quoted\"","nodes":[[2,[2]]],"group":["a","b \"quoted\""]}
         {"t":333333333.3333333,"event":"finished","job":"b \"quoted\""}

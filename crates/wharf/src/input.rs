@@ -72,6 +72,31 @@ pub(crate) fn settings(texts: &[String]) -> Result<Settings, CliError> {
     })
 }
 
+/// Adds what `--failures` says to the settings: a file, or mean hours between failures and to repair.
+///
+/// # Errors
+/// Where it is neither.
+pub(crate) fn add_failures(text: &str, settings: &mut Settings) -> Result<(), CliError> {
+    if !text.starts_with("mtbf=") {
+        settings.set("failures", text);
+        return Ok(());
+    }
+    for part in text.split(',') {
+        let key = match part.split_once('=') {
+            Some(("mtbf", _)) => "node_mtbf_h",
+            Some(("repair", _)) => "node_repair_h",
+            _ => {
+                let message = format!(
+                    "`--failures {text}` is neither a file nor of the form mtbf=HOURS[,repair=HOURS]"
+                );
+                return Err(CliError::usage(message));
+            }
+        };
+        settings.set(key, part.split_once('=').map_or("", |(_, value)| value));
+    }
+    Ok(())
+}
+
 /// The text of a preset, by name or file.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! Ctrl-C, termination and panics: nothing partial stays behind, and the exit code says what happened.
 
 use std::io::{self, Write as _};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -12,6 +12,8 @@ use crate::exit::Exit;
 use crate::staging;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// What to say besides "interrupted".
+static NOTE: OnceLock<String> = OnceLock::new();
 static HANDLER: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
 static HANDLED: AtomicU8 = AtomicU8::new(0);
 
@@ -34,12 +36,18 @@ pub(crate) fn install() -> Result<(), CliError> {
                 }
                 INTERRUPTED.store(true, Ordering::SeqCst);
                 staging::abandon_all();
-                let _ = io::stderr().write_all(b"interrupted\n");
+                let note = NOTE.get().map(|note| format!("hint: {note}\n")).unwrap_or_default();
+                let _ = io::stderr().write_all(format!("interrupted\n{note}").as_bytes());
                 std::process::exit(i32::from(Exit::Signal(number).code()));
             }
         })
         .map_err(failed)?;
     Ok(())
+}
+
+/// Says `note` where the command is interrupted: how to go on. The first one counts.
+pub(crate) fn say_when_interrupted(note: String) {
+    let _ = NOTE.set(note);
 }
 
 /// From now on a signal does not end the process but calls `handler`, which sees to it that the command ends.

@@ -212,7 +212,10 @@ impl Batch {
 
     /// The run's directory: trace, policy, and settings where there are any.
     fn run_name(&self, policy: &str) -> String {
-        let variant = self.settings.iter().map(|(key, value)| format!("-{key}-{value}"));
+        let variant = self.settings.iter().map(|(key, value)| match Path::new(value).file_stem() {
+            Some(stem) if Path::new(value).is_file() => format!("-{key}-{}", stem.to_string_lossy()),
+            _ => format!("-{key}-{value}"),
+        });
         let name: String = std::iter::once(format!("{}-{policy}", self.trace.name)).chain(variant).collect();
         let plain = |letter: char| letter.is_alphanumeric() || "-_.+".contains(letter);
         let name: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();

@@ -13,7 +13,7 @@ use crate::run::RunError;
 #[non_exhaustive]
 pub enum ScenarioError {
     /// The file cannot be read.
-    #[error("cannot read scenario `{}`", file.display())]
+    #[error("cannot read `{}`", file.display())]
     Read {
         /// The file.
         file: PathBuf,

@@ -17,6 +17,9 @@ use crate::Settings;
 use crate::preset::Preset;
 use crate::run::{RunSpec, check};
 
+/// The setting that names a file.
+const FAILURES: &str = "failures";
+
 /// An input with the name that tables give it.
 #[derive(Debug)]
 pub struct Named<T> {
@@ -177,7 +180,15 @@ impl<'a> Planner<'a> {
         preset: &Arc<Named<Preset>>,
         seed: u64,
     ) -> Result<(), ScenarioError> {
+        let mut settings = entry.settings.clone();
         let mut hash = ContentHash::new();
+        if let Some(file) = entry.settings.get(FAILURES) {
+            let file = find(self.data, file, "failures", "failure file", &entry.place)?;
+            let content =
+                std::fs::read(&file).map_err(|source| ScenarioError::Read { file: file.clone(), source })?;
+            hash.add(&content);
+            settings.set(FAILURES, &file.display().to_string());
+        }
         let inputs = [trace.hash, cluster.hash, preset.hash].map(|hash| hash.to_string());
         inputs.iter().for_each(|input| hash.add_field(input));
         hash.add_field(self.version);
@@ -190,7 +201,7 @@ impl<'a> Planner<'a> {
         let run = PlannedRun {
             key: RunKey(hash),
             policy: entry.policy.clone(),
-            settings: entry.settings.clone(),
+            settings,
             trace: trace.clone(),
             cluster: cluster.clone(),
             preset: preset.clone(),

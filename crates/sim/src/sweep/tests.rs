@@ -12,7 +12,7 @@ const SMALL: &str = r#"
 [[matrix]]
 label = "both"
 policies = ["fifo", { policy = "fifo", set = { backfill = "easy" }, label = "fifo with backfill" }]
-traces = [{ generate = { jobs = 20, seed = 3, devices = 8 }, name = "small" }]
+traces = [{ generate = { jobs = 20, seed = 3, devices = 32 }, name = "small" }]
 clusters = ["4x8"]
 seeds = [0, 1]
 "#;

@@ -15,7 +15,7 @@ Examples:
   wharf demo --jobs 2000 --cluster 16x8 --seed 7 --out my-demo")]
 pub struct DemoArgs {
     /// Jobs in the generated trace
-    #[arg(long, value_name = "N", default_value_t = 400)]
+    #[arg(long, value_name = "N", default_value_t = 500)]
     pub jobs: u64,
 
     /// The cluster, as in `wharf sim`

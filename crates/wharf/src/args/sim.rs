@@ -14,6 +14,7 @@ Examples:
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf,tiresias
   wharf sim --trace jobs.csv --cluster a100:4x8,v100:16x4 --policy srsf --out results
   wharf sim --trace trace1.csv --cluster n8g8.csv --policy muri-l --preset muri --set packing_num=2
+  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --failures mtbf=200,repair=2 --seed 3
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
 pub struct SimArgs {
     /// The trace: a file, or `-` for standard input
@@ -36,6 +37,11 @@ pub struct SimArgs {
     /// Override a number of the preset or a knob of the policies; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+
+    /// Let nodes fail: a CSV file (`time_s,node,event` with event `down` or `up`), or `mtbf=HOURS[,repair=HOURS]` to
+    /// draw failures from the seed
+    #[arg(long, value_name = "FILE|mtbf=HOURS")]
+    pub failures: Option<String>,
 
     /// The trace's format; told from its content where not given
     #[arg(long, value_name = "NAME")]

@@ -28,7 +28,7 @@ pub enum TraceCommand {
 #[command(after_help = "\
 Examples:
   wharf trace convert trace1.csv jobs.jsonl
-  wharf trace convert trace1.csv.gz - --to wharf-csv | head
+  wharf trace convert trace1.csv.gz - --to csv | head
   wharf trace convert - muri.csv --to muri < jobs.csv
 
 What the target format cannot hold is told on standard error.")]
@@ -39,7 +39,7 @@ pub struct ConvertArgs {
 
     /// The file to write; `-` is standard output
     #[arg(value_name = "OUTPUT", default_value = "-")]
-    pub output: PathBuf,
+    pub target: PathBuf,
 
     /// The format to read; told from the content where not given
     #[arg(long, value_name = "FORMAT")]

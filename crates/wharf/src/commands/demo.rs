@@ -3,7 +3,7 @@
 use wharf_policy::registry::policies;
 use wharf_sim::sweep::parallel::thread_count;
 use wharf_sim::{RunError, RunSpec, Settings, check};
-use wharf_trace::{Format, GeneratorSettings, Rate, generate, write_trace};
+use wharf_trace::{Durations, Format, GangMix, GeneratorSettings, MixError, Rate, generate, write_trace};
 
 use super::sim::command_line;
 use crate::args::DemoArgs;
@@ -47,15 +47,7 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
 fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
     let preset = input::preset("wharf")?;
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
-    let too_many =
-        || CliError::usage(format!("`--jobs` is {}, but must be from 1 to {}", args.jobs, u32::MAX));
-    let settings = GeneratorSettings {
-        name: "demo".to_owned(),
-        seed: args.seed,
-        job_count: u32::try_from(args.jobs).map_err(|_| too_many())?,
-        rate: Rate::Load { devices: cluster.device_count(), load: 0.9 },
-        ..GeneratorSettings::default()
-    };
+    let settings = workload(args, cluster.device_count())?;
     let trace = generate(&settings).map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
     let settings = Settings::default();
     let runs_here = |policy: &&str| {
@@ -72,4 +64,23 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
     let policies = policies().iter().map(|policy| policy.name).filter(runs_here).map(str::to_owned).collect();
     let threads = thread_count(args.threads);
     Ok(Batch { trace, cluster_name, cluster, preset, settings, seed: args.seed, policies, threads })
+}
+
+/// More work than the cluster can do at once, in jobs short enough to see the end: there policies differ most.
+fn workload(args: &DemoArgs, devices: u32) -> Result<GeneratorSettings, CliError> {
+    const HOUR_S: f64 = 3600.0;
+    let too_many =
+        || CliError::usage(format!("`--jobs` is {}, but must be from 1 to {}", args.jobs, u32::MAX));
+    let usage = |error: MixError| CliError::from_error(ErrorKind::Usage, &error);
+    let mix: GangMix = "muri".parse().map_err(usage)?;
+    let sizes = mix.sizes().iter().copied().filter(|&(size, _)| size <= devices).collect();
+    Ok(GeneratorSettings {
+        name: "demo".to_owned(),
+        seed: args.seed,
+        job_count: u32::try_from(args.jobs).map_err(|_| too_many())?,
+        rate: Rate::Load { devices, load: 1.2 },
+        gangs: GangMix::try_new(sizes).map_err(usage)?,
+        durations: Durations { tail_from_s: 4.0 * HOUR_S, max_s: 24.0 * HOUR_S, ..Durations::default() },
+        ..GeneratorSettings::default()
+    })
 }

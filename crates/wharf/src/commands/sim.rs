@@ -29,7 +29,10 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
 /// What the arguments mean. Names come before files: a typing error is told without reading a large trace.
 fn resolve(args: &SimArgs) -> Result<Batch, CliError> {
     let policies = distinct(&args.policy)?;
-    let settings = input::settings(&args.set)?;
+    let mut settings = input::settings(&args.set)?;
+    if let Some(failures) = &args.failures {
+        input::add_failures(failures, &mut settings)?;
+    }
     let format = args.format.as_deref().map(input::format).transpose()?;
     let preset = input::preset(&args.preset)?;
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;

@@ -31,9 +31,9 @@ pub(super) fn execute(command: &TraceCommand, terminal: &Terminal) -> Result<Exi
 
 fn convert(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let from = args.from.as_deref().map(input::format).transpose()?;
-    let to = output_format(args.to.as_deref(), &args.output)?;
+    let to = output_format(args.to.as_deref(), &args.target)?;
     let trace = input::trace(&args.input, from)?;
-    write(&trace, to, &args.output, terminal)?;
+    write(&trace, to, &args.target, terminal)?;
     terminal.detail(&format!("{} jobs written as {to}", trace.jobs.len()));
     Ok(Exit::Ok)
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use wharf_report::FileError;
+use wharf_sim::compat::muri::MuriError;
 use wharf_sim::sweep::ScenarioError;
 use wharf_sim::{PresetError, RunError};
 use wharf_trace::{ClusterError, TraceError, UnknownFormat};
@@ -52,9 +53,11 @@ pub fn run(error: &RunError) -> CliError {
             let failed = failed.hint_nearest(key, known.iter().map(String::as_str));
             if known.is_empty() { failed } else { failed.hint(format!("it has {}", known.join(", "))) }
         }
-        RunError::ImpossibleGang { .. } => CliError::from_error(ErrorKind::Input, error)
-            .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit"),
-        RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::ImpossibleGang { .. } | RunError::Muri(MuriError::TooLarge { .. }) => {
+            CliError::from_error(ErrorKind::Input, error)
+                .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
+        }
+        RunError::Failures(_) | RunError::Muri(_) => CliError::from_error(ErrorKind::Input, error),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
     }

@@ -11,6 +11,7 @@ use wharf_sim::sweep::{Plan, Scenario, SweepError, execute as run_plan};
 use crate::args::SweepArgs;
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
+use crate::interrupt;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 use results::SweepReport;
@@ -41,6 +42,10 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
 fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result<SweepReport, CliError> {
     let progress = terminal.progress(plan.runs.len() as u64, "runs");
     let store = RunStore::open(out, args.fresh, &progress)?;
+    interrupt::say_when_interrupted(format!(
+        "finished runs are kept in `{}`; the same command goes on from there",
+        out.display()
+    ));
     let kept = run_plan(plan, thread_count(args.jobs), &store).map_err(|error| match error {
         SweepError::Keep(error) => error,
         SweepError::Run { source, .. } => translate::run(&source),

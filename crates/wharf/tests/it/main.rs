@@ -1,0 +1,11 @@
+//! The command line from outside: what is printed where, what is written, and with which code it ends.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+mod failures;
+mod interrupt;
+mod outputs;
+mod reference;
+mod sandbox;
+mod sim;
+mod sweep;
+mod trace;

@@ -1,0 +1,160 @@
+//! `wharf sim`, `policies`, `presets`, `demo`.
+
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+const SIM: &str = "sim --trace jobs.csv --cluster 1x2 --policy";
+
+/// Other tools rely on these names.
+const KEYS: [&str; 18] = [
+    "policy",
+    "trace",
+    "preset",
+    "cluster",
+    "seed",
+    "jobs",
+    "finished",
+    "avg_jct_s",
+    "median_jct_s",
+    "p95_jct_s",
+    "p99_jct_s",
+    "max_jct_s",
+    "makespan_s",
+    "avg_queue_s",
+    "gpu_utilization",
+    "preemptions",
+    "events",
+    "wall_ms",
+];
+
+#[test]
+fn json_has_the_agreed_shape() {
+    let sandbox = Sandbox::new();
+    let text = sandbox.wharf(&format!("{SIM} srtf,fifo --seed 7 --output json")).ok();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], 1);
+    let runs = document["runs"].as_array().unwrap();
+    let policies: Vec<&str> = runs.iter().map(|run| run["policy"].as_str().unwrap()).collect();
+    assert_eq!(policies, ["srtf", "fifo"]);
+    for run in runs {
+        let mut expected = KEYS;
+        expected.sort_unstable();
+        assert_eq!(run.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            (&run["trace"], &run["cluster"], &run["preset"]),
+            (&"jobs".into(), &"1x2".into(), &"wharf".into())
+        );
+        assert_eq!((&run["seed"], &run["jobs"], &run["finished"]), (&7.into(), &3.into(), &3.into()));
+        assert!(run["avg_jct_s"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn keys_come_in_the_agreed_order() {
+    let sandbox = Sandbox::new();
+    let text = sandbox.wharf(&format!("{SIM} fifo --output json")).ok();
+    let places: Vec<usize> = KEYS.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap()).collect();
+    assert!(places.is_sorted());
+    let plain = sandbox.wharf(&format!("{SIM} fifo --output plain")).ok();
+    assert_eq!(plain.lines().next().unwrap(), KEYS.join("\t"));
+    assert_eq!(plain.lines().count(), 2);
+}
+
+#[test]
+fn table_is_for_people_and_stderr_is_empty() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.wharf(&format!("{SIM} fifo,srtf"));
+    assert_eq!(said.stderr, "");
+    assert!(said.stdout.starts_with("trace jobs · preset wharf · cluster 1x2"), "{}", said.stdout);
+}
+
+#[test]
+fn environment_sets_defaults_and_options_win() {
+    let sandbox = Sandbox::new();
+    let run = |words: &str| {
+        let mut command = sandbox.command(&format!("{SIM} fifo {words}"));
+        let output = command.env("WHARF_OUTPUT", "plain").env("WHARF_PRESET", "wharf").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run("").starts_with("policy\t"));
+    assert!(run("--output json").starts_with('{'));
+}
+
+#[test]
+fn trace_comes_from_standard_input() {
+    let sandbox = Sandbox::new();
+    let line = "\"$WHARF\" trace generate --jobs 50 | \"$WHARF\" sim --trace - --cluster 16x8 --policy las --output json";
+    let document: Value = serde_json::from_str(&sandbox.shell(line).ok()).unwrap();
+    assert_eq!(
+        (&document["runs"][0]["trace"], &document["runs"][0]["finished"]),
+        (&"stdin".into(), &50.into())
+    );
+}
+
+#[test]
+fn colour_only_where_asked_for() {
+    let sandbox = Sandbox::new();
+    assert!(!sandbox.wharf("policy explain nope").stderr.contains('\u{1b}'));
+    assert!(sandbox.wharf("policy explain nope --color always").stderr.contains('\u{1b}'));
+    assert!(sandbox.wharf("--color always --nope").stderr.contains('\u{1b}'));
+}
+
+#[test]
+fn every_policy_can_be_listed_and_explained() {
+    let sandbox = Sandbox::new();
+    let document: Value = serde_json::from_str(&sandbox.wharf("policies --output json").ok()).unwrap();
+    let policies = document["policies"].as_array().unwrap();
+    assert!(policies.len() >= 7);
+    for policy in policies {
+        let name = policy["name"].as_str().unwrap();
+        let text = sandbox.wharf(&format!("policy explain {name}")).ok();
+        assert!(text.starts_with(&format!("{name}: ")) && text.contains("\npaper: "), "{text}");
+    }
+    assert_eq!(sandbox.wharf("policies --output plain").ok().lines().count(), policies.len() + 1);
+}
+
+#[test]
+fn presets_are_listed_and_a_shown_one_can_be_used() {
+    let sandbox = Sandbox::new();
+    let listed = sandbox.wharf("presets --output plain").ok();
+    assert!(listed.contains("\nwharf\t") && listed.contains("\nmuri\t"), "{listed}");
+    sandbox.write("mine.toml", &sandbox.wharf("presets show wharf").ok());
+    sandbox.wharf(&format!("{SIM} fifo --preset mine.toml")).ok();
+    sandbox.write("broken.toml", "name = \"broken\"\nmechanism = 3\n");
+    let error = sandbox.wharf(&format!("{SIM} fifo --preset broken.toml")).fails(3);
+    assert!(error.starts_with("error: preset `broken.toml` is not valid"), "{error}");
+}
+
+#[test]
+fn demo_compares_all_policies_and_writes_a_report() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.wharf("demo --jobs 60");
+    assert!(said.stderr.contains("the report is `wharf-demo/report.html`"), "{}", said.stderr);
+    let table = said.ok();
+    for policy in ["fifo", "srtf", "tiresias"] {
+        assert!(table.contains(&format!("\n{policy} ")), "{table}");
+        assert!(sandbox.read(&format!("wharf-demo/demo-{policy}/jobs.csv")).lines().count() == 61);
+    }
+    assert!(sandbox.read("wharf-demo/report.html").contains("wharf demo --jobs 60"));
+    sandbox.wharf("trace lint wharf-demo/trace.csv --cluster 8x8").ok();
+    sandbox.wharf("demo --jobs 60 -q").ok();
+    sandbox.wharf("demo --jobs 60 --cluster 1x2 --out tiny").ok();
+    let error = sandbox.wharf("demo --jobs 0 --out none").fails(2);
+    assert!(error.contains("job_count is 0"), "{error}");
+}
+
+#[test]
+fn failures_come_from_a_file_or_from_the_seed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("down.csv", "time_s,node,event\n50,0,down\n60,0,up\n");
+    sandbox.wharf(&format!("{SIM} fifo --failures down.csv --out out")).ok();
+    let events = sandbox.read("out/jobs-fifo-failures-down/events.jsonl");
+    assert!(events.contains("{\"t\":50.0,\"event\":\"node_lost\",\"node\":0}"), "{events}");
+    assert!(events.contains("\"event\":\"node_returned\""), "{events}");
+    sandbox.wharf(&format!("{SIM} fifo --failures mtbf=1,repair=0.1")).ok();
+    let error = sandbox.wharf(&format!("{SIM} fifo --failures none.csv")).fails(3);
+    assert!(error.starts_with("error: cannot read failures from `none.csv`"), "{error}");
+    sandbox.wharf(&format!("{SIM} fifo --failures mtbf=1,repare=2")).fails(2);
+    sandbox.wharf(&format!("{SIM} fifo --failures mtbf=often")).fails(2);
+}
