@@ -16,7 +16,8 @@ pub struct Key {
 impl Key {
     /// A key in the only level.
     pub fn of(value: f64) -> Self {
-        Self { level: 0, value }
+        // One zero only: a waiting job with -0.0 would go before a running one with 0.0, again and again.
+        Self { level: 0, value: value + 0.0 }
     }
 }
 
