@@ -113,3 +113,35 @@ fn recordings_same_bits() {
     assert!(differences.is_empty(), "{} of {count}:\n{}", differences.len(), differences.join("\n"));
     assert!(count == 0 || count == 36, "{count} recordings");
 }
+
+/// Mean and 99th percentile of completion times, and the last end, as the reference defines them.
+fn metrics(ends_and_times: impl Iterator<Item = (f64, f64)>) -> [f64; 3] {
+    let (ends, mut times): (Vec<f64>, Vec<f64>) = ends_and_times.unzip();
+    times.sort_by(f64::total_cmp);
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    [mean, times[(times.len() as f64 * 0.99) as usize], ends.into_iter().fold(0.0, f64::max)]
+}
+
+#[test]
+fn themis_recordings_within_five_percent() {
+    // The reference's own solvers differ from each other by about two percent.
+    const TOLERANCE: f64 = 0.05;
+    for_each_recording(
+        |variant| variant == "themis",
+        |trace, _, outcome, recorded| {
+            let ours = outcome.jobs.iter().map(|job| {
+                (job.end.map_or(f64::NAN, |end| end.seconds()), job.jct_s().unwrap_or(f64::NAN))
+            });
+            let ours = metrics(ours);
+            let theirs = metrics(recorded.iter().map(|job| (job.end, job.jct)));
+            for ((ours, theirs), what) in ours.into_iter().zip(theirs).zip(["mean", "p99", "makespan"]) {
+                let deviation = ours / theirs - 1.0;
+                #[expect(clippy::print_stderr, reason = "shown where the test fails")]
+                {
+                    eprintln!("{trace} {what}: {ours} instead of {theirs} ({:+.2} %)", deviation * 100.0);
+                }
+                assert!(deviation.abs() <= TOLERANCE, "{trace}");
+            }
+        },
+    );
+}

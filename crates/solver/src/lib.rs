@@ -1,3 +1,4 @@
 //! Matching and optimisation: pure functions on slices, with scratch memory that callers keep.
 
+pub mod fairness;
 pub mod matching;
