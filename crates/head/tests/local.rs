@@ -1,7 +1,6 @@
 //! Real processes under the engine: gangs, order, exit codes, interruption.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use wharf_core::{ClusterSpec, JobEnd, JobSpec, Time};
 use wharf_head::{JobResult, LocalCluster, LocalError, LocalJob};
@@ -28,10 +27,14 @@ fn jobs_wait_for_their_gangs_and_see_their_devices() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     let say = |text: &str| format!("echo {text} $WHARF_DEVICES >> {}", log.display());
+    for name in ["a", "b"] {
+        let pipe = folder.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().expect("mkfifo runs").success());
+    }
     // Two of four devices each: the first two together, the wide one alone, the last one after it.
     let meet = |own: &str, other: &str| {
         let path = folder.path().display();
-        format!("touch {path}/{own}; while [ ! -e {path}/{other} ]; do sleep 0.01; done; {}", say(own))
+        format!("(echo > {path}/{own} &) ; read line < {path}/{other}; {}", say(own))
     };
     let jobs = vec![
         job("a", 2, &meet("a", "b")),
@@ -58,18 +61,18 @@ fn exit_codes_and_signals_are_passed_on() {
 #[test]
 fn interruption_stops_what_runs_and_what_waits() {
     let folder = tempfile::tempdir().expect("a folder");
+    // A named pipe: opening it to read waits until the job opens it to write.
     let started = folder.path().join("started");
+    assert!(std::process::Command::new("mkfifo").arg(&started).status().expect("mkfifo runs").success());
     let cluster = cluster(1);
     let interrupt = cluster.interrupter();
-    let watched = started.clone();
+    let pipe = started.clone();
     let watcher = std::thread::spawn(move || {
-        while !watched.exists() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        std::fs::read(pipe).expect("the job writes");
         interrupt();
     });
     let jobs =
-        vec![job("runs", 1, &format!("touch {}; sleep 600", started.display())), job("waits", 1, "exit 0")];
+        vec![job("runs", 1, &format!("echo > {}; sleep 600", started.display())), job("waits", 1, "exit 0")];
     let results = cluster.run(jobs).expect("ends");
     watcher.join().expect("watched");
     assert_eq!(results[0], JobResult { end: JobEnd::Cancelled, exit_code: Some(143) });

@@ -1,4 +1,9 @@
 //! The interleaving model against the reference's table of all groups of its eight models.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests read what the reference computed"
+)]
 
 use std::collections::BTreeMap;
 use std::io::Read;

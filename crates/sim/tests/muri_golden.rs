@@ -129,9 +129,10 @@ fn themis_recordings_within_five_percent() {
     for_each_recording(
         |variant| variant == "themis",
         |trace, _, outcome, recorded| {
-            let ours = outcome.jobs.iter().map(|job| {
-                (job.end.map_or(f64::NAN, |end| end.seconds()), job.jct_s().unwrap_or(f64::NAN))
-            });
+            let ours = outcome
+                .jobs
+                .iter()
+                .map(|job| (job.end.map_or(f64::NAN, |end| end.seconds()), job.jct_s().unwrap_or(f64::NAN)));
             let ours = metrics(ours);
             let theirs = metrics(recorded.iter().map(|job| (job.end, job.jct)));
             for ((ours, theirs), what) in ours.into_iter().zip(theirs).zip(["mean", "p99", "makespan"]) {

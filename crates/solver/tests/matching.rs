@@ -10,6 +10,7 @@ use wharf_solver::matching::{Matcher, UNMATCHED, maximum_weight, mutual_pairs};
 fn recorded_cases() -> Option<String> {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/muri/golden/blossom_cases.jsonl.gz");
+    #[expect(clippy::disallowed_types, reason = "tests read what the reference computed")]
     let Ok(file) = std::fs::File::open(&path) else {
         #[expect(clippy::print_stderr, reason = "a test that did not run must say so")]
         {

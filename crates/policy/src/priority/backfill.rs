@@ -38,7 +38,11 @@ impl<R: Rank> Priority<R> {
             let is_short = view.remaining_s(job).is_some_and(|left| {
                 view.now.plus(left + view.perf().restart_s(view.spec(job))) <= shadow.time
             });
-            if (is_short || devices <= shadow.spare) && self.start_on_free(decision, job) && !is_short {
+            if !is_short && devices > shadow.spare {
+                continue;
+            }
+            let is_started = self.start_on_free(decision, job);
+            if is_started && !is_short {
                 shadow.spare -= devices;
             }
         }

@@ -52,7 +52,7 @@ pub(crate) fn trace(path: &Path) -> Vec<JobSpec> {
             job.model = Some(record[model].into());
             let [data_ms, compute_ms, network_ms] = stages.map(number);
             job.stages = Some(StageTimes { data_ms, compute_ms, network_ms });
-            job.priority = number(priority) as i32;
+            job.priority = -(number(priority) as i32);
             job
         })
         .collect()

@@ -98,9 +98,8 @@ impl FinishTimeFairness {
             }
         }
         let tau = self.point.tau;
-        self.shares.extend(
-            self.point.both.iter().zip(&self.share_scale).map(|(both, scale)| both.x / scale / tau),
-        );
+        self.shares
+            .extend(self.point.both.iter().zip(&self.share_scale).map(|(both, scale)| both.x / scale / tau));
         &self.shares
     }
 
@@ -257,14 +256,17 @@ impl FinishTimeFairness {
             y: residual.y,
             rows: combined(slack, 1.0, &residual.rows, -1.0),
         }));
-        let right_shared = Shared { ratio: residual.shared.ratio, sum: self.point.sum_slack - residual.shared.sum };
+        let right_shared =
+            Shared { ratio: residual.shared.ratio, sum: self.point.sum_slack - residual.shared.sum };
         let own = self.kkt.solve(&self.coefficients, &self.right, right_shared, &mut self.direction);
         let tau_step = (residual.tau - kappa + self.objective(own, &self.direction)) / denominator;
         let kappa_step = -kappa - kappa / tau * tau_step;
         self.multiplier_steps(tau_step);
         sum.multiplier_step = sum.scaling * (own.sum + tau_step * constant.sum);
         sum.slack_step = -sum.multiplier_step - sum.lambda;
-        for ((slack, multiplier), lambda) in self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.lambda) {
+        for ((slack, multiplier), lambda) in
+            self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.lambda)
+        {
             *slack = combined(multiplier, -1.0, lambda, -1.0);
         }
         let reach = self.reach(&sum, (tau_step, kappa_step));
@@ -290,17 +292,17 @@ impl FinishTimeFairness {
         self.multiplier_steps(tau_step);
         sum.multiplier_step = sum.scaling * (own.sum + tau_step * constant.sum);
         sum.slack_step = -(sum.centred + sum.multiplier_step);
-        for ((slack, multiplier), centred) in self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.centred) {
+        for ((slack, multiplier), centred) in
+            self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.centred)
+        {
             *slack = combined(multiplier, -1.0, centred, -1.0);
         }
         let step = self.reach(&sum, (tau_step, kappa_step)) * GAMMA;
         if !(step.is_finite() && tau_step.is_finite()) {
             return false;
         }
-        let shared = Shared {
-            ratio: own.ratio + tau_step * constant.ratio,
-            sum: own.sum + tau_step * constant.sum,
-        };
+        let shared =
+            Shared { ratio: own.ratio + tau_step * constant.ratio, sum: own.sum + tau_step * constant.sum };
         self.take_step(step, tau_step, kappa_step, shared, sum.scaling * sum.slack_step);
         true
     }
@@ -358,7 +360,9 @@ impl FinishTimeFairness {
     fn reach(&self, sum: &SumRow, (tau_step, kappa_step): (f64, f64)) -> f64 {
         let mut rate = (-sum.slack_step / sum.lambda).max(-sum.multiplier_step / sum.lambda);
         rate = rate.max(-tau_step / self.point.tau).max(-kappa_step / self.point.kappa);
-        for ((lambda, slack), multiplier) in self.lambda.iter().zip(&self.slack_step).zip(&self.multiplier_step) {
+        for ((lambda, slack), multiplier) in
+            self.lambda.iter().zip(&self.slack_step).zip(&self.multiplier_step)
+        {
             let linear = [
                 (lambda.ratio, slack.ratio, multiplier.ratio),
                 (lambda.lower, slack.lower, multiplier.lower),

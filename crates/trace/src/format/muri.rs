@@ -76,7 +76,8 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     let duration_s = row.length(DURATION).map(|duration| duration.trunc() / MS_PER_S);
     let iteration_ms = row.positive_length(ITERATION_TIME);
     let stages = row.stages(STAGES);
-    let priority = row.integer(PRIORITY).unwrap_or(0);
+    // There 0 is guaranteed and 1 opportunistic; with us the larger is the more urgent.
+    let priority = row.integer(PRIORITY).map_or(0, i32::saturating_neg);
     row.check_solo(ITERATIONS, iterations?, iteration_ms?);
     if row.is_bad {
         return None;
@@ -145,7 +146,7 @@ fn write_row(job: &JobSpec, last_submit_s: f64, has_stages: bool, out: &mut dyn 
         None if has_stages => out.write_all(b",,,")?,
         None => {}
     }
-    writeln!(out, ",{}", job.priority)
+    writeln!(out, ",{}", job.priority.saturating_neg())
 }
 
 fn note_losses(job: &JobSpec, losses: &mut Losses) {

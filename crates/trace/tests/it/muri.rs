@@ -15,7 +15,7 @@ fn every_column_arrives_bit_by_bit() {
     let trace = parse_trace(&text, "t.csv", None).unwrap();
     assert_eq!(trace.name, "t");
     let job = &trace.jobs[0];
-    assert_eq!((&*job.name, job.gang.devices, job.priority), ("7", 16, 1));
+    assert_eq!((&*job.name, job.gang.devices, job.priority), ("7", 16, -1), "opportunistic");
     assert_eq!((job.submit, job.duration_s), (Time::from_seconds(201_694.0), Some(4_472_936.0)));
     assert_eq!((job.iterations, job.iteration_ms), (8_787_693.0, 509.3));
     assert_eq!((job.model.as_deref(), job.batch_size), (Some("dqn"), Some(128)));

@@ -13,9 +13,6 @@ use super::tracker::Tracker;
 use super::workload::{Job, Workload};
 use crate::outcome::Outcome;
 
-/// The priority of guaranteed jobs; the other is opportunistic.
-const GUARANTEED: i32 = 0;
-
 #[derive(Clone, Debug, Default)]
 struct Device {
     /// Sums of additions and subtractions: their residue orders devices, so that it must not be tidied up.
@@ -174,7 +171,7 @@ impl<'a> Devices<'a> {
     }
 
     fn release(&mut self, job: u32) {
-        let guaranteed = self.jobs[job as usize].priority == GUARANTEED;
+        let guaranteed = self.jobs[job as usize].is_guaranteed;
         for device in std::mem::take(&mut self.holdings[job as usize].devices) {
             if guaranteed {
                 self.devices[device].guaranteed = None;
@@ -287,8 +284,7 @@ pub(super) fn run(
         }
         for &job in &workload.order[event.arrived.clone()] {
             tracker.submit(time, job);
-            let line =
-                if jobs[job as usize].priority == GUARANTEED { &mut guaranteed } else { &mut opportunistic };
+            let line = if jobs[job as usize].is_guaranteed { &mut guaranteed } else { &mut opportunistic };
             line.waiting.push(job);
         }
         for &job in guaranteed.running.iter().chain(&opportunistic.running) {

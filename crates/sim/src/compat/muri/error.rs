@@ -50,14 +50,6 @@ pub enum MuriError {
         /// The policy's name.
         policy: &'static str,
     },
-    /// AntMan knows two priorities.
-    #[error("job {job} has priority {priority}; antman knows 0 (guaranteed) and 1 (opportunistic)")]
-    UnknownPriority {
-        /// The job.
-        job: String,
-        /// Its priority.
-        priority: i32,
-    },
     /// A group size that the interleaving model does not cover.
     #[error("packing_num is {value}, not 1 to 4")]
     GroupSize {

@@ -26,7 +26,7 @@ pub(super) struct Job {
     /// The length that the trace states.
     pub declared_s: f64,
     pub stages: Stages,
-    pub priority: i32,
+    pub is_guaranteed: bool,
 }
 
 /// Jobs that arrive at one event.
@@ -72,7 +72,7 @@ impl Workload {
                 restart_s: numbers.restart.seconds(devices, spec.model.as_deref()),
                 declared_s: spec.declared_s(),
                 stages: spec.stages.map(Stages::from).unwrap_or_default(),
-                priority: spec.priority,
+                is_guaranteed: spec.priority >= 0,
             });
         }
         let mut order: Vec<u32> = (0..jobs.len() as u32).collect();
@@ -109,9 +109,6 @@ fn check(spec: &JobSpec, shape: &Shape, policy: Policy) -> Result<(), MuriError>
         if !usable {
             return Err(MuriError::NoStages { job: job(), policy: policy.name() });
         }
-    }
-    if policy == Policy::AntMan && !(0..=1).contains(&spec.priority) {
-        return Err(MuriError::UnknownPriority { job: job(), priority: spec.priority });
     }
     Ok(())
 }
