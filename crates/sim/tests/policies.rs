@@ -182,6 +182,11 @@ fn check_work(trace: &Trace, outcome: &Outcome, checker: &Checker<'_>, failing: 
     if let Some(error) = checker.errors.first() {
         return Err(error.clone());
     }
+    // Nobody is stopped again and again: that would be so many events that the work is never done.
+    let events_max = 400 * trace.jobs.len() as u64 + if failing { 10_000 } else { 0 };
+    if outcome.event_count > events_max {
+        return Err(format!("{} events for {} jobs", outcome.event_count, trace.jobs.len()));
+    }
     for record in &outcome.jobs {
         let job = record.job;
         let least_s = trace.jobs[job.index()].solo_s() + RESTART_S;
