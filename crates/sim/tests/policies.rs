@@ -245,7 +245,7 @@ proptest! {
     fn every_policy_keeps_the_rules(trace in trace_strategy(), nodes in 2..4u32) {
         for (policy, settings) in variants() {
             let result = simulate(&trace, nodes, policy, &settings, false);
-            prop_assert!(result.is_ok(), "{policy} {settings:?}: {}", result.unwrap_err());
+            prop_assert_eq!(result, Ok(()), "{} {:?}", policy, settings);
         }
     }
 
@@ -253,7 +253,7 @@ proptest! {
     fn every_policy_keeps_the_rules_while_nodes_fail(trace in trace_strategy(), nodes in 2..4u32) {
         for (policy, settings) in variants() {
             let result = simulate(&trace, nodes, policy, &settings, true);
-            prop_assert!(result.is_ok(), "{policy} {settings:?}: {}", result.unwrap_err());
+            prop_assert_eq!(result, Ok(()), "{} {:?}", policy, settings);
         }
     }
 }

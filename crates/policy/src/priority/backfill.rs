@@ -38,7 +38,8 @@ impl<R: Rank> Priority<R> {
             let is_short = view.remaining_s(job).is_some_and(|left| {
                 view.now.plus(left + view.perf().restart_s(view.spec(job))) <= shadow.time
             });
-            if (is_short || devices <= shadow.spare) && self.start_on_free(decision, job) && !is_short {
+            let is_harmless = is_short || devices <= shadow.spare;
+            if is_harmless && self.start_on_free(decision, job) && !is_short {
                 shadow.spare -= devices;
             }
         }
