@@ -13,7 +13,7 @@ use wharf_solver::matching::{Matcher, mutual_pairs};
 use crate::priority::Key;
 
 /// Most groups that are matched at once: matching costs the cube of this. Neighbours in the order are matched.
-const BLOCK: usize = 128;
+const BLOCK: usize = 64;
 /// Resources whose use counts: storage, CPU, device, network.
 const RESOURCES: f64 = 4.0;
 /// Group times that are remembered.

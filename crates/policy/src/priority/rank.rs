@@ -71,3 +71,13 @@ pub trait Rank: Send {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_know_one_zero() {
+        assert_eq!(Key::of(-0.0).cmp(&Key::of(0.0)), Ordering::Equal);
+    }
+}
