@@ -19,6 +19,19 @@ pub enum Command {
     SubmitJob(JobSpec),
     /// A user does not want a job any more.
     CancelJob(JobId),
+    /// A waiting job must not start for now.
+    HoldJob(JobId),
+    /// A held job may start again.
+    ReleaseJob(JobId),
+    /// A job becomes more or less urgent.
+    SetPriority {
+        /// The job.
+        job: JobId,
+        /// Its priority from now on.
+        priority: i32,
+    },
+    /// A job gives its devices back and waits again.
+    RequeueJob(JobId),
     /// A job's processes run; iterations begin at `ready`.
     JobLaunched {
         /// The job.
@@ -45,6 +58,15 @@ pub enum Command {
         generation: u32,
         /// The exit code.
         code: i32,
+    },
+    /// A job's processes failed, and it is to be tried again.
+    JobFailed {
+        /// The job.
+        job: JobId,
+        /// The placement that this is about.
+        generation: u32,
+        /// Iterations that its last checkpoint holds.
+        done: f64,
     },
 }
 

@@ -44,6 +44,9 @@ pub enum Ignored {
     /// There is no such job or node.
     #[error("unknown job or node")]
     Unknown,
+    /// The job is not in a phase in which that can be done.
+    #[error("not possible in the job's present phase")]
+    WrongPhase,
 }
 
 /// The state, the policy that changes it and the model that predicts it.
@@ -70,8 +73,19 @@ impl Engine {
         perf: Box<dyn PerfModel>,
         cadence: Cadence,
     ) -> Self {
-        Self {
-            state: State::new(cluster, slots),
+        Self::resume(Time::ZERO, State::new(cluster, slots), policy, perf, cadence)
+    }
+
+    /// An engine that goes on from a state, such as one rebuilt from a journal. The policy is told of what lives.
+    pub fn resume(
+        now: Time,
+        state: State,
+        policy: Box<dyn Policy>,
+        perf: Box<dyn PerfModel>,
+        cadence: Cadence,
+    ) -> Self {
+        let mut engine = Self {
+            state,
             policy,
             perf,
             cadence,
@@ -81,7 +95,9 @@ impl Engine {
             outbox: Outbox::default(),
             violations: Vec::new(),
             decision_count: 0,
-        }
+        };
+        engine.adopt(now);
+        engine
     }
 
     /// The state.
@@ -118,6 +134,7 @@ impl Engine {
     pub fn explain(&self, now: Time, job: JobId) -> Reason {
         match self.state.job(job).phase {
             Phase::Waiting => self.policy.explain(&self.view(now), job),
+            Phase::Held => Reason::Held,
             _ => Reason::NotWaiting,
         }
     }
@@ -125,9 +142,14 @@ impl Engine {
     /// Replaces the policy; running jobs are not disturbed. The new one is told of everything that lives.
     pub fn set_policy(&mut self, now: Time, policy: Box<dyn Policy>) {
         self.policy = policy;
+        self.adopt(now);
+    }
+
+    /// Tells the policy of everything that lives.
+    fn adopt(&mut self, now: Time) {
         let knowledge = self.policy.knowledge();
         let view = View::new(now, &self.state, &*self.perf, knowledge);
-        for job in view.live_jobs() {
+        for job in view.live_jobs().filter(|&job| view.job(job).phase != Phase::Held) {
             self.policy.observe(&view, Change::Arrived(job));
             match view.job(job).phase {
                 Phase::Placed => self.policy.observe(&view, Change::Placed(job)),
@@ -139,10 +161,10 @@ impl Engine {
                     self.policy.observe(&view, Change::Placed(job));
                     self.policy.observe(&view, Change::Stopping(job));
                 }
-                Phase::Waiting | Phase::Ended(_) => {}
+                Phase::Waiting | Phase::Held | Phase::Ended(_) => {}
             }
+            self.is_dirty = true;
         }
-        self.is_dirty = true;
     }
 
     /// Handles one command. The policy is not called before [`Engine::settle`].
@@ -166,6 +188,18 @@ impl Engine {
             }
             Command::SubmitJob(spec) => self.submit(now, spec, log),
             Command::CancelJob(job) => self.cancel(now, job, log)?,
+            Command::HoldJob(job) => self.hold(now, job, log)?,
+            Command::ReleaseJob(job) => self.release(now, job, log)?,
+            Command::SetPriority { job, priority } => self.reprioritise(now, job, priority, log)?,
+            Command::RequeueJob(job) => self.requeue(now, job, log)?,
+            Command::JobFailed { job, generation, done } => {
+                self.current(job, generation, Phase::Running)?;
+                let event = Event::JobStopping { job, why: StopReason::Requeued };
+                self.record(now, event, Detail::None, log);
+                self.tell(now, Change::Stopping(job));
+                self.stopped(now, job, generation, done, log)?;
+                self.is_dirty = true;
+            }
             Command::JobLaunched { job, generation, ready } => {
                 self.current(job, generation, Phase::Placed)?;
                 self.launched(now, job, ready, log);
@@ -233,10 +267,64 @@ impl Engine {
         self.is_dirty = true;
     }
 
+    fn hold(&mut self, now: Time, job: JobId, log: &mut dyn Log) -> Result<(), Ignored> {
+        match self.known_job(job)?.phase {
+            Phase::Waiting => {
+                self.record(now, Event::JobHeld { job }, Detail::None, log);
+                // For the policy it is as good as gone.
+                self.tell(now, Change::Ended(job));
+                Ok(())
+            }
+            Phase::Held => Ok(()),
+            Phase::Placed | Phase::Running | Phase::Stopping | Phase::Ended(_) => Err(Ignored::WrongPhase),
+        }
+    }
+
+    fn release(&mut self, now: Time, job: JobId, log: &mut dyn Log) -> Result<(), Ignored> {
+        if self.known_job(job)?.phase != Phase::Held {
+            return Err(Ignored::WrongPhase);
+        }
+        self.record(now, Event::JobReleased { job }, Detail::None, log);
+        self.tell(now, Change::Arrived(job));
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    fn reprioritise(
+        &mut self,
+        now: Time,
+        job: JobId,
+        priority: i32,
+        log: &mut dyn Log,
+    ) -> Result<(), Ignored> {
+        let phase = self.known_job(job)?.phase;
+        if matches!(phase, Phase::Ended(_)) {
+            return Err(Ignored::WrongPhase);
+        }
+        self.record(now, Event::JobReprioritised { job, priority }, Detail::None, log);
+        match phase {
+            Phase::Waiting => self.tell(now, Change::Waiting(job)),
+            Phase::Running => self.tell(now, Change::Running(job)),
+            Phase::Held | Phase::Placed | Phase::Stopping | Phase::Ended(_) => {}
+        }
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    fn requeue(&mut self, now: Time, job: JobId, log: &mut dyn Log) -> Result<(), Ignored> {
+        if !matches!(self.known_job(job)?.phase, Phase::Placed | Phase::Running) {
+            return Err(Ignored::WrongPhase);
+        }
+        policy::stop(now, &mut self.state, log, &mut self.outbox, job, StopReason::Requeued);
+        self.tell(now, Change::Stopping(job));
+        self.is_dirty = true;
+        Ok(())
+    }
+
     fn cancel(&mut self, now: Time, job: JobId, log: &mut dyn Log) -> Result<(), Ignored> {
         match self.known_job(job)?.phase {
             Phase::Ended(_) => return Err(Ignored::Stale),
-            Phase::Waiting => self.end(now, job, JobEnd::Cancelled, log),
+            Phase::Waiting | Phase::Held => self.end(now, job, JobEnd::Cancelled, log),
             // Its devices are free only when its processes are gone.
             Phase::Placed | Phase::Running | Phase::Stopping => {
                 policy::stop(now, &mut self.state, log, &mut self.outbox, job, StopReason::Cancelled);

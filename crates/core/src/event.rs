@@ -65,6 +65,23 @@ pub enum Event {
         /// Iterations that its last checkpoint holds.
         done: f64,
     },
+    /// A waiting job must not start for now.
+    JobHeld {
+        /// The job.
+        job: JobId,
+    },
+    /// A held job may start again.
+    JobReleased {
+        /// The job.
+        job: JobId,
+    },
+    /// A job became more or less urgent.
+    JobReprioritised {
+        /// The job.
+        job: JobId,
+        /// Its priority from now on.
+        priority: i32,
+    },
     /// A job is over.
     JobEnded {
         /// The job.
@@ -88,6 +105,8 @@ pub enum StopReason {
     NodeLost,
     /// Its user does not want it any more.
     Cancelled,
+    /// Somebody wants it to begin again, or it failed and is tried again.
+    Requeued,
 }
 
 /// How a job ended.

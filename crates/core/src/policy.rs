@@ -54,7 +54,7 @@ pub enum Change {
     Stopping(JobId),
     /// A job gave its devices back and waits.
     Waiting(JobId),
-    /// A job is over.
+    /// A job is over, or was withdrawn for now.
     Ended(JobId),
     /// A node was lost, or returned, or joined.
     Node(NodeId),
@@ -100,7 +100,7 @@ impl<'a> View<'a> {
         self.state.job(job)
     }
 
-    /// All jobs that are not over, by id.
+    /// All jobs that are not over, by id. Includes those that are held.
     pub fn live_jobs(&self) -> impl Iterator<Item = JobId> + 'a {
         self.state.jobs().filter(|(_, _, job)| !job.is_ended()).map(|(id, _, _)| id)
     }

@@ -10,6 +10,8 @@ use crate::time::Time;
 pub enum Reason {
     /// It is not waiting.
     NotWaiting,
+    /// Somebody holds it, or it waits for other jobs.
+    Held,
     /// Fewer devices that it may use are free than it needs.
     DevicesBusy {
         /// What it needs.
@@ -73,6 +75,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotWaiting => write!(f, "not waiting"),
+            Self::Held => write!(f, "held until it is released"),
             Self::DevicesBusy { needed, free } => {
                 write!(f, "needs {needed} devices, {free} that it may use are free")
             }

@@ -25,6 +25,8 @@ pub struct State {
 pub struct PhaseCounts {
     /// Waiting for devices.
     pub waiting: u32,
+    /// Waiting, and must not start.
+    pub held: u32,
     /// Placed or running.
     pub placed: u32,
     /// Told to stop.
@@ -38,6 +40,8 @@ pub struct PhaseCounts {
 pub enum Phase {
     /// It waits for devices.
     Waiting,
+    /// It waits, and must not start.
+    Held,
     /// It has devices; its processes are not running yet.
     Placed,
     /// Its processes run.
@@ -219,6 +223,17 @@ impl State {
             }
             (Event::JobStopping { job, why }, _) => self.stopping(now, job, why),
             (Event::JobStopped { job, done }, _) => self.stopped(now, job, done),
+            (Event::JobHeld { job }, _) => {
+                self.jobs[job.index()].phase = Phase::Held;
+                self.counts.waiting -= 1;
+                self.counts.held += 1;
+            }
+            (Event::JobReleased { job }, _) => {
+                self.jobs[job.index()].phase = Phase::Waiting;
+                self.counts.held -= 1;
+                self.counts.waiting += 1;
+            }
+            (Event::JobReprioritised { job, priority }, _) => self.specs[job.index()].priority = priority,
             (Event::JobEnded { job, end }, _) => self.ended(now, job, end),
             (event, detail) => unreachable!("{event:?} does not come with {detail:?}"),
         }
@@ -301,6 +316,7 @@ impl State {
         let state = &mut self.jobs[job.index()];
         match state.phase {
             Phase::Waiting => self.counts.waiting -= 1,
+            Phase::Held => self.counts.held -= 1,
             Phase::Placed | Phase::Running => self.counts.placed -= 1,
             Phase::Stopping => self.counts.stopping -= 1,
             Phase::Ended(_) => return,

@@ -2,7 +2,18 @@
 //!
 //! For one host so far: jobs are child processes on declared devices ([`LocalCluster`]).
 
+mod dispatcher;
+mod execution;
+mod journal;
 mod local;
 mod process;
+mod record;
+mod server;
+mod service;
+mod tasks;
+mod views;
+mod wire;
 
+pub use journal::JournalError;
 pub use local::{JobResult, LocalCluster, LocalError, LocalJob};
+pub use server::{Head, HeadConfig, HeadError};

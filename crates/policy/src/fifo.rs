@@ -14,6 +14,8 @@ impl Rank for Fifo {
     }
 
     fn key(&self, view: &View<'_>, job: JobId) -> Key {
-        Key::of(view.spec(job).submit.seconds())
+        let spec = view.spec(job);
+        let level = i32::MAX.abs_diff(spec.priority);
+        Key { level, ..Key::of(spec.submit.seconds()) }
     }
 }

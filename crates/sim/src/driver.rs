@@ -314,7 +314,12 @@ impl Log for Notes<'_> {
             }
             Event::NodeLost { node } => self.recorder.node_lost(time, node),
             Event::NodeReturned { node } => self.recorder.node_returned(time, node),
-            Event::NodeJoined { .. } | Event::JobPlaced { .. } | Event::JobStopped { .. } => {}
+            Event::NodeJoined { .. }
+            | Event::JobPlaced { .. }
+            | Event::JobStopped { .. }
+            | Event::JobHeld { .. }
+            | Event::JobReleased { .. }
+            | Event::JobReprioritised { .. } => {}
         }
     }
 }

@@ -1,0 +1,120 @@
+//! One placement of a job being carried out: a task on each of its nodes.
+
+use wharf_core::{NodeId, NodeShare};
+
+/// Where one node's part of a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskPhase {
+    /// The worker was, or has to be, told to start it.
+    Ordered,
+    /// It runs.
+    Started,
+    /// It is over.
+    Ended {
+        /// Its exit code, as a shell tells it.
+        code: i32,
+    },
+}
+
+/// One node's part of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) share: NodeShare,
+    pub(crate) phase: TaskPhase,
+}
+
+/// A job's tasks under one placement.
+#[derive(Clone, Debug)]
+pub(crate) struct Execution {
+    pub(crate) generation: u32,
+    pub(crate) tasks: Vec<Task>,
+    /// Its tasks were told to stop.
+    pub(crate) is_stopping: bool,
+    /// The engine knows that it runs.
+    pub(crate) is_launched: bool,
+    /// A task was lost, which is not the job's fault.
+    pub(crate) is_struck: bool,
+    /// The first exit code other than 0 of a task that was not told to stop.
+    failure: Option<i32>,
+}
+
+impl Execution {
+    pub(crate) fn new(generation: u32, placement: &[NodeShare], phase: TaskPhase) -> Self {
+        let tasks = placement.iter().map(|&share| Task { share, phase }).collect();
+        let is_launched = phase == TaskPhase::Started;
+        Self { generation, tasks, is_stopping: false, is_launched, is_struck: false, failure: None }
+    }
+
+    pub(crate) fn task_on(&mut self, node: NodeId) -> Option<&mut Task> {
+        self.tasks.iter_mut().find(|task| task.share.node == node)
+    }
+
+    /// Notes the end of a task. Returns whether the others have to be stopped because of it.
+    pub(crate) fn end_task(&mut self, node: NodeId, code: i32) -> bool {
+        let is_stopping = self.is_stopping;
+        let Some(task) = self.task_on(node).filter(|task| !matches!(task.phase, TaskPhase::Ended { .. }))
+        else {
+            return false;
+        };
+        task.phase = TaskPhase::Ended { code };
+        if code != 0 && !is_stopping {
+            self.failure.get_or_insert(code);
+            return !self.is_over();
+        }
+        false
+    }
+
+    /// Whether all tasks run or have run.
+    pub(crate) fn is_up(&self) -> bool {
+        self.tasks.iter().all(|task| task.phase != TaskPhase::Ordered)
+    }
+
+    /// Whether all tasks are over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.tasks.iter().all(|task| matches!(task.phase, TaskPhase::Ended { .. }))
+    }
+
+    /// The job's exit code: that of the task that failed first, else 0.
+    pub(crate) fn exit_code(&self) -> i32 {
+        self.failure.unwrap_or(0)
+    }
+
+    /// Nodes whose tasks are not over.
+    pub(crate) fn open_nodes(&self) -> Vec<NodeId> {
+        let is_open = |task: &&Task| !matches!(task.phase, TaskPhase::Ended { .. });
+        self.tasks.iter().filter(is_open).map(|task| task.share.node).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_core::DeviceSet;
+
+    use super::*;
+
+    fn pair() -> Execution {
+        let share = |node| NodeShare { node: NodeId(node), devices: DeviceSet::first(1) };
+        Execution::new(1, &[share(0), share(1)], TaskPhase::Ordered)
+    }
+
+    #[test]
+    fn failure_of_one_task_stops_the_others_and_gives_the_code() {
+        let mut execution = pair();
+        assert!(!execution.is_up());
+        assert!(execution.end_task(NodeId(0), 3), "the other task is still there");
+        assert!(!execution.is_over());
+        execution.is_stopping = true;
+        assert!(!execution.end_task(NodeId(1), 143), "it was told to stop");
+        assert!(execution.is_over());
+        assert_eq!(execution.exit_code(), 3);
+    }
+
+    #[test]
+    fn an_end_counts_once() {
+        let mut execution = pair();
+        execution.end_task(NodeId(0), 0);
+        assert!(!execution.end_task(NodeId(0), 9));
+        assert_eq!(execution.exit_code(), 0);
+        assert_eq!(execution.open_nodes(), [NodeId(1)]);
+    }
+}
