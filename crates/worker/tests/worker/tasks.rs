@@ -1,10 +1,8 @@
 //! Tasks of a worker that stays alive: start, end, stop, output, progress.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 
-use support::{Head, PATIENCE, Worker, config, id, keeper_pid, read, runs, shell, until};
+use crate::support::{Head, PATIENCE, Worker, config, id, keeper_pid, read, runs, shell, until};
 use wharf_proto::{LaunchTask, SendOutput, from_worker};
 use wharf_worker::{WorkerError, run};
 
@@ -67,7 +65,7 @@ async fn launch_has_environment_and_no_token() {
     {
         assert!(text.lines().any(|had| had == line), "{line} in {text}");
     }
-    assert!(!text.contains(support::TOKEN));
+    assert!(!text.contains(crate::support::TOKEN));
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     // It is found also when the task is forgotten.
     session.forget(id(5, 2)).await;

@@ -1,10 +1,8 @@
 //! Tasks outlast the worker, the head and, but for their exit codes, the keeper.
 
-mod support;
-
 use std::process::Command;
 
-use support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, shell, until};
+use crate::support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, shell, until};
 use wharf_proto::{TaskState, from_worker};
 use wharf_worker::{WorkerError, run};
 
