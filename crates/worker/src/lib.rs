@@ -112,7 +112,7 @@ pub async fn run_with(
     notice: impl FnMut(Notice),
 ) -> Result<(), WorkerError> {
     lock::prepare(&config.state_dir)?;
-    let _held = lock::take(&config.state_dir)?;
+    let _held = lock::take(&config.state_dir).await?;
     let (keeper, hello) = link::Keeper::attach(&config).await?;
     let (head, from_head) = head::connect(&config)?;
     let result = agent::Agent::new(config, keeper, hello, notice)?.serve(from_head, shutdown).await;

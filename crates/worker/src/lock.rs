@@ -4,8 +4,12 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::error::WorkerError;
+
+/// How long a worker that was killed may take to be gone.
+const PREDECESSOR_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Makes the state directory, for this user only.
 pub(crate) fn prepare(state_dir: &Path) -> Result<(), WorkerError> {
@@ -16,7 +20,29 @@ pub(crate) fn prepare(state_dir: &Path) -> Result<(), WorkerError> {
 }
 
 /// Holds the state directory until dropped, or until the process ends in whatever way.
-pub(crate) fn take(state_dir: &Path) -> Result<File, WorkerError> {
+pub(crate) struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing the file would not do while a child of another thread is between fork and exec and has it, too.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Takes the state directory; waits a little for a worker that was killed just now to be gone.
+pub(crate) async fn take(state_dir: &Path) -> Result<Held, WorkerError> {
+    let start = Instant::now();
+    loop {
+        match try_take(state_dir) {
+            Err(WorkerError::InUse { .. }) if start.elapsed() < PREDECESSOR_PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            taken => return taken,
+        }
+    }
+}
+
+fn try_take(state_dir: &Path) -> Result<Held, WorkerError> {
     let path = state_dir.join("worker.lock");
     let failed = |source| WorkerError::StateDir { path: path.clone(), source };
     let mut file = open(&path).map_err(failed)?;
@@ -24,7 +50,7 @@ pub(crate) fn take(state_dir: &Path) -> Result<File, WorkerError> {
         Ok(()) => {
             file.set_len(0).map_err(failed)?;
             write!(file, "{}", std::process::id()).map_err(failed)?;
-            Ok(file)
+            Ok(Held(file))
         }
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
@@ -49,10 +75,10 @@ mod tests {
     fn take_held_names_holder() {
         let dir = tempfile::tempdir().unwrap();
         prepare(dir.path()).unwrap();
-        let held = take(dir.path()).unwrap();
-        let refused = take(dir.path()).unwrap_err().to_string();
+        let held = try_take(dir.path()).unwrap();
+        let refused = try_take(dir.path()).err().map(|error| error.to_string()).unwrap();
         assert!(refused.contains(&format!("pid {}", std::process::id())), "{refused}");
         drop(held);
-        take(dir.path()).unwrap();
+        try_take(dir.path()).unwrap();
     }
 }

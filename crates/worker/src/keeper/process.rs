@@ -41,7 +41,7 @@ fn failure(error: &io::Error, what: std::fmt::Arguments<'_>) -> Exit {
     Exit { code, error: format!("cannot {what}: {error}") }
 }
 
-#[expect(clippy::zombie_processes, reason = "`reap` collects all children of the keeper")]
+/// The child is collected by [`reap`], as all are.
 fn launch(start: &Start, program: &str, arguments: &[String], output: File) -> io::Result<Pid> {
     let child = Command::new(program)
         .args(arguments)

@@ -16,7 +16,7 @@ use wharf_proto::{
     ForgetTask, FromWorker, LaunchTask, Register, SendOutput, StopTask, TaskId, ToWorker, Welcome,
     from_worker, to_worker,
 };
-use wharf_worker::{WorkerConfig, WorkerError, run};
+use wharf_worker::{WorkerConfig, run};
 
 pub(crate) const TOKEN: &str = "correct-horse-battery";
 /// More than anything here takes on a busy machine.
@@ -206,7 +206,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
 /// A worker in this process.
 pub(crate) struct Worker {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), WorkerError>>,
+    task: JoinHandle<()>,
 }
 
 impl Worker {
@@ -215,12 +215,13 @@ impl Worker {
         let shutdown = async {
             let _ = stopped.await;
         };
-        Self { stop, task: tokio::spawn(run(config(address, state_dir), shutdown)) }
+        let running = run(config(address, state_dir), shutdown);
+        Self { stop, task: tokio::spawn(async { running.await.expect("the worker goes on") }) }
     }
 
     pub(crate) async fn shut_down(self) {
         let _ = self.stop.send(());
-        tokio::time::timeout(PATIENCE, self.task).await.expect("no orderly end").unwrap().unwrap();
+        tokio::time::timeout(PATIENCE, self.task).await.expect("no orderly end").unwrap();
     }
 }
 
