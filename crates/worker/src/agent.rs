@@ -1,0 +1,348 @@
+//! The agent: one loop between head and keeper that passes on what each has to know.
+//!
+//! It holds no truth of its own that could be lost: tasks are the keeper's, decisions the head's.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Interval, MissedTickBehavior};
+use wharf_proto::{
+    Heartbeat, LaunchTask, Register, SendOutput, TaskProgress, TaskStarted, TaskState, from_worker, to_worker,
+};
+
+use crate::error::WorkerError;
+use crate::head::{HeadEvent, Outbound};
+use crate::link::Keeper;
+use crate::output::{self, Wanted};
+use crate::protocol::{Event, Hello, Progress, Request, Start, output_file};
+use crate::task::{Exit, TaskKey};
+use crate::{Notice, WorkerConfig, environment};
+
+/// Until the head has said how often it wants to hear the worker.
+const HEARTBEAT_FIRST: Duration = Duration::from_secs(1);
+const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
+/// For jobs that do not say how long they may take to stop.
+const GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// Longer periods of grace are taken as this.
+const GRACE_MAX_S: f64 = 7.0 * 24.0 * 3600.0;
+/// Attempts to have a keeper again after it died.
+const KEEPER_ATTEMPTS: u32 = 5;
+
+pub(crate) struct Agent<N> {
+    config: WorkerConfig,
+    keeper: Keeper,
+    notice: N,
+    workdir: PathBuf,
+    head: Option<Outbound>,
+    tasks: BTreeMap<TaskKey, Known>,
+    outputs: HashMap<u64, AbortHandle>,
+    heartbeat: Interval,
+}
+
+/// What the agent knows of a task.
+struct Known {
+    /// Until the keeper has said that it was started.
+    requested: Option<Box<Start>>,
+    stop_requested: bool,
+    exit: Option<Exit>,
+    progress: Option<Progress>,
+    ended: watch::Sender<bool>,
+}
+
+impl Known {
+    fn new(requested: Option<Box<Start>>) -> Self {
+        let ended = watch::Sender::new(false);
+        Self { requested, stop_requested: false, exit: None, progress: None, ended }
+    }
+}
+
+impl<N: FnMut(Notice)> Agent<N> {
+    pub(crate) fn new(
+        config: WorkerConfig,
+        keeper: Keeper,
+        hello: Hello,
+        notice: N,
+    ) -> Result<Self, WorkerError> {
+        let workdir = std::env::current_dir()
+            .map_err(|source| WorkerError::StateDir { path: PathBuf::from("."), source })?;
+        let mut agent = Self {
+            config,
+            keeper,
+            notice,
+            workdir,
+            head: None,
+            tasks: BTreeMap::new(),
+            outputs: HashMap::new(),
+            heartbeat: ticking(HEARTBEAT_FIRST),
+        };
+        agent.on_hello(hello);
+        Ok(agent)
+    }
+
+    pub(crate) async fn serve(
+        mut self,
+        mut from_head: mpsc::Receiver<HeadEvent>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), WorkerError> {
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                event = self.keeper.event() => match event {
+                    Some(event) => self.on_keeper(event),
+                    None => self.replace_keeper().await?,
+                },
+                Some(event) = from_head.recv() => self.on_head(event)?,
+                _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
+            }
+        }
+        self.end_outputs();
+        self.keeper.quit().await;
+        Ok(())
+    }
+
+    fn tell(&self, message: from_worker::Message) {
+        if let Some(head) = &self.head {
+            head.send(message);
+        }
+    }
+
+    // --- the keeper's side ---
+
+    /// Takes over what a keeper knows; also of one that came after another had died.
+    fn on_hello(&mut self, hello: Hello) {
+        for report in hello.tasks {
+            self.tasks.entry(report.task).or_insert_with(|| Known::new(None));
+            self.on_started(report.task);
+            if let Some(progress) = report.progress {
+                self.on_progress(report.task, progress);
+            }
+            if let Some(exit) = report.exit {
+                self.on_ended(report.task, exit);
+            }
+        }
+    }
+
+    fn on_keeper(&mut self, event: Event) {
+        match event {
+            Event::Hello(hello) => self.on_hello(hello),
+            Event::Started { task } => self.on_started(task),
+            Event::Progress { task, progress } => self.on_progress(task, progress),
+            Event::Ended { task, exit } => self.on_ended(task, exit),
+            Event::Stale { task, newest } => {
+                if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
+                    self.tasks.remove(&task);
+                }
+                let TaskKey { job, generation } = task;
+                (self.notice)(Notice::StaleLaunch { job, generation, newest });
+            }
+        }
+    }
+
+    fn on_started(&mut self, task: TaskKey) {
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.requested = None;
+        }
+        self.tell(from_worker::Message::Started(TaskStarted { task: Some(task.into()) }));
+    }
+
+    fn on_progress(&mut self, task: TaskKey, progress: Progress) {
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.progress = Some(progress);
+        }
+        self.tell(progress_message(task, progress));
+    }
+
+    fn on_ended(&mut self, task: TaskKey, exit: Exit) {
+        self.tell(from_worker::Message::Ended(exit.to_message(task)));
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.requested = None;
+            known.exit = Some(exit);
+            known.ended.send_replace(true);
+        }
+    }
+
+    /// Starts another keeper and says again what the dead one may not have heard.
+    async fn replace_keeper(&mut self) -> Result<(), WorkerError> {
+        let mut attempt = 1;
+        let (keeper, hello) = loop {
+            match Keeper::attach(&self.config).await {
+                Err(WorkerError::Keeper { .. }) if attempt < KEEPER_ATTEMPTS => attempt += 1,
+                attached => break attached?,
+            }
+            tokio::time::sleep(HEARTBEAT_MIN * attempt).await;
+        };
+        self.keeper = keeper;
+        (self.notice)(Notice::KeeperRestarted);
+        self.on_hello(hello);
+        for (&task, known) in self.tasks.iter().filter(|(_, known)| known.exit.is_none()) {
+            if let Some(start) = &known.requested {
+                self.keeper.ask(Request::Start(start.clone()));
+            }
+            if known.stop_requested {
+                self.keeper.ask(Request::Stop { task });
+            }
+        }
+        Ok(())
+    }
+
+    // --- the head's side ---
+
+    fn on_head(&mut self, event: HeadEvent) -> Result<(), WorkerError> {
+        match event {
+            HeadEvent::Opening(outbound) => self.register(outbound),
+            HeadEvent::Message(message) => self.on_message(message),
+            HeadEvent::Refused { reason } => return Err(WorkerError::Refused { reason }),
+            HeadEvent::Away { reason, retry_in } => {
+                self.head = None;
+                self.end_outputs();
+                (self.notice)(Notice::HeadAway { reason, retry_in });
+            }
+        }
+        Ok(())
+    }
+
+    /// Says who this is and all that the head may have missed.
+    fn register(&mut self, outbound: Outbound) {
+        let tasks = self.tasks.iter().map(|(&task, known)| TaskState {
+            task: Some(task.into()),
+            ended: known.exit.is_some(),
+            exit_code: known.exit.as_ref().map_or(0, |exit| exit.code),
+        });
+        let config = &self.config;
+        outbound.send(from_worker::Message::Register(Register {
+            node: config.node.clone(),
+            device_type: config.device_type.clone(),
+            devices: config.devices,
+            cpus: config.cpus,
+            memory_gib: config.memory_gib,
+            switch: config.switch,
+            address: config.address.clone(),
+            tasks: tasks.collect(),
+        }));
+        for (&task, known) in &self.tasks {
+            if let Some(progress) = known.progress {
+                outbound.send(progress_message(task, progress));
+            }
+            if let Some(exit) = &known.exit {
+                outbound.send(from_worker::Message::Ended(exit.to_message(task)));
+            }
+        }
+        self.head = Some(outbound);
+    }
+
+    fn on_message(&mut self, message: to_worker::Message) {
+        let done = match message {
+            to_worker::Message::Welcome(welcome) => {
+                // Twice as often as asked for, so that one that is late is no loss.
+                let period =
+                    Duration::try_from_secs_f64(welcome.heartbeat_s / 2.0).unwrap_or(HEARTBEAT_FIRST);
+                self.heartbeat = ticking(period.max(HEARTBEAT_MIN));
+                (self.notice)(Notice::Welcomed);
+                Some(())
+            }
+            to_worker::Message::Launch(launch) => launch.task.map(|task| self.launch(task.into(), &launch)),
+            to_worker::Message::Stop(stop) => stop.task.map(|task| self.stop(task.into())),
+            to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
+            to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
+        };
+        if done.is_none() {
+            (self.notice)(Notice::BadMessage { what: "it names no task" });
+        }
+    }
+
+    fn launch(&mut self, task: TaskKey, launch: &LaunchTask) {
+        let (env, refused) = match environment::of_task(&self.config, task, launch) {
+            Ok(env) => (env, None),
+            Err(taken) => (BTreeMap::new(), Some(taken.to_string())),
+        };
+        let start = Box::new(Start {
+            task,
+            command: launch.command.clone(),
+            env,
+            workdir: self.workdir.join(&launch.workdir),
+            output: PathBuf::from(&launch.output),
+            stop_signal: launch.stop_signal,
+            grace_ms: grace_ms(launch.grace_s),
+            refused,
+        });
+        self.tasks.entry(task).or_insert_with(|| Known::new(Some(start.clone())));
+        // The keeper decides what is known already: it may know more.
+        self.keeper.ask(Request::Start(start));
+    }
+
+    fn stop(&mut self, task: TaskKey) {
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.stop_requested = true;
+        }
+        self.keeper.ask(Request::Stop { task });
+    }
+
+    fn forget(&mut self, task: TaskKey) {
+        if self.tasks.get(&task).is_some_and(|known| known.exit.is_some()) {
+            self.tasks.remove(&task);
+        }
+        self.keeper.ask(Request::Forget { task });
+    }
+
+    fn send_output(&mut self, wanted: &SendOutput) -> Option<()> {
+        if let Some(earlier) = self.outputs.remove(&wanted.request) {
+            earlier.abort();
+        }
+        if wanted.stop {
+            return Some(());
+        }
+        let task: TaskKey = wanted.task?.into();
+        let head = self.head.as_ref()?;
+        let ended = match self.tasks.get(&task) {
+            Some(known) => known.ended.subscribe(),
+            None => watch::Sender::new(true).subscribe(),
+        };
+        let sending = output::send(
+            Wanted {
+                request: wanted.request,
+                path: output_file(&self.config.state_dir, task),
+                offset: wanted.offset,
+                follow: wanted.follow,
+                ended,
+            },
+            head.output.clone(),
+        );
+        self.outputs.retain(|_, running| !running.is_finished());
+        self.outputs.insert(wanted.request, tokio::spawn(sending).abort_handle());
+        Some(())
+    }
+
+    fn end_outputs(&mut self) {
+        for (_, running) in self.outputs.drain() {
+            running.abort();
+        }
+    }
+}
+
+fn progress_message(task: TaskKey, progress: Progress) -> from_worker::Message {
+    from_worker::Message::Progress(TaskProgress {
+        task: Some(task.into()),
+        iterations: progress.iterations,
+        checkpointed: progress.checkpointed,
+    })
+}
+
+fn ticking(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// A job's period of grace; none or nonsense is the default.
+fn grace_ms(seconds: f64) -> u64 {
+    let grace = if seconds > 0.0 {
+        Duration::try_from_secs_f64(seconds.min(GRACE_MAX_S)).unwrap_or(GRACE_DEFAULT)
+    } else {
+        GRACE_DEFAULT
+    };
+    u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)
+}

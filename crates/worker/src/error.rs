@@ -1,0 +1,96 @@
+//! What can go wrong with a worker or its keeper as a whole. What goes wrong with a task is told to the head instead.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a worker cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The state directory cannot be made or used.
+    #[error("cannot use the state directory {}", path.display())]
+    StateDir {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another worker runs with the same state directory.
+    #[error("another worker (pid {holder}) uses the state directory {}", path.display())]
+    InUse {
+        /// The state directory.
+        path: PathBuf,
+        /// The other worker's process, as it wrote it down.
+        holder: String,
+    },
+    /// The head's address cannot be understood.
+    #[error("'{address}' is not the address of a head")]
+    HeadAddress {
+        /// What was given.
+        address: String,
+        /// What is wrong with it.
+        #[source]
+        source: wharf_proto::tonic::transport::Error,
+    },
+    /// The token has characters that cannot be sent.
+    #[error("the token has characters that cannot be sent")]
+    Token,
+    /// The head does not let this worker in.
+    #[error("the head refuses this worker: {reason}")]
+    Refused {
+        /// What the head said.
+        reason: String,
+    },
+    /// The keeper did not start or does not answer.
+    #[error("the keeper does not {what}; its own words are in {}", log.display())]
+    Keeper {
+        /// What it does not do.
+        what: &'static str,
+        /// Where it writes what happens to it.
+        log: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A keeper of another version still holds tasks.
+    #[error("a keeper of another version (protocol {found}, not {wanted}, pid {pid}) still holds tasks")]
+    KeeperVersion {
+        /// Its protocol.
+        found: u32,
+        /// The one that this worker speaks.
+        wanted: u32,
+        /// Its process.
+        pid: u32,
+    },
+}
+
+/// Why a keeper cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// A file or socket of the state directory cannot be used.
+    #[error("cannot {what} {}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another keeper holds the state directory.
+    #[error("another keeper holds {}", path.display())]
+    InUse {
+        /// The state directory.
+        path: PathBuf,
+    },
+    /// The system refuses what every keeper needs.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}

@@ -1,0 +1,160 @@
+//! The stream to the head: opened, opened again when it breaks, never given up unless the head says no.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
+use wharf_proto::tonic::metadata::{Ascii, MetadataValue};
+use wharf_proto::tonic::transport::{Channel, Endpoint};
+use wharf_proto::tonic::{Code, Request, Status};
+use wharf_proto::workers_client::WorkersClient;
+use wharf_proto::{FromWorker, from_worker, to_worker};
+
+use crate::WorkerConfig;
+use crate::error::WorkerError;
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
+/// A head whose machine has lost power says nothing: this finds out.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Chunks of output that wait for the network; with their size this bounds the memory.
+const OUTPUT_CHUNKS: usize = 16;
+
+/// What comes from the head's side.
+#[derive(Debug)]
+pub(crate) enum HeadEvent {
+    /// A stream is being opened: the first message has to be sent now.
+    Opening(Outbound),
+    Message(to_worker::Message),
+    /// The stream has ended or could not be opened.
+    Away {
+        reason: String,
+        retry_in: Duration,
+    },
+    /// The head does not want this worker.
+    Refused {
+        reason: String,
+    },
+}
+
+/// Where messages to the head go.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbound {
+    /// Few and small, and never held up: a worker that waits for a head that waits for it would wait forever.
+    control: mpsc::UnboundedSender<FromWorker>,
+    /// Held up as the network has it.
+    pub(crate) output: mpsc::Sender<FromWorker>,
+}
+
+impl Outbound {
+    /// Sends a message; if the stream is broken it is lost, which is made up for at the next registration.
+    pub(crate) fn send(&self, message: from_worker::Message) {
+        let _ = self.control.send(FromWorker { message: Some(message) });
+    }
+}
+
+/// Begins to connect to the head, for as long as the returned task is not aborted.
+pub(crate) fn connect(
+    config: &WorkerConfig,
+) -> Result<(JoinHandle<()>, mpsc::Receiver<HeadEvent>), WorkerError> {
+    let endpoint = Endpoint::from_shared(config.head.clone())
+        .map_err(|source| WorkerError::HeadAddress { address: config.head.clone(), source })?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
+        .keep_alive_while_idle(true);
+    let mut bearer: MetadataValue<Ascii> =
+        format!("Bearer {}", config.token).parse().map_err(|_| WorkerError::Token)?;
+    bearer.set_sensitive(true);
+    let (events, receiver) = mpsc::channel(256);
+    let link = Link { endpoint, bearer, events, backoff: BACKOFF_FIRST, welcomed: false };
+    Ok((tokio::spawn(link.run()), receiver))
+}
+
+struct Link {
+    endpoint: Endpoint,
+    bearer: MetadataValue<Ascii>,
+    events: mpsc::Sender<HeadEvent>,
+    backoff: Duration,
+    /// This head has let this worker in before: a refusal may be a passing mistake, and tasks run.
+    welcomed: bool,
+}
+
+impl Link {
+    async fn run(mut self) {
+        loop {
+            let reason = match self.attach().await {
+                Ok(()) => "the head closed the stream".to_owned(),
+                Err(status) if is_refusal(&status) && !self.welcomed => {
+                    let _ = self.events.send(HeadEvent::Refused { reason: status.message().into() }).await;
+                    return;
+                }
+                Err(status) => reason(&status),
+            };
+            let retry_in = self.backoff;
+            if self.events.send(HeadEvent::Away { reason, retry_in }).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(retry_in).await;
+            self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    /// Opens one stream and passes on what comes, until it ends.
+    async fn attach(&mut self) -> Result<(), Status> {
+        let channel: Channel =
+            self.endpoint.connect().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let (control, control_stream) = mpsc::unbounded_channel();
+        let (output, output_stream) = mpsc::channel(OUTPUT_CHUNKS);
+        let messages = UnboundedReceiverStream::new(control_stream).merge(ReceiverStream::new(output_stream));
+        let closed = |_| Status::cancelled("the worker ends");
+        self.events.send(HeadEvent::Opening(Outbound { control, output })).await.map_err(closed)?;
+        let mut request = Request::new(messages);
+        request.metadata_mut().insert("authorization", self.bearer.clone());
+        let mut client = WorkersClient::new(channel);
+        let mut inbound = tokio::time::timeout(ATTACH_TIMEOUT, client.attach(request))
+            .await
+            .map_err(|_| Status::deadline_exceeded("the head does not answer"))??
+            .into_inner();
+        while let Some(envelope) = inbound.message().await? {
+            let Some(message) = envelope.message else { continue };
+            if matches!(message, to_worker::Message::Welcome(_)) {
+                self.welcomed = true;
+                self.backoff = BACKOFF_FIRST;
+            }
+            self.events.send(HeadEvent::Message(message)).await.map_err(closed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether trying again will not help.
+fn is_refusal(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::Unauthenticated
+            | Code::PermissionDenied
+            | Code::InvalidArgument
+            | Code::AlreadyExists
+            | Code::Unimplemented
+    )
+}
+
+/// A status in words, with what lies below it: the status of a failed connection says little itself.
+fn reason(status: &Status) -> String {
+    let mut reason = status.message().to_owned();
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        let text = error.to_string();
+        if !reason.contains(&text) {
+            reason = format!("{reason}: {text}");
+        }
+        source = error.source();
+    }
+    reason
+}

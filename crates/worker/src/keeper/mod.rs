@@ -1,0 +1,72 @@
+//! The keeper: parent of all tasks of a worker, synchronous and single-threaded, so that there is nothing to race.
+//!
+//! It spawns, signals and reaps; it keeps a [`journal`] so that even its own death loses no end that it saw; it takes progress
+//! from trainers. It knows nothing of heads, devices or networks.
+
+mod journal;
+mod process;
+mod recovery;
+mod serve;
+mod table;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::KeeperError;
+use crate::lock;
+use journal::Journal;
+use serve::Keeper;
+use table::Table;
+
+/// How long a predecessor may take to be gone.
+const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What the keeper writes to its standard output when it can be connected to.
+pub(crate) const READY: &str = "ready";
+
+/// Keeps the tasks of the worker whose state is in `state_dir`, until it is told to end or nothing is left to keep.
+///
+/// To be called first thing in a process of its own: no other thread may spawn or wait for children.
+pub fn keeper_main(state_dir: &Path) -> Result<(), KeeperError> {
+    // Refused only to the leader of a group, as when started by hand from a shell: then there is no session to leave.
+    let _ = nix::unistd::setsid();
+    let _held = hold(state_dir)?;
+    nix::sys::prctl::set_child_subreaper(true).map_err(|errno| KeeperError::System {
+        what: "become the parent of orphans",
+        source: errno.into(),
+    })?;
+    let (journal, recorded) = Journal::open(state_dir)?;
+    let table = Table::new(state_dir, journal, recovery::reconcile(state_dir, recorded));
+    let mut keeper = Keeper::bind(state_dir, table)?;
+    let mut stdout = std::io::stdout();
+    // The worker that waits for this line may be dead by now.
+    let _ = writeln!(stdout, "{READY}").and_then(|()| stdout.flush());
+    keeper.serve()
+}
+
+/// Makes this the only keeper of the state directory.
+fn hold(state_dir: &Path) -> Result<File, KeeperError> {
+    let path = state_dir.join("keeper.lock");
+    let failed = |source| KeeperError::File { what: "open", path: path.clone(), source };
+    let file = lock::open(&path).map_err(failed)?;
+    let start = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+            Err(std::fs::TryLockError::WouldBlock) if start.elapsed() > PREDECESSOR_PATIENCE => {
+                return Err(KeeperError::InUse { path: state_dir.to_owned() });
+            }
+            Err(std::fs::TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Says what happened in the keeper's log, which is its standard error.
+fn note(what: std::fmt::Arguments<'_>) {
+    // There is nobody to be told of a log that cannot be written.
+    let _ = writeln!(std::io::stderr(), "{what}");
+}

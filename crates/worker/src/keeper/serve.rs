@@ -1,0 +1,269 @@
+//! The keeper's loop: one thread that waits for requests, ends of children, progress and time.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::Deserialize;
+
+use super::table::Table;
+use super::{note, process};
+use crate::error::KeeperError;
+use crate::protocol::{
+    Event, Hello, PROTOCOL, Progress, Request, keeper_socket, progress_socket, write_line,
+};
+use crate::task::TaskKey;
+
+/// A keeper without tasks and without a worker ends after this long.
+const IDLE_PATIENCE: Duration = Duration::from_secs(180);
+/// Longer datagrams are cut off, and then not understood.
+const DATAGRAM_BYTES_MAX: usize = 4096;
+
+pub(super) struct Keeper {
+    listener: UnixListener,
+    progress: UnixDatagram,
+    /// A byte comes with each signal that a child has ended.
+    children: UnixStream,
+    worker: Option<Connection>,
+    table: Table,
+    idle_since: Instant,
+    quit: bool,
+}
+
+struct Connection {
+    stream: UnixStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+/// What a trainer tells of itself.
+#[derive(Deserialize)]
+struct Step {
+    job: u32,
+    generation: u32,
+    iterations: f64,
+    #[serde(default)]
+    checkpointed: f64,
+}
+
+/// What there is to do.
+#[derive(Default)]
+struct Ready {
+    listener: bool,
+    worker: bool,
+}
+
+impl Keeper {
+    pub(super) fn bind(state_dir: &Path, table: Table) -> Result<Self, KeeperError> {
+        let listener = bind_at(&keeper_socket(state_dir), |path| {
+            let listener = UnixListener::bind(path)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        })?;
+        let progress = bind_at(&progress_socket(state_dir), |path| {
+            let socket = UnixDatagram::bind(path)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        })?;
+        let children = watch_children()
+            .map_err(|source| KeeperError::System { what: "watch the ends of children", source })?;
+        let idle_since = Instant::now();
+        Ok(Self { listener, progress, children, worker: None, table, idle_since, quit: false })
+    }
+
+    pub(super) fn serve(&mut self) -> Result<(), KeeperError> {
+        loop {
+            let ready =
+                self.wait().map_err(|source| KeeperError::System { what: "wait for requests", source })?;
+            self.collect_children();
+            if ready.worker {
+                self.read_requests();
+            }
+            if ready.listener {
+                self.accept();
+            }
+            self.table.tick(Instant::now());
+            self.tell_events();
+            if self.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let now = Instant::now();
+        let idle_end = self.worker.is_none().then_some(self.idle_since + IDLE_PATIENCE);
+        let until = [self.table.next_look(now), idle_end].into_iter().flatten().min();
+        let timeout = until.map_or(PollTimeout::NONE, |until| {
+            // Rounded up, so that what is waited for is due then.
+            let ms = until.saturating_duration_since(now).as_micros().div_ceil(1000);
+            PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX)
+        });
+        let mut watched = vec![
+            PollFd::new(self.children.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.progress.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+        ];
+        if let Some(worker) = &self.worker {
+            let mut wanted = PollFlags::POLLIN;
+            wanted.set(PollFlags::POLLOUT, !worker.output.is_empty());
+            watched.push(PollFd::new(worker.stream.as_fd(), wanted));
+        }
+        match poll(&mut watched, timeout) {
+            Ok(_) => (),
+            Err(nix::errno::Errno::EINTR) => return Ok(Ready::default()),
+            Err(errno) => return Err(errno.into()),
+        }
+        let is_ready = |index: usize| watched.get(index).is_some_and(|fd| fd.any().unwrap_or(true));
+        Ok(Ready { listener: is_ready(2), worker: is_ready(3) })
+    }
+
+    /// Takes children that have ended, and what they said before they did.
+    fn collect_children(&mut self) {
+        let mut bytes = [0; 512];
+        while matches!((&self.children).read(&mut bytes), Ok(count) if count == bytes.len()) {}
+        let reaped = process::reap();
+        // After the reaping, so that the last word of a task comes before its end.
+        self.read_progress();
+        self.table.on_reaped(reaped, Instant::now());
+    }
+
+    fn read_progress(&mut self) {
+        let mut buffer = [0; DATAGRAM_BYTES_MAX];
+        while let Ok(length) = self.progress.recv(&mut buffer) {
+            for line in buffer[..length].split(|byte| *byte == b'\n') {
+                // What is not understood is some process' mistake, and no reason to stop the others.
+                let Ok(step) = serde_json::from_slice::<Step>(line) else { continue };
+                let task = TaskKey { job: step.job, generation: step.generation };
+                let progress = Progress { iterations: step.iterations, checkpointed: step.checkpointed };
+                self.table.on_progress(task, progress, Instant::now());
+            }
+        }
+    }
+
+    /// A new worker has come; the old one is dead, but what it asked for last counts.
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            self.read_requests();
+            if let Err(error) = stream.set_nonblocking(true) {
+                note(format_args!("cannot take a worker's connection: {error}"));
+                continue;
+            }
+            // The greeting tells all of it.
+            self.table.take_events();
+            let mut worker = Connection { stream, input: Vec::new(), output: Vec::new() };
+            let pid = std::process::id();
+            let hello = Hello { protocol: PROTOCOL, pid, tasks: self.table.report() };
+            worker.tell(&Event::Hello(hello));
+            self.worker = Some(worker);
+            self.quit = false;
+        }
+    }
+
+    fn read_requests(&mut self) {
+        let Some(worker) = &mut self.worker else { return };
+        let (requests, is_open) = worker.read();
+        for request in requests {
+            self.obey(request);
+        }
+        if !is_open {
+            self.worker = None;
+            self.idle_since = Instant::now();
+        }
+    }
+
+    fn obey(&mut self, request: Request) {
+        let now = Instant::now();
+        match request {
+            Request::Start(start) => self.table.start(*start, now),
+            Request::Stop { task } => self.table.stop(task, now),
+            Request::Forget { task } => self.table.forget(task),
+            Request::Quit => self.quit = true,
+        }
+    }
+
+    fn tell_events(&mut self) {
+        let events = self.table.take_events();
+        let Some(worker) = &mut self.worker else { return };
+        for event in &events {
+            worker.tell(event);
+        }
+        if let Err(error) = worker.flush() {
+            note(format_args!("the worker has gone: {error}"));
+            self.worker = None;
+            self.idle_since = Instant::now();
+        }
+    }
+
+    fn is_over(&mut self) -> bool {
+        if !self.table.is_idle() {
+            self.idle_since = Instant::now();
+            return false;
+        }
+        self.quit || (self.worker.is_none() && self.idle_since.elapsed() >= IDLE_PATIENCE)
+    }
+}
+
+impl Connection {
+    fn tell(&mut self, event: &Event) {
+        if let Err(error) = write_line(&mut self.output, event) {
+            note(format_args!("cannot tell {event:?}: {error}"));
+        }
+    }
+
+    /// Sends as much as the worker takes.
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(count) => drop(self.output.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// All whole requests that are there, and whether more may come.
+    fn read(&mut self) -> (Vec<Request>, bool) {
+        let mut chunk = [0; 65536];
+        let is_open = loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => break false,
+                Ok(count) => self.input.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(_) => break false,
+            }
+        };
+        let whole = self.input.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let rest = self.input.split_off(whole);
+        let lines = std::mem::replace(&mut self.input, rest);
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let requests = lines.filter_map(|line| {
+            serde_json::from_slice(line)
+                .inspect_err(|error| note(format_args!("a request is not understood: {error}")))
+                .ok()
+        });
+        (requests.collect(), is_open)
+    }
+}
+
+/// Binds where a dead predecessor may have left its socket.
+fn bind_at<T>(path: &Path, bind: impl Fn(&Path) -> io::Result<T>) -> Result<T, KeeperError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => bind(path),
+    }
+    .map_err(|source| KeeperError::File { what: "bind the socket", path: path.to_owned(), source })
+}
+
+fn watch_children() -> io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, write)?;
+    Ok(read)
+}

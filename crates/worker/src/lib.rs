@@ -1,0 +1,121 @@
+//! The node agent: attaches to a head, runs the tasks that it is told to, and tells it what becomes of them.
+//!
+//! A worker is two processes. The *agent* ([`run`]) speaks gRPC with the head and may be killed, upgraded and started again at
+//! any time. The *keeper* ([`keeper_main`]) is a small process without an async runtime that is the parent of all tasks; it lives
+//! in a session of its own, so that tasks and their exit codes outlast the agent at the price of one spawn per task. Both meet
+//! at a socket in the state directory; who holds which fact:
+//!
+//! - the keeper: which tasks there are, their process groups, ends that the head has not acknowledged, latest progress;
+//! - the agent: the stream to the head, the environment of a task, streams of output.
+
+mod agent;
+mod environment;
+mod error;
+mod head;
+mod keeper;
+mod link;
+mod lock;
+mod output;
+mod protocol;
+mod task;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use error::{KeeperError, WorkerError};
+pub use keeper::keeper_main;
+
+/// What a worker is and where its head is.
+#[derive(Clone)]
+pub struct WorkerConfig {
+    /// The head's address, such as `http://127.0.0.1:7717`.
+    pub head: String,
+    /// What the worker shows the head to be let in. Never logged, never handed to tasks.
+    pub token: String,
+    /// The node's name, unique in the cluster.
+    pub node: String,
+    /// The type of its devices; `cpu` for slots without a device.
+    pub device_type: String,
+    /// How many devices it offers.
+    pub devices: u32,
+    /// Processors of the machine; 0 where that is not known.
+    pub cpus: u32,
+    /// Memory of the machine; 0 where that is not known.
+    pub memory_gib: u32,
+    /// The switch that it hangs on.
+    pub switch: u32,
+    /// Where other nodes of a gang reach it.
+    pub address: String,
+    /// Where it keeps its state; made with mode 0700 if it is not there.
+    pub state_dir: PathBuf,
+    /// The program that has a `keeper` subcommand; without one, this very program.
+    pub keeper_program: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for WorkerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerConfig")
+            .field("head", &self.head)
+            .field("token", &"(secret)")
+            .field("node", &self.node)
+            .field("device_type", &self.device_type)
+            .field("devices", &self.devices)
+            .field("cpus", &self.cpus)
+            .field("memory_gib", &self.memory_gib)
+            .field("switch", &self.switch)
+            .field("address", &self.address)
+            .field("state_dir", &self.state_dir)
+            .field("keeper_program", &self.keeper_program)
+            .finish()
+    }
+}
+
+/// What happens to a worker that its operator may want to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The head has let it in.
+    Welcomed,
+    /// The head is away; the tasks go on.
+    HeadAway {
+        /// What happened.
+        reason: String,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+    /// A launch was ignored because a newer generation of the job is known.
+    StaleLaunch {
+        /// The job.
+        job: u32,
+        /// The generation that was to be launched.
+        generation: u32,
+        /// The newest one known.
+        newest: u32,
+    },
+    /// The head sent something that makes no sense.
+    BadMessage {
+        /// What was wrong with it.
+        what: &'static str,
+    },
+    /// The keeper was gone and another was started.
+    KeeperRestarted,
+}
+
+/// Runs a worker until `shutdown` is ready; running tasks go on after that and are found again by the next run.
+pub async fn run(config: WorkerConfig, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
+    run_with(config, shutdown, |_| ()).await
+}
+
+/// As [`run`], and tells what happens.
+pub async fn run_with(
+    config: WorkerConfig,
+    shutdown: impl Future<Output = ()>,
+    notice: impl FnMut(Notice),
+) -> Result<(), WorkerError> {
+    lock::prepare(&config.state_dir)?;
+    let _held = lock::take(&config.state_dir).await?;
+    let (keeper, hello) = link::Keeper::attach(&config).await?;
+    let (head, from_head) = head::connect(&config)?;
+    let result = agent::Agent::new(config, keeper, hello, notice)?.serve(from_head, shutdown).await;
+    head.abort();
+    result
+}

@@ -1,0 +1,161 @@
+//! The agent's end of the line to its keeper, which it starts where there is none.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use crate::WorkerConfig;
+use crate::error::WorkerError;
+use crate::keeper::READY;
+use crate::protocol::{Event, Hello, PROTOCOL, Request, keeper_log, keeper_socket, write_line};
+
+/// A keeper answers within this time, unless something is very wrong.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection to a keeper.
+pub(crate) struct Keeper {
+    requests: mpsc::UnboundedSender<Request>,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Keeper {
+    /// Connects to the state directory's keeper and starts one if there is none.
+    pub(crate) async fn attach(config: &WorkerConfig) -> Result<(Self, Hello), WorkerError> {
+        let log = keeper_log(&config.state_dir);
+        let failed = |what| move |source| WorkerError::Keeper { what, log: log.clone(), source };
+        let socket = keeper_socket(&config.state_dir);
+        let stream = match UnixStream::connect(&socket).await {
+            Ok(stream) => stream,
+            Err(_) => {
+                start(config).await.map_err(failed.clone()("start"))?;
+                UnixStream::connect(&socket).await.map_err(failed.clone()("take connections"))?
+            }
+        };
+        let (read, write) = stream.into_split();
+        let mut read = BufReader::new(read);
+        let hello = tokio::time::timeout(PATIENCE, greeting(&mut read))
+            .await
+            .unwrap_or_else(|elapsed| Err(elapsed.into()))
+            .map_err(failed("answer"))?;
+        if hello.protocol != PROTOCOL {
+            return Err(WorkerError::KeeperVersion {
+                found: hello.protocol,
+                wanted: PROTOCOL,
+                pid: hello.pid,
+            });
+        }
+        let (requests, to_write) = mpsc::unbounded_channel();
+        let (to_read, events) = mpsc::unbounded_channel();
+        tokio::spawn(write_requests(write, to_write));
+        tokio::spawn(read_events(read, to_read));
+        Ok((Self { requests, events }, hello))
+    }
+
+    /// Sends a request; if the keeper has gone, the next event says so.
+    pub(crate) fn ask(&self, request: Request) {
+        let _ = self.requests.send(request);
+    }
+
+    /// The next thing that happened; none when the keeper has gone.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Asks it to end if nothing runs, and waits until it has heard that.
+    pub(crate) async fn quit(mut self) {
+        self.ask(Request::Quit);
+        drop(self.requests);
+        // It closes the line when it has ended, and also when it goes on without us.
+        let _ = tokio::time::timeout(PATIENCE, async { while self.events.recv().await.is_some() {} }).await;
+    }
+}
+
+async fn greeting(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Hello> {
+    let mut line = String::new();
+    read.read_line(&mut line).await?;
+    match serde_json::from_str(&line)? {
+        Event::Hello(hello) => Ok(hello),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the first line is no greeting")),
+    }
+}
+
+async fn write_requests(mut write: OwnedWriteHalf, mut requests: mpsc::UnboundedReceiver<Request>) {
+    let (mut batch, mut text) = (Vec::new(), Vec::new());
+    while requests.recv_many(&mut batch, 256).await > 0 {
+        text.clear();
+        for request in batch.drain(..) {
+            if write_line(&mut text, &request).is_err() {
+                return;
+            }
+        }
+        if write.write_all(&text).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_events(mut read: BufReader<OwnedReadHalf>, events: mpsc::UnboundedSender<Event>) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match read.read_until(b'\n', &mut line).await {
+            Ok(count) if count > 0 => (),
+            _ => return,
+        }
+        let Ok(event) = serde_json::from_slice(&line) else { return };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
+}
+
+/// Starts a keeper and returns when it can be connected to.
+async fn start(config: &WorkerConfig) -> io::Result<()> {
+    let program = match &config.keeper_program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()?,
+    };
+    let mut child = spawn(&program, config)?;
+    let Some(stdout) = child.stdout.take() else {
+        return Err(io::Error::other("it has no standard output"));
+    };
+    // Waits for its end, so that no zombie is left of it. Not on the runtime, which would wait for it in turn.
+    std::thread::spawn(move || child.wait());
+    let stdout = tokio::process::ChildStdout::from_std(stdout)?;
+    let mut line = String::new();
+    let mut stdout = BufReader::new(stdout);
+    tokio::time::timeout(PATIENCE, stdout.read_line(&mut line)).await??;
+    if line.trim_end() == READY {
+        return Ok(());
+    }
+    Err(io::Error::other("it ended at once"))
+}
+
+fn spawn(program: &Path, config: &WorkerConfig) -> io::Result<Child> {
+    let log: PathBuf = keeper_log(&config.state_dir);
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    let mut command = Command::new(program);
+    command.arg("keeper").arg("--state-dir").arg(&config.state_dir);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    // Tasks inherit the keeper's environment, which therefore must not hold the token.
+    for (name, value) in std::env::vars_os() {
+        if holds_token(&value.to_string_lossy(), &config.token) {
+            command.env_remove(name);
+        }
+    }
+    command.spawn()
+}
+
+/// Whether a variable has the token in it; a very short one would be found everywhere.
+fn holds_token(value: &str, token: &str) -> bool {
+    const TELLING_BYTES: usize = 8;
+    !token.is_empty() && (value == token || (token.len() >= TELLING_BYTES && value.contains(token)))
+}

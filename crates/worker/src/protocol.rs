@@ -1,0 +1,114 @@
+//! What agent and keeper say to each other: one JSON value a line over a stream socket, and where their files are.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::task::{Exit, TaskKey};
+
+/// Raised with every change that an older peer would misunderstand.
+pub(crate) const PROTOCOL: u32 = 1;
+
+/// What the agent asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Start(Box<Start>),
+    Stop {
+        task: TaskKey,
+    },
+    /// The head has acknowledged the end.
+    Forget {
+        task: TaskKey,
+    },
+    /// End, if nothing runs.
+    Quit,
+}
+
+/// A task to be started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Start {
+    pub(crate) task: TaskKey,
+    pub(crate) command: Vec<String>,
+    /// Beside what the keeper has in its own environment.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) workdir: PathBuf,
+    /// Empty: the keeper's own file.
+    pub(crate) output: PathBuf,
+    pub(crate) stop_signal: i32,
+    pub(crate) grace_ms: u64,
+    /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
+    pub(crate) refused: Option<String>,
+}
+
+/// What the keeper tells.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// The first line on every connection.
+    Hello(Hello),
+    Started {
+        task: TaskKey,
+    },
+    Ended {
+        task: TaskKey,
+        exit: Exit,
+    },
+    /// A newer generation of the job is known; nothing was started.
+    Stale {
+        task: TaskKey,
+        newest: u32,
+    },
+    Progress {
+        task: TaskKey,
+        progress: Progress,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) protocol: u32,
+    pub(crate) pid: u32,
+    pub(crate) tasks: Vec<TaskReport>,
+}
+
+/// A task that the keeper knows.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TaskReport {
+    pub(crate) task: TaskKey,
+    /// None while it runs.
+    pub(crate) exit: Option<Exit>,
+    pub(crate) progress: Option<Progress>,
+}
+
+/// How far a job has come, in iterations.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    pub(crate) iterations: f64,
+    /// What its last checkpoint holds.
+    pub(crate) checkpointed: f64,
+}
+
+/// Appends a value and the end of its line.
+pub(crate) fn write_line<T: Serialize>(buffer: &mut Vec<u8>, value: &T) -> io::Result<()> {
+    serde_json::to_writer(&mut *buffer, value)?;
+    buffer.push(b'\n');
+    Ok(())
+}
+
+pub(crate) fn keeper_socket(state_dir: &Path) -> PathBuf {
+    state_dir.join("keeper.sock")
+}
+
+pub(crate) fn progress_socket(state_dir: &Path) -> PathBuf {
+    state_dir.join("progress.sock")
+}
+
+pub(crate) fn keeper_log(state_dir: &Path) -> PathBuf {
+    state_dir.join("keeper.log")
+}
+
+/// Where a task's output is, or a link to it. It stays when the task is forgotten.
+pub(crate) fn output_file(state_dir: &Path, task: TaskKey) -> PathBuf {
+    state_dir.join("tasks").join(format!("{task}.out"))
+}

@@ -1,0 +1,56 @@
+//! A task's name and end, as worker and keeper know them.
+
+use serde::{Deserialize, Serialize};
+use wharf_proto::{TaskEnded, TaskId};
+
+/// One node's part of one placement of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct TaskKey {
+    pub(crate) job: u32,
+    pub(crate) generation: u32,
+}
+
+impl std::fmt::Display for TaskKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.job, self.generation)
+    }
+}
+
+impl From<TaskId> for TaskKey {
+    fn from(id: TaskId) -> Self {
+        Self { job: id.job_id, generation: id.generation }
+    }
+}
+
+impl From<TaskKey> for TaskId {
+    fn from(key: TaskKey) -> Self {
+        Self { job_id: key.job, generation: key.generation }
+    }
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    /// As a shell tells it.
+    pub(crate) code: i32,
+    /// Why there is no real code; empty where there is one.
+    pub(crate) error: String,
+}
+
+/// The code of a task whose end nobody saw.
+const CODE_UNKNOWN: i32 = -1;
+
+impl Exit {
+    pub(crate) fn code(code: i32) -> Self {
+        Self { code, error: String::new() }
+    }
+
+    /// The end of a task that nobody saw ending, or that was never begun.
+    pub(crate) fn lost(error: impl Into<String>) -> Self {
+        Self { code: CODE_UNKNOWN, error: error.into() }
+    }
+
+    pub(crate) fn to_message(&self, task: TaskKey) -> TaskEnded {
+        TaskEnded { task: Some(task.into()), exit_code: self.code, error: self.error.clone() }
+    }
+}

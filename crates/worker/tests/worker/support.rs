@@ -1,0 +1,272 @@
+//! A head that does what the test says, over real gRPC, and a worker attached to it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use wharf_proto::tonic::transport::Server;
+use wharf_proto::tonic::{Request, Response, Status, Streaming};
+use wharf_proto::workers_server::{Workers, WorkersServer};
+use wharf_proto::{
+    ForgetTask, FromWorker, LaunchTask, Register, SendOutput, StopTask, TaskId, ToWorker, Welcome,
+    from_worker, to_worker,
+};
+use wharf_worker::{WorkerConfig, run};
+
+pub(crate) const TOKEN: &str = "correct-horse-battery";
+/// More than anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn id(job_id: u32, generation: u32) -> TaskId {
+    TaskId { job_id, generation }
+}
+
+/// A launch of a shell script.
+pub(crate) fn shell(task: TaskId, script: &str) -> LaunchTask {
+    LaunchTask {
+        task: Some(task),
+        command: vec!["/bin/sh".into(), "-c".into(), script.into()],
+        ranks: 1,
+        devices: vec![2],
+        grace_s: 20.0,
+        ..LaunchTask::default()
+    }
+}
+
+pub(crate) struct Head {
+    pub(crate) address: SocketAddr,
+    sessions: mpsc::UnboundedReceiver<Session>,
+    server: JoinHandle<()>,
+}
+
+/// One attachment of a worker.
+pub(crate) struct Session {
+    pub(crate) register: Register,
+    inbound: Streaming<FromWorker>,
+    outbound: mpsc::Sender<Result<ToWorker, Status>>,
+}
+
+struct Service {
+    sessions: mpsc::UnboundedSender<Session>,
+}
+
+#[wharf_proto::tonic::async_trait]
+impl Workers for Service {
+    type AttachStream = ReceiverStream<Result<ToWorker, Status>>;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<FromWorker>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        if bearer != Some(&format!("Bearer {TOKEN}")) {
+            return Err(Status::unauthenticated("the token is not right"));
+        }
+        let mut inbound = request.into_inner();
+        let first = inbound.message().await?.and_then(|envelope| envelope.message);
+        let Some(from_worker::Message::Register(register)) = first else {
+            return Err(Status::invalid_argument("no registration"));
+        };
+        let (outbound, stream) = mpsc::channel(1024);
+        let welcome = to_worker::Message::Welcome(Welcome { heartbeat_s: 0.5 });
+        outbound.send(Ok(ToWorker { message: Some(welcome) })).await.unwrap();
+        let _ = self.sessions.send(Session { register, inbound, outbound });
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+}
+
+impl Head {
+    pub(crate) async fn start() -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap()).await
+    }
+
+    pub(crate) async fn start_at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, sessions) = mpsc::unbounded_channel();
+        let service = WorkersServer::new(Service { sessions: sender });
+        let server = Server::builder().add_service(service);
+        let server = tokio::spawn(async move {
+            server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
+        });
+        Self { address, sessions, server }
+    }
+
+    pub(crate) async fn session(&mut self) -> Session {
+        tokio::time::timeout(PATIENCE, self.sessions.recv()).await.expect("no worker came").unwrap()
+    }
+
+    /// Goes away; sessions end when they are dropped.
+    pub(crate) async fn stop(self) {
+        self.server.abort();
+        let _ = self.server.await;
+    }
+}
+
+impl Session {
+    async fn send(&self, message: to_worker::Message) {
+        self.outbound.send(Ok(ToWorker { message: Some(message) })).await.unwrap();
+    }
+
+    pub(crate) async fn launch(&self, launch: LaunchTask) {
+        self.send(to_worker::Message::Launch(launch)).await;
+    }
+
+    pub(crate) async fn stop(&self, task: TaskId) {
+        self.send(to_worker::Message::Stop(StopTask { task: Some(task) })).await;
+    }
+
+    pub(crate) async fn forget(&self, task: TaskId) {
+        self.send(to_worker::Message::Forget(ForgetTask { task: Some(task) })).await;
+    }
+
+    pub(crate) async fn send_output(&self, wanted: SendOutput) {
+        self.send(to_worker::Message::SendOutput(wanted)).await;
+    }
+
+    /// The next message but heartbeats.
+    pub(crate) async fn next(&mut self) -> from_worker::Message {
+        let next = async {
+            loop {
+                let message =
+                    self.inbound.message().await.unwrap().expect("the worker left").message.unwrap();
+                if !matches!(message, from_worker::Message::Heartbeat(_)) {
+                    return message;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, next).await.expect("the worker is silent")
+    }
+
+    pub(crate) async fn started(&mut self, task: TaskId) {
+        loop {
+            match self.next().await {
+                from_worker::Message::Started(started) if started.task == Some(task) => return,
+                from_worker::Message::Ended(ended) if ended.task == Some(task) => {
+                    panic!("it ended before it started: {ended:?}")
+                }
+                _ => (),
+            }
+        }
+    }
+
+    /// Exit code and error of a task, when it has ended.
+    pub(crate) async fn ended(&mut self, task: TaskId) -> (i32, String) {
+        loop {
+            if let from_worker::Message::Ended(ended) = self.next().await
+                && ended.task == Some(task)
+            {
+                return (ended.exit_code, ended.error);
+            }
+        }
+    }
+
+    /// Collects output of a request until `enough` or its end.
+    pub(crate) async fn output(&mut self, request: u64, enough: impl Fn(&[u8]) -> bool) -> (Vec<u8>, bool) {
+        let mut data = Vec::new();
+        loop {
+            if let from_worker::Message::Output(output) = self.next().await
+                && output.request == request
+            {
+                assert!(output.data.len() <= 64 * 1024);
+                data.extend(output.data);
+                if output.end || enough(&data) {
+                    return (data, output.end);
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn probe() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_wharf-worker-probe"))
+}
+
+pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
+    WorkerConfig {
+        head: format!("http://{address}"),
+        token: TOKEN.into(),
+        node: "n0".into(),
+        device_type: "v100".into(),
+        devices: 4,
+        cpus: 8,
+        memory_gib: 1,
+        switch: 7,
+        address: "10.0.0.9".into(),
+        state_dir: state_dir.to_owned(),
+        keeper_program: Some(probe()),
+    }
+}
+
+/// A worker in this process.
+pub(crate) struct Worker {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Worker {
+    pub(crate) fn start(address: SocketAddr, state_dir: &Path) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async {
+            let _ = stopped.await;
+        };
+        let running = run(config(address, state_dir), shutdown);
+        Self { stop, task: tokio::spawn(async { running.await.expect("the worker goes on") }) }
+    }
+
+    pub(crate) async fn shut_down(self) {
+        let _ = self.stop.send(());
+        tokio::time::timeout(PATIENCE, self.task).await.expect("no orderly end").unwrap();
+    }
+}
+
+/// A worker in a process of its own, which dies hard.
+pub(crate) struct Victim(Child);
+
+impl Victim {
+    pub(crate) fn start(address: SocketAddr, state_dir: &Path) -> Self {
+        let mut command = Command::new(probe());
+        command.arg("worker").arg(format!("http://{address}")).arg(state_dir).env("PROBE_TOKEN", TOKEN);
+        Self(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what} did not come about"));
+}
+
+pub(crate) fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Whether a process runs; a zombie does not.
+pub(crate) fn runs(pid: &str) -> bool {
+    let stat = read(Path::new(&format!("/proc/{}/stat", pid.trim())));
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// The keeper of a state directory, by what holds its journal open.
+pub(crate) fn keeper_pid(state_dir: &Path) -> Option<u32> {
+    let wanted = state_dir.join("keeper.journal");
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let mut files = std::fs::read_dir(entry.path().join("fd")).ok()?.flatten();
+        files.any(|file| std::fs::read_link(file.path()).is_ok_and(|to| to == wanted)).then_some(pid)
+    })
+}
