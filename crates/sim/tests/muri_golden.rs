@@ -136,3 +136,22 @@ fn themis_recordings_within_five_percent() {
         },
     );
 }
+
+#[test]
+fn published_means_agree_to_all_printed_digits() {
+    // Whole traces, on which matchings grow larger than in any recording.
+    let published = [
+        ("trace1", "muri-s", 799_916.0, 0.5),
+        ("trace1", "muri-s autopack=off", 867_706.0, 0.5),
+        ("trace3", "muri-l", 88_686.97, 0.005),
+        ("job_type_1", "muri-l", 502_169.96, 0.005),
+        ("job_type_1", "muri-l queues=tiresias", 342_921.70, 0.005),
+    ];
+    let Some(data) = support::data() else { return };
+    for (trace, variant, expected, tolerance) in published {
+        let jobs = support::trace(&data.join(format!("traces/{trace}.csv")));
+        let outcome = support::run(&jobs, variant);
+        let mean = outcome.jobs.iter().filter_map(|job| job.jct_s()).sum::<f64>() / jobs.len() as f64;
+        assert!((mean - expected).abs() <= tolerance, "{trace} {variant}: {mean} instead of {expected}");
+    }
+}

@@ -86,3 +86,14 @@ fn mutual_pairs_drops_unanswered_partners() {
     assert_eq!(mutual_pairs(&[1, 0, 1, UNMATCHED]).collect::<Vec<_>>(), [(0, 1)]);
     assert!(maximum_weight(0, &[]).is_empty());
 }
+
+#[test]
+fn matcher_diagonal_entries_are_ignored() {
+    let mut matcher = Matcher::new();
+    // A star whose centre would match another vertex if the diagonal set the starting duals.
+    let weights = |diagonal: f64| {
+        [diagonal, 0.3, 0.2, 0.3, 0.3, 0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]
+    };
+    let without = matcher.solve(4, &weights(0.0)).to_vec();
+    assert_eq!(matcher.solve(4, &weights(9.0)), without);
+}

@@ -77,7 +77,8 @@ impl Matcher {
         Self::default()
     }
 
-    /// Matches the `n` vertices of a graph with row-major `weights`; entries that are not positive are no edges.
+    /// Matches the `n` vertices of a graph with row-major `weights`; entries that are not positive, and those on the
+    /// diagonal, are no edges.
     ///
     /// Returns each vertex's partner or [`UNMATCHED`]. The matrix may be asymmetric in the last bits. Rarely,
     /// rounding leaves a vertex whose partner names another vertex; [`super::mutual_pairs`] drops such ones.
@@ -88,7 +89,9 @@ impl Matcher {
         assert_eq!(weights.len(), n * n, "one weight per ordered pair");
         self.result.clear();
         self.result.resize(n, UNMATCHED);
-        let weight_max = weights.iter().fold(0.0, |max: f64, &weight| if weight > max { weight } else { max });
+        // Without the diagonal: the largest weight is where all duals start, and so decides ties.
+        let edges = weights.iter().enumerate().filter(|(index, _)| index % (n + 1) != 0);
+        let weight_max = edges.fold(0.0, |max: f64, (_, &weight)| if weight > max { weight } else { max });
         if weight_max > 0.0 {
             self.reset(n, weights, weight_max);
             while self.grow_and_augment() {}
