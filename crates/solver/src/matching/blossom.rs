@@ -9,8 +9,9 @@
 //! - blossoms made while the tight edges after a dual step are visited are not visited in that pass;
 //! - a blossom's vertices enter the queue breadth first.
 //!
-//! All else is for speed: rows are flat, the search skips inner vertices (nothing can come of them), and a vector
-//! comparison with `threshold` rejects nearly all edges that neither are tight nor improve a slack.
+//! All else is for speed: rows are flat, the search skips inner vertices (nothing can come of them) and its own
+//! blossom, looks at the nearest edges of other blossoms once per vertex rather than once per edge, and rejects by a
+//! vector comparison with `threshold` nearly all edges that neither are tight nor improve a slack.
 
 /// Stands for "no partner" in the result of [`Matcher::solve`].
 pub const UNMATCHED: usize = usize::MAX;
@@ -55,6 +56,14 @@ pub struct Matcher {
     nearest_slack: Vec<f64>,
     /// Per vertex: an edge to it with at least this slack can be ignored.
     threshold: Vec<f64>,
+    /// The blossom that is being searched from, whose own vertices are ignored; or 0.
+    hidden: usize,
+    /// Counts changes of the forest, after which a search has to look at blossoms again.
+    change_count: u64,
+    /// Whether no edge is missing.
+    is_complete: bool,
+    /// Per blossom: its largest vertex.
+    vertex_max: Vec<u32>,
     /// Visit marks of `common_ancestor`.
     mark: Vec<u32>,
     mark_now: u32,
@@ -131,6 +140,9 @@ impl Matcher {
         refill(&mut self.nearest, ids, 0);
         refill(&mut self.nearest_slack, ids, f64::INFINITY);
         refill(&mut self.threshold, self.stride, f64::NEG_INFINITY);
+        refill(&mut self.vertex_max, ids, 0);
+        self.is_complete =
+            weights.iter().enumerate().all(|(index, &weight)| weight > 0.0 || index % (n + 1) == 0);
         refill(&mut self.mark, ids, 0);
         self.mark_now = 0;
         for petals in &mut self.petals {
@@ -147,8 +159,12 @@ impl Matcher {
         self.side[..=self.id_max].fill(OUTSIDE);
         self.nearest[..=self.id_max].fill(0);
         self.nearest_slack[..=self.id_max].fill(f64::INFINITY);
+        self.hidden = 0;
         // Ids that are not vertices of the graph (0 and the padding) stay rejected.
-        self.threshold[1..=self.n].fill(f64::INFINITY);
+        for vertex in 1..=self.n {
+            let is_single = self.top[vertex] as usize == vertex;
+            self.threshold[vertex] = if is_single { f64::INFINITY } else { f64::MIN_POSITIVE };
+        }
         self.queue.clear();
         self.queue_head = 0;
         for id in 1..=self.id_max {
@@ -190,16 +206,65 @@ impl Matcher {
             if self.side[self.top[u] as usize] == INNER {
                 continue;
             }
+            self.hide_own(u);
+            self.offer_to_blossoms(u, 0);
             let mut v = 1;
             while let Some(candidate) = self.next_candidate(u, v) {
                 v = candidate;
+                let changes = self.change_count;
                 if self.look_at_edge(u, v) {
                     return true;
+                }
+                if self.change_count != changes {
+                    self.hide_own(u);
+                    self.offer_to_blossoms(u, v);
                 }
                 v += 1;
             }
         }
         false
+    }
+
+    /// Makes the search from `u` ignore the vertices of its own blossom, and no longer those of another.
+    fn hide_own(&mut self, u: usize) {
+        let own = self.top[u] as usize;
+        if own == self.hidden {
+            return;
+        }
+        let before = std::mem::take(&mut self.hidden);
+        if before != 0 && self.is_top(before) {
+            self.refresh_threshold(before);
+        }
+        if own > self.n {
+            self.hidden = own;
+            self.refresh_threshold(own);
+        }
+    }
+
+    /// Makes `u` the nearest of blossoms that it is nearer to, if it has edges to vertices of theirs after `v`.
+    ///
+    /// A scan edge by edge would do so when it comes to such a vertex; doing it now is the same, because only
+    /// changes of the forest matter in between, and after those it is done again.
+    fn offer_to_blossoms(&mut self, u: usize, v: usize) {
+        for blossom in self.n + 1..=self.id_max {
+            if self.is_top(blossom)
+                && self.side[blossom] != INNER
+                && self.top[u] as usize != blossom
+                && self.has_edge_after(u, blossom, v)
+            {
+                self.offer_nearest(u, blossom);
+            }
+        }
+    }
+
+    fn has_edge_after(&self, u: usize, blossom: usize, v: usize) -> bool {
+        if self.is_complete {
+            return self.vertex_max[blossom] as usize > v;
+        }
+        let (_, far) = self.edge(u, blossom);
+        let within = |vertex: &usize| self.petal_of[self.petal_index(blossom, *vertex)] != 0;
+        far > v && self.is_edge(u, far)
+            || (v + 1..=self.n).filter(within).any(|vertex| self.is_edge(u, vertex))
     }
 
     /// The first vertex from `from` on whose edge from `u` is below the vertex's threshold.
@@ -234,7 +299,9 @@ impl Matcher {
         if self.slack(u, v) <= 0.0 {
             return self.take_edge(u, v);
         }
-        self.offer_nearest(u, top_v);
+        if top_v <= self.n {
+            self.offer_nearest(u, top_v);
+        }
         false
     }
 
@@ -286,7 +353,9 @@ impl Matcher {
             if self.is_top(id) && self.nearest[id] != 0 {
                 let (u, v) = self.edge(self.nearest[id] as usize, id);
                 self.nearest_slack[id] = self.slack(u, v);
-                self.refresh_threshold(id);
+                if id <= self.n {
+                    self.refresh_threshold(id);
+                }
             }
         }
         true
@@ -315,6 +384,7 @@ impl Matcher {
         let (top_u, top_v) = (self.top[u] as usize, self.top[v] as usize);
         match self.side[top_v] {
             OUTSIDE => {
+                self.change_count += 1;
                 self.parent[top_v] = u as u32;
                 self.side[top_v] = INNER;
                 let next = self.top[self.mate[top_v] as usize] as usize;
@@ -331,6 +401,7 @@ impl Matcher {
                     true
                 }
                 ancestor => {
+                    self.change_count += 1;
                     self.shrink(top_u, ancestor, top_v);
                     false
                 }
@@ -422,6 +493,8 @@ impl Matcher {
         self.collect_path(u, ancestor, &mut cycle);
         cycle[1..].reverse();
         self.collect_path(v, ancestor, &mut cycle);
+        let largest = |&id: &u32| if id as usize > self.n { self.vertex_max[id as usize] } else { id };
+        self.vertex_max[blossom] = cycle.iter().map(largest).max().unwrap_or(0);
         self.petals[blossom] = cycle;
         self.set_top(blossom, blossom);
         self.link_blossom(blossom);
@@ -584,8 +657,8 @@ impl Matcher {
         self.refresh_threshold(id);
     }
 
-    /// Recomputes which edges to a top-level id's vertices can be ignored: all to an inner one; to a single
-    /// vertex those that neither are tight nor nearer; to a blossom none, as its nearest edge may be another's.
+    /// Recomputes which edges to a top-level id's vertices can be ignored: all to an inner or hidden one; to a single
+    /// vertex those that neither are tight nor nearer; to a blossom those that are not tight.
     fn refresh_threshold(&mut self, id: usize) {
         if id <= self.n {
             self.threshold[id] = match self.side[id] {
@@ -594,7 +667,8 @@ impl Matcher {
             };
             return;
         }
-        let threshold = if self.side[id] == INNER { f64::NEG_INFINITY } else { f64::INFINITY };
+        let is_ignored = self.side[id] == INNER || id == self.hidden;
+        let threshold = if is_ignored { f64::NEG_INFINITY } else { f64::MIN_POSITIVE };
         let mut pending = std::mem::take(&mut self.stack);
         pending.clear();
         pending.push(id as u32);
