@@ -62,8 +62,10 @@ pub struct Matcher {
     change_count: u64,
     /// Whether no edge is missing.
     is_complete: bool,
-    /// Per blossom: its largest vertex.
+    /// Per blossom: its vertices, and the largest of them.
+    vertices: Vec<Vec<u32>>,
     vertex_max: Vec<u32>,
+    held_slack: Vec<f64>,
     /// Visit marks of `common_ancestor`.
     mark: Vec<u32>,
     mark_now: u32,
@@ -149,6 +151,7 @@ impl Matcher {
             petals.clear();
         }
         self.petals.resize(self.petals.len().max(ids), Vec::new());
+        self.vertices.resize(self.vertices.len().max(ids), Vec::new());
         refill(&mut self.petal_of, (ids - n) * (n + 1), 0);
         refill(&mut self.links, (ids - n) * ids, (0, 0));
     }
@@ -493,8 +496,6 @@ impl Matcher {
         self.collect_path(u, ancestor, &mut cycle);
         cycle[1..].reverse();
         self.collect_path(v, ancestor, &mut cycle);
-        let largest = |&id: &u32| if id as usize > self.n { self.vertex_max[id as usize] } else { id };
-        self.vertex_max[blossom] = cycle.iter().map(largest).max().unwrap_or(0);
         self.petals[blossom] = cycle;
         self.set_top(blossom, blossom);
         self.link_blossom(blossom);
@@ -514,41 +515,96 @@ impl Matcher {
     /// Gives a new blossom, for every other id, the edge with the least slack among its children's.
     fn link_blossom(&mut self, blossom: usize) {
         let children = std::mem::take(&mut self.petals[blossom]);
-        let vertices = self.petal_index(blossom, 0)..self.petal_index(blossom, self.n) + 1;
-        self.petal_of[vertices].fill(0);
-        for (rank, &child) in children.iter().enumerate() {
+        let mut held = std::mem::take(&mut self.held_slack);
+        refill(&mut held, self.id_max + 1, f64::INFINITY);
+        let mut links = std::mem::take(&mut self.links);
+        // The new blossom's row is written while others' are read.
+        let before = self.link_index(blossom, 0);
+        let (others, own) = links.split_at_mut(before);
+        let (own, later) = own.split_at_mut(self.id_stride);
+        for &child in &children {
             let child = child as usize;
-            for id in 1..=self.id_max {
-                if id == blossom || self.top[id] == 0 {
+            if child <= self.n {
+                self.offer_vertex_links(child, &mut held, own);
+            }
+            let first = if child <= self.n { self.n + 1 } else { 1 };
+            for id in (first..=self.id_max).filter(|&id| id != blossom) {
+                let at = |owner: usize, other: usize| {
+                    let index = self.link_index(owner, other);
+                    if index < before { others[index] } else { later[index - before - self.id_stride] }
+                };
+                if self.top[id] == 0 {
                     continue;
                 }
-                let (u, v) = self.edge(child, id);
-                let index = self.link_index(blossom, id);
-                let (held_u, held_v) = self.links[index];
-                let replaces = rank == 0
-                    || !self.is_edge(held_u as usize, held_v as usize)
-                    || self.slack(u, v) < self.slack(held_u as usize, held_v as usize);
-                if replaces {
-                    self.links[index] = (u as u32, v as u32);
-                    if id > self.n {
-                        let back = self.link_index(id, blossom);
-                        self.links[back] = (v as u32, u as u32);
-                    }
-                }
-            }
-            if child <= self.n {
-                let index = self.petal_index(blossom, child);
-                self.petal_of[index] = child as u32;
-            } else {
-                for vertex in 1..=self.n {
-                    if self.petal_of[self.petal_index(child, vertex)] != 0 {
-                        let index = self.petal_index(blossom, vertex);
-                        self.petal_of[index] = child as u32;
-                    }
-                }
+                let (u, v) = if child > self.n {
+                    at(child, id)
+                } else {
+                    let (far, near) = at(id, child);
+                    (near, far)
+                };
+                self.offer_link(u as usize, v as usize, &mut held[id], &mut own[id]);
             }
         }
+        for id in (self.n + 1..=self.id_max).filter(|&id| id != blossom && self.top[id] != 0) {
+            let (u, v) = own[id];
+            let index = self.link_index(id, blossom);
+            if index < before {
+                others[index] = (v, u);
+            } else {
+                later[index - before - self.id_stride] = (v, u);
+            }
+        }
+        self.links = links;
+        self.held_slack = held;
         self.petals[blossom] = children;
+        self.list_vertices(blossom);
+    }
+
+    /// Offers a new blossom the edges from one of its vertices to all vertices.
+    fn offer_vertex_links(&self, child: usize, held: &mut [f64], own: &mut [(u32, u32)]) {
+        let row = &self.twice[child * self.stride..][..self.n + 1];
+        let dual = self.dual[child];
+        for id in 1..=self.n {
+            let twice = row[id];
+            let is_edge = twice > NO_EDGE;
+            let slack = dual + self.dual[id] - if is_edge { twice } else { 0.0 };
+            if slack < held[id] {
+                held[id] = if is_edge { slack } else { f64::INFINITY };
+                own[id] = (child as u32, id as u32);
+            }
+        }
+    }
+
+    /// Takes an edge for a link if it has less slack than the one held; a missing edge gives way to anything.
+    fn offer_link(&self, u: usize, v: usize, held: &mut f64, own: &mut (u32, u32)) {
+        let slack = self.slack(u, v);
+        if slack < *held {
+            *held = if self.is_edge(u, v) { slack } else { f64::INFINITY };
+            *own = (u as u32, v as u32);
+        }
+    }
+
+    /// Notes which vertices a new blossom has, and through which child.
+    fn list_vertices(&mut self, blossom: usize) {
+        let row = self.petal_index(blossom, 0)..self.petal_index(blossom, self.n) + 1;
+        self.petal_of[row].fill(0);
+        let mut vertices = std::mem::take(&mut self.vertices[blossom]);
+        vertices.clear();
+        for index in 0..self.petals[blossom].len() {
+            let child = self.petals[blossom][index];
+            let from = vertices.len();
+            if child as usize <= self.n {
+                vertices.push(child);
+            } else {
+                vertices.extend_from_slice(&self.vertices[child as usize]);
+            }
+            for &vertex in &vertices[from..] {
+                let slot = self.petal_index(blossom, vertex as usize);
+                self.petal_of[slot] = child;
+            }
+        }
+        self.vertex_max[blossom] = vertices.iter().copied().max().unwrap_or(0);
+        self.vertices[blossom] = vertices;
     }
 
     /// Dissolves an inner blossom whose dual is used up: the part of the cycle on the tree path stays in the tree.
@@ -669,17 +725,9 @@ impl Matcher {
         }
         let is_ignored = self.side[id] == INNER || id == self.hidden;
         let threshold = if is_ignored { f64::NEG_INFINITY } else { f64::MIN_POSITIVE };
-        let mut pending = std::mem::take(&mut self.stack);
-        pending.clear();
-        pending.push(id as u32);
-        while let Some(id) = pending.pop() {
-            if id as usize <= self.n {
-                self.threshold[id as usize] = threshold;
-            } else {
-                pending.extend_from_slice(&self.petals[id as usize]);
-            }
+        for &vertex in &self.vertices[id] {
+            self.threshold[vertex as usize] = threshold;
         }
-        self.stack = pending;
     }
 
     #[inline]
