@@ -103,7 +103,9 @@ impl Interleaving {
         });
         if let (true, &[a, b]) = (staggered, group) {
             // Two jobs with a free slot between them: each overlaps its data stage with the other's rest.
-            consider(f64::max(a.data_s, b.compute_s + b.network_s) + f64::max(b.data_s, a.compute_s + a.network_s));
+            consider(
+                f64::max(a.data_s, b.compute_s + b.network_s) + f64::max(b.data_s, a.compute_s + a.network_s),
+            );
         }
         best
     }

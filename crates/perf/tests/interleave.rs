@@ -1,5 +1,7 @@
 //! The interleaving model against the reference's table of all groups of its eight models.
 
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests read recorded data")]
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;

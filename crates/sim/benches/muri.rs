@@ -67,7 +67,10 @@ fn main() {
         for (trace, policies) in TIMED {
             for (policy, reference) in policies.into_iter().filter(|run| !run.1.is_nan()) {
                 let (seconds, ..) = run(trace, policy);
-                println!("{trace:14} {policy:10} {seconds:10.4} {reference:10.1} {:8.0}", (reference - 1.0) / seconds);
+                println!(
+                    "{trace:14} {policy:10} {seconds:10.4} {reference:10.1} {:8.0}",
+                    (reference - 1.0) / seconds
+                );
             }
         }
         return;
@@ -84,12 +87,8 @@ fn main() {
 /// Traces and variants of the published figures.
 fn figures() -> Vec<(String, &'static str)> {
     let policies = ["srtf", "srsf", "muri-s", "tiresias", "themis", "antman", "muri-l"];
-    let variants = [
-        "muri-l ordering=worst",
-        "muri-l blossom=off",
-        "muri-l packing_num=2",
-        "muri-l packing_num=3",
-    ];
+    let variants =
+        ["muri-l ordering=worst", "muri-l blossom=off", "muri-l packing_num=2", "muri-l packing_num=3"];
     let mut runs = Vec::new();
     for trace in 1..=4 {
         for suffix in ["", "_pr"] {

@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
-use wharf_sim::Outcome;
+use wharf_core::{JobId, NodeShare, Time};
+use wharf_sim::{Outcome, Recorder};
 
 /// Our names of the reference's policies and variants, by the end of a recording's file name.
 const VARIANTS: [(&str, &str); 15] = [
@@ -43,8 +46,13 @@ fn recording(path: &Path) -> Vec<Recorded> {
         .map(|record| {
             let record = record.expect("a row");
             let number = |column: usize| record[column].parse::<f64>().expect("a number");
-            let job =
-                Recorded { start: number(4), end: number(5), jct: number(8), ran: number(7), waited: number(10) };
+            let job = Recorded {
+                start: number(4),
+                end: number(5),
+                jct: number(8),
+                ran: number(7),
+                waited: number(10),
+            };
             (number(1) as usize, job)
         })
         .collect();
@@ -70,7 +78,10 @@ fn first_difference(outcome: &Outcome, recorded: &[Recorded]) -> Option<String> 
 }
 
 /// Runs all recordings whose variant `wanted` accepts.
-fn for_each_recording(wanted: impl Fn(&str) -> bool, mut check: impl FnMut(&str, &str, &Outcome, &[Recorded])) {
+fn for_each_recording(
+    wanted: impl Fn(&str) -> bool,
+    mut check: impl FnMut(&str, &str, &Outcome, &[Recorded]),
+) {
     let Some(data) = support::data() else { return };
     let mut names: Vec<String> = std::fs::read_dir(data.join("golden/job_csv"))
         .expect("recordings")
@@ -97,7 +108,8 @@ fn recordings_same_bits() {
         |trace, variant, outcome, recorded| {
             count += 1;
             differences.extend(
-                first_difference(outcome, recorded).map(|difference| format!("{trace} {variant}: {difference}")),
+                first_difference(outcome, recorded)
+                    .map(|difference| format!("{trace} {variant}: {difference}")),
             );
         },
     );
@@ -120,9 +132,10 @@ fn themis_recordings_within_five_percent() {
     for_each_recording(
         |variant| variant == "themis",
         |trace, _, outcome, recorded| {
-            let ours = outcome.jobs.iter().map(|job| {
-                (job.end.map_or(f64::NAN, |end| end.seconds()), job.jct_s().unwrap_or(f64::NAN))
-            });
+            let ours = outcome
+                .jobs
+                .iter()
+                .map(|job| (job.end.map_or(f64::NAN, |end| end.seconds()), job.jct_s().unwrap_or(f64::NAN)));
             let ours = metrics(ours);
             let theirs = metrics(recorded.iter().map(|job| (job.end, job.jct)));
             for ((ours, theirs), what) in ours.into_iter().zip(theirs).zip(["mean", "p99", "makespan"]) {
@@ -154,4 +167,87 @@ fn published_means_agree_to_all_printed_digits() {
         let mean = outcome.jobs.iter().filter_map(|job| job.jct_s()).sum::<f64>() / jobs.len() as f64;
         assert!((mean - expected).abs() <= tolerance, "{trace} {variant}: {mean} instead of {expected}");
     }
+}
+
+/// Who runs where, kept up to date from a run's events; every state is noted with its time.
+#[derive(Default)]
+struct States {
+    running: BTreeMap<u32, Vec<(u32, u32)>>,
+    noted: Vec<(f64, BTreeMap<u32, Vec<(u32, u32)>>)>,
+}
+
+impl States {
+    fn note(&mut self, time: Time) {
+        if self.noted.last().is_some_and(|last| last.0 == time.seconds()) {
+            self.noted.pop();
+        }
+        self.noted.push((time.seconds(), self.running.clone()));
+    }
+}
+
+impl Recorder for States {
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
+        let mut shares: Vec<_> = placement.iter().map(|share| (share.node.0, share.devices.len())).collect();
+        shares.sort_unstable();
+        self.running.insert(job.0, shares);
+        self.note(time);
+    }
+
+    fn preempted(&mut self, time: Time, job: JobId) {
+        self.running.remove(&job.0);
+        self.note(time);
+    }
+
+    fn finished(&mut self, time: Time, job: JobId) {
+        self.running.remove(&job.0);
+        self.note(time);
+    }
+}
+
+#[test]
+fn decisions_same_running_jobs_and_nodes_at_every_event() {
+    let Some(data) = support::data() else { return };
+    let mut names: Vec<String> = std::fs::read_dir(data.join("golden/decisions"))
+        .expect("decisions")
+        .map(|entry| entry.expect("decisions").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    for name in names {
+        let (trace, reference) = name.trim_end_matches(".jsonl.gz").split_once('-').expect("TRACE-POLICY");
+        let (_, variant) = VARIANTS.iter().find(|(name, _)| *name == reference).expect("a known variant");
+        if *variant == "themis" {
+            continue;
+        }
+        let jobs = support::trace(&data.join(format!("traces/{trace}.csv")));
+        let mut states = States::default();
+        support::run_recorded(&jobs, variant, &mut states);
+        let file = std::fs::File::open(data.join("golden/decisions").join(&name)).expect("decisions");
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("decisions decompress");
+        let mut next = 0;
+        for line in text.lines() {
+            let event: serde_json::Value = serde_json::from_str(line).expect("an event is JSON");
+            let time = event["t"].as_f64().expect("a time");
+            while states.noted.get(next + 1).is_some_and(|state| state.0 <= time) {
+                next += 1;
+            }
+            let ours = &states.noted[next].1;
+            let theirs: BTreeMap<u32, Vec<(u32, u32)>> =
+                event["run"].as_array().expect("running jobs").iter().map(decision).collect();
+            assert!(ours.keys().eq(theirs.keys()), "{name} at {time}: {ours:?} instead of {theirs:?}");
+            // Tiresias places nothing.
+            if *variant != "tiresias" {
+                assert_eq!(*ours, theirs, "{name} at {time}");
+            }
+        }
+    }
+}
+
+/// A running job of a recorded event with its nodes and devices on each.
+fn decision(run: &serde_json::Value) -> (u32, Vec<(u32, u32)>) {
+    let number = |value: &serde_json::Value| value.as_u64().expect("a count") as u32;
+    let share = |share: &serde_json::Value| (number(&share[0]), number(&share[1]));
+    let mut shares: Vec<_> = run[1].as_array().into_iter().flatten().map(share).collect();
+    shares.sort_unstable();
+    (number(&run[0]), shares)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
 use wharf_sim::compat::muri::{Numbers, Settings, simulate};
-use wharf_sim::{NoRecorder, Outcome};
+use wharf_sim::{NoRecorder, Outcome, Recorder};
 
 /// Where the shared data is, or `None` (told loudly) where it is not beside the repository.
 pub(crate) fn data() -> Option<PathBuf> {
@@ -35,7 +35,8 @@ pub(crate) fn trace(path: &Path) -> Vec<JobSpec> {
     let mut reader = csv::Reader::from_path(path).expect("a trace");
     let headers = reader.headers().expect("a header").clone();
     let column = |name: &str| headers.iter().position(|header| header == name).expect(name);
-    let names = ["job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "iteration_time"];
+    let names =
+        ["job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "iteration_time"];
     let [id, gpus, submit, iterations, model, duration, iteration] = names.map(column);
     let stages = [0, 1, 2].map(|index| column(&format!("resource_time_{index}")));
     let priority = column("priority");
@@ -64,6 +65,11 @@ pub(crate) fn cluster() -> ClusterSpec {
 
 /// Runs a policy, given as `policy` or `policy setting=value ...`.
 pub(crate) fn run(jobs: &[JobSpec], variant: &str) -> Outcome {
+    run_recorded(jobs, variant, &mut NoRecorder)
+}
+
+/// As [`run`], with a recorder.
+pub(crate) fn run_recorded(jobs: &[JobSpec], variant: &str, recorder: &mut dyn Recorder) -> Outcome {
     let numbers = numbers();
     let mut words = variant.split(' ');
     let policy = words.next().expect("a policy").parse().expect("a known policy");
@@ -72,5 +78,5 @@ pub(crate) fn run(jobs: &[JobSpec], variant: &str) -> Outcome {
         let (name, value) = word.split_once('=').expect("name=value");
         settings.set(name, value).expect("a known setting");
     }
-    simulate(jobs, &cluster(), &settings, &numbers, &mut NoRecorder).expect("a run")
+    simulate(jobs, &cluster(), &settings, &numbers, recorder).expect("a run")
 }

@@ -55,7 +55,11 @@ impl Scaling {
         let w = self.w;
         let inner = w[1] * v[1] + w[2] * v[2];
         let factor = v[0] + inner / (1.0 + w[0]);
-        [self.eta * (w[0] * v[0] + inner), self.eta * (v[1] + factor * w[1]), self.eta * (v[2] + factor * w[2])]
+        [
+            self.eta * (w[0] * v[0] + inner),
+            self.eta * (v[1] + factor * w[1]),
+            self.eta * (v[2] + factor * w[2]),
+        ]
     }
 
     /// Applies the scaling twice.

@@ -170,7 +170,13 @@ impl Kkt {
         shared
     }
 
-    fn solve_once(&self, coefficients: &[Coefficients], right: &[Both], right_shared: Shared, out: &mut [Both]) -> Shared {
+    fn solve_once(
+        &self,
+        coefficients: &[Coefficients],
+        right: &[Both],
+        right_shared: Shared,
+        out: &mut [Both],
+    ) -> Shared {
         let (mut ratio_right, mut sum_right) = (right_shared.ratio, -right_shared.sum);
         for (((c, w), r), out) in coefficients.iter().zip(&self.weights).zip(right).zip(out.iter_mut()) {
             let cone = w.cone.undo_squared(r.rows.cone);
@@ -211,7 +217,8 @@ impl Kkt {
         shared: Shared,
         out: &mut [Both],
     ) -> (Shared, f64) {
-        let mut rest = Shared { ratio: right_shared.ratio, sum: right_shared.sum + self.sum_squared * shared.sum };
+        let mut rest =
+            Shared { ratio: right_shared.ratio, sum: right_shared.sum + self.sum_squared * shared.sum };
         let mut error = 0.0_f64;
         for ((((c, w), r), v), out) in
             coefficients.iter().zip(&self.weights).zip(right).zip(solution).zip(out.iter_mut())
@@ -223,7 +230,8 @@ impl Kkt {
             out.y = r.y - gy;
             let (x, y) = (c.cone_x * v.x, c.cone_y * v.y);
             let squared = w.cone.apply_squared(v.rows.cone);
-            out.rows.ratio = r.rows.ratio - (c.ratio * shared.ratio + c.ratio_y * v.y) + v.rows.ratio * w.ratio.squared;
+            out.rows.ratio =
+                r.rows.ratio - (c.ratio * shared.ratio + c.ratio_y * v.y) + v.rows.ratio * w.ratio.squared;
             out.rows.lower = r.rows.lower + c.lower * v.x + v.rows.lower * w.lower.squared;
             out.rows.upper = r.rows.upper - c.upper * v.x + v.rows.upper * w.upper.squared;
             out.rows.cone = [
@@ -242,7 +250,8 @@ impl Kkt {
 
 /// The job's columns times multipliers.
 pub(super) fn transposed(c: &Coefficients, rows: &Rows, sum: f64) -> (f64, f64) {
-    let x = -c.lower * rows.lower + c.upper * rows.upper + c.sum * sum - c.cone_x * (rows.cone[0] + rows.cone[1]);
+    let x =
+        -c.lower * rows.lower + c.upper * rows.upper + c.sum * sum - c.cone_x * (rows.cone[0] + rows.cone[1]);
     let y = c.ratio_y * rows.ratio + c.cone_y * (rows.cone[1] - rows.cone[0]);
     (x, y)
 }

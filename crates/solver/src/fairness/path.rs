@@ -101,9 +101,8 @@ impl FinishTimeFairness {
             }
         }
         let tau = self.point.tau;
-        self.shares.extend(
-            self.point.both.iter().zip(&self.share_scale).map(|(both, scale)| both.x / scale / tau),
-        );
+        self.shares
+            .extend(self.point.both.iter().zip(&self.share_scale).map(|(both, scale)| both.x / scale / tau));
         &self.shares
     }
 
@@ -263,14 +262,17 @@ impl FinishTimeFairness {
             y: residual.y,
             rows: combined(slack, 1.0, &residual.rows, -1.0),
         }));
-        let right_shared = Shared { ratio: residual.shared.ratio, sum: self.point.sum_slack - residual.shared.sum };
+        let right_shared =
+            Shared { ratio: residual.shared.ratio, sum: self.point.sum_slack - residual.shared.sum };
         let own = self.kkt.solve(&self.coefficients, &self.right, right_shared, &mut self.direction);
         let tau_step = (residual.tau - kappa + self.objective(own, &self.direction)) / denominator;
         let kappa_step = -kappa - kappa / tau * tau_step;
         self.multiplier_steps(tau_step);
         sum.multiplier_step = sum.scaling * (own.sum + tau_step * constant.sum);
         sum.slack_step = -sum.multiplier_step - sum.lambda;
-        for ((slack, multiplier), lambda) in self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.lambda) {
+        for ((slack, multiplier), lambda) in
+            self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.lambda)
+        {
             *slack = combined(multiplier, -1.0, lambda, -1.0);
         }
         let reach = self.reach(&sum, (tau_step, kappa_step));
@@ -296,17 +298,17 @@ impl FinishTimeFairness {
         self.multiplier_steps(tau_step);
         sum.multiplier_step = sum.scaling * (own.sum + tau_step * constant.sum);
         sum.slack_step = -(sum.centred + sum.multiplier_step);
-        for ((slack, multiplier), centred) in self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.centred) {
+        for ((slack, multiplier), centred) in
+            self.slack_step.iter_mut().zip(&self.multiplier_step).zip(&self.centred)
+        {
             *slack = combined(multiplier, -1.0, centred, -1.0);
         }
         let step = self.reach(&sum, (tau_step, kappa_step)) * GAMMA;
         if !(step.is_finite() && tau_step.is_finite()) {
             return false;
         }
-        let shared = Shared {
-            ratio: own.ratio + tau_step * constant.ratio,
-            sum: own.sum + tau_step * constant.sum,
-        };
+        let shared =
+            Shared { ratio: own.ratio + tau_step * constant.ratio, sum: own.sum + tau_step * constant.sum };
         self.take_step(step, tau_step, kappa_step, shared, sum.scaling * sum.slack_step);
         true
     }

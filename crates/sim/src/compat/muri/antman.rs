@@ -261,7 +261,12 @@ impl Line {
     }
 }
 
-pub(super) fn run(workload: &Workload, shape: &Shape, numbers: &Numbers, mut tracker: Tracker<'_>) -> Outcome {
+pub(super) fn run(
+    workload: &Workload,
+    shape: &Shape,
+    numbers: &Numbers,
+    mut tracker: Tracker<'_>,
+) -> Outcome {
     let jobs = &workload.jobs;
     let mut clock = Clock::new(workload, Tie::Exact);
     let mut event = Event::default();
@@ -282,18 +287,21 @@ pub(super) fn run(workload: &Workload, shape: &Shape, numbers: &Numbers, mut tra
         }
         for &job in &workload.order[event.arrived.clone()] {
             tracker.submit(time, job);
-            let line = if jobs[job as usize].priority == GUARANTEED { &mut guaranteed } else { &mut opportunistic };
+            let line =
+                if jobs[job as usize].priority == GUARANTEED { &mut guaranteed } else { &mut opportunistic };
             line.waiting.push(job);
         }
         for &job in guaranteed.running.iter().chain(&opportunistic.running) {
             tracker.catch_up(time, job);
         }
         started.clear();
-        guaranteed.start(&mut started, |job| (devices.unclaimed_total > 0).then(|| devices.try_guaranteed(job)));
+        guaranteed
+            .start(&mut started, |job| (devices.unclaimed_total > 0).then(|| devices.try_guaranteed(job)));
         let guaranteed_count = started.len();
         opportunistic.start(&mut started, |job| (devices.open > 0).then(|| devices.try_opportunistic(job)));
         for (index, &job) in started.iter().enumerate() {
-            let running = if index < guaranteed_count { &mut guaranteed.running } else { &mut opportunistic.running };
+            let running =
+                if index < guaranteed_count { &mut guaranteed.running } else { &mut opportunistic.running };
             let slot = running.partition_point(|&other| rank[other as usize] < rank[job as usize]);
             running.insert(slot, job);
             tracker.run(time, job, &devices.placement(job, shape), &[job]);

@@ -103,7 +103,8 @@ impl<'a> Candidates<'a> {
         filling.clear();
         self.chosen.fill(0);
         self.slots.fill(0);
-        let mut alive: Vec<usize> = (0..self.sizes.len()).filter(|&size| !self.lists[size].is_empty()).collect();
+        let mut alive: Vec<usize> =
+            (0..self.sizes.len()).filter(|&size| !self.lists[size].is_empty()).collect();
         let rank = |candidates: &Self, size: usize| {
             let (key, job) = candidates.lists[size][candidates.chosen[size]];
             (key, candidates.fresh[job as usize], size)
@@ -185,7 +186,13 @@ impl<'a> QueueFront<'a> {
     }
 
     /// Moves waiting jobs behind running ones in each queue, and tells when the next job changes its queue.
-    pub(super) fn settle(&mut self, time: f64, running: &[u32], workload: &Workload, tracker: &Tracker<'_>) -> f64 {
+    pub(super) fn settle(
+        &mut self,
+        time: f64,
+        running: &[u32],
+        workload: &Workload,
+        tracker: &Tracker<'_>,
+    ) -> f64 {
         for queue in &mut self.queues {
             queue.sort_by_key(|&job| !tracker.jobs[job as usize].running);
         }

@@ -65,7 +65,9 @@ impl<'a> Clock<'a> {
         let tied = start_time < f64::INFINITY
             && match self.tie {
                 Tie::Exact => self.end_time == start_time,
-                Tie::Near => self.end_time < f64::INFINITY && is_close(self.end_time, start_time, SAME_END, NEAR_S),
+                Tie::Near => {
+                    self.end_time < f64::INFINITY && is_close(self.end_time, start_time, SAME_END, NEAR_S)
+                }
             };
         if tied {
             self.carried.clone_from(&self.ending);
@@ -105,7 +107,9 @@ impl<'a> Clock<'a> {
         self.near.clear();
         for &(time, job) in self.candidates.iter().filter(|end| end.0 <= limit) {
             let own = self.near.len();
-            let joins = |&(other, _, first): &(f64, u32, usize)| is_close(other, time, SAME_END, 0.0).then_some(first);
+            let joins = |&(other, _, first): &(f64, u32, usize)| {
+                is_close(other, time, SAME_END, 0.0).then_some(first)
+            };
             let heads = self.near.iter().enumerate().filter(|(index, entry)| entry.2 == *index);
             let first = heads.map(|(_, entry)| entry).find_map(joins).unwrap_or(own);
             self.near.push((time, job, first));

@@ -22,8 +22,10 @@ impl Shape {
         if node_devices == 0 {
             return Err(MuriError::NoDevices);
         }
-        if let Some(node) =
-            cluster.nodes.iter().find(|node| node.devices != node_devices || node.devices > DEVICES_PER_NODE_MAX)
+        if let Some(node) = cluster
+            .nodes
+            .iter()
+            .find(|node| node.devices != node_devices || node.devices > DEVICES_PER_NODE_MAX)
         {
             return Err(MuriError::UnequalNodes {
                 node: node.name.to_string(),
@@ -55,7 +57,9 @@ impl Shape {
     /// With sizes that divide one another, free space is split over nodes only in amounts that are each smaller than
     /// the smallest gang in the later node; their sum stays below any gang that could not be placed.
     pub(super) fn never_fragments(&self, sizes: &[u32]) -> bool {
-        let divides = |&size: &u32| size.is_power_of_two() && size <= self.node_devices || size % self.node_devices == 0;
+        let divides = |&size: &u32| {
+            size.is_power_of_two() && size <= self.node_devices || size % self.node_devices == 0
+        };
         self.switch_ends.len() == 1 && self.node_devices.is_power_of_two() && sizes.iter().all(divides)
     }
 
@@ -106,7 +110,8 @@ impl<'a> Filling<'a> {
     /// Whether a gang might fit now; "no" is certain, and lasting.
     pub(super) fn may_fit(&mut self, devices: u32) -> bool {
         if devices > self.shape.node_devices {
-            return devices / self.shape.node_devices <= self.whole_nodes as u32 && devices <= self.free_total;
+            return devices / self.shape.node_devices <= self.whole_nodes as u32
+                && devices <= self.free_total;
         }
         self.first_node(devices) < self.free.len()
     }

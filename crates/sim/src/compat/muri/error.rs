@@ -7,7 +7,9 @@ pub enum MuriError {
     #[error("the cluster has no devices")]
     NoDevices,
     /// Nodes differ in their number of devices.
-    #[error("node {node} has {devices} devices where others have {expected}: this mechanism needs equal nodes")]
+    #[error(
+        "node {node} has {devices} devices where others have {expected}: this mechanism needs equal nodes"
+    )]
     UnequalNodes {
         /// The first node that differs.
         node: String,

@@ -150,16 +150,17 @@ impl Grouper {
     /// Groups before slow ones are split. Unless `exact`, matching stops once the demand fits; where that leaves
     /// the order of groups with equal priorities undecided, the flag is set.
     fn raw_groups(&mut self, candidates: &Candidates<'_>, exact: bool) -> (Vec<Group>, bool) {
-        let mut required: u32 = (0..self.sizes.len())
-            .map(|size| self.sizes[size] * candidates.chosen[size] as u32)
-            .sum();
+        let mut required: u32 =
+            (0..self.sizes.len()).map(|size| self.sizes[size] * candidates.chosen[size] as u32).sum();
         if !self.blossom {
             return (self.neighbour_groups(candidates, required), false);
         }
         let mut buckets: Vec<Vec<Group>> = candidates
             .bucket_order
             .iter()
-            .map(|&size| candidates.chosen(size).iter().map(|&(key, job)| self.single(size, key, job)).collect())
+            .map(|&size| {
+                candidates.chosen(size).iter().map(|&(key, job)| self.single(size, key, job)).collect()
+            })
             .collect();
         let mut order_unknown = false;
         for _ in 0..self.packing {
@@ -327,14 +328,21 @@ impl Grouper {
         let id = self.kinds.len() as u32;
         let stages = self.stages(profiles);
         let solo_s = self.profiles[profiles[0] as usize].iteration_s;
-        let all_solo_s =
-            profiles[..len].iter().fold(0.0, |sum, &profile| sum + self.profiles[profile as usize].iteration_s);
+        let all_solo_s = profiles[..len]
+            .iter()
+            .fold(0.0, |sum, &profile| sum + self.profiles[profile as usize].iteration_s);
         let iteration_s = self.model.iteration_s(&stages[..len], solo_s, self.ordering);
         let best_s = self.model.iteration_s(&stages[..len], solo_s, Order::Best);
         // Full groups are never weighed.
         let slot = if len < self.packing { self.slot_counts[size] } else { usize::MAX };
         self.slot_counts[size] += usize::from(len < self.packing);
-        self.kinds.push(Kind { profiles, len, slot, iteration_s, slow: len > 1 && best_s / all_solo_s > 1.0 });
+        self.kinds.push(Kind {
+            profiles,
+            len,
+            slot,
+            iteration_s,
+            slow: len > 1 && best_s / all_solo_s > 1.0,
+        });
         self.kind_ids.insert(profiles, id);
         id
     }

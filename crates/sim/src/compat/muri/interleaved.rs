@@ -39,7 +39,8 @@ pub(super) fn run(
         workload,
         settings: *settings,
         candidates: Candidates::new(workload),
-        queues: (settings.queues == Queues::Tiresias).then(|| QueueFront::new(workload, &numbers.queue_limits)),
+        queues: (settings.queues == Queues::Tiresias)
+            .then(|| QueueFront::new(workload, &numbers.queue_limits)),
         grouper: Grouper::new(workload, shape, settings, numbers),
         filling: Filling::new(shape),
         running: Vec::new(),
@@ -108,7 +109,8 @@ impl Muri<'_> {
         let ended = &self.ended;
         self.candidates.repair(|job| {
             let progress = &tracker.jobs[job as usize];
-            let key = || Self::key(policy, &workload.jobs[job as usize], progress.remaining, progress.executed_s);
+            let key =
+                || Self::key(policy, &workload.jobs[job as usize], progress.remaining, progress.executed_s);
             (!ended[job as usize]).then(|| progress.running.then(key))
         });
         for (place, &job) in self.arrivals.iter().enumerate() {
@@ -179,11 +181,17 @@ impl Muri<'_> {
         }
         for &(job, index) in &starting {
             let group = &groups[index as usize];
-            let restart_s = group.members().iter().map(|&member| self.workload.jobs[member as usize].restart_s).sum();
+            let restart_s =
+                group.members().iter().map(|&member| self.workload.jobs[member as usize].restart_s).sum();
             let progress = &mut tracker.jobs[job as usize];
             progress.pace_s = self.grouper.iteration_s(group);
             progress.restart_s = restart_s;
-            tracker.run(time, job, self.selection.placement(placed[index as usize] as usize), group.members());
+            tracker.run(
+                time,
+                job,
+                self.selection.placement(placed[index as usize] as usize),
+                group.members(),
+            );
         }
         for group in groups {
             for &job in group.members() {

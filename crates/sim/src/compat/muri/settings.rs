@@ -136,7 +136,8 @@ impl Settings {
     /// # Errors
     /// An unknown name, or a value that the setting does not take.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
-        let bad = |expected| SettingsError::BadValue { name: name.to_owned(), value: value.to_owned(), expected };
+        let bad =
+            |expected| SettingsError::BadValue { name: name.to_owned(), value: value.to_owned(), expected };
         let switch = || match value {
             "on" | "true" => Ok(true),
             "off" | "false" => Ok(false),

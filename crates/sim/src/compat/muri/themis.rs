@@ -24,7 +24,8 @@ const SOLVER_ERROR: f64 = 1e-5;
 /// A factor close to one, without order but the same for the same claim at the same time.
 fn solver_error(job: u32, claim: &Claim) -> f64 {
     // SplitMix64 over what tells one solution from the next.
-    let mut bits = claim.elapsed_s.to_bits() ^ claim.remaining.to_bits().rotate_left(21) ^ u64::from(job) << 40;
+    let mut bits =
+        claim.elapsed_s.to_bits() ^ claim.remaining.to_bits().rotate_left(21) ^ u64::from(job) << 40;
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^= bits >> 31;
@@ -172,7 +173,10 @@ impl Themis<'_> {
         self.ranks.sort_by(|a, b| {
             let key = |rank: &Rank| [rank.urgency, rank.deficit_s, rank.share];
             let pairs = key(b).into_iter().zip(key(a));
-            pairs.map(|(b, a)| b.total_cmp(&a)).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+            pairs
+                .map(|(b, a)| b.total_cmp(&a))
+                .find(|order| order.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
         });
     }
 

@@ -200,7 +200,8 @@ impl<'a> Tracker<'a> {
             return;
         }
         let (start, end) = (Time::from_seconds(start), Time::from_seconds(time));
-        let spans = self.placements[job as usize].iter().map(|&share| Span { job: JobId(job), share, start, end });
+        let spans =
+            self.placements[job as usize].iter().map(|&share| Span { job: JobId(job), share, start, end });
         self.spans.extend(spans);
     }
 }

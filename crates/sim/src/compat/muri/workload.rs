@@ -103,7 +103,8 @@ fn check(spec: &JobSpec, shape: &Shape, policy: Policy) -> Result<(), MuriError>
     if policy.needs_stages() {
         let usable = spec.stages.is_some_and(|stages| {
             let stages = [stages.data_ms, stages.compute_ms, stages.network_ms];
-            stages.iter().all(|stage| stage.is_finite() && *stage >= 0.0) && stages.iter().any(|&stage| stage > 0.0)
+            stages.iter().all(|stage| stage.is_finite() && *stage >= 0.0)
+                && stages.iter().any(|&stage| stage > 0.0)
         });
         if !usable {
             return Err(MuriError::NoStages { job: job(), policy: policy.name() });
