@@ -169,11 +169,14 @@ fn published_means_agree_to_all_printed_digits() {
     }
 }
 
+/// Running jobs with their nodes and devices on each.
+type Running = BTreeMap<u32, Vec<(u32, u32)>>;
+
 /// Who runs where, kept up to date from a run's events; every state is noted with its time.
 #[derive(Default)]
 struct States {
-    running: BTreeMap<u32, Vec<(u32, u32)>>,
-    noted: Vec<(f64, BTreeMap<u32, Vec<(u32, u32)>>)>,
+    running: Running,
+    noted: Vec<(f64, Running)>,
 }
 
 impl States {
@@ -232,7 +235,7 @@ fn decisions_same_running_jobs_and_nodes_at_every_event() {
                 next += 1;
             }
             let ours = &states.noted[next].1;
-            let theirs: BTreeMap<u32, Vec<(u32, u32)>> =
+            let theirs: Running =
                 event["run"].as_array().expect("running jobs").iter().map(decision).collect();
             assert!(ours.keys().eq(theirs.keys()), "{name} at {time}: {ours:?} instead of {theirs:?}");
             // Tiresias places nothing.

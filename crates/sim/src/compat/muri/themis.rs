@@ -21,7 +21,7 @@ const NEVER_RAN: f64 = 1e9;
 /// Relative error of the published solver's shares: the median over recorded problems with hundreds of jobs.
 const SOLVER_ERROR: f64 = 1e-5;
 
-/// Present jobs above which shares outlive completions, and how many. One completion among so many changes the other
+/// Present jobs above which shares outlive events, and how many. One job more or less among so many changes the other
 /// shares by less than general solvers differ on problems of that size, while solving costs nearly all of the time.
 const MANY: usize = 1000;
 const REUSES: u32 = 7;
@@ -72,6 +72,8 @@ struct Themis<'a> {
     last_event: f64,
     /// Events since shares were solved for.
     reuses: u32,
+    /// Per gang size: the last share that was solved for of a job that had not run yet.
+    newcomer_share: Vec<Option<f64>>,
     solver: FinishTimeFairness,
     claims: Vec<Claim>,
     ranks: Vec<Rank>,
@@ -88,6 +90,7 @@ pub(super) fn run(workload: &Workload, shape: &Shape, mut tracker: Tracker<'_>) 
         fair_devices: 0.0,
         last_event: 0.0,
         reuses: 0,
+        newcomer_share: vec![None; workload.sizes.len()],
         solver: FinishTimeFairness::new(),
         claims: Vec::new(),
         ranks: Vec::new(),
@@ -116,7 +119,8 @@ pub(super) fn run(workload: &Workload, shape: &Shape, mut tracker: Tracker<'_>) 
             tracker.catch_up(time, job);
             themis.charge(job, &tracker);
         }
-        themis.rank(time, event.arrived.is_empty(), &tracker);
+        themis.share(time, &workload.order[event.arrived.clone()], &tracker);
+        themis.rank(time, &tracker);
         themis.choose(&mut filling);
         themis.place(&mut filling);
         for &job in &running {
@@ -149,10 +153,9 @@ impl Themis<'_> {
         account.remaining_before = remaining;
     }
 
-    /// Computes shares and orders all present jobs by them. Only without arrivals can shares be reused.
-    fn rank(&mut self, time: f64, may_reuse: bool, tracker: &Tracker<'_>) {
+    /// Computes shares, or keeps those of the event before.
+    fn share(&mut self, time: f64, arrived: &[u32], tracker: &Tracker<'_>) {
         if self.present.is_empty() {
-            self.last_event = time;
             return;
         }
         self.fair_devices = (self.devices / self.present.len() as f64).ceil();
@@ -169,14 +172,30 @@ impl Themis<'_> {
                 devices: f64::from(facts.devices),
             });
         }
-        if may_reuse && self.present.len() > MANY && self.reuses < REUSES {
+        if self.present.len() > MANY && self.reuses < REUSES && self.welcome(arrived) {
             self.reuses += 1;
-        } else {
-            self.reuses = 0;
-            for (&job, &share) in self.present.iter().zip(self.solver.solve(&self.claims, self.devices)) {
-                self.accounts[job as usize].share = share;
+            return;
+        }
+        self.reuses = 0;
+        for (&job, &share) in self.present.iter().zip(self.solver.solve(&self.claims, self.devices)) {
+            self.accounts[job as usize].share = share;
+            if tracker.jobs[job as usize].executed_s == 0.0 {
+                self.newcomer_share[self.workload.jobs[job as usize].size] = Some(share);
             }
         }
+    }
+
+    /// Gives arrivals the share of jobs like them; false where one has none like it.
+    fn welcome(&mut self, arrived: &[u32]) -> bool {
+        arrived.iter().all(|&job| {
+            let share = self.newcomer_share[self.workload.jobs[job as usize].size];
+            self.accounts[job as usize].share = share.unwrap_or(0.0);
+            share.is_some()
+        })
+    }
+
+    /// Orders all present jobs by their shares.
+    fn rank(&mut self, time: f64, tracker: &Tracker<'_>) {
         self.ranks.clear();
         for (&job, claim) in self.present.iter().zip(&self.claims) {
             let share = self.accounts[job as usize].share * solver_error(job, claim);
