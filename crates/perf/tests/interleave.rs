@@ -4,6 +4,7 @@
     clippy::disallowed_types,
     reason = "tests read what the reference computed"
 )]
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests read recorded data")]
 
 use std::collections::BTreeMap;
 use std::io::Read;
