@@ -7,9 +7,8 @@ use wharf_sim::{NoRecorder, Outcome, Preset, RunError, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
 fn simulate(policy: &str, settings: &[&str]) -> Result<Outcome, RunError> {
-    let job = |name, submit_s, devices| {
-        JobSpec::new(name, Time::from_seconds(submit_s), devices, 10_000.0, 1000.0)
-    };
+    let job =
+        |name, submit_s, devices| JobSpec::new(name, Time::from_seconds(submit_s), devices, 10_000.0, 1000.0);
     let trace = Trace { name: "story".into(), jobs: vec![job("small", 0.0, 1), job("large", 5.0, 4)] };
     let cluster = ClusterSpec::uniform("gpu", 2, 2);
     let preset = Preset::load("wharf").expect("built in");
