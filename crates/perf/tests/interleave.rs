@@ -1,9 +1,5 @@
 //! The interleaving model against the reference's table of all groups of its eight models.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests read what the reference computed"
-)]
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests read recorded data")]
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -159,7 +159,7 @@ impl Report {
             let mut cells = labels.to_vec();
             cells.push(Cell::text(&run.seed.to_string()));
             cells.extend([Cell::count(run.jobs), Cell::count(run.finished)]);
-            cells.extend(Metric::ALL.iter().zip(won).map(|(m, won)| Cell::number(m.of(run)).marked(won)));
+            cells.extend(Metric::ALL.iter().zip(won).map(|(&m, won)| metric_cell(m, run).marked(won)));
             cells.extend([Cell::count(run.events), Cell::number(Some(run.wall_ms))]);
             table.push(cells);
         }
@@ -193,6 +193,14 @@ impl Report {
         parts.join(" · ")
     }
 
+    /// Caption and table for people, with a word on what the mark in the table means.
+    pub fn to_text(&self) -> String {
+        let table = self.compact_table();
+        let is_marked = table.rows().iter().flatten().any(Cell::is_best);
+        let legend = if is_marked { " · * best" } else { "" };
+        format!("{}{legend}\n{}", self.caption(), table.to_text())
+    }
+
     /// A table for people: without what [`Report::caption`] says, and only the metrics looked at first.
     pub fn compact_table(&self) -> Table {
         let runs: Vec<&Summary> = self.runs.iter().collect();
@@ -212,10 +220,18 @@ impl Report {
                 cells.push(Cell::count(run.finished));
             }
             let won = |metric: Metric| Metric::ALL.iter().zip(won).any(|(m, won)| won && *m == metric);
-            cells.extend(COMPACT.map(|metric| Cell::number(metric.of(run)).marked(won(metric))));
+            cells.extend(COMPACT.map(|metric| metric_cell(metric, run).marked(won(metric))));
             table.push(cells);
         }
         table
+    }
+}
+
+/// A run's value; what is counted is whole.
+fn metric_cell(metric: Metric, run: &Summary) -> Cell {
+    match metric {
+        Metric::Preemptions => Cell::count(run.preemptions),
+        _ => Cell::number(metric.of(run)),
     }
 }
 

@@ -4,7 +4,7 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 86400.0;
 
-/// A length of time: `0.25s`, `42s`, `3m 20s`, `2h 13m`, `3.4d`.
+/// A length of time: `0.25s`, `42s`, `3m 20s`, `2h 13m`, `3d 10h`, `34.2d`.
 pub fn duration(seconds: f64) -> String {
     let size = seconds.abs();
     let sign = if seconds < 0.0 { "-" } else { "" };
@@ -24,6 +24,8 @@ pub fn duration(seconds: f64) -> String {
         two_units(size, MINUTE, "m", 1.0, "s")
     } else if size < DAY - 30.0 {
         two_units(size, HOUR, "h", MINUTE, "m")
+    } else if size < 10.0 * DAY - HOUR / 2.0 {
+        two_units(size, DAY, "d", HOUR, "h")
     } else if size < 99.95 * DAY {
         format!("{:.1}d", size / DAY)
     } else {
@@ -117,8 +119,10 @@ mod tests {
             (200.0, "3m 20s"),
             (3599.6, "1h 0m"),
             (7980.0, "2h 13m"),
-            (86380.0, "1.0d"),
-            (293_760.0, "3.4d"),
+            (86380.0, "1d 0h"),
+            (293_760.0, "3d 10h"),
+            (863_000.0, "10.0d"),
+            (2_954_880.0, "34.2d"),
             (8_640_000.0, "100d"),
             (-90.0, "-1m 30s"),
             (f64::NAN, "-"),

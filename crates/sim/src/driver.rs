@@ -10,6 +10,20 @@ use wharf_core::{
 use crate::failures::Failures;
 use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span};
 
+/// Decisions in a row that start nothing while nothing runs, comes or is repaired: then nothing ever will.
+const IDLE_DECISIONS_MAX: u32 = 1000;
+
+/// Failures per node, and the least number of nodes to count with, before [`Stalled`] is called.
+const FAILURES_PER_NODE_MAX: u64 = 1000;
+const FAILING_NODES_MIN: u64 = 1000;
+
+/// Nodes fail so often that work is lost as fast as it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stalled {
+    /// How many times nodes failed since a job last ended or kept any progress.
+    pub(crate) failures: u64,
+}
+
 /// Drives one engine through one trace.
 pub(crate) struct Driver<'a> {
     engine: Engine,
@@ -25,6 +39,10 @@ pub(crate) struct Driver<'a> {
     notes: Notes<'a>,
     effects: Vec<Effect>,
     last: Option<Time>,
+    /// Decisions since anything else could happen.
+    idle_decisions: u32,
+    /// Node failures since a job last ended or kept any progress.
+    vain_failures: u64,
     up_devices: u32,
     busy_devices: u32,
     busy_device_s: f64,
@@ -78,6 +96,8 @@ impl<'a> Driver<'a> {
             notes,
             effects: Vec::new(),
             last: None,
+            idle_decisions: 0,
+            vain_failures: 0,
             up_devices,
             busy_devices: 0,
             busy_device_s: 0.0,
@@ -86,17 +106,25 @@ impl<'a> Driver<'a> {
     }
 
     /// Runs until every job has ended, or nothing can happen any more.
-    pub(crate) fn run(mut self) -> (Outcome, Vec<Violation>) {
+    ///
+    /// # Errors
+    /// [`Stalled`] where something always happens, and no job gets anywhere.
+    pub(crate) fn run(mut self) -> Result<(Outcome, Vec<Violation>), Stalled> {
+        let nodes = self.engine.state().topology().nodes().len() as u64;
+        let vain_failures_max = FAILURES_PER_NODE_MAX * nodes.max(FAILING_NODES_MIN);
         while let Some(now) = self.next_moment() {
             self.accrue(now);
             self.end_jobs(now);
-            self.change_nodes(now);
+            self.change_nodes(now, vain_failures_max);
+            if self.vain_failures > vain_failures_max {
+                return Err(Stalled { failures: self.vain_failures });
+            }
             self.submit_jobs(now);
             self.settle(now);
             self.sample(now);
         }
         let violations = self.engine.violations().to_vec();
-        (self.outcome(), violations)
+        Ok((self.outcome(), violations))
     }
 
     fn next_moment(&mut self) -> Option<Time> {
@@ -113,9 +141,16 @@ impl<'a> Driver<'a> {
             return None;
         }
         let end = self.ends.peek().map(|&Reverse((time, ..))| time);
-        let decision = self.engine.next_decision().filter(|_| has_live);
         // Failures alone do not keep the world turning: a job that waits for a repair does.
         let failure = self.failures.next_time();
+        if !has_live {
+            self.vain_failures = 0;
+        }
+        // Rounds alone do not either: where the nodes that a job waits for are gone for good, it waits for ever.
+        let is_idle = arrival.is_none() && end.is_none() && failure.is_none();
+        self.idle_decisions = if is_idle { self.idle_decisions + 1 } else { 0 };
+        let may_decide = has_live && self.idle_decisions <= IDLE_DECISIONS_MAX;
+        let decision = self.engine.next_decision().filter(|_| may_decide);
         [arrival, end, decision, failure].into_iter().flatten().min()
     }
 
@@ -127,18 +162,23 @@ impl<'a> Driver<'a> {
             self.ends.pop();
             if self.stamps[job.index()] == stamp {
                 let generation = self.engine.state().job(job).generation;
+                self.vain_failures = 0;
                 self.tell(now, Command::JobExited { job, generation, code: 0 });
             }
         }
     }
 
-    fn change_nodes(&mut self, now: Time) {
-        while let Some(change) = self.failures.pop_due(now) {
+    /// At most so many failures: where they come faster than the clock can tell, they never end.
+    fn change_nodes(&mut self, now: Time, vain_failures_max: u64) {
+        while self.vain_failures <= vain_failures_max
+            && let Some(change) = self.failures.pop_due(now)
+        {
             let state = self.engine.state();
             let devices = state.topology().node(change.node).spec.devices;
             match (state.schedule().is_up(change.node), change.is_up) {
                 (true, false) => {
                     self.up_devices -= devices;
+                    self.vain_failures += 1;
                     self.tell(now, Command::LoseNode(change.node));
                 }
                 (false, true) => {
@@ -194,12 +234,16 @@ impl<'a> Driver<'a> {
     fn kept(&mut self, now: Time, job: JobId) -> f64 {
         let state = self.engine.state().job(job);
         let done = state.done(now);
-        if !self.notes.struck.remove(&job) {
-            return done;
-        }
         let at_launch = self.done_at_launch[job.index()];
-        let per_checkpoint = self.checkpoint_interval_s / state.iteration_s();
-        at_launch + ((done - at_launch) / per_checkpoint).floor() * per_checkpoint
+        let mut kept = done;
+        if self.notes.struck.remove(&job) {
+            let per_checkpoint = self.checkpoint_interval_s / state.iteration_s();
+            kept = at_launch + ((done - at_launch) / per_checkpoint).floor() * per_checkpoint;
+        }
+        if kept > at_launch {
+            self.vain_failures = 0;
+        }
+        kept
     }
 
     fn tell(&mut self, now: Time, command: Command) {

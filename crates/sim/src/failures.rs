@@ -46,6 +46,12 @@ pub enum FailureError {
         #[source]
         source: std::io::Error,
     },
+    /// The file has nothing in it.
+    #[error("`{path}` is empty, but should have lines of the form time_s,node,event")]
+    Empty {
+        /// The file.
+        path: String,
+    },
     /// A line is not `time_s,node,event`.
     #[error(
         "{path}:{line}: `{found}` is not of the form time_s,node,event with a known node and event `down` or `up`"
@@ -91,6 +97,9 @@ impl Failures {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|source| FailureError::Read { path: name.clone(), source })?;
+        if text.trim().is_empty() {
+            return Err(FailureError::Empty { path: name });
+        }
         let mut failures = Self::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();

@@ -76,6 +76,14 @@ pub enum RunError {
         #[source]
         violation: Violation,
     },
+    /// Nodes fail faster than jobs get on.
+    #[error("policy `{policy}` gets nowhere: nodes failed {failures} times, and no job came to a checkpoint")]
+    Stalled {
+        /// The policy.
+        policy: String,
+        /// How many times.
+        failures: u64,
+    },
     /// A job that the cluster can never hold.
     #[error(
         "job `{job}` (row {row} of the trace) needs {devices} devices, but the cluster can give it at most {most}"
@@ -117,7 +125,10 @@ pub fn run(spec: &RunSpec<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, R
             let Prepared { engine, failures, rules } = prepare(spec, rules)?;
             let driver =
                 Driver::new(engine, &spec.trace.jobs, failures, rules.checkpoint_interval_s, recorder);
-            let (outcome, violations) = driver.run();
+            let (outcome, violations) = driver.run().map_err(|stalled| RunError::Stalled {
+                policy: spec.policy.to_owned(),
+                failures: stalled.failures,
+            })?;
             match violations.into_iter().next() {
                 Some(violation) => Err(RunError::Audit { policy: spec.policy.to_owned(), violation }),
                 None => Ok(outcome),

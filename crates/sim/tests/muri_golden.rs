@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
-use wharf_sim::Outcome;
+use wharf_core::{JobId, NodeShare, Time};
+use wharf_sim::{Outcome, Recorder};
 
 /// Our names of the reference's policies and variants, by the end of a recording's file name.
 const VARIANTS: [(&str, &str); 15] = [
@@ -145,4 +148,109 @@ fn themis_recordings_within_five_percent() {
             }
         },
     );
+}
+
+#[test]
+fn published_means_agree_to_all_printed_digits() {
+    // Whole traces, on which matchings grow larger than in any recording.
+    let published = [
+        ("trace1", "muri-s", 799_916.0, 0.5),
+        ("trace1", "muri-s autopack=off", 867_706.0, 0.5),
+        ("trace3", "muri-l", 88_686.97, 0.005),
+        ("job_type_1", "muri-l", 502_169.96, 0.005),
+        ("job_type_1", "muri-l queues=tiresias", 342_921.70, 0.005),
+    ];
+    let Some(data) = support::data() else { return };
+    for (trace, variant, expected, tolerance) in published {
+        let jobs = support::trace(&data.join(format!("traces/{trace}.csv")));
+        let outcome = support::run(&jobs, variant);
+        let mean = outcome.jobs.iter().filter_map(|job| job.jct_s()).sum::<f64>() / jobs.len() as f64;
+        assert!((mean - expected).abs() <= tolerance, "{trace} {variant}: {mean} instead of {expected}");
+    }
+}
+
+/// Running jobs with their nodes and devices on each.
+type Running = BTreeMap<u32, Vec<(u32, u32)>>;
+
+/// Who runs where, kept up to date from a run's events; every state is noted with its time.
+#[derive(Default)]
+struct States {
+    running: Running,
+    noted: Vec<(f64, Running)>,
+}
+
+impl States {
+    fn note(&mut self, time: Time) {
+        if self.noted.last().is_some_and(|last| last.0 == time.seconds()) {
+            self.noted.pop();
+        }
+        self.noted.push((time.seconds(), self.running.clone()));
+    }
+}
+
+impl Recorder for States {
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
+        let mut shares: Vec<_> = placement.iter().map(|share| (share.node.0, share.devices.len())).collect();
+        shares.sort_unstable();
+        self.running.insert(job.0, shares);
+        self.note(time);
+    }
+
+    fn preempted(&mut self, time: Time, job: JobId) {
+        self.running.remove(&job.0);
+        self.note(time);
+    }
+
+    fn finished(&mut self, time: Time, job: JobId) {
+        self.running.remove(&job.0);
+        self.note(time);
+    }
+}
+
+#[test]
+fn decisions_same_running_jobs_and_nodes_at_every_event() {
+    let Some(data) = support::data() else { return };
+    let mut names: Vec<String> = std::fs::read_dir(data.join("golden/decisions"))
+        .expect("decisions")
+        .map(|entry| entry.expect("decisions").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    for name in names {
+        let (trace, reference) = name.trim_end_matches(".jsonl.gz").split_once('-').expect("TRACE-POLICY");
+        let (_, variant) = VARIANTS.iter().find(|(name, _)| *name == reference).expect("a known variant");
+        if *variant == "themis" {
+            continue;
+        }
+        let jobs = support::trace(&data.join(format!("traces/{trace}.csv")));
+        let mut states = States::default();
+        support::run_recorded(&jobs, variant, &mut states);
+        let file = std::fs::File::open(data.join("golden/decisions").join(&name)).expect("decisions");
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("decisions decompress");
+        let mut next = 0;
+        for line in text.lines() {
+            let event: serde_json::Value = serde_json::from_str(line).expect("an event is JSON");
+            let time = event["t"].as_f64().expect("a time");
+            while states.noted.get(next + 1).is_some_and(|state| state.0 <= time) {
+                next += 1;
+            }
+            let ours = &states.noted[next].1;
+            let theirs: Running =
+                event["run"].as_array().expect("running jobs").iter().map(decision).collect();
+            assert!(ours.keys().eq(theirs.keys()), "{name} at {time}: {ours:?} instead of {theirs:?}");
+            // Tiresias places nothing.
+            if *variant != "tiresias" {
+                assert_eq!(*ours, theirs, "{name} at {time}");
+            }
+        }
+    }
+}
+
+/// A running job of a recorded event with its nodes and devices on each.
+fn decision(run: &serde_json::Value) -> (u32, Vec<(u32, u32)>) {
+    let number = |value: &serde_json::Value| value.as_u64().expect("a count") as u32;
+    let share = |share: &serde_json::Value| (number(&share[0]), number(&share[1]));
+    let mut shares: Vec<_> = run[1].as_array().into_iter().flatten().map(share).collect();
+    shares.sort_unstable();
+    (number(&run[0]), shares)
 }

@@ -1,5 +1,7 @@
 //! The matcher against the reference's recorded matchings, and against exhaustive search.
 
+#![expect(clippy::disallowed_types, reason = "tests read recorded data")]
+
 use std::io::Read;
 use std::path::Path;
 
@@ -10,7 +12,6 @@ use wharf_solver::matching::{Matcher, UNMATCHED, maximum_weight, mutual_pairs};
 fn recorded_cases() -> Option<String> {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/muri/golden/blossom_cases.jsonl.gz");
-    #[expect(clippy::disallowed_types, reason = "tests read what the reference computed")]
     let Ok(file) = std::fs::File::open(&path) else {
         #[expect(clippy::print_stderr, reason = "a test that did not run must say so")]
         {
@@ -86,4 +87,14 @@ proptest! {
 fn mutual_pairs_drops_unanswered_partners() {
     assert_eq!(mutual_pairs(&[1, 0, 1, UNMATCHED]).collect::<Vec<_>>(), [(0, 1)]);
     assert!(maximum_weight(0, &[]).is_empty());
+}
+
+#[test]
+fn matcher_diagonal_entries_are_ignored() {
+    let mut matcher = Matcher::new();
+    // A star whose centre would match another vertex if the diagonal set the starting duals.
+    let weights =
+        |diagonal: f64| [diagonal, 0.3, 0.2, 0.3, 0.3, 0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0];
+    let without = matcher.solve(4, &weights(0.0)).to_vec();
+    assert_eq!(matcher.solve(4, &weights(9.0)), without);
 }

@@ -36,7 +36,7 @@ pub enum SourceError {
         file: String,
     },
     /// Reading stopped half-way, for example at the end of a cut gzip file.
-    #[error("cannot read `{file}` past line {line}")]
+    #[error("cannot read `{file}`{}", past(*line))]
     Read {
         /// The path as given.
         file: String,
@@ -68,9 +68,15 @@ impl SourceError {
             Self::Directory { .. } => Some("name one file inside it"),
             Self::Empty { .. } => Some("the first line names the columns"),
             Self::Binary { .. } => Some("only UTF-8 text is read, plain or gzip-compressed"),
-            Self::Open { .. } | Self::Read { .. } => None,
+            Self::Read { .. } => Some("it may be cut short or damaged: copy or download it again"),
+            Self::Open { .. } => None,
         }
     }
+}
+
+/// How far reading came, where it came anywhere.
+fn past(line: u64) -> String {
+    if line == 0 { String::new() } else { format!(" past line {line}") }
 }
 
 /// Text to read, with its first bytes looked at.

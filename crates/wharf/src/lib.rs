@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::args::{Cli, ColorChoice};
+use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::output::style::Styles;
@@ -43,14 +44,18 @@ fn run(cli: &Cli) -> Exit {
     interrupt::yield_to_interruption();
     match done {
         Ok(exit) => exit,
-        Err(error) => {
-            let exit = error.kind().exit();
-            if exit != Exit::Ok {
-                terminal.error(&error);
-            }
-            exit
-        }
+        Err(error) => tell(&error, terminal.styles()),
     }
+}
+
+/// Says why the command failed, if it did: a reader of standard output that went away is no failure.
+fn tell(error: &CliError, styles: &Styles) -> Exit {
+    let exit = error.kind().exit();
+    if exit != Exit::Ok {
+        // Where standard error is closed there is nobody left to tell.
+        let _ = std::io::stderr().write_all(error.render(styles).as_bytes());
+    }
+    exit
 }
 
 /// Prints what the parser has to say: help and versions are data, the rest is an error.
@@ -65,7 +70,7 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> Exit {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.to_string().as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Exit::Ok,
-        Err(error) => crate::error::CliError::stdout(error).kind().exit(),
+        Err(error) => tell(&CliError::stdout(error), &Styles::for_stderr(color_choice(arguments))),
     }
 }
 

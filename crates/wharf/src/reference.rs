@@ -24,14 +24,18 @@ pub fn environment() -> String {
 /// `docs/cli.md`: every command with its help, then exit codes and environment variables.
 pub fn markdown() -> String {
     let mut text = "# Command-line reference\n\n\
-         Generated from the arguments by `cargo xtask docs`; do not edit.\n"
+         Generated from the arguments by `cargo xtask docs`; do not edit. Every command also has the options of\n\
+         `wharf` itself, which are listed once.\n"
         .to_owned();
     let mut root = Cli::command().term_width(100);
     root.build();
-    command_markdown(&root, "wharf", &mut text);
+    push_markdown(&root, "wharf", &mut text);
+    for sub in root.get_subcommands() {
+        command_markdown(sub, &format!("wharf {}", sub.get_name()), &mut text);
+    }
     text += "\n## Exit codes\n\n| code | meaning |\n|---|---|\n";
     for (code, help) in Exit::DOCUMENTED {
-        let _ = writeln!(text, "| {code} | {help} |");
+        let _ = writeln!(text, "| {code} | {} |", help.replace('|', "\\|"));
     }
     text += "\n## Environment variables\n\n| variable | meaning |\n|---|---|\n";
     for variable in env::ALL {
@@ -64,11 +68,19 @@ fn capitalised(text: &str) -> String {
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
+/// A command and those below it, without the options that every command has.
 fn command_markdown(command: &clap::Command, path: &str, text: &mut String) {
-    let help = command.clone().term_width(100).render_long_help().to_string();
-    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-    let _ = write!(text, "\n## `{path}`\n\n```text\n{}\n```\n", help.join("\n").trim_end());
+    let is_common =
+        |arg: &clap::Arg| arg.is_global_set() || ["help", "version"].contains(&arg.get_id().as_str());
+    let own = command.clone().mut_args(|arg| if is_common(&arg) { arg.hide(true) } else { arg });
+    push_markdown(&own, path, text);
     for sub in command.get_subcommands() {
         command_markdown(sub, &format!("{path} {}", sub.get_name()), text);
     }
+}
+
+fn push_markdown(command: &clap::Command, path: &str, text: &mut String) {
+    let help = command.clone().term_width(100).render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let _ = write!(text, "\n## `{path}`\n\n```text\n{}\n```\n", help.join("\n").trim_end());
 }

@@ -4,6 +4,7 @@
 //! still staged when the command fails, panics or is interrupted is removed.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -74,12 +75,14 @@ impl StagedDir {
     /// # Errors
     /// Where nothing can be created there.
     pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
-        if target.exists() && !target.is_dir() {
-            let message = format!("cannot write to `{}`: it is not a directory", target.display());
+        let existing = target.ancestors().find(|ancestor| ancestor.exists());
+        // On the same file system as the target, or the renaming at the end would fail.
+        let place = existing.unwrap_or_else(|| Path::new("."));
+        if !place.is_dir() {
+            let whose = if place == target { "it".to_owned() } else { format!("`{}`", place.display()) };
+            let message = format!("cannot write to `{}`: {whose} is not a directory", target.display());
             return Err(CliError::new(ErrorKind::Output, message));
         }
-        // On the same file system as the target, or the renaming at the end would fail.
-        let place = target.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or_else(|| Path::new("."));
         let path = place.join(hidden_name(target));
         let mut paths = staged();
         fs::create_dir(&path).map_err(|error| CliError::write(target, error))?;
@@ -131,14 +134,36 @@ impl StagedDir {
             }
         }
         fs::create_dir(&replaced).map_err(failed)?;
-        for name in &names {
-            let place = self.target.join(name);
-            if place.exists() {
-                fs::rename(&place, replaced.join(name)).map_err(|error| CliError::write(&place, error))?;
+        for (index, name) in names.iter().enumerate() {
+            if let Err(error) = self.swap_in(name, &replaced) {
+                for done in names[..=index].iter().rev() {
+                    self.swap_out(done, &replaced);
+                }
+                return Err(CliError::write(&self.target.join(name), error));
             }
-            fs::rename(self.path.join(name), &place).map_err(|error| CliError::write(&place, error))?;
         }
         Ok(())
+    }
+
+    /// Puts one entry in its place, and what was there aside.
+    fn swap_in(&self, name: &OsStr, replaced: &Path) -> io::Result<()> {
+        let place = self.target.join(name);
+        if place.exists() {
+            fs::rename(&place, replaced.join(name))?;
+        }
+        fs::rename(self.path.join(name), &place)
+    }
+
+    /// Takes back what [`StagedDir::swap_in`] did, as far as it came.
+    fn swap_out(&self, name: &OsStr, replaced: &Path) {
+        let (place, staged, old) = (self.target.join(name), self.path.join(name), replaced.join(name));
+        // The error that led here is told; there is nothing better to do about another one.
+        if !staged.exists() {
+            let _ = fs::rename(&place, &staged);
+        }
+        if old.exists() {
+            let _ = fs::rename(&old, &place);
+        }
     }
 }
 
@@ -276,6 +301,38 @@ mod tests {
         assert_eq!(staged.commit().unwrap_err().kind(), ErrorKind::Output);
         assert_eq!(entries(&home.path().join("photos")), ["1.jpg"]);
         assert_eq!(entries(home.path()), ["notes.txt", "other", "photos", "run"]);
+    }
+
+    #[test]
+    fn directory_that_cannot_be_put_in_place_leaves_everything_as_it_was() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("a"), "old").unwrap();
+        let staged = StagedDir::new(home.path()).unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(staged.path().join(name), "new").unwrap();
+        }
+        let replaced = staged.path().join("aside");
+        fs::create_dir(&replaced).unwrap();
+        staged.swap_in(OsStr::new("a"), &replaced).unwrap();
+        staged.swap_in(OsStr::new("b"), &replaced).unwrap();
+        assert_eq!(fs::read_to_string(home.path().join("a")).unwrap(), "new");
+        for name in ["c", "b", "a"] {
+            staged.swap_out(OsStr::new(name), &replaced);
+        }
+        drop(staged);
+        assert_eq!(entries(home.path()), ["a"]);
+        assert_eq!(fs::read_to_string(home.path().join("a")).unwrap(), "old");
+    }
+
+    #[test]
+    fn directory_below_a_file_is_refused_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("file"), "x").unwrap();
+        for target in ["file", "file/below", "file/far/below"] {
+            let error = StagedDir::new(&home.path().join(target)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Output);
+        }
+        assert_eq!(entries(home.path()), ["file"]);
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl<'t> Source<'t> {
     }
 }
 
-/// A table whose keys are taken one by one; what is left over at the end is a mistake.
+/// A table whose keys are taken one by one, after a check that all of them are known.
 pub(super) struct Section<'t> {
     source: Source<'t>,
     context: &'static str,
@@ -90,12 +90,12 @@ impl<'t> Section<'t> {
         rest.into_iter().map(item).collect()
     }
 
-    /// Complains about the first key that nobody took.
-    pub(super) fn finish(self, known: &[&str]) -> Result<(), ScenarioError> {
-        let first = self.table.iter().min_by_key(|(key, _)| key.span().start);
-        match first {
+    /// Complains about the first key that is not `known`: before a missing one is, which it may be meant to be.
+    pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), ScenarioError> {
+        let unknown = self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+        match unknown.min_by_key(|key| key.span().start) {
             None => Ok(()),
-            Some((key, _)) => Err(ScenarioError::UnknownKey {
+            Some(key) => Err(ScenarioError::UnknownKey {
                 place: self.source.place(key.span().start),
                 key: key.get_ref().to_string(),
                 context: self.context,

@@ -36,6 +36,7 @@ const KEYS: &[&str] = &[
 
 /// Reads a table of generator settings; what it leaves out has the generator's default.
 pub(super) fn settings(mut section: Section<'_>) -> Result<GeneratorSettings, ScenarioError> {
+    section.check_keys(KEYS)?;
     let mut settings = GeneratorSettings::default();
     let place = section.place();
     set(&mut section, "jobs", Item::count, &mut settings.job_count)?;
@@ -51,7 +52,6 @@ pub(super) fn settings(mut section: Section<'_>) -> Result<GeneratorSettings, Sc
     settings.rate = rate(&mut section)?;
     settings.arrivals = arrivals(&mut section)?;
     settings.deadlines = deadlines(&mut section)?;
-    section.finish(KEYS)?;
     settings.validate().map_err(|error| ScenarioError::BadValue { place, message: error.to_string() })?;
     settings.name = format!("generated-{}-seed{}", settings.job_count, settings.seed);
     Ok(settings)

@@ -130,6 +130,7 @@ impl Loader {
         let text = fs::read_to_string(file).map_err(failed)?;
         let shared: Arc<Path> = file.into();
         let mut section = Source { file: &shared, text: &text }.parse()?;
+        section.check_keys(SCENARIO_KEYS)?;
         let name = match section.take("name") {
             Some(item) => checked_name(&item)?,
             None => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
@@ -142,7 +143,6 @@ impl Loader {
         for item in section.take("matrix").map(Item::list).transpose()?.unwrap_or_default() {
             self.matrices.push(matrix(item.section("[[matrix]]")?, file)?);
         }
-        section.finish(SCENARIO_KEYS)?;
         self.open.pop();
         self.done.push(real);
         Ok((name, about.unwrap_or_default()))
@@ -186,6 +186,7 @@ fn checked_name(item: &Item<'_>) -> Result<String, ScenarioError> {
 }
 
 fn matrix(mut section: Section<'_>, file: &Path) -> Result<Matrix, ScenarioError> {
+    section.check_keys(MATRIX_KEYS)?;
     let label = section.take("label").map(|item| item.text().map(str::to_owned)).transpose()?;
     let policies = entries(section.require("policies")?, "policies", policy_entry)?;
     let traces = entries(section.require("traces")?, "traces", trace_entry)?;
@@ -201,7 +202,6 @@ fn matrix(mut section: Section<'_>, file: &Path) -> Result<Matrix, ScenarioError
         Some(item) => entries(item, "seeds", |item| item.whole())?,
         None => vec![0],
     };
-    section.finish(MATRIX_KEYS)?;
     Ok(Matrix { label: label.unwrap_or_default(), policies, traces, clusters, presets, seeds })
 }
 
@@ -225,6 +225,7 @@ fn policy_entry(item: Item<'_>) -> Result<PolicyEntry, ScenarioError> {
         return Ok(PolicyEntry { place, label: policy.clone(), policy, settings: Settings::default() });
     }
     let mut section = item.section("a policy")?;
+    section.check_keys(POLICY_KEYS)?;
     let policy = section.require("policy")?.text()?.to_owned();
     let mut settings = Settings::default();
     if let Some(item) = section.take("set") {
@@ -236,7 +237,6 @@ fn policy_entry(item: Item<'_>) -> Result<PolicyEntry, ScenarioError> {
         Some(item) => item.text()?.to_owned(),
         None => label(&policy, &settings),
     };
-    section.finish(POLICY_KEYS)?;
     Ok(PolicyEntry { place, policy, settings, label })
 }
 
@@ -252,9 +252,9 @@ fn trace_entry(item: Item<'_>) -> Result<TraceEntry, ScenarioError> {
         return Ok(TraceEntry { place, source: TraceSource::File(item.text()?.to_owned()) });
     }
     let mut section = item.section("a trace")?;
+    section.check_keys(TRACE_KEYS)?;
     let settings = generator::settings(section.require("generate")?.section("`generate`")?)?;
     let name = section.take("name").map(|item| item.text().map(str::to_owned)).transpose()?;
-    section.finish(TRACE_KEYS)?;
     Ok(TraceEntry { place, source: TraceSource::Generated { name, settings: Box::new(settings) } })
 }
 

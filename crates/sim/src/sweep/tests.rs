@@ -55,6 +55,7 @@ fn mistakes_are_told_with_their_place() {
         ("name = \"x/y\"".to_owned(), "a.toml:1:8: `name` is `x/y`, but may only have letters"),
         ("name = 3".to_owned(), "a.toml:1:8: `name` must be text, not a whole number"),
         ("name = \"x\"".to_owned(), "scenario `a.toml` has no [[matrix]]: there is nothing to run"),
+        (matrix("polices = [\"fifo\"]"), "a.toml:3:1: unknown key `polices` in [[matrix]]"),
         (matrix("traces = []"), "a.toml:2:1: [[matrix]] has no `policies`"),
         (full(("[\"fifo\"]", "[]")), "a.toml:3:12: `policies` is empty"),
         (

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
 use wharf_sim::compat::muri::{Numbers, Settings, simulate};
-use wharf_sim::{NoRecorder, Outcome};
+use wharf_sim::{NoRecorder, Outcome, Recorder};
 
 /// Where the shared data is, or `None` (told loudly) where it is not beside the repository.
 pub(crate) fn data() -> Option<PathBuf> {
@@ -65,6 +65,11 @@ pub(crate) fn cluster() -> ClusterSpec {
 
 /// Runs a policy, given as `policy` or `policy setting=value ...`.
 pub(crate) fn run(jobs: &[JobSpec], variant: &str) -> Outcome {
+    run_recorded(jobs, variant, &mut NoRecorder)
+}
+
+/// As [`run`], with a recorder.
+pub(crate) fn run_recorded(jobs: &[JobSpec], variant: &str, recorder: &mut dyn Recorder) -> Outcome {
     let numbers = numbers();
     let mut words = variant.split(' ');
     let policy = words.next().expect("a policy").parse().expect("a known policy");
@@ -73,5 +78,5 @@ pub(crate) fn run(jobs: &[JobSpec], variant: &str) -> Outcome {
         let (name, value) = word.split_once('=').expect("name=value");
         settings.set(name, value).expect("a known setting");
     }
-    simulate(jobs, &cluster(), &settings, &numbers, &mut NoRecorder).expect("a run")
+    simulate(jobs, &cluster(), &settings, &numbers, recorder).expect("a run")
 }

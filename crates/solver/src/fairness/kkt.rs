@@ -47,49 +47,57 @@ pub(super) struct Shared {
     pub sum: f64,
 }
 
-/// One job's inverse squared scalings, and what is derived from them.
+/// A linear row's scaling: its inverse square, its square and itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Linear {
+    pub weight: f64,
+    pub squared: f64,
+    pub scaling: f64,
+}
+
+impl Linear {
+    pub(super) fn new(slack: f64, multiplier: f64) -> Self {
+        let squared = slack / multiplier;
+        Self { weight: multiplier / slack, squared, scaling: squared.sqrt() }
+    }
+}
+
+/// One job's scalings, and what is derived from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weights {
-    pub ratio: f64,
-    pub lower: f64,
-    pub upper: f64,
+    pub ratio: Linear,
+    pub lower: Linear,
+    pub upper: Linear,
     pub cone: Scaling,
     inverse_xx: f64,
     inverse_xy: f64,
     inverse_yy: f64,
+    /// The share of the ratio row's weight that is left once the job's own variables have given way.
+    stiffness: f64,
 }
 
 impl Weights {
-    pub(super) fn new(c: &Coefficients, ratio: f64, lower: f64, upper: f64, cone: Scaling) -> Self {
+    pub(super) fn new(c: &Coefficients, ratio: Linear, lower: Linear, upper: Linear, cone: Scaling) -> Self {
         let block = cone.block();
-        let bounds = c.lower * c.lower * lower + c.upper * c.upper * upper;
+        let bounds = c.lower * c.lower * lower.weight + c.upper * c.upper * upper.weight;
         let xx = bounds + c.cone_x * c.cone_x * block.xx;
         let xy = c.cone_x * c.cone_y * block.xy;
         let yy = c.cone_y * c.cone_y * block.yy;
-        let pull = ratio * c.ratio_y * c.ratio_y;
+        let pull = ratio.weight * c.ratio_y * c.ratio_y;
         let scale = c.cone_x * c.cone_y;
         // All terms are positive: nothing is lost where one of them dominates.
-        let determinant = bounds * yy + scale * scale * block.determinant + pull * xx;
+        let own = bounds * yy + scale * scale * block.determinant;
+        let inverse = 1.0 / (own + pull * xx);
         Self {
             ratio,
             lower,
             upper,
             cone,
-            inverse_xx: (yy + pull) / determinant,
-            inverse_xy: -xy / determinant,
-            inverse_yy: xx / determinant,
+            inverse_xx: (yy + pull) * inverse,
+            inverse_xy: -xy * inverse,
+            inverse_yy: xx * inverse,
+            stiffness: own * inverse,
         }
-    }
-
-    /// The share of the ratio row's weight that is left once the job's own variables have given way.
-    fn stiffness(&self, c: &Coefficients) -> f64 {
-        let block = self.cone.block();
-        let bounds = c.lower * c.lower * self.lower + c.upper * c.upper * self.upper;
-        let yy = c.cone_y * c.cone_y * block.yy;
-        let scale = c.cone_x * c.cone_y;
-        let own = bounds * yy + scale * scale * block.determinant;
-        let xx = bounds + c.cone_x * c.cone_x * block.xx;
-        own / (own + self.ratio * c.ratio_y * c.ratio_y * xx)
     }
 }
 
@@ -99,6 +107,8 @@ pub(super) struct Kkt {
     pub weights: Vec<Weights>,
     /// The squared scaling of the devices' sum.
     pub sum_squared: f64,
+    /// Whether solutions need refinement: only where scalings differ by many orders of magnitude.
+    pub refines: bool,
     ratio_ratio: f64,
     ratio_sum: f64,
     sum_sum: f64,
@@ -116,8 +126,8 @@ impl Kkt {
     pub(super) fn factor(&mut self, coefficients: &[Coefficients]) {
         let (mut ratio_ratio, mut ratio_sum, mut sum_sum) = (0.0, 0.0, self.sum_squared);
         for (c, w) in coefficients.iter().zip(&self.weights) {
-            ratio_ratio += c.ratio * c.ratio * w.ratio * w.stiffness(c);
-            ratio_sum -= c.ratio * c.ratio_y * w.ratio * w.inverse_xy * c.sum;
+            ratio_ratio += c.ratio * c.ratio * w.ratio.weight * w.stiffness;
+            ratio_sum -= c.ratio * c.ratio_y * w.ratio.weight * w.inverse_xy * c.sum;
             sum_sum += c.sum * c.sum * w.inverse_xx;
         }
         (self.ratio_ratio, self.ratio_sum, self.sum_sum) = (ratio_ratio, ratio_sum, sum_sum);
@@ -133,6 +143,9 @@ impl Kkt {
     ) -> Shared {
         solution.resize(coefficients.len(), Both::default());
         let mut shared = self.solve_once(coefficients, right, right_shared, solution);
+        if !self.refines {
+            return shared;
+        }
         let mut residual = std::mem::take(&mut self.residual);
         let mut correction = std::mem::take(&mut self.correction);
         residual.resize(coefficients.len(), Both::default());
@@ -167,13 +180,13 @@ impl Kkt {
         let (mut ratio_right, mut sum_right) = (right_shared.ratio, -right_shared.sum);
         for (((c, w), r), out) in coefficients.iter().zip(&self.weights).zip(right).zip(out.iter_mut()) {
             let cone = w.cone.undo_squared(r.rows.cone);
-            let pulled = w.ratio * r.rows.ratio;
-            let x = r.x - c.lower * w.lower * r.rows.lower + c.upper * w.upper * r.rows.upper
+            let pulled = w.ratio.weight * r.rows.ratio;
+            let x = r.x - c.lower * w.lower.weight * r.rows.lower + c.upper * w.upper.weight * r.rows.upper
                 - c.cone_x * (cone[0] + cone[1]);
             let y = r.y + c.ratio_y * pulled + c.cone_y * (cone[1] - cone[0]);
             out.x = w.inverse_xx * x + w.inverse_xy * y;
             out.y = w.inverse_xy * x + w.inverse_yy * y;
-            ratio_right += c.ratio * pulled - c.ratio * c.ratio_y * w.ratio * out.y;
+            ratio_right += c.ratio * pulled - c.ratio * c.ratio_y * w.ratio.weight * out.y;
             sum_right += c.sum * out.x;
         }
         // [ratio_ratio, ratio_sum; ratio_sum, -sum_sum] (ratio, sum) = (ratio_right, -sum_right)
@@ -181,12 +194,12 @@ impl Kkt {
         let ratio = (ratio_right * self.sum_sum - self.ratio_sum * sum_right) / determinant;
         let sum = (self.ratio_ratio * sum_right + self.ratio_sum * ratio_right) / determinant;
         for (((c, w), r), out) in coefficients.iter().zip(&self.weights).zip(right).zip(out) {
-            let (pull_x, pull_y) = (c.sum * sum, c.ratio * c.ratio_y * w.ratio * ratio);
+            let (pull_x, pull_y) = (c.sum * sum, c.ratio * c.ratio_y * w.ratio.weight * ratio);
             out.x -= w.inverse_xx * pull_x + w.inverse_xy * pull_y;
             out.y -= w.inverse_xy * pull_x + w.inverse_yy * pull_y;
-            out.rows.ratio = w.ratio * (c.ratio * ratio + c.ratio_y * out.y - r.rows.ratio);
-            out.rows.lower = w.lower * (-c.lower * out.x - r.rows.lower);
-            out.rows.upper = w.upper * (c.upper * out.x - r.rows.upper);
+            out.rows.ratio = w.ratio.weight * (c.ratio * ratio + c.ratio_y * out.y - r.rows.ratio);
+            out.rows.lower = w.lower.weight * (-c.lower * out.x - r.rows.lower);
+            out.rows.upper = w.upper.weight * (c.upper * out.x - r.rows.upper);
             let (x, y) = (c.cone_x * out.x, c.cone_y * out.y);
             out.rows.cone =
                 w.cone.undo_squared([-x - y - r.rows.cone[0], y - x - r.rows.cone[1], -r.rows.cone[2]]);
@@ -218,9 +231,9 @@ impl Kkt {
             let (x, y) = (c.cone_x * v.x, c.cone_y * v.y);
             let squared = w.cone.apply_squared(v.rows.cone);
             out.rows.ratio =
-                r.rows.ratio - (c.ratio * shared.ratio + c.ratio_y * v.y) + v.rows.ratio / w.ratio;
-            out.rows.lower = r.rows.lower + c.lower * v.x + v.rows.lower / w.lower;
-            out.rows.upper = r.rows.upper - c.upper * v.x + v.rows.upper / w.upper;
+                r.rows.ratio - (c.ratio * shared.ratio + c.ratio_y * v.y) + v.rows.ratio * w.ratio.squared;
+            out.rows.lower = r.rows.lower + c.lower * v.x + v.rows.lower * w.lower.squared;
+            out.rows.upper = r.rows.upper - c.upper * v.x + v.rows.upper * w.upper.squared;
             out.rows.cone = [
                 r.rows.cone[0] + x + y + squared[0],
                 r.rows.cone[1] + x - y + squared[1],

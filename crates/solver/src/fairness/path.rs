@@ -4,8 +4,8 @@
 //! at which its path ends is the answer that is wanted.
 
 use super::Claim;
-use super::cone::{Scaling, determinant, dot, exit_rate, product, quotient};
-use super::kkt::{Both, Coefficients, Kkt, Rows, Shared, Weights, transposed};
+use super::cone::{Origin, Scaling, determinant, dot, product, quotient};
+use super::kkt::{Both, Coefficients, Kkt, Linear, Rows, Shared, Weights, transposed};
 
 /// Share of the way to the boundary that a step goes, and how far the start is moved inside.
 const GAMMA: f64 = 0.99;
@@ -17,6 +17,8 @@ const TOLERANCE: f64 = 1e-8;
 const ITERATIONS_MAX: usize = 100;
 /// Rounds of row and column scaling.
 const EQUILIBRATIONS: usize = 3;
+/// Complementarity below which solutions of linear systems are refined.
+const REFINED_MU: f64 = 1e-3;
 /// Rows and columns with smaller entries are not scaled.
 const EMPTY: f64 = 1e-6;
 
@@ -37,6 +39,7 @@ pub struct FinishTimeFairness {
     right: Vec<Both>,
     residual: Vec<Both>,
     lambda: Vec<Rows>,
+    origins: Vec<Origin>,
     slack_step: Vec<Rows>,
     multiplier_step: Vec<Rows>,
     centred: Vec<Rows>,
@@ -166,9 +169,11 @@ impl FinishTimeFairness {
             rows: Rows { ratio: c.ratio_h, lower: 0.0, upper: c.upper_h, cone: [0.0, 0.0, c.cone_h] },
         }));
         self.kkt.weights.clear();
-        let identity = |c: &Coefficients| Weights::new(c, 1.0, 1.0, 1.0, Scaling::identity());
+        let one = Linear::new(1.0, 1.0);
+        let identity = |c: &Coefficients| Weights::new(c, one, one, one, Scaling::identity());
         self.kkt.weights.extend(self.coefficients.iter().map(identity));
         self.kkt.sum_squared = 1.0;
+        self.kkt.refines = true;
         self.kkt.factor(&self.coefficients);
 
         let point = &mut self.point;
@@ -243,6 +248,7 @@ impl FinishTimeFairness {
         let (tau, kappa, cost) = (self.point.tau, self.point.kappa, self.cost());
         // One for each row and each cone, and one for the embedding.
         let mu = (residual.gap + kappa * tau) / (4.0 * n + 1.0 + 1.0);
+        self.kkt.refines = mu < REFINED_MU;
         let Some(mut sum) = self.rescale() else { return false };
         let constant_shared = Shared { ratio: -cost, sum: self.sum_h };
         let constant =
@@ -312,6 +318,7 @@ impl FinishTimeFairness {
         let point = &self.point;
         self.kkt.weights.clear();
         self.lambda.clear();
+        self.origins.clear();
         for ((c, v), s) in self.coefficients.iter().zip(&point.both).zip(&point.slack) {
             let z = &v.rows;
             let linear = [(s.ratio, z.ratio), (s.lower, z.lower), (s.upper, z.upper)];
@@ -321,10 +328,16 @@ impl FinishTimeFairness {
             if !inside {
                 return None;
             }
-            let [ratio, lower, upper] = linear.map(|(s, z)| z / s);
+            let [ratio, lower, upper] = linear.map(|(s, z)| Linear::new(s, z));
             let weights = Weights::new(c, ratio, lower, upper, Scaling::new(s.cone, z.cone));
-            let [ratio, lower, upper] = linear.map(|(s, z)| (s * z).sqrt());
-            self.lambda.push(Rows { ratio, lower, upper, cone: weights.cone.apply(z.cone) });
+            let cone = weights.cone.apply(z.cone);
+            self.lambda.push(Rows {
+                ratio: ratio.scaling * z.ratio,
+                lower: lower.scaling * z.lower,
+                upper: upper.scaling * z.upper,
+                cone,
+            });
+            self.origins.push(Origin::new(cone));
             self.kkt.weights.push(weights);
         }
         let (slack, multiplier) = (point.sum_slack, point.shared.sum);
@@ -360,9 +373,8 @@ impl FinishTimeFairness {
     fn reach(&self, sum: &SumRow, (tau_step, kappa_step): (f64, f64)) -> f64 {
         let mut rate = (-sum.slack_step / sum.lambda).max(-sum.multiplier_step / sum.lambda);
         rate = rate.max(-tau_step / self.point.tau).max(-kappa_step / self.point.kappa);
-        for ((lambda, slack), multiplier) in
-            self.lambda.iter().zip(&self.slack_step).zip(&self.multiplier_step)
-        {
+        let rows = self.lambda.iter().zip(&self.origins).zip(&self.slack_step).zip(&self.multiplier_step);
+        for (((lambda, origin), slack), multiplier) in rows {
             let linear = [
                 (lambda.ratio, slack.ratio, multiplier.ratio),
                 (lambda.lower, slack.lower, multiplier.lower),
@@ -371,7 +383,7 @@ impl FinishTimeFairness {
             for (lambda, slack, multiplier) in linear {
                 rate = rate.max(-slack.min(multiplier) / lambda);
             }
-            rate = rate.max(exit_rate(lambda.cone, slack.cone)).max(exit_rate(lambda.cone, multiplier.cone));
+            rate = rate.max(origin.exit_rate(slack.cone)).max(origin.exit_rate(multiplier.cone));
         }
         if rate > 0.0 { (1.0 / rate).clamp(STEP_MIN, STEP_MAX) } else { STEP_MAX }
     }
@@ -468,9 +480,9 @@ fn combined(a: &Rows, a_factor: f64, b: &Rows, b_factor: f64) -> Rows {
 /// Applies a job's scalings.
 fn scaled(weights: &Weights, rows: &Rows) -> Rows {
     Rows {
-        ratio: rows.ratio / weights.ratio.sqrt(),
-        lower: rows.lower / weights.lower.sqrt(),
-        upper: rows.upper / weights.upper.sqrt(),
+        ratio: rows.ratio * weights.ratio.scaling,
+        lower: rows.lower * weights.lower.scaling,
+        upper: rows.upper * weights.upper.scaling,
         cone: weights.cone.apply(rows.cone),
     }
 }

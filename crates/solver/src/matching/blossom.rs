@@ -9,8 +9,11 @@
 //! - blossoms made while the tight edges after a dual step are visited are not visited in that pass;
 //! - a blossom's vertices enter the queue breadth first.
 //!
-//! All else is for speed: rows are flat, the search skips inner vertices (nothing can come of them), and a vector
-//! comparison with `threshold` rejects nearly all edges that neither are tight nor improve a slack.
+//! All else is for speed: rows are flat, the search skips inner vertices (nothing can come of them) and its own
+//! blossom, looks at the nearest edges of other blossoms once per vertex rather than once per edge, and rejects by a
+//! vector comparison with `threshold` nearly all edges that neither are tight nor improve a slack.
+
+mod shrink;
 
 /// Stands for "no partner" in the result of [`Matcher::solve`].
 pub const UNMATCHED: usize = usize::MAX;
@@ -55,6 +58,16 @@ pub struct Matcher {
     nearest_slack: Vec<f64>,
     /// Per vertex: an edge to it with at least this slack can be ignored.
     threshold: Vec<f64>,
+    /// The blossom that is being searched from, whose own vertices are ignored; or 0.
+    hidden: usize,
+    /// Counts changes of the forest, after which a search has to look at blossoms again.
+    change_count: u64,
+    /// Whether no edge is missing.
+    is_complete: bool,
+    /// Per blossom: its vertices, and the largest of them.
+    vertices: Vec<Vec<u32>>,
+    vertex_max: Vec<u32>,
+    held_slack: Vec<f64>,
     /// Visit marks of `common_ancestor`.
     mark: Vec<u32>,
     mark_now: u32,
@@ -77,7 +90,8 @@ impl Matcher {
         Self::default()
     }
 
-    /// Matches the `n` vertices of a graph with row-major `weights`; entries that are not positive are no edges.
+    /// Matches the `n` vertices of a graph with row-major `weights`; entries that are not positive, and those on the
+    /// diagonal, are no edges.
     ///
     /// Returns each vertex's partner or [`UNMATCHED`]. The matrix may be asymmetric in the last bits. Rarely,
     /// rounding leaves a vertex whose partner names another vertex; [`super::mutual_pairs`] drops such ones.
@@ -88,8 +102,9 @@ impl Matcher {
         assert_eq!(weights.len(), n * n, "one weight per ordered pair");
         self.result.clear();
         self.result.resize(n, UNMATCHED);
-        let weight_max =
-            weights.iter().fold(0.0, |max: f64, &weight| if weight > max { weight } else { max });
+        // Without the diagonal: the largest weight is where all duals start, and so decides ties.
+        let edges = weights.iter().enumerate().filter(|(index, _)| index % (n + 1) != 0);
+        let weight_max = edges.fold(0.0, |max: f64, (_, &weight)| if weight > max { weight } else { max });
         if weight_max > 0.0 {
             self.reset(n, weights, weight_max);
             while self.grow_and_augment() {}
@@ -129,12 +144,16 @@ impl Matcher {
         refill(&mut self.nearest, ids, 0);
         refill(&mut self.nearest_slack, ids, f64::INFINITY);
         refill(&mut self.threshold, self.stride, f64::NEG_INFINITY);
+        refill(&mut self.vertex_max, ids, 0);
+        self.is_complete =
+            weights.iter().enumerate().all(|(index, &weight)| weight > 0.0 || index % (n + 1) == 0);
         refill(&mut self.mark, ids, 0);
         self.mark_now = 0;
         for petals in &mut self.petals {
             petals.clear();
         }
         self.petals.resize(self.petals.len().max(ids), Vec::new());
+        self.vertices.resize(self.vertices.len().max(ids), Vec::new());
         refill(&mut self.petal_of, (ids - n) * (n + 1), 0);
         refill(&mut self.links, (ids - n) * ids, (0, 0));
     }
@@ -145,8 +164,12 @@ impl Matcher {
         self.side[..=self.id_max].fill(OUTSIDE);
         self.nearest[..=self.id_max].fill(0);
         self.nearest_slack[..=self.id_max].fill(f64::INFINITY);
+        self.hidden = 0;
         // Ids that are not vertices of the graph (0 and the padding) stay rejected.
-        self.threshold[1..=self.n].fill(f64::INFINITY);
+        for vertex in 1..=self.n {
+            let is_single = self.top[vertex] as usize == vertex;
+            self.threshold[vertex] = if is_single { f64::INFINITY } else { f64::MIN_POSITIVE };
+        }
         self.queue.clear();
         self.queue_head = 0;
         for id in 1..=self.id_max {
@@ -188,16 +211,65 @@ impl Matcher {
             if self.side[self.top[u] as usize] == INNER {
                 continue;
             }
+            self.hide_own(u);
+            self.offer_to_blossoms(u, 0);
             let mut v = 1;
             while let Some(candidate) = self.next_candidate(u, v) {
                 v = candidate;
+                let changes = self.change_count;
                 if self.look_at_edge(u, v) {
                     return true;
+                }
+                if self.change_count != changes {
+                    self.hide_own(u);
+                    self.offer_to_blossoms(u, v);
                 }
                 v += 1;
             }
         }
         false
+    }
+
+    /// Makes the search from `u` ignore the vertices of its own blossom, and no longer those of another.
+    fn hide_own(&mut self, u: usize) {
+        let own = self.top[u] as usize;
+        if own == self.hidden {
+            return;
+        }
+        let before = std::mem::take(&mut self.hidden);
+        if before != 0 && self.is_top(before) {
+            self.refresh_threshold(before);
+        }
+        if own > self.n {
+            self.hidden = own;
+            self.refresh_threshold(own);
+        }
+    }
+
+    /// Makes `u` the nearest of blossoms that it is nearer to, if it has edges to vertices of theirs after `v`.
+    ///
+    /// A scan edge by edge would do so when it comes to such a vertex; doing it now is the same, because only
+    /// changes of the forest matter in between, and after those it is done again.
+    fn offer_to_blossoms(&mut self, u: usize, v: usize) {
+        for blossom in self.n + 1..=self.id_max {
+            if self.is_top(blossom)
+                && self.side[blossom] != INNER
+                && self.top[u] as usize != blossom
+                && self.has_edge_after(u, blossom, v)
+            {
+                self.offer_nearest(u, blossom);
+            }
+        }
+    }
+
+    fn has_edge_after(&self, u: usize, blossom: usize, v: usize) -> bool {
+        if self.is_complete {
+            return self.vertex_max[blossom] as usize > v;
+        }
+        let (_, far) = self.edge(u, blossom);
+        let within = |vertex: &usize| self.petal_of[self.petal_index(blossom, *vertex)] != 0;
+        far > v && self.is_edge(u, far)
+            || (v + 1..=self.n).filter(within).any(|vertex| self.is_edge(u, vertex))
     }
 
     /// The first vertex from `from` on whose edge from `u` is below the vertex's threshold.
@@ -231,7 +303,9 @@ impl Matcher {
         if self.slack(u, v) <= 0.0 {
             return self.take_edge(u, v);
         }
-        self.offer_nearest(u, top_v);
+        if top_v <= self.n {
+            self.offer_nearest(u, top_v);
+        }
         false
     }
 
@@ -283,7 +357,9 @@ impl Matcher {
             if self.is_top(id) && self.nearest[id] != 0 {
                 let (u, v) = self.edge(self.nearest[id] as usize, id);
                 self.nearest_slack[id] = self.slack(u, v);
-                self.refresh_threshold(id);
+                if id <= self.n {
+                    self.refresh_threshold(id);
+                }
             }
         }
         true
@@ -308,6 +384,7 @@ impl Matcher {
         let (top_u, top_v) = (self.top[u] as usize, self.top[v] as usize);
         match self.side[top_v] {
             OUTSIDE => {
+                self.change_count += 1;
                 self.parent[top_v] = u as u32;
                 self.side[top_v] = INNER;
                 let next = self.top[self.mate[top_v] as usize] as usize;
@@ -324,6 +401,7 @@ impl Matcher {
                     true
                 }
                 ancestor => {
+                    self.change_count += 1;
                     self.shrink(top_u, ancestor, top_v);
                     false
                 }
@@ -363,143 +441,6 @@ impl Matcher {
             self.set_mate(next, above);
             (u, v) = (above, next);
         }
-    }
-
-    /// Matches `u` through its edge to `v`; inside blossoms, the alternation around the cycle moves along.
-    fn set_mate(&mut self, u: usize, v: usize) {
-        let mut pairs = std::mem::take(&mut self.pairs);
-        pairs.clear();
-        pairs.push((u as u32, v as u32));
-        let mut head = 0;
-        while let Some(&(u, v)) = pairs.get(head) {
-            head += 1;
-            let (u, v) = (u as usize, v as usize);
-            let (near, far) = self.edge(u, v);
-            self.mate[u] = far as u32;
-            if u <= self.n {
-                continue;
-            }
-            let child = self.petal_of[self.petal_index(u, near)];
-            let position = self.even_position(u, child);
-            let petals = &mut self.petals[u];
-            for index in 0..position {
-                pairs.push((petals[index], petals[index ^ 1]));
-            }
-            pairs.push((child, v as u32));
-            petals.rotate_left(position);
-        }
-        self.pairs = pairs;
-    }
-
-    /// The position of a child in the cycle, which is turned round where that makes it even.
-    fn even_position(&mut self, blossom: usize, child: u32) -> usize {
-        let petals = &mut self.petals[blossom];
-        let position = petals.iter().position(|&petal| petal == child).unwrap_or(0);
-        if position % 2 == 0 {
-            return position;
-        }
-        petals[1..].reverse();
-        petals.len() - position
-    }
-
-    /// Shrinks the cycle that the tight edge between `u` and `v` closes below `ancestor`.
-    fn shrink(&mut self, u: usize, ancestor: usize, v: usize) {
-        let blossom = (self.n + 1..=self.id_max).find(|&id| self.top[id] == 0).unwrap_or(self.id_max + 1);
-        self.id_max = self.id_max.max(blossom);
-        self.dual[blossom] = 0.0;
-        self.side[blossom] = OUTER;
-        self.mate[blossom] = self.mate[ancestor];
-        let mut cycle = std::mem::take(&mut self.petals[blossom]);
-        cycle.clear();
-        cycle.push(ancestor as u32);
-        self.collect_path(u, ancestor, &mut cycle);
-        cycle[1..].reverse();
-        self.collect_path(v, ancestor, &mut cycle);
-        self.petals[blossom] = cycle;
-        self.set_top(blossom, blossom);
-        self.link_blossom(blossom);
-        self.find_nearest(blossom);
-    }
-
-    fn collect_path(&mut self, from: usize, ancestor: usize, cycle: &mut Vec<u32>) {
-        let mut id = from;
-        while id != ancestor {
-            let inner = self.top[self.mate[id] as usize] as usize;
-            cycle.extend([id as u32, inner as u32]);
-            self.enqueue(inner);
-            id = self.top[self.parent[inner] as usize] as usize;
-        }
-    }
-
-    /// Gives a new blossom, for every other id, the edge with the least slack among its children's.
-    fn link_blossom(&mut self, blossom: usize) {
-        let children = std::mem::take(&mut self.petals[blossom]);
-        let vertices = self.petal_index(blossom, 0)..self.petal_index(blossom, self.n) + 1;
-        self.petal_of[vertices].fill(0);
-        for (rank, &child) in children.iter().enumerate() {
-            let child = child as usize;
-            for id in 1..=self.id_max {
-                if id == blossom || self.top[id] == 0 {
-                    continue;
-                }
-                let (u, v) = self.edge(child, id);
-                let index = self.link_index(blossom, id);
-                let (held_u, held_v) = self.links[index];
-                let replaces = rank == 0
-                    || !self.is_edge(held_u as usize, held_v as usize)
-                    || self.slack(u, v) < self.slack(held_u as usize, held_v as usize);
-                if replaces {
-                    self.links[index] = (u as u32, v as u32);
-                    if id > self.n {
-                        let back = self.link_index(id, blossom);
-                        self.links[back] = (v as u32, u as u32);
-                    }
-                }
-            }
-            if child <= self.n {
-                let index = self.petal_index(blossom, child);
-                self.petal_of[index] = child as u32;
-            } else {
-                for vertex in 1..=self.n {
-                    if self.petal_of[self.petal_index(child, vertex)] != 0 {
-                        let index = self.petal_index(blossom, vertex);
-                        self.petal_of[index] = child as u32;
-                    }
-                }
-            }
-        }
-        self.petals[blossom] = children;
-    }
-
-    /// Dissolves an inner blossom whose dual is used up: the part of the cycle on the tree path stays in the tree.
-    fn expand(&mut self, blossom: usize) {
-        for index in 0..self.petals[blossom].len() {
-            let child = self.petals[blossom][index] as usize;
-            self.set_top(child, child);
-        }
-        let (near, _) = self.edge(blossom, self.parent[blossom] as usize);
-        let entry = self.petal_of[self.petal_index(blossom, near)];
-        let position = self.even_position(blossom, entry);
-        let children = std::mem::take(&mut self.petals[blossom]);
-        for pair in children[..position].chunks_exact(2) {
-            let (inner, outer) = (pair[0] as usize, pair[1] as usize);
-            self.parent[inner] = self.edge(outer, inner).0 as u32;
-            self.side[inner] = INNER;
-            self.side[outer] = OUTER;
-            self.clear_nearest(inner);
-            self.find_nearest(outer);
-            self.enqueue(outer);
-        }
-        let entry = entry as usize;
-        self.side[entry] = INNER;
-        self.parent[entry] = self.parent[blossom];
-        self.refresh_threshold(entry);
-        for &child in children.iter().skip(position + 1) {
-            self.side[child as usize] = OUTSIDE;
-            self.find_nearest(child as usize);
-        }
-        self.petals[blossom] = children;
-        self.top[blossom] = 0;
     }
 
     /// Appends an id's vertices to the queue, breadth first.
@@ -577,8 +518,8 @@ impl Matcher {
         self.refresh_threshold(id);
     }
 
-    /// Recomputes which edges to a top-level id's vertices can be ignored: all to an inner one; to a single
-    /// vertex those that neither are tight nor nearer; to a blossom none, as its nearest edge may be another's.
+    /// Recomputes which edges to a top-level id's vertices can be ignored: all to an inner or hidden one; to a single
+    /// vertex those that neither are tight nor nearer; to a blossom those that are not tight.
     fn refresh_threshold(&mut self, id: usize) {
         if id <= self.n {
             self.threshold[id] = match self.side[id] {
@@ -587,18 +528,11 @@ impl Matcher {
             };
             return;
         }
-        let threshold = if self.side[id] == INNER { f64::NEG_INFINITY } else { f64::INFINITY };
-        let mut pending = std::mem::take(&mut self.stack);
-        pending.clear();
-        pending.push(id as u32);
-        while let Some(id) = pending.pop() {
-            if id as usize <= self.n {
-                self.threshold[id as usize] = threshold;
-            } else {
-                pending.extend_from_slice(&self.petals[id as usize]);
-            }
+        let is_ignored = self.side[id] == INNER || id == self.hidden;
+        let threshold = if is_ignored { f64::NEG_INFINITY } else { f64::MIN_POSITIVE };
+        for &vertex in &self.vertices[id] {
+            self.threshold[vertex as usize] = threshold;
         }
-        self.stack = pending;
     }
 
     #[inline]

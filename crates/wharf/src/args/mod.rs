@@ -39,10 +39,10 @@ pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, Tra
     propagate_version = true,
     after_help = "\
 Examples:
-  wharf demo                                                 Compare all policies on a generated trace
-  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf     Simulate one policy
-  wharf policies                                             List the policies
-  wharf help exit-codes                                      What the exit codes mean"
+  wharf demo                                              Compare all policies on a made-up trace
+  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf  Simulate one policy
+  wharf policies                                          List the policies
+  wharf help exit-codes                                   What the exit codes mean"
 )]
 pub struct Cli {
     /// Options of every command.

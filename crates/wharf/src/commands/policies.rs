@@ -36,20 +36,23 @@ struct KnobDocument<'a> {
 }
 
 fn document(policies: &[&'static PolicyInfo]) -> Document<'static> {
+    Document { schema: SCHEMA, policies: policies.iter().map(|policy| policy_document(policy)).collect() }
+}
+
+fn policy_document(policy: &'static PolicyInfo) -> PolicyDocument<'static> {
     let knob = |knob: &'static KnobInfo| KnobDocument {
         name: knob.name,
         values: knob.values,
         default: knob.default,
         help: knob.help,
     };
-    let policy = |policy: &&'static PolicyInfo| PolicyDocument {
+    PolicyDocument {
         name: policy.name,
         summary: policy.summary,
         paper: policy.paper,
         explanation: policy.explanation,
         knobs: policy.knobs.iter().map(knob).collect(),
-    };
-    Document { schema: SCHEMA, policies: policies.iter().map(policy).collect() }
+    }
 }
 
 /// Lists all policies.
@@ -83,7 +86,8 @@ pub(super) fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Ex
     let policy = find(policy).map_err(|error| translate::policy(&error))?;
     match terminal.format {
         OutputFormat::Json => terminal.json(&document(&[policy]))?,
-        OutputFormat::Table | OutputFormat::Plain => terminal.data(&explain(policy))?,
+        OutputFormat::Plain => terminal.fields(&policy_document(policy))?,
+        OutputFormat::Table => terminal.data(&explain(policy))?,
     }
     Ok(Exit::Ok)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use wharf_trace::{
     Arrivals, Deadlines, Durations, Finding, Format, GangMix, GeneratorSettings, LintOptions, Loss, Rate,
-    Severity, Trace, generate, generator_models, lint, lint_reader, stats, write_trace,
+    Severity, Trace, TraceStats, generate, generator_models, lint, lint_reader, stats, write_trace,
 };
 
 use crate::args::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, OutputFormat, StatsArgs, TraceCommand};
@@ -14,6 +14,7 @@ use crate::error::{CliError, ErrorKind, translate};
 use crate::exit::Exit;
 use crate::input::{self, is_standard};
 use crate::output::Terminal;
+use crate::output::grid::Grid;
 use crate::staging::StagedFile;
 
 /// Does what the arguments say.
@@ -91,11 +92,26 @@ fn lint_files(args: &LintArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if terminal.format == OutputFormat::Json {
         terminal.json(&LintDocument { schema: 1, errors, warnings, findings: &findings })?;
     } else {
-        terminal.stream(|out| print_findings(&findings, out).map_err(CliError::stdout))?;
+        match terminal.format {
+            OutputFormat::Plain => terminal.grid(&findings_grid(&findings))?,
+            _ => terminal.stream(|out| print_findings(&findings, out).map_err(CliError::stdout))?,
+        }
         let verdict = if errors > 0 { "not valid" } else { "valid" };
         terminal.note(&format!("{verdict}: {}, {}", counted(errors, "error"), counted(warnings, "warning")));
     }
     Ok(if errors > 0 { Exit::Input } else { Exit::Ok })
+}
+
+fn findings_grid(findings: &[Finding]) -> Grid<7> {
+    let mut grid = Grid::new(["file", "line", "column", "severity", "rule", "message", "hint"]);
+    for finding in findings {
+        let [line, severity, rule] =
+            [finding.line.to_string(), finding.severity.to_string(), finding.rule.to_string()];
+        let (column, hint) =
+            (finding.column.as_deref().unwrap_or_default(), finding.hint.as_deref().unwrap_or_default());
+        grid.push([&finding.file, &line, column, &severity, &rule, &finding.message, hint]);
+    }
+    grid
 }
 
 fn print_findings(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
@@ -112,14 +128,27 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+#[derive(Serialize)]
+struct StatsDocument<'a> {
+    schema: u32,
+    /// Where `--cluster` is given and jobs do not all come at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offered_load: Option<f64>,
+    #[serde(flatten)]
+    stats: &'a TraceStats,
+}
+
 fn describe(args: &StatsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let format = args.format.as_deref().map(input::format).transpose()?;
     let cluster = args.cluster.as_deref().map(input::cluster).transpose()?;
     let devices = cluster.map(|(_, cluster)| cluster.device_count());
     let stats = stats(&input::trace(&args.file, format)?);
+    let load = devices.and_then(|devices| stats.offered_load(devices));
+    let document = || StatsDocument { schema: 1, offered_load: load, stats: &stats };
     match terminal.format {
-        OutputFormat::Json => terminal.json(&stats)?,
-        OutputFormat::Table | OutputFormat::Plain => terminal.data(&stats.to_text(devices))?,
+        OutputFormat::Json => terminal.json(&document())?,
+        OutputFormat::Plain => terminal.fields(&document())?,
+        OutputFormat::Table => terminal.data(&stats.to_text(devices))?,
     }
     Ok(Exit::Ok)
 }

@@ -18,7 +18,7 @@ pub fn trace(error: &TraceError) -> CliError {
 /// A cluster cannot be made out.
 pub fn cluster(error: &ClusterError) -> CliError {
     let kind = match error {
-        ClusterError::Neither { .. } => ErrorKind::Usage,
+        ClusterError::Neither { text, .. } if !looks_like_file(text) => ErrorKind::Usage,
         _ => ErrorKind::Input,
     };
     with_hint(CliError::from_error(kind, error), error.hint())
@@ -32,9 +32,11 @@ pub fn format(error: &UnknownFormat) -> CliError {
 /// A preset cannot be loaded.
 pub fn preset(error: &PresetError) -> CliError {
     match error {
-        PresetError::Unknown { name } => CliError::from_error(ErrorKind::Usage, error)
-            .hint_nearest(name, wharf_sim::Preset::BUILTIN.iter().copied())
-            .hint("`wharf presets` lists the built-in ones"),
+        PresetError::Unknown { name } if !looks_like_file(name) => {
+            CliError::from_error(ErrorKind::Usage, error)
+                .hint_nearest(name, wharf_sim::Preset::BUILTIN.iter().copied())
+                .hint("`wharf presets` lists the built-in ones")
+        }
         _ => CliError::from_error(ErrorKind::Input, error),
     }
 }
@@ -46,7 +48,7 @@ pub fn run(error: &RunError) -> CliError {
         RunError::NotInPreset { choices, policy, .. } => {
             let failed =
                 CliError::from_error(ErrorKind::Usage, error).hint_nearest(policy, choices.iter().copied());
-            if choices.is_empty() { failed } else { failed.hint(format!("it has {}", choices.join(", "))) }
+            failed.hint(format!("the preset has {}", choices.join(", ")))
         }
         RunError::UnknownSetting { key, known, .. } => {
             let failed = CliError::from_error(ErrorKind::Usage, error);
@@ -58,6 +60,8 @@ pub fn run(error: &RunError) -> CliError {
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
         RunError::Failures(_) | RunError::Muri(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
+            .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
     }
@@ -99,6 +103,11 @@ pub fn file(error: &FileError, staged: &Path, target: &Path) -> CliError {
     let place = path.strip_prefix(staged).map_or_else(|_| path.clone(), |rest| target.join(rest));
     let message = format!("cannot write `{}`", place.display());
     CliError::new(ErrorKind::Output, message).caused_by(source)
+}
+
+/// Whether a name that is nothing else was meant to be a file's.
+fn looks_like_file(name: &str) -> bool {
+    name.contains(['.', '/'])
 }
 
 fn with_hint(error: CliError, hint: Option<String>) -> CliError {

@@ -1,12 +1,35 @@
 //! Rows of text under a header: a table for people, tab-separated values for programs.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::Value;
 
 /// Rows of text.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid<const COLUMNS: usize> {
     header: [&'static str; COLUMNS],
     rows: Vec<[String; COLUMNS]>,
+}
+
+impl Grid<2> {
+    /// A document as rows of `field` (`a.b`, `list.0.c`) and `value`.
+    pub(crate) fn of_fields(document: &Value) -> Self {
+        fn add(grid: &mut Grid<2>, name: &str, value: &Value) {
+            let inner = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+            match value {
+                Value::Object(fields) => fields.iter().for_each(|(key, value)| add(grid, &inner(key), value)),
+                Value::Array(items) => {
+                    let items = items.iter().enumerate();
+                    items.for_each(|(index, value)| add(grid, &inner(&index.to_string()), value));
+                }
+                Value::Null => grid.push([name, ""]),
+                Value::String(text) => grid.push([name, text]),
+                other => grid.push([name, &other.to_string()]),
+            }
+        }
+        let mut grid = Self::new(["field", "value"]);
+        add(&mut grid, "", document);
+        grid
+    }
 }
 
 impl<const COLUMNS: usize> Grid<COLUMNS> {
@@ -42,5 +65,17 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
         let clean = |cell: &String| cell.replace(['\t', '\n', '\r'], " ");
         let rows = self.rows.iter().map(|row| row.iter().map(clean).collect::<Vec<_>>().join("\t"));
         std::iter::once(self.header.join("\t")).chain(rows).map(|line| line + "\n").collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_becomes_rows_of_fields() {
+        let document = serde_json::json!({"a": {"b": 1.5, "c": null}, "list": [{"d": "x\ty"}, true]});
+        let plain = Grid::of_fields(&document).to_plain();
+        assert_eq!(plain, "field\tvalue\na.b\t1.5\na.c\t\nlist.0.d\tx y\nlist.1\ttrue\n");
     }
 }

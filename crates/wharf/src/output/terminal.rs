@@ -65,6 +65,16 @@ impl Terminal {
         self.data(&(text + "\n"))
     }
 
+    /// Writes a document's fields to standard output as tab-separated names and values.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn fields(&self, value: &impl Serialize) -> Result<(), CliError> {
+        let document = serde_json::to_value(value)
+            .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
+        self.data(&Grid::of_fields(&document).to_plain())
+    }
+
     /// Writes rows to standard output, as a table or as tab-separated values.
     ///
     /// # Errors
@@ -84,9 +94,7 @@ impl Terminal {
         match self.format {
             OutputFormat::Json => self.json(report),
             OutputFormat::Plain => self.data(&report.table().to_plain()),
-            OutputFormat::Table => {
-                self.data(&format!("{}\n{}", report.caption(), report.compact_table().to_text()))
-            }
+            OutputFormat::Table => self.data(&report.to_text()),
         }
     }
 
@@ -111,9 +119,9 @@ impl Terminal {
         }
     }
 
-    /// Tells why the command failed.
-    pub(crate) fn error(&self, error: &CliError) {
-        self.stderr(&error.render(&self.styles));
+    /// How words are set off on standard error.
+    pub(crate) fn styles(&self) -> &Styles {
+        &self.styles
     }
 
     /// A progress bar of `length` steps, where a person is there to see it.

@@ -20,10 +20,20 @@ fn wrong_file() {
     error: `picture.csv` is not text: it has a zero byte at offset 5
     hint: only UTF-8 text is read, plain or gzip-compressed
     ");
+    sandbox.shell("gzip -c jobs.csv | head -c 30 > cut.csv.gz").ok();
+    insta::assert_snapshot!(sandbox.wharf(&format!("{SIM} cut.csv.gz --out out")).fails(3), @"
+    error: cannot read `cut.csv.gz`
+    caused by: incomplete deflate stream
+    hint: it may be cut short or damaged: copy or download it again
+    ");
+    for words in ["--cluster nope.csv --preset wharf", "--cluster 1x2 --preset nope.toml"] {
+        let error = sandbox.wharf(&format!("sim --trace jobs.csv --policy fifo {words}")).fails(3);
+        assert!(error.starts_with("error: `nope."), "{error}");
+    }
     sandbox.write("other.csv", "apples,pears\n1,2\n");
     let error = sandbox.wharf(&format!("{SIM} other.csv --out out")).fails(3);
     assert!(error.starts_with("error: cannot tell the trace format of `other.csv`"), "{error}");
-    assert_eq!(sandbox.names("."), ["jobs.csv", "other.csv", "picture.csv"]);
+    assert_eq!(sandbox.names("."), ["cut.csv.gz", "jobs.csv", "other.csv", "picture.csv"]);
 }
 
 #[test]
@@ -38,6 +48,8 @@ fn empty_file() {
     let error = sandbox.wharf(&format!("{SIM} header.csv --out out")).fails(3);
     assert!(error.contains("the file has no jobs"), "{error}");
     let error = sandbox.wharf("sim --cluster empty.csv --policy fifo --trace jobs.csv").fails(3);
+    assert!(error.contains("`empty.csv` is empty"), "{error}");
+    let error = sandbox.wharf(&format!("{SIM} jobs.csv --failures empty.csv")).fails(3);
     assert!(error.contains("`empty.csv` is empty"), "{error}");
     let error = sandbox.wharf("sweep empty.csv").fails(3);
     assert!(error.contains("scenario `empty.csv` has no [[matrix]]"), "{error}");
@@ -128,6 +140,7 @@ fn full_disk_for_standard_output() {
     {
         let said = sandbox.shell(&format!("\"$WHARF\" {words} > /dev/full"));
         assert_eq!(said.code, Some(4), "{words}: {}", said.stderr);
+        assert!(said.stderr.starts_with("error: cannot write to standard output\n"), "{}", said.stderr);
     }
     insta::assert_snapshot!(sandbox.shell("\"$WHARF\" trace convert jobs.csv > /dev/full").fails(4), @"
     error: cannot write to standard output
@@ -168,6 +181,8 @@ fn full_disk_for_results_leaves_nothing_behind() {
 fn directory_in_the_way_is_known_before_the_work() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(sandbox.wharf(&format!("{SIM} jobs.csv --out jobs.csv")).fails(4), @"error: cannot write to `jobs.csv`: it is not a directory");
+    let below = sandbox.wharf(&format!("{SIM} jobs.csv --out jobs.csv/out")).fails(4);
+    assert_eq!(below, "error: cannot write to `jobs.csv/out`: `jobs.csv` is not a directory\n");
     sandbox.wharf("trace convert jobs.csv .").fails(4);
     assert_eq!(sandbox.names("."), ["jobs.csv"]);
 }

@@ -108,6 +108,12 @@ fn dry_run_lists_and_writes_nothing() {
     sandbox.write("mini.toml", SCENARIO);
     let listed = sandbox.wharf("sweep mini.toml --dry-run --output plain").ok();
     assert_eq!(listed.lines().count(), 13);
+    let json = sandbox.wharf("sweep mini.toml --dry-run --output json").ok();
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&document["schema"], &document["runs"][1]["settings"]["backfill"]),
+        (&1.into(), &"easy".into())
+    );
     assert!(listed.contains("fifo backfill=easy\tjobs\t4x8\twharf\t0\t"), "{listed}");
     assert_eq!(sandbox.names("."), ["jobs.csv", "mini.toml"]);
 }

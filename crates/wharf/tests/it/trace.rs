@@ -43,6 +43,8 @@ fn lint_lists_all_findings_and_says_so_in_its_code() {
     let document: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!((&document["schema"], &document["errors"]), (&1.into(), &2.into()));
     assert_eq!(document["findings"][0]["rule"], "negative-duration");
+    let plain = sandbox.wharf("trace lint bad.csv --output plain").stdout;
+    assert!(plain.starts_with("file\tline\tcolumn\tseverity\trule\tmessage\thint\nbad.csv\t3\t"), "{plain}");
     let said = sandbox.wharf("trace lint jobs.csv --cluster 1x1");
     assert!(said.stdout.contains("error[impossible-gang]"), "{}", said.stdout);
     assert_eq!(said.code, Some(3));
@@ -56,7 +58,11 @@ fn stats_describe_a_trace() {
     assert!(text.contains("jobs"), "{text}");
     let document: Value =
         serde_json::from_str(&sandbox.wharf("trace stats jobs.csv --output json").ok()).unwrap();
-    assert_eq!(document["job_count"], 3);
+    assert_eq!((&document["schema"], &document["job_count"]), (&1.into(), &3.into()));
+    assert_eq!(document.get("offered_load"), None);
+    let plain = sandbox.wharf("trace stats jobs.csv --cluster 1x2 --output plain").ok();
+    assert!(plain.starts_with("field\tvalue\n"), "{plain}");
+    assert!(plain.contains("\njob_count\t3\n") && plain.contains("\noffered_load\t5.25\n"), "{plain}");
 }
 
 #[test]

@@ -6,21 +6,21 @@
 //!
 //! | defect | where | effect |
 //! |---|---|---|
-//! | every running job pays its restart cost at every event, even on unchanged devices | [`tracker`] | events closer together than that cost stop all progress |
-//! | the last stretch before an end is free of that cost | [`tracker`] | a job ends where its last event predicted |
-//! | ends within 1e-9 of each other become one event at the first's time | [`clock`] | later ones end up to 10 ms early |
-//! | an end and an arrival at one time are told apart differently per policy | [`clock`] | exact, or within 1e-4 s for Muri |
-//! | a queue change between a tie and its arrival does not cancel the tied end | [`clock`] | the job ends although it was slowed |
-//! | equal keys keep the order of the event before | [`shortest`], [`candidates`] | history decides ties |
-//! | Tiresias counts devices and never places | [`tiresias`] | fragmentation costs it nothing |
-//! | Muri-S starts with the trace's duration, then uses iterations × 1.015 × iteration time | [`candidates`] | a job's rank can worsen on its first run |
-//! | splitting of slow groups assumes the best order, also where the worst is in force | [`grouping`] | worst-ordering groups are split too rarely |
-//! | a matching whose partners disagree drops the vertex | [`grouping`] | rare groups of one |
-//! | the group of four is cheaper without Blossom (1.3 instead of 1.37) | [`Numbers`] | flatters that variant |
-//! | AntMan's utilisation sums keep float residue that orders devices | [`antman`] | placement depends on history |
-//! | AntMan's reserved devices are held idle by waiting jobs | [`antman`] | no work conservation |
-//! | Themis compares with a share of the cluster, not with a speed on it | [`themis`] | long iterations look unfair |
-//! | Themis takes whatever optimum its solver ends at | [`themis`] | many allocations are equally optimal |
+//! | every running job pays its restart cost at every event, even on unchanged devices | `tracker` | events closer together than that cost stop all progress |
+//! | the last stretch before an end is free of that cost | `tracker` | a job ends where its last event predicted |
+//! | ends within 1e-9 of each other become one event at the first's time | `clock` | later ones end up to 10 ms early |
+//! | an end and an arrival at one time are told apart differently per policy | `clock` | exact, or within 1e-4 s for Muri |
+//! | a queue change between a tie and its arrival does not cancel the tied end | `clock` | the job ends although it was slowed |
+//! | equal keys keep the order of the event before | `shortest`, `candidates` | history decides ties |
+//! | Tiresias counts devices and never places | `tiresias` | fragmentation costs it nothing |
+//! | Muri-S starts with the trace's duration, then uses iterations × 1.015 × iteration time | `candidates` | a job's rank can worsen on its first run |
+//! | splitting of slow groups assumes the best order, also where the worst is in force | `grouping` | worst-ordering groups are split too rarely |
+//! | a matching whose partners disagree drops the vertex | `grouping` | rare groups of one |
+//! | the group of four is cheaper without Blossom (1.3 instead of 1.37) | `numbers` | flatters that variant |
+//! | AntMan's utilisation sums keep float residue that orders devices | `antman` | placement depends on history |
+//! | AntMan's reserved devices are held idle by waiting jobs | `antman` | no work conservation |
+//! | Themis compares with a share of the cluster, not with a speed on it | `themis` | long iterations look unfair |
+//! | Themis takes whatever optimum its solver ends at, error included | `themis` | many allocations are equally optimal; jobs alike run in no particular order |
 //!
 //! CPU and memory limits of the published placement never bind on its cluster and are left out.
 //!

@@ -3,12 +3,14 @@
 mod results;
 mod store;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use wharf_sim::sweep::parallel::thread_count;
-use wharf_sim::sweep::{Plan, Scenario, SweepError, execute as run_plan};
+use wharf_sim::sweep::{Plan, PlannedRun, Scenario, SweepError, execute as run_plan};
 
-use crate::args::SweepArgs;
+use crate::args::{OutputFormat, SweepArgs};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::interrupt;
@@ -59,8 +61,44 @@ fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result
     Ok(SweepReport::new(plan, &kept))
 }
 
+#[derive(Serialize)]
+struct PlanDocument<'a> {
+    schema: u32,
+    name: &'a str,
+    runs: Vec<PlannedDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct PlannedDocument<'a> {
+    policy: &'a str,
+    settings: BTreeMap<&'a str, &'a str>,
+    trace: &'a str,
+    cluster: &'a str,
+    preset: &'a str,
+    seed: u64,
+    key: String,
+}
+
+impl<'a> PlanDocument<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let run = |run: &'a PlannedRun| PlannedDocument {
+            policy: &run.policy,
+            settings: run.settings.iter().collect(),
+            trace: &run.trace.name,
+            cluster: &run.cluster.name,
+            preset: &run.preset.name,
+            seed: run.seed,
+            key: run.key.to_string(),
+        };
+        Self { schema: 1, name: &plan.name, runs: plan.runs.iter().map(run).collect() }
+    }
+}
+
 /// What would be run.
 fn list(plan: &Plan, terminal: &Terminal) -> Result<(), CliError> {
+    if terminal.format == OutputFormat::Json {
+        return terminal.json(&PlanDocument::new(plan));
+    }
     let mut grid = Grid::new(["policy", "trace", "cluster", "preset", "seed", "key"]);
     for run in &plan.runs {
         let label =

@@ -71,9 +71,8 @@ impl SweepReport {
 
     fn to_text(&self) -> String {
         let matrix = |matrix: &MatrixRows| {
-            let report = self.matrix_report(matrix);
-            let heading = [matrix.label.as_str(), &report.caption()].join("\n");
-            format!("{}\n{}", heading.trim(), report.compact_table().to_text())
+            let text = [matrix.label.as_str(), &self.matrix_report(matrix).to_text()].join("\n");
+            text.trim_start().to_owned()
         };
         self.matrices.iter().map(matrix).collect::<Vec<_>>().join("\n")
     }
