@@ -217,7 +217,9 @@ impl Dispatcher {
             }
             Input::Command { command, reply } => {
                 let result = self.command(command);
-                self.reply(move || drop(reply.send(result)));
+                self.reply(move || {
+                    let _ = reply.send(result);
+                });
             }
             Input::Ask(question) => {
                 // Events of this batch must be durable before anybody hears of them, also by asking.
@@ -228,7 +230,9 @@ impl Dispatcher {
             }
             Input::Wait { job, reply } => {
                 if job >= self.engine.state().next_job() || self.engine.state().job(job).is_ended() {
-                    self.reply(move || drop(reply.send(())));
+                    self.reply(move || {
+                        let _ = reply.send(());
+                    });
                 } else {
                     self.waiters.entry(job).or_default().push(reply);
                 }
@@ -296,7 +300,9 @@ impl Dispatcher {
     fn after_end(&mut self, job: JobId) {
         self.retries.remove(&job);
         for waiter in self.waiters.remove(&job).unwrap_or_default() {
-            self.reply(move || drop(waiter.send(())));
+            self.reply(move || {
+                let _ = waiter.send(());
+            });
         }
         let dependents: Vec<JobId> = self
             .engine

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use wharf_core::ClusterSpec;
+use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_sim::{Preset, Settings};
 use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
 
@@ -103,4 +104,18 @@ pub(crate) fn add_failures(text: &str, settings: &mut Settings) -> Result<(), Cl
 /// As [`preset`].
 pub(crate) fn preset_text(name: &str) -> Result<String, CliError> {
     preset(name).map(|preset| preset.text)
+}
+
+/// The devices that a machine declares, as TYPE:COUNT.
+pub(crate) fn devices(text: &str) -> Result<(String, u32), CliError> {
+    let parsed = text.split_once(':').and_then(|(kind, count)| Some((kind, count.parse::<u32>().ok()?)));
+    match parsed {
+        Some((kind, count)) if !kind.is_empty() && (1..=DEVICES_PER_NODE_MAX).contains(&count) => {
+            Ok((kind.to_owned(), count))
+        }
+        _ => Err(CliError::usage(format!(
+            "`{text}` declares no devices; expected TYPE:COUNT with a count from 1 to {DEVICES_PER_NODE_MAX}"
+        ))
+        .hint("for example `--devices gpu:4`")),
+    }
 }

@@ -40,7 +40,10 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Exit {
     let terminal = Terminal::new(&cli.global);
-    let done = interrupt::install().and_then(|()| commands::execute(cli, &terminal));
+    // The keeper of a worker deals with signals itself, and must not have threads.
+    let is_keeper = matches!(cli.command, args::Command::Keeper(_));
+    let watched = if is_keeper { Ok(()) } else { interrupt::install() };
+    let done = watched.and_then(|()| commands::execute(cli, &terminal));
     interrupt::yield_to_interruption();
     match done {
         Ok(exit) => exit,

@@ -35,9 +35,12 @@ pub const DATA: EnvVar = EnvVar {
     name: "WHARF_DATA",
     help: "default of `--data` of `sweep`: where scenario files find their traces",
 };
+/// `--home`
+pub const HOME: EnvVar =
+    EnvVar { name: "WHARF_HOME", help: "default of `--home`: the folder of a cluster's head" };
 /// No colour.
 pub const NO_COLOR: EnvVar =
     EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };
 
 /// All of them, as the help lists them.
-pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, NO_COLOR];
+pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, NO_COLOR];

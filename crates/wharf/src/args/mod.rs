@@ -3,6 +3,7 @@
 //! What they mean (files read, names resolved) is worked out in `commands/`. Every option is documented here and
 //! nowhere else: the help, the reference and the completions are generated from these types.
 
+mod cluster;
 mod demo;
 pub mod env;
 mod global;
@@ -16,6 +17,10 @@ mod trace;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use cluster::{
+    ChangeArgs, HeadArgs, HomeArgs, JobArgs, JobsArgs, KeeperArgs, LogsArgs, NodesArgs, SubmitArgs,
+    WorkerArgs,
+};
 pub use demo::DemoArgs;
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use policy::{ExplainArgs, PolicyCommand};
@@ -75,6 +80,33 @@ pub enum Command {
     Demo(DemoArgs),
     /// Run a command on this machine as a scheduled job
     Run(RunArgs),
+    /// Start the head of a cluster
+    Head(HeadArgs),
+    /// Offer this machine's devices to a head
+    Worker(WorkerArgs),
+    /// The parent of a worker's tasks
+    #[command(hide = true)]
+    Keeper(KeeperArgs),
+    /// Hand a job to the head
+    Submit(SubmitArgs),
+    /// List jobs
+    Jobs(JobsArgs),
+    /// Show one job with its history
+    Job(JobArgs),
+    /// Say why a job is where it is
+    Explain(JobArgs),
+    /// Print a job's output
+    Logs(LogsArgs),
+    /// Cancel jobs
+    Cancel(ChangeArgs),
+    /// Keep waiting jobs from starting
+    Hold(ChangeArgs),
+    /// Let held jobs start
+    Release(ChangeArgs),
+    /// Stop running jobs and let them wait again
+    Requeue(ChangeArgs),
+    /// List nodes
+    Nodes(NodesArgs),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Show the help of a command or of a topic

@@ -1,5 +1,6 @@
 //! What each command does. Low arguments are resolved here: names looked up, files read.
 
+mod cluster;
 mod demo;
 mod help;
 mod policies;
@@ -30,6 +31,19 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Run(args) => run::execute(args, terminal),
+        Command::Head(args) => cluster::head(args, terminal),
+        Command::Worker(args) => cluster::worker(args, terminal),
+        Command::Keeper(args) => cluster::keeper(args),
+        Command::Submit(args) => cluster::submit(args, terminal),
+        Command::Jobs(args) => cluster::jobs(args, terminal),
+        Command::Job(args) => cluster::job(args, terminal),
+        Command::Explain(args) => cluster::explain(args, terminal),
+        Command::Logs(args) => cluster::logs(args, terminal),
+        Command::Cancel(args) => cluster::cancel(args, terminal),
+        Command::Hold(args) => cluster::hold(args, terminal),
+        Command::Release(args) => cluster::release(args, terminal),
+        Command::Requeue(args) => cluster::requeue(args, terminal),
+        Command::Nodes(args) => cluster::nodes(args, terminal),
         Command::Completions(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Cli::command(), "wharf", &mut script);

@@ -1,6 +1,6 @@
 //! `wharf run`: a command on this machine, scheduled by the same engine that simulates.
 
-use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, JobSpec, Time};
+use wharf_core::{ClusterSpec, JobSpec, Time};
 use wharf_head::{LocalCluster, LocalError, LocalJob};
 use wharf_perf::{Model, Order};
 use wharf_policy::{BuildArgs, Settings};
@@ -10,6 +10,7 @@ use wharf_sim::preset::Mechanism;
 use crate::args::RunArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
+use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 
@@ -18,7 +19,8 @@ use crate::output::Terminal;
 /// # Errors
 /// Where the devices cannot hold the gang, or the command cannot be started.
 pub(super) fn execute(args: &RunArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
-    let cluster = declared(&args.devices)?;
+    let (device_type, devices) = input::devices(&args.devices)?;
+    let cluster = ClusterSpec::uniform(&device_type, 1, devices);
     let name = args.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     // Nobody knows how long it takes: the policy must not ask, and the model is not asked for anything else.
     let spec = JobSpec::new(&name, Time::ZERO, args.gang, 1.0, 1000.0);
@@ -30,20 +32,6 @@ pub(super) fn execute(args: &RunArgs, _terminal: &Terminal) -> Result<Exit, CliE
     }
     let code = results.first().and_then(|result| result.exit_code).unwrap_or(0);
     Ok(Exit::Passed(u8::try_from(code & 0xff).unwrap_or(1)))
-}
-
-/// One node with the declared devices.
-fn declared(text: &str) -> Result<ClusterSpec, CliError> {
-    let parsed = text.split_once(':').and_then(|(kind, count)| Some((kind, count.parse::<u32>().ok()?)));
-    match parsed {
-        Some((kind, count)) if !kind.is_empty() && (1..=DEVICES_PER_NODE_MAX).contains(&count) => {
-            Ok(ClusterSpec::uniform(kind, 1, count))
-        }
-        _ => Err(CliError::usage(format!(
-            "`{text}` declares no devices; expected TYPE:COUNT with a count from 1 to {DEVICES_PER_NODE_MAX}"
-        ))
-        .hint("for example `--devices gpu:4`")),
-    }
 }
 
 fn fifo(cluster: ClusterSpec) -> Result<LocalCluster, CliError> {

@@ -1,0 +1,201 @@
+//! `wharf head`, `wharf worker` and what is asked of a running cluster.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::env;
+
+/// Where a cluster keeps its state and its token.
+#[derive(Debug, Args)]
+pub struct HomeArgs {
+    /// The folder with the head's journal, address and token [default: ~/.local/state/wharf]
+    #[arg(long, value_name = "DIR", env = env::HOME.name, hide_env_values = true)]
+    pub home: Option<PathBuf>,
+}
+
+/// `wharf head`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf head                                  Listen on loopback, serve first come first served with backfill
+  wharf head --policy srtf                    Let another policy decide
+  wharf head --home /tmp/lab --listen 127.0.0.1:0")]
+pub struct HeadArgs {
+    /// Where the head keeps its state.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// The address to listen on; port 0 lets the system choose
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
+    pub listen: SocketAddr,
+    /// The policy that decides; fifo serves with backfill unless set otherwise
+    #[arg(long, value_name = "NAME", default_value = "fifo")]
+    pub policy: String,
+    /// A setting of the policy, as key=value; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Seconds that a node may be away before its jobs are run elsewhere
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    pub lost_after: f64,
+}
+
+/// `wharf worker`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf worker --devices v100:4               Offer four devices of this machine to the local head
+  wharf worker --node left --devices cpu:2    Several workers on one machine need names")]
+pub struct WorkerArgs {
+    /// Where the head's address and token are found.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// The node's name [default: this machine's name]
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// The devices that this machine offers, as TYPE:COUNT
+    #[arg(long, value_name = "TYPE:COUNT", default_value = "cpu:1")]
+    pub devices: String,
+    /// Where other nodes of a gang reach this one
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub address: String,
+}
+
+/// `wharf keeper`: what the worker starts for itself.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  (started by wharf worker)")]
+pub struct KeeperArgs {
+    /// The worker's state directory
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: PathBuf,
+}
+
+/// `wharf submit`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf submit -- python train.py
+  wharf submit --gang 4 --type v100 --wait -- torchrun train.py
+  wharf submit --after-ok 3 --array 0,1,2 -- ./evaluate.sh")]
+pub struct SubmitArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// What the job is called [default: the program's name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// How many devices it needs, all or nothing
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub gang: u32,
+    /// A device type that it may run on; may be given several times, best first
+    #[arg(long = "type", value_name = "TYPE")]
+    pub types: Vec<String>,
+    /// How urgent it is; larger goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Seconds after which it is stopped
+    #[arg(long, value_name = "SECONDS")]
+    pub time_limit: Option<f64>,
+    /// How often it is run again where it fails
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u32,
+    /// Jobs that must have succeeded before it starts
+    #[arg(long, value_name = "JOB", value_delimiter = ',')]
+    pub after_ok: Vec<u32>,
+    /// Jobs that must be over before it starts
+    #[arg(long, value_name = "JOB", value_delimiter = ',')]
+    pub after_any: Vec<u32>,
+    /// Indexes of an array of jobs; `WHARF_ARRAY_INDEX` tells each its own
+    #[arg(long, value_name = "INDEX", value_delimiter = ',')]
+    pub array: Vec<u32>,
+    /// A file for its output; `%j` is the job, `%n` the node's rank, `%a` the array index
+    #[arg(long, value_name = "PATH")]
+    pub output_file: Option<String>,
+    /// Submit it held: it starts when it is released
+    #[arg(long)]
+    pub held: bool,
+    /// Wait until it is over and exit with its exit code
+    #[arg(long)]
+    pub wait: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// `wharf jobs`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf jobs               Jobs that are not over
+  wharf jobs --all --output json")]
+pub struct JobsArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// Also those that are over
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Commands about one job.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf job 3
+  wharf explain 3")]
+pub struct JobArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// The job's id
+    pub job: u32,
+}
+
+/// `wharf logs`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf logs 3
+  wharf logs --follow 3")]
+pub struct LogsArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// Go on until the job is over
+    #[arg(long, short)]
+    pub follow: bool,
+    /// The node's rank in the gang
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub rank: u32,
+    /// The job's id
+    pub job: u32,
+}
+
+/// `wharf cancel`, `hold`, `release`, `requeue`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf cancel 3 4 5
+  wharf hold 7
+  wharf release 7
+  wharf requeue 8")]
+pub struct ChangeArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// The jobs' ids
+    #[arg(required = true)]
+    pub jobs: Vec<u32>,
+}
+
+/// `wharf nodes`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf nodes
+  wharf nodes --output json")]
+pub struct NodesArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+}
