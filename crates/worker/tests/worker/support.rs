@@ -86,7 +86,16 @@ impl Head {
     }
 
     pub(crate) async fn start_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        // An earlier head's socket may live on for a moment in a child that another test is starting.
+        let binding = async {
+            loop {
+                match TcpListener::bind(address).await {
+                    Ok(listener) => return listener,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        };
+        let listener = tokio::time::timeout(PATIENCE, binding).await.expect("the address stays taken");
         let address = listener.local_addr().unwrap();
         let (sender, sessions) = mpsc::unbounded_channel();
         let service = WorkersServer::new(Service { sessions: sender });

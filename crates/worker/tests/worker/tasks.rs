@@ -206,6 +206,7 @@ async fn run_wrong_token_is_refused() {
         matches!(&result, Err(WorkerError::Refused { reason }) if reason.contains("token")),
         "{result:?}"
     );
+    until("the keeper's end", || keeper_pid(dir.path()).is_none()).await;
 }
 
 /// 500 tasks with at most 16 at a time; the rate is printed, not asserted.
