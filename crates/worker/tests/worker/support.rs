@@ -38,6 +38,12 @@ pub(crate) fn shell(task: TaskId, script: &str) -> LaunchTask {
     }
 }
 
+/// Shell code that waits for a file, or for the end of a test that failed and took its folder away.
+pub(crate) fn wait_for(file: &Path) -> String {
+    let folder = file.parent().unwrap();
+    format!("while [ -d {} ] && ! [ -e {} ]; do sleep 0.02; done", folder.display(), file.display())
+}
+
 pub(crate) struct Head {
     pub(crate) address: SocketAddr,
     sessions: mpsc::UnboundedReceiver<Session>,
