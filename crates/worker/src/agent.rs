@@ -87,10 +87,22 @@ impl<N: FnMut(Notice)> Agent<N> {
         mut from_head: mpsc::Receiver<HeadEvent>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), WorkerError> {
+        let result = self.pass_on(&mut from_head, shutdown).await;
+        self.end_outputs();
+        self.keeper.quit().await;
+        result
+    }
+
+    /// Handles one event after the other until the end.
+    async fn pass_on(
+        &mut self,
+        from_head: &mut mpsc::Receiver<HeadEvent>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), WorkerError> {
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {
-                () = &mut shutdown => break,
+                () = &mut shutdown => return Ok(()),
                 event = self.keeper.event() => match event {
                     Some(event) => self.on_keeper(event),
                     None => self.replace_keeper().await?,
@@ -99,9 +111,6 @@ impl<N: FnMut(Notice)> Agent<N> {
                 _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
             }
         }
-        self.end_outputs();
-        self.keeper.quit().await;
-        Ok(())
     }
 
     fn tell(&self, message: from_worker::Message) {

@@ -38,6 +38,12 @@ pub(crate) fn shell(task: TaskId, script: &str) -> LaunchTask {
     }
 }
 
+/// Shell code that waits for a file, or for the end of a test that failed and took its folder away.
+pub(crate) fn wait_for(file: &Path) -> String {
+    let folder = file.parent().unwrap();
+    format!("while [ -d {} ] && ! [ -e {} ]; do sleep 0.02; done", folder.display(), file.display())
+}
+
 pub(crate) struct Head {
     pub(crate) address: SocketAddr,
     sessions: mpsc::UnboundedReceiver<Session>,
@@ -86,7 +92,16 @@ impl Head {
     }
 
     pub(crate) async fn start_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        // An earlier head's socket may live on for a moment in a child that another test is starting.
+        let binding = async {
+            loop {
+                match TcpListener::bind(address).await {
+                    Ok(listener) => return listener,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        };
+        let listener = tokio::time::timeout(PATIENCE, binding).await.expect("the address stays taken");
         let address = listener.local_addr().unwrap();
         let (sender, sessions) = mpsc::unbounded_channel();
         let service = WorkersServer::new(Service { sessions: sender });

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, shell, until};
+use crate::support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, shell, until, wait_for};
 use wharf_proto::{TaskState, from_worker};
 use wharf_worker::{WorkerError, run};
 
@@ -16,7 +16,7 @@ async fn worker_killed_tasks_are_adopted() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let worker = Victim::start(head.address, dir.path());
     let mut session = head.session().await;
-    let wait_for = |name: &str| format!("while ! [ -e {} ]; do sleep 0.02; done", path(name));
+    let wait_for = |name: &str| wait_for(&dir.path().join(name));
     let begun = |job: u32| format!("echo {job} >> {}", path("begun"));
     session.launch(shell(id(1, 1), &format!("{}; {}; exit 3", begun(1), wait_for("one")))).await;
     session
@@ -75,9 +75,7 @@ async fn worker_shut_down_leaves_tasks_running() {
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
     let go = dir.path().join("go");
-    session
-        .launch(shell(id(1, 1), &format!("while ! [ -e {} ]; do sleep 0.02; done; exit 5", go.display())))
-        .await;
+    session.launch(shell(id(1, 1), &format!("{}; exit 5", wait_for(&go)))).await;
     session.started(id(1, 1)).await;
     worker.shut_down().await;
     let worker = Worker::start(head.address, dir.path());
@@ -95,7 +93,7 @@ async fn head_away_tasks_go_on_and_ends_are_told_later() {
     let worker = Worker::start(address, dir.path());
     let mut session = head.session().await;
     let go = dir.path().join("go");
-    let script = format!("while ! [ -e {0} ]; do sleep 0.02; done; rm {0}; exit 6", go.display());
+    let script = format!("{}; rm {}; exit 6", wait_for(&go), go.display());
     session.launch(shell(id(1, 1), &script)).await;
     session.started(id(1, 1)).await;
     drop(session);
@@ -116,7 +114,7 @@ async fn keeper_killed_tasks_go_on_without_code() {
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
     let go = dir.path().join("go");
-    session.launch(shell(id(1, 1), &format!("while ! [ -e {} ]; do sleep 0.02; done", go.display()))).await;
+    session.launch(shell(id(1, 1), &wait_for(&go))).await;
     session.launch(shell(id(2, 1), "exit 9")).await;
     session.started(id(1, 1)).await;
     assert_eq!(session.ended(id(2, 1)).await.0, 9);

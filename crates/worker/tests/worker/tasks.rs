@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Head, PATIENCE, Worker, config, id, keeper_pid, read, runs, shell, until};
+use crate::support::{Head, PATIENCE, Worker, config, id, keeper_pid, read, runs, shell, until, wait_for};
 use wharf_proto::{LaunchTask, SendOutput, from_worker};
 use wharf_worker::{WorkerError, run};
 
@@ -100,7 +100,7 @@ async fn launch_newer_generation_waits_for_older() {
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
     let pid = dir.path().join("pid");
-    let older = format!("trap '' TERM; echo $$ > {}.new; mv {0}.new {0}; sleep 1000", pid.display());
+    let older = format!("trap '' TERM; echo $$ > {}.new; mv {0}.new {0}; sleep 60", pid.display());
     session.launch(LaunchTask { grace_s: 0.2, ..shell(id(1, 1), &older) }).await;
     until("the older one", || !read(&pid).is_empty()).await;
     session.launch(shell(id(1, 2), &format!("! kill -0 $(cat {})", pid.display()))).await;
@@ -116,7 +116,7 @@ async fn stop_ignored_kills_with_children() {
     let mut session = head.session().await;
     let child = dir.path().join("child");
     let script =
-        format!("trap '' TERM; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait; wait", child.display());
+        format!("trap '' TERM; sleep 60 & echo $! > {0}.new; mv {0}.new {0}; wait; wait", child.display());
     session.launch(LaunchTask { grace_s: 0.3, ..shell(id(1, 1), &script) }).await;
     until("the child", || runs(&read(&child))).await;
     session.stop(id(1, 1)).await;
@@ -151,10 +151,7 @@ async fn output_followed_is_whole() {
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
     let go = dir.path().join("go");
-    let script = format!(
-        "echo begin; while ! [ -e {} ]; do sleep 0.02; done; head -c 300000 /dev/zero; echo err >&2",
-        go.display()
-    );
+    let script = format!("echo begin; {}; head -c 300000 /dev/zero; echo err >&2", wait_for(&go));
     let wanted = SendOutput { request: 9, task: Some(id(1, 1)), offset: 2, follow: true, stop: false };
     session.launch(shell(id(1, 1), &script)).await;
     session.send_output(wanted).await;
@@ -206,6 +203,7 @@ async fn run_wrong_token_is_refused() {
         matches!(&result, Err(WorkerError::Refused { reason }) if reason.contains("token")),
         "{result:?}"
     );
+    until("the keeper's end", || keeper_pid(dir.path()).is_none()).await;
 }
 
 /// 500 tasks with at most 16 at a time; the rate is printed, not asserted.
