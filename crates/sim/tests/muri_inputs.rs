@@ -37,8 +37,6 @@ fn impossible_inputs_are_refused_by_name() {
     stageless.stages = None;
     let mut endless = job("c", 0.0, 1);
     endless.iterations = f64::INFINITY;
-    let mut urgent = job("d", 0.0, 1);
-    urgent.priority = 7;
     let mut uneven = cluster.clone();
     uneven.nodes[3].devices = 4;
     for (policy, cluster, job, expected) in [
@@ -51,12 +49,6 @@ fn impossible_inputs_are_refused_by_name() {
         (Policy::Srtf, &cluster, job("a", 0.0, 0), "job a asks for no devices"),
         (Policy::MuriL, &cluster, stageless, "job b has no usable stage times, which muri-l needs"),
         (Policy::Themis, &cluster, endless, "job c has inf iterations of 500 ms, which is no length"),
-        (
-            Policy::AntMan,
-            &cluster,
-            urgent,
-            "job d has priority 7; antman knows 0 (guaranteed) and 1 (opportunistic)",
-        ),
         (
             Policy::Srsf,
             &uneven,
