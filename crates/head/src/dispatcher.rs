@@ -238,7 +238,7 @@ impl Dispatcher {
                 }
             }
             Input::Attach { register, session, sender } => self.attach(&register, session, sender),
-            Input::FromWorker { session, message } => self.from_worker(session, message),
+            Input::FromWorker { session, message } => self.on_message(session, message),
             Input::Detach { session } => self.detach(session),
             Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
             Input::Stop => {}

@@ -74,7 +74,7 @@ impl Dispatcher {
         self.send(node, to_worker::Message::Stop(StopTask { task }));
     }
 
-    pub(crate) fn from_worker(&mut self, session: u64, message: FromWorker) {
+    pub(crate) fn on_message(&mut self, session: u64, message: FromWorker) {
         let Some(node) = self.sessions.iter().find(|(_, open)| open.id == session).map(|(&node, _)| node)
         else {
             // From a connection that was replaced by a newer one.

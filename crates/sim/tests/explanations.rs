@@ -36,7 +36,7 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
     let gang = state.spec(job).gang.devices;
     let is_waiting = |other: JobId| other != job && state.job(other).phase == Phase::Waiting;
     match *reason {
-        Reason::NotWaiting | Reason::NodesOut { .. } => false,
+        Reason::NotWaiting | Reason::Held | Reason::NodesOut { .. } => false,
         Reason::DevicesBusy { needed, free } | Reason::NoPartner { needed, free } => {
             needed == gang && free < needed
         }

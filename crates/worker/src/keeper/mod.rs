@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::KeeperError;
 use crate::lock;
@@ -52,16 +52,16 @@ fn hold(state_dir: &Path) -> Result<File, KeeperError> {
     let path = state_dir.join("keeper.lock");
     let failed = |source| KeeperError::File { what: "open", path: path.clone(), source };
     let file = lock::open(&path).map_err(failed)?;
-    let start = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
-            Err(std::fs::TryLockError::WouldBlock) if start.elapsed() > PREDECESSOR_PATIENCE => {
-                return Err(KeeperError::InUse { path: state_dir.to_owned() });
-            }
-            Err(std::fs::TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
-        }
+    // A predecessor that is on its way out lets go in a moment; the wait has to end if it does not.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let locked = file.lock().map(|()| file);
+        // Nobody listens any more only where the patience was at its end.
+        let _ = sender.send(locked);
+    });
+    match receiver.recv_timeout(PREDECESSOR_PATIENCE) {
+        Ok(locked) => locked.map_err(failed),
+        Err(_) => Err(KeeperError::InUse { path: state_dir.to_owned() }),
     }
 }
 

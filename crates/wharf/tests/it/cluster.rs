@@ -1,0 +1,179 @@
+//! A real cluster on this machine: a head, workers, jobs, and what survives being killed.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// A daemon whose messages can be waited for.
+struct Daemon {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Daemon {
+    /// Reads messages until one contains `text`.
+    fn wait_for(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "ended before it said `{text}`");
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // In good order, so that a worker's keeper ends with it.
+        let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// A head and its folder; everything ends with it.
+struct Cluster {
+    folder: TempDir,
+    port: u16,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { folder: tempfile::tempdir().unwrap(), port }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
+        command.args(words).env("WHARF_HOME", self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn daemon(&self, words: &[&str], ready: &str) -> Daemon {
+        let mut child = self.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut daemon = Daemon { child, stderr };
+        daemon.wait_for(ready);
+        daemon
+    }
+
+    fn head(&self) -> Daemon {
+        let listen = format!("127.0.0.1:{}", self.port);
+        self.daemon(&["head", "--listen", &listen], "listens on")
+    }
+
+    fn worker(&self, node: &str) -> Daemon {
+        self.daemon(&["worker", "--node", node, "--devices", "v100:4"], "has let this worker in")
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// What a command prints, which must succeed.
+    fn say(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+}
+
+/// Waits until the other side opens the pipe, and says something.
+fn write(pipe: &Path, text: &str) {
+    std::fs::OpenOptions::new().write(true).open(pipe).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn jobs_run_in_gangs_with_logs_exit_codes_and_dependencies() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    let _workers = [cluster.worker("left"), cluster.worker("right")];
+
+    let failed = cluster.run(&["submit", "--wait", "--", "sh", "-c", "echo on $WHARF_DEVICES; exit 3"]);
+    assert_eq!(failed.status.code(), Some(3));
+    assert_eq!(cluster.say(&["logs", "0"]), "on 0\n");
+
+    let script = "echo rank $NODE_RANK of $WORLD_SIZE";
+    cluster.say(&["submit", "--wait", "--gang", "8", "--", "sh", "-c", script]);
+    assert_eq!(cluster.say(&["logs", "1"]), "rank 0 of 2\n");
+    assert_eq!(cluster.say(&["logs", "--rank", "1", "1"]), "rank 1 of 2\n");
+
+    // A job that holds everything, one that waits behind it, one that waits for that one, one that never can.
+    let gates = [cluster.pipe("gate-0"), cluster.pipe("gate-1")];
+    let wait = format!("read line < {}/gate-$NODE_RANK", cluster.folder.path().display());
+    cluster.say(&["submit", "--gang", "8", "--name", "gate", "--", "sh", "-c", &wait]);
+    cluster.say(&["submit", "--gang", "4", "--name", "behind", "--", "true"]);
+    cluster.say(&["submit", "--after-ok", "3", "--name", "after", "--", "true"]);
+    cluster.say(&["submit", "--after-ok", "0", "--name", "never", "--", "true"]);
+    assert_eq!(cluster.say(&["explain", "3"]), "needs 4 devices, 0 that it may use are free\n");
+    assert_eq!(cluster.say(&["explain", "4"]), "waits for the end of job 3\n");
+    assert_eq!(cluster.say(&["explain", "5"]), "it was cancelled\n");
+    gates.iter().for_each(|gate| write(gate, "go\n"));
+    let held = cluster.run(&["submit", "--wait", "--after-any", "4", "--", "true"]);
+    assert_eq!(held.status.code(), Some(0));
+    let jobs = cluster.say(&["jobs", "--all", "--output", "json"]);
+    let jobs: serde_json::Value = serde_json::from_str(&jobs).unwrap();
+    let phases: Vec<&str> =
+        jobs["jobs"].as_array().unwrap().iter().map(|job| job["phase"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["failed", "finished", "finished", "finished", "finished", "cancelled", "finished"]);
+}
+
+#[test]
+fn running_jobs_survive_the_death_of_head_and_worker() {
+    let cluster = Cluster::new();
+    let mut head = cluster.head();
+    let mut worker = cluster.worker("only");
+    let (started, gate) = (cluster.pipe("started"), cluster.pipe("gate"));
+    let script = format!("echo once; echo > {}; read line < {}; exit 7", started.display(), gate.display());
+    cluster.say(&["submit", "--", "sh", "-c", &script]);
+    std::fs::read(&started).unwrap();
+
+    head.kill();
+    let _head = cluster.head();
+    worker.wait_for("has let this worker in");
+    assert!(cluster.say(&["jobs"]).contains("running"), "the journal knows it");
+
+    worker.kill();
+    let _worker = cluster.worker("only");
+    write(&gate, "go\n");
+    let waited = cluster.run(&["submit", "--wait", "--after-any", "0", "--", "true"]);
+    assert_eq!(waited.status.code(), Some(0));
+    assert_eq!(cluster.say(&["logs", "0"]), "once\n", "it ran once");
+    assert!(cluster.say(&["explain", "0"]).contains("exit code 7"), "its exit code was not lost");
+}
+
+#[test]
+fn what_cannot_be_is_told_clearly() {
+    let cluster = Cluster::new();
+    let alone = cluster.run(&["jobs"]);
+    assert_eq!(alone.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&alone.stderr).contains("hint: start one with `wharf head`"));
+
+    let _head = cluster.head();
+    let unknown = cluster.run(&["job", "9"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no job 9"));
+
+    std::fs::write(cluster.path("token"), "wrong").unwrap();
+    let stranger = cluster.run(&["jobs"]);
+    assert_eq!(stranger.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&stranger.stderr).contains("the token is missing or wrong"));
+}
