@@ -36,8 +36,9 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
     name: "fifo",
     summary: "first in, first out; strict, or with backfill",
     paper: "folklore; EASY backfill: Lifka, JSSPP 1995",
-    explanation: "Jobs start in the order of their submission and run to their end. By default the order is strict: \
-        while the first job does not fit, nothing behind it starts. With backfill=greedy whatever fits may start. With \
+    explanation: "Jobs start in the order of their submission, those of higher priority first, and run to their end. \
+        By default the order is strict: while the first job does not fit, nothing behind it starts. With \
+        backfill=greedy whatever fits may start. With \
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
         that the first one will not need.",
     knobs: &[BACKFILL, BACKFILL_DEPTH],
