@@ -68,7 +68,7 @@ fn check_text(name: &str, text: &str, complaints: &mut Complaints) {
     }
 }
 
-/// Whether an absolute path begins with `start`: `a/work/b` is none.
+/// Whether an absolute path begins with `start`; in the middle of a relative one it does not count.
 fn is_path_start(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(index, _)| {
         let before = line[..index].chars().next_back();
