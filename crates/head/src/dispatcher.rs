@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, Time};
-use wharf_proto::{FromWorker, JobSpec as WireSpec, Register, ToWorker, to_worker};
+use wharf_proto::{FromWorker, JobSpec as WireSpec, Register, ToWorker, ToWorkerBatch, to_worker};
 
 use crate::execution::{Execution, TaskPhase};
 use crate::journal::{Journal, JournalError, Replayed};
@@ -37,11 +37,11 @@ pub(crate) enum Input {
     Attach {
         register: Register,
         session: u64,
-        sender: UnboundedSender<ToWorker>,
+        sender: UnboundedSender<ToWorkerBatch>,
     },
     FromWorker {
         session: u64,
-        message: FromWorker,
+        messages: Vec<FromWorker>,
     },
     Detach {
         session: u64,
@@ -59,7 +59,7 @@ pub(crate) enum Input {
 /// A worker that is connected.
 pub(crate) struct Session {
     pub(crate) id: u64,
-    pub(crate) sender: UnboundedSender<ToWorker>,
+    pub(crate) sender: UnboundedSender<ToWorkerBatch>,
 }
 
 /// The engine and all that is known beside it.
@@ -238,7 +238,7 @@ impl Dispatcher {
                 }
             }
             Input::Attach { register, session, sender } => self.attach(&register, session, sender),
-            Input::FromWorker { session, message } => self.on_message(session, message),
+            Input::FromWorker { session, messages } => self.on_messages(session, messages),
             Input::Detach { session } => self.detach(session),
             Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
             Input::Stop => {}
@@ -404,10 +404,14 @@ impl Dispatcher {
 
     /// Everything is durable: tell workers and people.
     fn tell_everyone(&mut self) {
+        let mut batches: BTreeMap<NodeId, Vec<ToWorker>> = BTreeMap::new();
         for (node, message) in self.outgoing.drain(..) {
+            batches.entry(node).or_default().push(ToWorker { message: Some(message) });
+        }
+        for (node, messages) in batches {
             if let Some(session) = self.sessions.get(&node) {
                 // A session that just broke is noticed by its own task.
-                let _ = session.sender.send(ToWorker { message: Some(message) });
+                let _ = session.sender.send(ToWorkerBatch { messages });
             }
         }
         for reply in self.replies.drain(..) {

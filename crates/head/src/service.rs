@@ -13,10 +13,10 @@ use wharf_proto::cluster_server::Cluster;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
-    ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExplainReply, ExplainRequest,
-    FromWorker, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec, ListJobsReply, ListJobsRequest,
-    ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal, SubmitReply, SubmitRequest, ToWorker,
-    WaitReply, WaitRequest, change_jobs_request, from_worker,
+    ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
+    ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
+    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal,
+    SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, change_jobs_request, from_worker,
 };
 
 use crate::dispatcher::{Dispatcher, Input};
@@ -197,6 +197,12 @@ impl Cluster for Shared {
         Ok(Response::new(WaitReply { summary: Some(summary) }))
     }
 
+    type ExecStream = Outgoing<ExecOutput>;
+
+    async fn exec(&self, _: Request<Streaming<ExecInput>>) -> Result<Response<Self::ExecStream>, Status> {
+        Err(Status::unimplemented("commands beside a task are not possible yet"))
+    }
+
     async fn info(&self, _: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
         Ok(Response::new(self.ask(views::info).await?))
     }
@@ -222,15 +228,16 @@ impl Service {
 
 #[wharf_proto::tonic::async_trait]
 impl Workers for Shared {
-    type AttachStream = Outgoing<ToWorker>;
+    type AttachStream = Outgoing<ToWorkerBatch>;
 
     async fn attach(
         &self,
-        request: Request<Streaming<FromWorker>>,
+        request: Request<Streaming<FromWorkerBatch>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
         let mut incoming = request.into_inner();
-        let first = incoming.message().await?.and_then(|message| message.message);
-        let Some(from_worker::Message::Register(register)) = first else {
+        let mut first = incoming.message().await?.unwrap_or_default().messages.into_iter();
+        let Some(from_worker::Message::Register(register)) = first.next().and_then(|first| first.message)
+        else {
             return Err(Status::invalid_argument("the first message must register the worker"));
         };
         if register.node.is_empty() || register.devices == 0 {
@@ -241,9 +248,14 @@ impl Workers for Shared {
         self.send(Input::Attach { register, session, sender })?;
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
-            while let Ok(Some(message)) = incoming.message().await {
-                if inputs.send(Input::FromWorker { session, message }).is_err() {
+            let mut messages = Vec::from_iter(first);
+            loop {
+                if !messages.is_empty() && inputs.send(Input::FromWorker { session, messages }).is_err() {
                     return;
+                }
+                match incoming.message().await {
+                    Ok(Some(batch)) => messages = batch.messages,
+                    Ok(None) | Err(_) => break,
                 }
             }
             // Where the dispatcher is gone there is nobody to tell.

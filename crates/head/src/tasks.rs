@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tokio::sync::mpsc::UnboundedSender;
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Phase};
 use wharf_proto::{
-    ForgetTask, FromWorker, LaunchTask, Register, StopTask, TaskId, ToWorker, Welcome, from_worker, to_worker,
+    ForgetTask, FromWorker, LaunchTask, Register, StopTask, TaskId, ToWorkerBatch, Welcome, from_worker,
+    to_worker,
 };
 
 use crate::dispatcher::{Dispatcher, Session};
@@ -47,6 +48,7 @@ impl Dispatcher {
             addresses: execution.tasks.iter().map(|task| address(task.share.node)).collect(),
             stop_signal: spec.stop_signal,
             grace_s: spec.grace_s,
+            ..LaunchTask::default()
         };
         self.send(node, to_worker::Message::Launch(message));
     }
@@ -74,19 +76,25 @@ impl Dispatcher {
         self.send(node, to_worker::Message::Stop(StopTask { task }));
     }
 
-    pub(crate) fn on_message(&mut self, session: u64, message: FromWorker) {
+    pub(crate) fn on_messages(&mut self, session: u64, messages: Vec<FromWorker>) {
         let Some(node) = self.sessions.iter().find(|(_, open)| open.id == session).map(|(&node, _)| node)
         else {
             // From a connection that was replaced by a newer one.
             return;
         };
-        match message.message {
-            Some(from_worker::Message::Started(started)) => {
+        for message in messages.into_iter().filter_map(|message| message.message) {
+            self.on_message(node, message);
+        }
+    }
+
+    fn on_message(&mut self, node: NodeId, message: from_worker::Message) {
+        match message {
+            from_worker::Message::Started(started) => {
                 if let Some(task) = started.task {
                     self.task_started(JobId(task.job_id), task.generation, node);
                 }
             }
-            Some(from_worker::Message::Ended(ended)) => {
+            from_worker::Message::Ended(ended) => {
                 if let Some(task) = ended.task {
                     let job = JobId(task.job_id);
                     let code = if ended.error.is_empty() { ended.exit_code } else { ended.exit_code.max(1) };
@@ -96,12 +104,12 @@ impl Dispatcher {
                     self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
                 }
             }
-            Some(from_worker::Message::Progress(progress)) => {
+            from_worker::Message::Progress(progress) => {
                 if let Some(task) = progress.task {
                     self.progress.insert(JobId(task.job_id), (progress.iterations, progress.checkpointed));
                 }
             }
-            Some(from_worker::Message::Output(output)) => {
+            from_worker::Message::Output(output) => {
                 if let Some(reader) = self.readers.get(&output.request)
                     && !output.data.is_empty()
                     && reader.send(output.data).is_err()
@@ -112,7 +120,10 @@ impl Dispatcher {
                     self.readers.remove(&output.request);
                 }
             }
-            Some(from_worker::Message::Register(_) | from_worker::Message::Heartbeat(_)) | None => {}
+            from_worker::Message::Register(_)
+            | from_worker::Message::Heartbeat(_)
+            | from_worker::Message::Devices(_)
+            | from_worker::Message::Exec(_) => {}
         }
     }
 
@@ -182,7 +193,12 @@ impl Dispatcher {
     }
 
     /// A worker introduces itself: its node is there, and both sides agree on what runs.
-    pub(crate) fn attach(&mut self, register: &Register, session: u64, sender: UnboundedSender<ToWorker>) {
+    pub(crate) fn attach(
+        &mut self,
+        register: &Register,
+        session: u64,
+        sender: UnboundedSender<ToWorkerBatch>,
+    ) {
         let topology = self.engine.state().topology();
         let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);
         let node = known.map_or(NodeId::from_index(topology.nodes().len()), NodeId::from_index);

@@ -47,6 +47,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         iterations_done: dispatcher.progress.get(&job).map_or(0.0, |&(made, _)| made),
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
+        ..JobSummary::default()
     }
 }
 
@@ -123,6 +124,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
                 free: state.schedule().free(id).len(),
                 job_ids: jobs.iter().map(|job| job.0).collect(),
                 address: dispatcher.addresses.get(&id).cloned().unwrap_or_default(),
+                ..NodeSummary::default()
             }
         })
         .collect()
@@ -146,5 +148,6 @@ pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
         nodes: state.topology().nodes().len() as u32,
         devices: state.topology().device_count(),
         devices_free: state.schedule().free_count(),
+        ..InfoReply::default()
     }
 }

@@ -52,8 +52,13 @@ pub(crate) fn dependencies(
         let is_ok = match (end_of(dependency.job_id), dependency.kind()) {
             (None, _) => Some(false),
             (Some(None), _) => None,
-            (Some(Some(_)), dependency::Kind::After | dependency::Kind::AfterAny) => Some(true),
-            (Some(Some(end)), dependency::Kind::AfterOk) => Some(end == JobEnd::Finished),
+            (
+                Some(Some(_)),
+                dependency::Kind::After | dependency::Kind::AfterAny | dependency::Kind::Singleton,
+            ) => Some(true),
+            (Some(Some(end)), dependency::Kind::AfterOk | dependency::Kind::AfterCorr) => {
+                Some(end == JobEnd::Finished)
+            }
             (Some(Some(end)), dependency::Kind::AfterNotOk) => Some(end != JobEnd::Finished),
         };
         match is_ok {

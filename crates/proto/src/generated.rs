@@ -29,7 +29,8 @@ pub struct JobSpec {
     >,
     #[prost(string, tag = "6")]
     pub workdir: ::prost::alloc::string::String,
-    /// Output files; `%j` is the job's id, `%n` the node's rank. Empty: kept by the worker.
+    /// Output files; `%j` is the job's id, `%n` the node's rank, `%a` the array index, `%A` the array's first job, `%x` the
+    /// name, `%N` the node, `%u` the user, `%%` a percent sign. Empty: kept by the worker.
     #[prost(string, tag = "7")]
     pub output: ::prost::alloc::string::String,
     #[prost(int32, tag = "8")]
@@ -64,9 +65,134 @@ pub struct JobSpec {
     /// Elements of an array share a spec; `%a` and WHARF_ARRAY_INDEX are the element's index.
     #[prost(uint32, repeated, tag = "20")]
     pub array: ::prost::alloc::vec::Vec<u32>,
+    /// Commands that run one after the other in each task, instead of `command`; the first that fails ends it.
+    #[prost(message, repeated, tag = "21")]
+    pub steps: ::prost::alloc::vec::Vec<Step>,
+    #[prost(enumeration = "Launcher", tag = "22")]
+    pub launcher: i32,
+    /// For each device: processors and memory; 0 where nothing is asked for.
+    #[prost(uint32, tag = "23")]
+    pub cpus: u32,
+    #[prost(uint64, tag = "24")]
+    pub memory_mib: u64,
+    /// The part of the cluster that it runs in; empty: any.
+    #[prost(string, tag = "25")]
+    pub pool: ::prost::alloc::string::String,
+    /// Lines that a shell runs before the command, to activate an environment.
+    #[prost(string, repeated, tag = "26")]
+    pub activate: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "27")]
+    pub limits: ::prost::alloc::vec::Vec<ResourceLimit>,
+    /// Where standard error goes; empty: with the output. Patterns as in `output`.
+    #[prost(string, tag = "28")]
+    pub error_output: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "29")]
+    pub notify: ::core::option::Option<Notify>,
+    /// Seconds since the Unix epoch; 0: none.
+    #[prost(double, tag = "30")]
+    pub deadline_s: f64,
+    #[prost(message, optional, tag = "31")]
+    pub checkpoint: ::core::option::Option<Checkpoint>,
+    /// The network interface that NCCL and Gloo use; empty: the worker's choice.
+    #[prost(string, tag = "32")]
+    pub network_interface: ::prost::alloc::string::String,
+}
+/// One of several commands of a job.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Step {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub command: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub env: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+/// A resource limit as `ulimit` and /etc/security/limits.conf name it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResourceLimit {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Absent: unlimited.
+    #[prost(uint64, optional, tag = "2")]
+    pub value: ::core::option::Option<u64>,
+}
+/// Who is told of what becomes of a job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Notify {
+    /// Which moments; empty: the end.
+    #[prost(enumeration = "notify::Moment", repeated, tag = "1")]
+    pub on: ::prost::alloc::vec::Vec<i32>,
+    /// A program that the head runs with the facts in its environment; never interpreted by a shell.
+    #[prost(string, repeated, tag = "2")]
+    pub command: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// An address that gets the facts as JSON.
+    #[prost(string, tag = "3")]
+    pub webhook: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `Notify`.
+pub mod notify {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Moment {
+        Started = 0,
+        Preempted = 1,
+        Finished = 2,
+        Failed = 3,
+        Cancelled = 4,
+    }
+    impl Moment {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Started => "STARTED",
+                Self::Preempted => "PREEMPTED",
+                Self::Finished => "FINISHED",
+                Self::Failed => "FAILED",
+                Self::Cancelled => "CANCELLED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "STARTED" => Some(Self::Started),
+                "PREEMPTED" => Some(Self::Preempted),
+                "FINISHED" => Some(Self::Finished),
+                "FAILED" => Some(Self::Failed),
+                "CANCELLED" => Some(Self::Cancelled),
+                _ => None,
+            }
+        }
+    }
+}
+/// What a job promises about being interrupted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Checkpoint {
+    /// A folder of its own, told as WHARF_CHECKPOINT_DIR; patterns as in `output`. Empty: in the job's working directory.
+    #[prost(string, tag = "1")]
+    pub dir: ::prost::alloc::string::String,
+    /// Exit codes that mean: I was interrupted, have a checkpoint, run me again.
+    #[prost(int32, repeated, tag = "2")]
+    pub resume_codes: ::prost::alloc::vec::Vec<i32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Gang {
+    /// All devices together.
     #[prost(uint32, tag = "1")]
     pub devices: u32,
     #[prost(uint32, tag = "2")]
@@ -75,6 +201,12 @@ pub struct Gang {
     pub devices_max: u32,
     #[prost(string, repeated, tag = "4")]
     pub device_types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// On exactly so many nodes, evenly; 0: as the policy likes.
+    #[prost(uint32, tag = "5")]
+    pub nodes: u32,
+    /// Once on every node of the pool, instead of `devices`: one job for each.
+    #[prost(bool, tag = "6")]
+    pub every_node: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Dependency {
@@ -102,6 +234,10 @@ pub mod dependency {
         AfterOk = 1,
         AfterNotOk = 2,
         AfterAny = 3,
+        /// As AFTER_OK, element by element of an array.
+        AfterCorr = 4,
+        /// After all earlier jobs of the same name and user; `job_id` does not matter.
+        Singleton = 5,
     }
     impl Kind {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -114,6 +250,8 @@ pub mod dependency {
                 Self::AfterOk => "AFTER_OK",
                 Self::AfterNotOk => "AFTER_NOT_OK",
                 Self::AfterAny => "AFTER_ANY",
+                Self::AfterCorr => "AFTER_CORR",
+                Self::Singleton => "SINGLETON",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -123,6 +261,8 @@ pub mod dependency {
                 "AFTER_OK" => Some(Self::AfterOk),
                 "AFTER_NOT_OK" => Some(Self::AfterNotOk),
                 "AFTER_ANY" => Some(Self::AfterAny),
+                "AFTER_CORR" => Some(Self::AfterCorr),
+                "SINGLETON" => Some(Self::Singleton),
                 _ => None,
             }
         }
@@ -157,6 +297,23 @@ pub struct JobSummary {
     pub placement: ::prost::alloc::vec::Vec<Share>,
     #[prost(int32, tag = "13")]
     pub priority: i32,
+    /// Why it ended as it did, or what holds it; empty where there is nothing to say.
+    #[prost(string, tag = "14")]
+    pub reason: ::prost::alloc::string::String,
+    /// The latest values that its trainer told, such as the loss.
+    #[prost(btree_map = "string, double", tag = "15")]
+    pub metrics: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        f64,
+    >,
+    /// What it was submitted to do; 0 where that is not known.
+    #[prost(double, tag = "16")]
+    pub iterations: f64,
+    /// Its place in an array.
+    #[prost(uint32, optional, tag = "17")]
+    pub array_index: ::core::option::Option<u32>,
+    #[prost(uint32, tag = "18")]
+    pub array_job: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Share {
@@ -278,7 +435,7 @@ pub struct ListNodesReply {
     #[prost(message, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<NodeSummary>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeSummary {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
@@ -294,6 +451,21 @@ pub struct NodeSummary {
     pub job_ids: ::prost::alloc::vec::Vec<u32>,
     #[prost(string, tag = "7")]
     pub address: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "8")]
+    pub cpus: u32,
+    #[prost(uint32, tag = "9")]
+    pub memory_gib: u32,
+    #[prost(uint32, tag = "10")]
+    pub switch: u32,
+    #[prost(string, tag = "11")]
+    pub pool: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "12")]
+    pub device: ::prost::alloc::vec::Vec<Device>,
+    /// Why it is not up; empty where it is.
+    #[prost(string, tag = "13")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(string, tag = "14")]
+    pub version: ::prost::alloc::string::String,
 }
 /// Nested message and enum types in `NodeSummary`.
 pub mod node_summary {
@@ -340,12 +512,37 @@ pub mod node_summary {
         }
     }
 }
+/// One device as its node's worker sees it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Device {
+    #[prost(uint32, tag = "1")]
+    pub index: u32,
+    #[prost(string, tag = "2")]
+    pub uuid: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub model: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub memory_mib: u64,
+    /// Empty: it is well.
+    #[prost(string, tag = "5")]
+    pub problem: ::prost::alloc::string::String,
+    /// What it does right now; absent where that cannot be told.
+    #[prost(double, optional, tag = "6")]
+    pub utilisation: ::core::option::Option<f64>,
+    #[prost(uint64, optional, tag = "7")]
+    pub memory_used_mib: ::core::option::Option<u64>,
+    #[prost(double, optional, tag = "8")]
+    pub temperature_c: ::core::option::Option<f64>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ChangeNodeRequest {
     #[prost(string, tag = "1")]
     pub node: ::prost::alloc::string::String,
     #[prost(enumeration = "change_node_request::Change", tag = "2")]
     pub change: i32,
+    /// Why, for others to read.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// Nested message and enum types in `ChangeNodeRequest`.
 pub mod change_node_request {
@@ -444,10 +641,76 @@ pub struct InfoReply {
     pub devices: u32,
     #[prost(uint32, tag = "7")]
     pub devices_free: u32,
+    /// Who asked, as the head knows them.
+    #[prost(string, tag = "8")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "9")]
+    pub role: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecInput {
+    #[prost(oneof = "exec_input::Message", tags = "1, 2, 3, 4")]
+    pub message: ::core::option::Option<exec_input::Message>,
+}
+/// Nested message and enum types in `ExecInput`.
+pub mod exec_input {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Message {
+        #[prost(message, tag = "1")]
+        Open(super::ExecOpen),
+        #[prost(bytes, tag = "2")]
+        Data(::prost::alloc::vec::Vec<u8>),
+        /// The end of the input.
+        #[prost(bool, tag = "3")]
+        End(bool),
+        #[prost(message, tag = "4")]
+        Size(super::TerminalSize),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecOpen {
+    #[prost(uint32, tag = "1")]
+    pub job_id: u32,
+    /// The node's rank in the gang.
+    #[prost(uint32, tag = "2")]
+    pub rank: u32,
+    #[prost(string, repeated, tag = "3")]
+    pub command: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A terminal of this size; absent: plain pipes.
+    #[prost(message, optional, tag = "4")]
+    pub terminal: ::core::option::Option<TerminalSize>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TerminalSize {
+    #[prost(uint32, tag = "1")]
+    pub rows: u32,
+    #[prost(uint32, tag = "2")]
+    pub columns: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecOutput {
+    #[prost(oneof = "exec_output::Message", tags = "1, 2, 3, 4")]
+    pub message: ::core::option::Option<exec_output::Message>,
+}
+/// Nested message and enum types in `ExecOutput`.
+pub mod exec_output {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Message {
+        #[prost(bytes, tag = "1")]
+        Stdout(::prost::alloc::vec::Vec<u8>),
+        #[prost(bytes, tag = "2")]
+        Stderr(::prost::alloc::vec::Vec<u8>),
+        /// The command is over.
+        #[prost(int32, tag = "3")]
+        ExitCode(i32),
+        /// It could not be run.
+        #[prost(string, tag = "4")]
+        Error(::prost::alloc::string::String),
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
-    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub message: ::core::option::Option<from_worker::Message>,
 }
 /// Nested message and enum types in `FromWorker`.
@@ -466,11 +729,20 @@ pub mod from_worker {
         Output(super::TaskOutput),
         #[prost(message, tag = "6")]
         Heartbeat(super::Heartbeat),
+        #[prost(message, tag = "7")]
+        Devices(super::DeviceReport),
+        #[prost(message, tag = "8")]
+        Exec(super::FromExec),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FromWorkerBatch {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<FromWorker>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub message: ::core::option::Option<to_worker::Message>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -487,7 +759,16 @@ pub mod to_worker {
         Forget(super::ForgetTask),
         #[prost(message, tag = "5")]
         SendOutput(super::SendOutput),
+        #[prost(message, tag = "6")]
+        RenewLease(super::RenewLease),
+        #[prost(message, tag = "7")]
+        Exec(super::ToExec),
     }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToWorkerBatch {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<ToWorker>,
 }
 /// The first message of a worker.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -510,6 +791,12 @@ pub struct Register {
     /// Everything that it still knows of, running or ended but not yet acknowledged.
     #[prost(message, repeated, tag = "8")]
     pub tasks: ::prost::alloc::vec::Vec<TaskState>,
+    #[prost(string, tag = "9")]
+    pub pool: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "10")]
+    pub device: ::prost::alloc::vec::Vec<Device>,
+    #[prost(string, tag = "11")]
+    pub version: ::prost::alloc::string::String,
 }
 /// A task is one node's part of a job's placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -563,6 +850,64 @@ pub struct LaunchTask {
     pub stop_signal: i32,
     #[prost(double, tag = "11")]
     pub grace_s: f64,
+    #[prost(message, repeated, tag = "12")]
+    pub steps: ::prost::alloc::vec::Vec<Step>,
+    #[prost(enumeration = "Launcher", tag = "13")]
+    pub launcher: i32,
+    /// For the whole task; 0: no limit.
+    #[prost(uint32, tag = "14")]
+    pub cpus: u32,
+    #[prost(uint64, tag = "15")]
+    pub memory_mib: u64,
+    #[prost(string, repeated, tag = "16")]
+    pub activate: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "17")]
+    pub limits: ::prost::alloc::vec::Vec<ResourceLimit>,
+    #[prost(string, tag = "18")]
+    pub error_output: ::prost::alloc::string::String,
+    /// Who it runs as, where the worker may choose; empty: as the worker.
+    #[prost(string, tag = "19")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "20")]
+    pub network_interface: ::prost::alloc::string::String,
+    /// Free on the first node when the head gave it out, and no other job's; 0: none.
+    #[prost(uint32, tag = "21")]
+    pub master_port: u32,
+    #[prost(string, tag = "22")]
+    pub job_name: ::prost::alloc::string::String,
+    /// Devices of each task of the gang, by rank.
+    #[prost(uint32, repeated, tag = "23")]
+    pub devices_by_rank: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, optional, tag = "24")]
+    pub lease: ::core::option::Option<Lease>,
+    #[prost(string, tag = "25")]
+    pub checkpoint_dir: ::prost::alloc::string::String,
+    /// What the last checkpoint holds, as far as the job has said.
+    #[prost(double, tag = "26")]
+    pub iterations_done: f64,
+    /// It shares its devices with other jobs.
+    #[prost(bool, tag = "27")]
+    pub is_shared: bool,
+    #[prost(uint32, optional, tag = "28")]
+    pub array_index: ::core::option::Option<u32>,
+    #[prost(uint32, tag = "29")]
+    pub array_job: u32,
+}
+/// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct Lease {
+    #[prost(double, optional, tag = "1")]
+    pub until_iteration: ::core::option::Option<f64>,
+    /// Seconds since the Unix epoch.
+    #[prost(double, optional, tag = "2")]
+    pub until_s: ::core::option::Option<f64>,
+}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct RenewLease {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskId>,
+    #[prost(message, optional, tag = "2")]
+    pub lease: ::core::option::Option<Lease>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopTask {
@@ -591,7 +936,7 @@ pub struct TaskEnded {
     #[prost(string, tag = "3")]
     pub error: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {
     #[prost(message, optional, tag = "1")]
     pub task: ::core::option::Option<TaskId>,
@@ -600,6 +945,41 @@ pub struct TaskProgress {
     /// Iterations that the last checkpoint holds.
     #[prost(double, tag = "3")]
     pub checkpointed: f64,
+    /// The latest values of anything else, such as the loss.
+    #[prost(btree_map = "string, double", tag = "4")]
+    pub metrics: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        f64,
+    >,
+}
+/// Sent when something about the devices changed that others may want to know.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceReport {
+    #[prost(message, repeated, tag = "1")]
+    pub devices: ::prost::alloc::vec::Vec<Device>,
+}
+/// Between a client and the command that runs for it beside a task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToExec {
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    #[prost(message, optional, tag = "2")]
+    pub task: ::core::option::Option<TaskId>,
+    /// Its user, as with LaunchTask.
+    #[prost(string, tag = "3")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "4")]
+    pub input: ::core::option::Option<ExecInput>,
+    /// The client is gone.
+    #[prost(bool, tag = "5")]
+    pub close: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FromExec {
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    #[prost(message, optional, tag = "2")]
+    pub output: ::core::option::Option<ExecOutput>,
 }
 /// The worker sends a task's output from an offset on, and goes on as it grows if asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -628,6 +1008,43 @@ pub struct TaskOutput {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Heartbeat {}
+/// How a job's processes come to be on its gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Launcher {
+    /// One process on each node.
+    Plain = 0,
+    /// One process for each device, with RANK, LOCAL_RANK and its own device.
+    PerDevice = 1,
+    /// `torchrun` on each node, with the rendezvous filled in.
+    Torchrun = 2,
+    /// `mpirun` on the first node, with a hostfile.
+    Mpirun = 3,
+}
+impl Launcher {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::PerDevice => "PER_DEVICE",
+            Self::Torchrun => "TORCHRUN",
+            Self::Mpirun => "MPIRUN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PLAIN" => Some(Self::Plain),
+            "PER_DEVICE" => Some(Self::PerDevice),
+            "TORCHRUN" => Some(Self::Torchrun),
+            "MPIRUN" => Some(Self::Mpirun),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum JobPhase {
@@ -974,6 +1391,28 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Info"));
             self.inner.unary(req, path, codec).await
         }
+        /// A command beside a running task: the first message opens it, the others are its input.
+        pub async fn exec(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::ExecInput>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ExecOutput>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/wharf.v1.Cluster/Exec");
+            let mut req = request.into_streaming_request();
+            req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Exec"));
+            self.inner.streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1045,6 +1484,17 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::InfoRequest>,
         ) -> std::result::Result<tonic::Response<super::InfoReply>, tonic::Status>;
+        /// Server streaming response type for the Exec method.
+        type ExecStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ExecOutput, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// A command beside a running task: the first message opens it, the others are its input.
+        async fn exec(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::ExecInput>>,
+        ) -> std::result::Result<tonic::Response<Self::ExecStream>, tonic::Status>;
     }
     /// What people and tools ask of a head.
     #[derive(Debug)]
@@ -1560,6 +2010,50 @@ pub mod cluster_server {
                     };
                     Box::pin(fut)
                 }
+                "/wharf.v1.Cluster/Exec" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExecSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::StreamingService<super::ExecInput>
+                    for ExecSvc<T> {
+                        type Response = super::ExecOutput;
+                        type ResponseStream = T::ExecStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<tonic::Streaming<super::ExecInput>>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::exec(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExecSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 _ => {
                     Box::pin(async move {
                         let mut response = http::Response::new(
@@ -1694,9 +2188,9 @@ pub mod workers_client {
         }
         pub async fn attach(
             &mut self,
-            request: impl tonic::IntoStreamingRequest<Message = super::FromWorker>,
+            request: impl tonic::IntoStreamingRequest<Message = super::FromWorkerBatch>,
         ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ToWorker>>,
+            tonic::Response<tonic::codec::Streaming<super::ToWorkerBatch>>,
             tonic::Status,
         > {
             self.inner
@@ -1730,13 +2224,13 @@ pub mod workers_server {
     pub trait Workers: std::marker::Send + std::marker::Sync + 'static {
         /// Server streaming response type for the Attach method.
         type AttachStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::ToWorker, tonic::Status>,
+                Item = std::result::Result<super::ToWorkerBatch, tonic::Status>,
             >
             + std::marker::Send
             + 'static;
         async fn attach(
             &self,
-            request: tonic::Request<tonic::Streaming<super::FromWorker>>,
+            request: tonic::Request<tonic::Streaming<super::FromWorkerBatch>>,
         ) -> std::result::Result<tonic::Response<Self::AttachStream>, tonic::Status>;
     }
     /// What workers and the head tell one another: one stream per worker, opened by the worker.
@@ -1819,9 +2313,11 @@ pub mod workers_server {
                 "/wharf.v1.Workers/Attach" => {
                     #[allow(non_camel_case_types)]
                     struct AttachSvc<T: Workers>(pub Arc<T>);
-                    impl<T: Workers> tonic::server::StreamingService<super::FromWorker>
+                    impl<
+                        T: Workers,
+                    > tonic::server::StreamingService<super::FromWorkerBatch>
                     for AttachSvc<T> {
-                        type Response = super::ToWorker;
+                        type Response = super::ToWorkerBatch;
                         type ResponseStream = T::AttachStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
@@ -1829,7 +2325,9 @@ pub mod workers_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<tonic::Streaming<super::FromWorker>>,
+                            request: tonic::Request<
+                                tonic::Streaming<super::FromWorkerBatch>,
+                            >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {

@@ -231,6 +231,8 @@ impl<N: FnMut(Notice)> Agent<N> {
             switch: config.switch,
             address: config.address.clone(),
             tasks: tasks.collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Register::default()
         }));
         for (&task, known) in &self.tasks {
             if let Some(progress) = known.progress {
@@ -257,6 +259,10 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::Stop(stop) => stop.task.map(|task| self.stop(task.into())),
             to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
+            to_worker::Message::RenewLease(_) | to_worker::Message::Exec(_) => {
+                (self.notice)(Notice::BadMessage { what: "it asks for what this worker cannot do" });
+                Some(())
+            }
         };
         if done.is_none() {
             (self.notice)(Notice::BadMessage { what: "it names no task" });
@@ -337,6 +343,7 @@ fn progress_message(task: TaskKey, progress: Progress) -> from_worker::Message {
         task: Some(task.into()),
         iterations: progress.iterations,
         checkpointed: progress.checkpointed,
+        ..TaskProgress::default()
     })
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
+use tokio_stream::wrappers::ReceiverStream;
 use wharf_proto::tonic::metadata::{Ascii, MetadataValue};
 use wharf_proto::tonic::transport::{Channel, Endpoint};
 use wharf_proto::tonic::{Code, Request, Status};
 use wharf_proto::workers_client::WorkersClient;
-use wharf_proto::{FromWorker, from_worker, to_worker};
+use wharf_proto::{FromWorker, FromWorkerBatch, from_worker, to_worker};
 
 use crate::WorkerConfig;
 use crate::error::WorkerError;
@@ -21,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
 /// A head whose machine has lost power says nothing: this finds out.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Messages that are sent as one.
+const BATCH_MAX: usize = 256;
 /// Chunks of output that wait for the network; with their size this bounds the memory.
 const OUTPUT_CHUNKS: usize = 16;
 
@@ -111,7 +113,11 @@ impl Link {
             self.endpoint.connect().await.map_err(|error| Status::from_error(Box::new(error)))?;
         let (control, control_stream) = mpsc::unbounded_channel();
         let (output, output_stream) = mpsc::channel(OUTPUT_CHUNKS);
-        let messages = UnboundedReceiverStream::new(control_stream).merge(ReceiverStream::new(output_stream));
+        let (batches, batch_stream) = mpsc::channel(1);
+        tokio::spawn(pack(control_stream, batches));
+        let output_stream = ReceiverStream::new(output_stream);
+        let output_stream = output_stream.map(|message| FromWorkerBatch { messages: vec![message] });
+        let messages = ReceiverStream::new(batch_stream).merge(output_stream);
         let closed = |_| Status::cancelled("the worker ends");
         self.events.send(HeadEvent::Opening(Outbound { control, output })).await.map_err(closed)?;
         let mut request = Request::new(messages);
@@ -121,15 +127,27 @@ impl Link {
             .await
             .map_err(|_| Status::deadline_exceeded("the head does not answer"))??
             .into_inner();
-        while let Some(envelope) = inbound.message().await? {
-            let Some(message) = envelope.message else { continue };
-            if matches!(message, to_worker::Message::Welcome(_)) {
-                self.welcomed = true;
-                self.backoff = BACKOFF_FIRST;
+        while let Some(batch) = inbound.message().await? {
+            for message in batch.messages.into_iter().filter_map(|envelope| envelope.message) {
+                if matches!(message, to_worker::Message::Welcome(_)) {
+                    self.welcomed = true;
+                    self.backoff = BACKOFF_FIRST;
+                }
+                self.events.send(HeadEvent::Message(message)).await.map_err(closed)?;
             }
-            self.events.send(HeadEvent::Message(message)).await.map_err(closed)?;
         }
         Ok(())
+    }
+}
+
+/// Sends together what has gathered while the last batch was on its way.
+async fn pack(mut messages: mpsc::UnboundedReceiver<FromWorker>, batches: mpsc::Sender<FromWorkerBatch>) {
+    loop {
+        let mut batch = Vec::new();
+        let count = messages.recv_many(&mut batch, BATCH_MAX).await;
+        if count == 0 || batches.send(FromWorkerBatch { messages: batch }).await.is_err() {
+            return;
+        }
     }
 }
 

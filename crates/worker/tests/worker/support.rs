@@ -13,8 +13,8 @@ use wharf_proto::tonic::transport::Server;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::{Workers, WorkersServer};
 use wharf_proto::{
-    ForgetTask, FromWorker, LaunchTask, Register, SendOutput, StopTask, TaskId, ToWorker, Welcome,
-    from_worker, to_worker,
+    ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Register, SendOutput, StopTask, TaskId, ToWorker,
+    ToWorkerBatch, Welcome, from_worker, to_worker,
 };
 use wharf_worker::{WorkerConfig, run};
 
@@ -53,8 +53,10 @@ pub(crate) struct Head {
 /// One attachment of a worker.
 pub(crate) struct Session {
     pub(crate) register: Register,
-    inbound: Streaming<FromWorker>,
-    outbound: mpsc::Sender<Result<ToWorker, Status>>,
+    inbound: Streaming<FromWorkerBatch>,
+    /// Of the latest batch, what was not looked at yet.
+    unread: std::vec::IntoIter<FromWorker>,
+    outbound: mpsc::Sender<Result<ToWorkerBatch, Status>>,
 }
 
 struct Service {
@@ -63,27 +65,32 @@ struct Service {
 
 #[wharf_proto::tonic::async_trait]
 impl Workers for Service {
-    type AttachStream = ReceiverStream<Result<ToWorker, Status>>;
+    type AttachStream = ReceiverStream<Result<ToWorkerBatch, Status>>;
 
     async fn attach(
         &self,
-        request: Request<Streaming<FromWorker>>,
+        request: Request<Streaming<FromWorkerBatch>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
         let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         if bearer != Some(&format!("Bearer {TOKEN}")) {
             return Err(Status::unauthenticated("the token is not right"));
         }
         let mut inbound = request.into_inner();
-        let first = inbound.message().await?.and_then(|envelope| envelope.message);
+        let mut unread = inbound.message().await?.unwrap_or_default().messages.into_iter();
+        let first = unread.next().and_then(|envelope| envelope.message);
         let Some(from_worker::Message::Register(register)) = first else {
             return Err(Status::invalid_argument("no registration"));
         };
         let (outbound, stream) = mpsc::channel(1024);
         let welcome = to_worker::Message::Welcome(Welcome { heartbeat_s: 0.5 });
-        outbound.send(Ok(ToWorker { message: Some(welcome) })).await.unwrap();
-        let _ = self.sessions.send(Session { register, inbound, outbound });
+        outbound.send(Ok(one(welcome))).await.unwrap();
+        let _ = self.sessions.send(Session { register, inbound, unread, outbound });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
+}
+
+fn one(message: to_worker::Message) -> ToWorkerBatch {
+    ToWorkerBatch { messages: vec![ToWorker { message: Some(message) }] }
 }
 
 impl Head {
@@ -125,7 +132,7 @@ impl Head {
 
 impl Session {
     async fn send(&self, message: to_worker::Message) {
-        self.outbound.send(Ok(ToWorker { message: Some(message) })).await.unwrap();
+        self.outbound.send(Ok(one(message))).await.unwrap();
     }
 
     pub(crate) async fn launch(&self, launch: LaunchTask) {
@@ -148,8 +155,12 @@ impl Session {
     pub(crate) async fn next(&mut self) -> from_worker::Message {
         let next = async {
             loop {
-                let message =
-                    self.inbound.message().await.unwrap().expect("the worker left").message.unwrap();
+                let Some(envelope) = self.unread.next() else {
+                    let batch = self.inbound.message().await.unwrap().expect("the worker left");
+                    self.unread = batch.messages.into_iter();
+                    continue;
+                };
+                let message = envelope.message.unwrap();
                 if !matches!(message, from_worker::Message::Heartbeat(_)) {
                     return message;
                 }
