@@ -16,6 +16,8 @@ mod server;
 mod service;
 mod submit;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod views;
 mod wire;
 

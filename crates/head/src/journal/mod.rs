@@ -127,21 +127,16 @@ impl Journal {
         now_unix_s: f64,
         history_s: f64,
     ) -> Result<(Self, Replayed), JournalError> {
-        let connection = schema::open(path, now_unix_s)?;
         let mark = Mark::open(&path.with_extension("mark"))?;
         let mut kept_as = None;
-        let (connection, mut replayed, position) = match replay::replay(&connection, path, slots) {
-            Ok((replayed, position)) => (connection, replayed, position),
-            Err(replay::Failure::Error(error)) => return Err(error),
+        let (connection, mut replayed, position) = match read(path, slots, now_unix_s) {
             Err(replay::Failure::Damaged) => {
-                drop(connection);
                 kept_as = Some(repair::repair(path, now_unix_s)?);
-                let connection = schema::open(path, now_unix_s)?;
-                let (replayed, position) =
-                    replay::replay(&connection, path, slots).map_err(|failure| failure.finally(path))?;
-                (connection, replayed, position)
+                read(path, slots, now_unix_s)
             }
-        };
+            read => read,
+        }
+        .map_err(|failure| failure.finally(path))?;
         let last_whole = position.sequence.cast_unsigned();
         let lost = mark.sequence().saturating_sub(last_whole);
         if lost > 0 || kept_as.is_some() {
@@ -272,6 +267,20 @@ impl Journal {
         };
         bytes.map(decode).transpose()
     }
+}
+
+/// Opens and replays a journal.
+fn read(
+    path: &Path,
+    slots: usize,
+    now_unix_s: f64,
+) -> Result<(Connection, Replayed, Position), replay::Failure> {
+    let connection = schema::open(path, now_unix_s).map_err(|error| match error {
+        JournalError::Database { source, .. } if is_damage(&source) => replay::Failure::Damaged,
+        error => replay::Failure::Error(error),
+    })?;
+    let (replayed, position) = replay::replay(&connection, path, slots)?;
+    Ok((connection, replayed, position))
 }
 
 fn write_images(

@@ -17,7 +17,8 @@ pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalErr
     if copy_path.exists() {
         std::fs::remove_file(&copy_path).map_err(file(&copy_path))?;
     }
-    let old = schema::open(path, now_unix_s)?;
+    let old =
+        open_damaged(path).map_err(|source| JournalError::Database { path: path.to_owned(), source })?;
     let copy = schema::open(&copy_path, now_unix_s)?;
     copy_whole(&old, &copy, path)?;
     drop(old);
@@ -36,6 +37,14 @@ pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalErr
     }
     std::fs::rename(&copy_path, path).map_err(file(&copy_path))?;
     Ok(damaged)
+}
+
+/// Opens a file whose length or tables may not be what its first page says.
+fn open_damaged(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    // SQLite refuses to look at a file that is too short, unless it is told that one knows.
+    connection.execute_batch("PRAGMA writable_schema = ON")?;
+    Ok(connection)
 }
 
 /// Copies what can be read and trusted. What SQLite cannot read is where it ends.
