@@ -51,10 +51,9 @@ fn open_nodes(view: &View<'_>, kind: DeviceTypeId, job: JobId) -> Vec<Open> {
                 .occupants(view.topology(), node, *device)
                 .all(|other| is_guaranteed(view, other) != wants_guarantee)
         };
-        (0..size).filter(is_open).fold(DeviceSet::EMPTY, |mut set, device| {
-            set.insert(device);
-            set
-        })
+        let mut devices = DeviceSet::EMPTY;
+        (0..size).filter(is_open).for_each(|device| devices.insert(device));
+        devices.difference(schedule.broken(node))
     };
     nodes
         .filter(|&(id, node)| node.device_type == kind && schedule.is_up(id))
@@ -139,6 +138,10 @@ impl AntMan {
         if let Some(shares) = self.idle_placement(view, gang, &without) {
             return Some(shares);
         }
+        if gang.needs.is_some() {
+            // Processors and memory are not shared: it waits for idle devices.
+            return None;
+        }
         let own = self.reservation.as_ref().filter(|held| held.holder == job);
         allowed_types(view.topology(), gang).find_map(|kind| {
             let mut nodes = open_nodes(view, kind, job);
@@ -159,6 +162,9 @@ impl AntMan {
         let gang = &view.spec(job).gang;
         if let Some(shares) = self.idle_placement(view, gang, &[]) {
             return Some(shares);
+        }
+        if gang.needs.is_some() {
+            return None;
         }
         allowed_types(view.topology(), gang).find_map(|kind| {
             let mut nodes = open_nodes(view, kind, job);

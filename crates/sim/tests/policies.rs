@@ -1,9 +1,10 @@
 //! Every policy under Wharf's own rules, watched by a checker that knows nothing of the engine's bookkeeping.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use wharf_core::{ClusterSpec, JobId, JobSpec, NodeId, NodeShare, StageTimes, Time};
+use wharf_core::{ClusterSpec, JobId, JobSpec, Needs, NodeId, NodeShare, NodeSpec, StageTimes, Time};
 use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
@@ -238,11 +239,38 @@ fn trace_strategy() -> impl Strategy<Value = Trace> {
     })
 }
 
+/// As [`trace_strategy`], where some jobs ask for a number of nodes, processors or memory.
+fn needy_trace_strategy() -> impl Strategy<Value = Trace> {
+    let needs = (0..4u32, prop::sample::select(vec![0u32, 4, 16]), prop::sample::select(vec![0u64, 200_000]));
+    (trace_strategy(), prop::collection::vec(needs, 40)).prop_map(|(mut trace, all)| {
+        for (job, (which, cpus, memory_mib)) in trace.jobs.iter_mut().zip(all) {
+            let devices = job.gang.devices;
+            let nodes = (which == 0 && devices.is_multiple_of(2)).then_some(2);
+            // What two nodes can offer, or the job would wait for ever.
+            let each = devices.div_ceil(2).max(1);
+            let cpus = cpus.min(NodeSpec::CPUS_PER_DEVICE * NODE_SIZE / each);
+            let memory_mib =
+                memory_mib.min(u64::from(NodeSpec::MEMORY_GIB_PER_DEVICE * NODE_SIZE / each) * 1024);
+            let needs = Needs { nodes, cpus, memory_mib, ..Needs::default() };
+            job.gang.needs = (which < 3).then(|| Arc::new(needs));
+        }
+        trace
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
     fn every_policy_keeps_the_rules(trace in trace_strategy(), nodes in 2..4u32) {
+        for (policy, settings) in variants() {
+            let result = simulate(&trace, nodes, policy, &settings, false);
+            prop_assert_eq!(result, Ok(()), "{} {:?}", policy, settings);
+        }
+    }
+
+    #[test]
+    fn every_policy_gives_gangs_what_they_need(trace in needy_trace_strategy(), nodes in 2..4u32) {
         for (policy, settings) in variants() {
             let result = simulate(&trace, nodes, policy, &settings, false);
             prop_assert_eq!(result, Ok(()), "{} {:?}", policy, settings);

@@ -93,7 +93,9 @@ impl Muri {
         let mut order = Vec::with_capacity(jobs.len());
         for (key, job) in jobs {
             let spec = view.spec(job);
-            let is_groupable = spec.stages.is_some() && self.options.packing > 1;
+            // Processors and memory are not shared, so a job that needs some stays alone.
+            let may_share = spec.stages.is_some() && spec.gang.needs.is_none();
+            let is_groupable = may_share && self.options.packing > 1;
             let known = buckets
                 .iter()
                 .position(|bucket| bucket.is_groupable == is_groupable && bucket.gang == spec.gang);

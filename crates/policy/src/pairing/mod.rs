@@ -124,6 +124,10 @@ impl Pairing {
     /// Idle devices and devices with one partner, together as many as the job needs.
     fn shared_placement(&self, view: &View<'_>, job: JobId) -> Option<Vec<NodeShare>> {
         let devices = view.spec(job).gang.devices;
+        if view.spec(job).gang.needs.is_some() {
+            // Processors and memory are not shared: it waits for idle devices.
+            return None;
+        }
         let mut ranks = BTreeMap::new();
         for kind in allowed_types(view.topology(), &view.spec(job).gang) {
             let mut by_node: Vec<Vec<Seat>> = Vec::new();
@@ -172,7 +176,8 @@ impl Pairing {
             };
             rank.map(|rank| Seat { rank, node, device })
         };
-        (0..devices).filter_map(seat).collect()
+        let broken = schedule.broken(node);
+        (0..devices).filter(|&device| !broken.contains(device)).filter_map(seat).collect()
     }
 
     /// How good a partner a running job is; `None` where it is none.
