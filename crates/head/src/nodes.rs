@@ -121,6 +121,9 @@ impl Dispatcher {
             if is_expected {
                 reported.insert(job);
                 self.task_started(job, task.generation, node);
+                if let Some(told) = state.progress.clone() {
+                    self.task_progressed(told);
+                }
             }
             if state.ended {
                 self.task_over(job, task.generation, node, state.exit_code, state.is_blameless);

@@ -1,9 +1,11 @@
 //! Effects become tasks on workers, and what workers say becomes commands.
 
 use wharf_core::{Command, JobId, NodeId, Phase};
-use wharf_proto::{ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, from_worker, to_worker};
+use wharf_proto::{
+    ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, TaskProgress, from_worker, to_worker,
+};
 
-use crate::dispatcher::{Dispatcher, Progress};
+use crate::dispatcher::Dispatcher;
 use crate::execution::{Execution, TaskPhase};
 use crate::record::Record;
 use crate::wire::Names;
@@ -139,16 +141,7 @@ impl Dispatcher {
                     self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
                 }
             }
-            from_worker::Message::Progress(told) => {
-                let job = told.task.map(|task| JobId(task.job_id));
-                if let Some(job) = job.filter(|job| self.executions.contains_key(job)) {
-                    let progress = self.progress.entry(job).or_default();
-                    let metrics = std::mem::take(&mut progress.metrics);
-                    let (iterations, checkpointed) = (told.iterations, told.checkpointed);
-                    *progress = Progress { iterations, checkpointed, metrics };
-                    progress.metrics.extend(told.metrics);
-                }
-            }
+            from_worker::Message::Progress(told) => self.task_progressed(told),
             from_worker::Message::Output(output) => {
                 if let Some(reader) = self.readers.get(&output.request)
                     && !output.data.is_empty()
@@ -165,6 +158,18 @@ impl Dispatcher {
             | from_worker::Message::Heartbeat(_)
             | from_worker::Message::Exec(_) => {}
         }
+    }
+
+    pub(crate) fn task_progressed(&mut self, told: TaskProgress) {
+        let Some(task) = told.task else { return };
+        let job = JobId(task.job_id);
+        if self.executions.get(&job).is_none_or(|run| run.generation != task.generation) {
+            return;
+        }
+        let progress = self.progress.entry(job).or_default();
+        progress.iterations = told.iterations;
+        progress.checkpointed = told.checkpointed;
+        progress.metrics.extend(told.metrics);
     }
 
     pub(crate) fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {

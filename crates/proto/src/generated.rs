@@ -826,7 +826,7 @@ pub struct TaskId {
     #[prost(uint32, tag = "2")]
     pub generation: u32,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskState {
     #[prost(message, optional, tag = "1")]
     pub task: ::core::option::Option<TaskId>,
@@ -839,6 +839,9 @@ pub struct TaskState {
     pub error: ::prost::alloc::string::String,
     #[prost(bool, tag = "5")]
     pub is_blameless: bool,
+    /// What its trainer told last.
+    #[prost(message, optional, tag = "6")]
+    pub progress: ::core::option::Option<TaskProgress>,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {

@@ -222,6 +222,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             exit_code: known.exit.as_ref().map_or(0, |exit| exit.code),
             error: known.exit.as_ref().map(|exit| exit.error.clone()).unwrap_or_default(),
             is_blameless: known.exit.as_ref().is_some_and(Exit::is_blameless),
+            progress: known.progress.map(|progress| told(task, progress)),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {
@@ -341,12 +342,16 @@ impl<N: FnMut(Notice)> Agent<N> {
 }
 
 fn progress_message(task: TaskKey, progress: Progress) -> from_worker::Message {
-    from_worker::Message::Progress(TaskProgress {
+    from_worker::Message::Progress(told(task, progress))
+}
+
+fn told(task: TaskKey, progress: Progress) -> TaskProgress {
+    TaskProgress {
         task: Some(task.into()),
         iterations: progress.iterations,
         checkpointed: progress.checkpointed,
         ..TaskProgress::default()
-    })
+    }
 }
 
 fn ticking(period: Duration) -> Interval {
