@@ -204,7 +204,7 @@ impl<N: FnMut(Notice)> Agent<N> {
     fn on_head(&mut self, event: HeadEvent) -> Result<(), WorkerError> {
         match event {
             HeadEvent::Opening(outbound) => self.register(outbound),
-            HeadEvent::Message(message) => self.on_message(message),
+            HeadEvent::Message(message) => self.on_message(*message),
             HeadEvent::Refused { reason } => return Err(WorkerError::Refused { reason }),
             HeadEvent::Away { reason, retry_in } => {
                 self.head = None;

@@ -1,7 +1,7 @@
 //! What a task finds in its environment.
 //!
 //! The job's own variables win over what is derived here, except those that say who a process is: which devices are its own,
-//! its ranks, and everything of `WHARF_*` ([`is_identity`]). A job that got hold of another's would fight it for devices, or wait
+//! its ranks, and what it is to Wharf ([`IDENTITY`]). A job that got hold of another's would fight it for devices, or wait
 //! forever for ranks that do not exist.
 //!
 //! With one process for each device, each sees its own device only, as number 0 whatever its `LOCAL_RANK`: that is how frameworks
@@ -28,7 +28,7 @@ const PORTS: u64 = 10_000;
 /// Coprime with `PORTS`, so that neighbouring jobs are apart and each has a few generations before it meets the next.
 const PORT_STEP: u64 = 17;
 
-/// Variables beside `WHARF_*` that a job cannot choose.
+/// Variables that a job cannot choose.
 const IDENTITY: &[&str] = &[
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
@@ -40,10 +40,33 @@ const IDENTITY: &[&str] = &[
     "NODE_RANK",
     "GROUP_RANK",
     "GROUP_WORLD_SIZE",
+    "WHARF_JOB_ID",
+    "WHARF_JOB_NAME",
+    "WHARF_GENERATION",
+    "WHARF_RESTART",
+    "WHARF_NODE",
+    "WHARF_NODES",
+    "WHARF_ADDRESSES",
+    "WHARF_DEVICES",
+    "WHARF_DEVICE_TYPE",
+    "WHARF_HOSTFILE",
+    "WHARF_CHECKPOINT_DIR",
+    "WHARF_ITERATIONS_DONE",
+    "WHARF_PROGRESS_SOCKET",
 ];
 
-/// What mpirun's processes on other nodes do not need, because it is another there.
-const NOT_FORWARDED: &[&str] = &["WHARF_NODE", "WHARF_DEVICES", "WHARF_PROGRESS_SOCKET", "WHARF_HOSTFILE"];
+/// Of these, what mpirun's processes on other nodes have to know, too: it is the same there.
+const FORWARDED: &[&str] = &[
+    "WHARF_JOB_ID",
+    "WHARF_JOB_NAME",
+    "WHARF_GENERATION",
+    "WHARF_RESTART",
+    "WHARF_NODES",
+    "WHARF_ADDRESSES",
+    "WHARF_DEVICE_TYPE",
+    "WHARF_CHECKPOINT_DIR",
+    "WHARF_ITERATIONS_DONE",
+];
 
 /// Why a task cannot be given its environment.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,9 +100,7 @@ pub(crate) fn of_task(
         ("NODE_RANK", launch.rank),
         ("GROUP_RANK", launch.rank),
         ("GROUP_WORLD_SIZE", launch.ranks.max(1)),
-        ("RANK", counts.first),
         ("WORLD_SIZE", counts.all),
-        ("LOCAL_RANK", 0),
         ("LOCAL_WORLD_SIZE", counts.local),
         ("WHARF_NODES", launch.ranks.max(1)),
         ("WHARF_JOB_ID", task.job),
@@ -87,6 +108,11 @@ pub(crate) fn of_task(
         ("WHARF_RESTART", task.generation),
     ] {
         set(name, value.to_string());
+    }
+    // mpirun's processes would all have the same, and some programs ask for these before they ask MPI.
+    if launch.launcher() != Launcher::Mpirun {
+        set("RANK", counts.first.to_string());
+        set("LOCAL_RANK", "0".to_owned());
     }
     set("WHARF_ADDRESSES", launch.addresses.join(","));
     set("WHARF_DEVICES", joined(&launch.devices));
@@ -125,14 +151,14 @@ pub(crate) fn of_process(
 
 /// Whether a variable says who a process is, which a job cannot choose.
 pub(crate) fn is_identity(name: &str) -> bool {
-    name.starts_with("WHARF_") || IDENTITY.contains(&name)
+    IDENTITY.contains(&name)
 }
 
 /// Names of variables that a job's processes on other nodes need and do not have of themselves.
 pub(crate) fn forwarded<'a>(env: &'a BTreeMap<String, String>, launch: &'a LaunchTask) -> Vec<&'a str> {
     let steps = launch.steps.iter().flat_map(|step| step.env.keys());
     let told = env.keys().chain(steps).map(String::as_str).filter(|name| {
-        let is_own = IDENTITY.contains(name) || NOT_FORWARDED.contains(name) || name.starts_with("OMPI_");
+        let is_own = is_identity(name) && !FORWARDED.contains(name) || name.starts_with("OMPI_");
         // mpirun takes no empty names, and commas or equal signs would be something else to it.
         !is_own && !name.is_empty() && !name.contains([',', '='])
     });
@@ -359,6 +385,7 @@ pub(crate) mod tests {
             ("OMPI_MCA_btl_tcp_if_include", Some("eth7")),
             ("HOROVOD_GLOO_IFACE", Some("eth7")),
             ("OMPI_ALLOW_RUN_AS_ROOT", Some("1")),
+            ("RANK", None),
         ];
         check("v100", &launch, &around, &rows);
     }
@@ -371,7 +398,7 @@ pub(crate) mod tests {
             ("NCCL_SOCKET_IFNAME", "ib0", Some("ib0")),
             ("GREETING", "hi", Some("hi")),
             ("WHARF_JOB_ID", "9", Some("3")),
-            ("WHARF_ARRAY_INDEX", "9", None),
+            ("WHARF_HOME", "/elsewhere", Some("/elsewhere")),
             ("CUDA_VISIBLE_DEVICES", "0", Some("1,3")),
             ("RANK", "0", Some("1")),
             ("WORLD_SIZE", "1", Some("2")),

@@ -7,6 +7,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static TURN: AtomicU64 = AtomicU64::new(0);
 
 /// Where a worker that is root keeps what tasks of other users have to read.
 const SHARED: &str = "/run/wharf";
@@ -47,7 +50,9 @@ impl Hostfiles {
     /// Whole or not at all: others may read it now.
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         folder(&self.folder, 0o755)?;
-        let fresh = path.with_extension(std::process::id().to_string());
+        // Several workers may live in one process, and write the same file.
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let fresh = path.with_extension(format!("{}-{turn}", std::process::id()));
         let file =
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&fresh)?;
         io::Write::write_all(&mut &file, text.as_bytes())?;
