@@ -47,7 +47,7 @@ pub(crate) struct Start {
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
     /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<Exit>,
 }
 
 /// Processes that run at the same time: most steps have one.

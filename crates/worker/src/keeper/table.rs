@@ -155,8 +155,8 @@ impl Table {
     fn spawn(&mut self, start: Start, now: Instant) {
         let task = start.task;
         let (stop_signal, grace_ms) = (start.stop_signal, start.grace_ms);
-        if let Some(reason) = &start.refused {
-            return self.end_unstarted(&start, Exit::lost(reason.clone()));
+        if let Some(exit) = &start.refused {
+            return self.end_unstarted(&start, exit.clone());
         }
         if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms }) {
             // Not begun what could not be found again.

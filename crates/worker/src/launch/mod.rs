@@ -15,7 +15,7 @@ use crate::WorkerConfig;
 use crate::environment::{self, Surroundings};
 use crate::keeper::limits;
 use crate::protocol::{Confinement, Limit, Process, Start, Step};
-use crate::task::TaskKey;
+use crate::task::{Exit, TaskKey};
 use hosts::Hostfiles;
 
 /// For jobs that do not say how long they may take to stop.
@@ -90,15 +90,15 @@ impl Launching {
     }
 
     /// Environment and commands, or why there are none.
-    fn fill(&mut self, start: &mut Start, config: &WorkerConfig, launch: &LaunchTask) -> Result<(), String> {
-        limits::check(&start.confinement.limits).map_err(|error| error.to_string())?;
+    fn fill(&mut self, start: &mut Start, config: &WorkerConfig, launch: &LaunchTask) -> Result<(), Exit> {
+        limits::check(&start.confinement.limits).map_err(|error| Exit::refused(error.to_string()))?;
         let counts = counts(launch);
         let own = [config.address.clone()];
         let addresses = if launch.addresses.is_empty() { &own[..] } else { &launch.addresses[..] };
         let hostfile = self
             .hostfiles
             .file(addresses, &devices_by_rank(launch))
-            .map_err(|error| format!("cannot write the file of the gang's hosts: {error}"))?;
+            .map_err(|error| Exit::lost(format!("cannot write the file of the gang's hosts: {error}")))?;
         let chosen = Some(&launch.network_interface).filter(|name| !name.is_empty());
         let surroundings = Surroundings {
             interface: chosen.or(self.interface.as_ref()).map(String::as_str),
@@ -112,7 +112,7 @@ impl Launching {
             is_root: self.is_root && start.confinement.user.is_none(),
         };
         let (env, port) = environment::of_task(config, start.task, launch, &surroundings)
-            .map_err(|taken| taken.to_string())?;
+            .map_err(|error| Exit::lost(error.to_string()))?;
         (start.env, start.port) = (env, port);
         start.steps = steps(config, launch, &start.env, &hostfile, counts);
         Ok(())
