@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use wharf_worker::{WorkerConfig, keeper_main, run};
+use wharf_worker::{WorkerConfig, keeper_main, run, stage_main};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result: Result<(), Box<dyn std::error::Error>> = match arguments.as_slice() {
         [command, _, state_dir] if command == "keeper" => {
             keeper_main(Path::new(state_dir)).map_err(Into::into)
+        }
+        [command, _, state_dir, _, stage, _, task @ ..] if command == "keeper" => {
+            return ExitCode::from(stage_main(Path::new(state_dir), stage, task));
         }
         [command, head, state_dir] if command == "worker" => worker(head, state_dir.into()),
         _ => Err("usage: keeper --state-dir DIR | worker HEAD DIR".into()),
@@ -38,6 +41,7 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         address: "127.0.0.1".into(),
         state_dir,
         keeper_program: None,
+        network_interface: None,
     };
     Ok(run(config, std::future::pending()).await?)
 }

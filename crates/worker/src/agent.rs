@@ -2,7 +2,7 @@
 //!
 //! It holds no truth of its own that could be lost: tasks are the keeper's, decisions the head's.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,19 +15,16 @@ use wharf_proto::{
 
 use crate::error::WorkerError;
 use crate::head::{HeadEvent, Outbound};
+use crate::launch::{Launching, Prepared};
 use crate::link::Keeper;
 use crate::output::{self, Wanted};
 use crate::protocol::{Event, Hello, Progress, Request, Start, output_file};
 use crate::task::{Exit, TaskKey};
-use crate::{Notice, WorkerConfig, environment};
+use crate::{Notice, WorkerConfig};
 
 /// Until the head has said how often it wants to hear the worker.
 const HEARTBEAT_FIRST: Duration = Duration::from_secs(1);
 const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
-/// For jobs that do not say how long they may take to stop.
-const GRACE_DEFAULT: Duration = Duration::from_secs(10);
-/// Longer periods of grace are taken as this.
-const GRACE_MAX_S: f64 = 7.0 * 24.0 * 3600.0;
 /// Attempts to have a keeper again after it died.
 const KEEPER_ATTEMPTS: u32 = 5;
 
@@ -35,7 +32,9 @@ pub(crate) struct Agent<N> {
     config: WorkerConfig,
     keeper: Keeper,
     notice: N,
-    workdir: PathBuf,
+    launching: Launching,
+    /// What was said to be missing already.
+    reductions: BTreeSet<String>,
     head: Option<Outbound>,
     tasks: BTreeMap<TaskKey, Known>,
     outputs: HashMap<u64, AbortHandle>,
@@ -69,10 +68,11 @@ impl<N: FnMut(Notice)> Agent<N> {
         let workdir = std::env::current_dir()
             .map_err(|source| WorkerError::StateDir { path: PathBuf::from("."), source })?;
         let mut agent = Self {
+            launching: Launching::new(&config, workdir),
+            reductions: BTreeSet::new(),
             config,
             keeper,
             notice,
-            workdir,
             head: None,
             tasks: BTreeMap::new(),
             outputs: HashMap::new(),
@@ -141,6 +141,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             Event::Started { task } => self.on_started(task),
             Event::Progress { task, progress } => self.on_progress(task, progress),
             Event::Ended { task, exit } => self.on_ended(task, exit),
+            Event::Reduced { what } => self.reduced(what),
             Event::Stale { task, newest } => {
                 if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
                     self.tasks.remove(&task);
@@ -203,7 +204,7 @@ impl<N: FnMut(Notice)> Agent<N> {
     fn on_head(&mut self, event: HeadEvent) -> Result<(), WorkerError> {
         match event {
             HeadEvent::Opening(outbound) => self.register(outbound),
-            HeadEvent::Message(message) => self.on_message(message),
+            HeadEvent::Message(message) => self.on_message(*message),
             HeadEvent::Refused { reason } => return Err(WorkerError::Refused { reason }),
             HeadEvent::Away { reason, retry_in } => {
                 self.head = None;
@@ -273,23 +274,23 @@ impl<N: FnMut(Notice)> Agent<N> {
     }
 
     fn launch(&mut self, task: TaskKey, launch: &LaunchTask) {
-        let (env, refused) = match environment::of_task(&self.config, task, launch) {
-            Ok(env) => (env, None),
-            Err(taken) => (BTreeMap::new(), Some(taken.to_string())),
-        };
-        let start = Box::new(Start {
-            task,
-            command: launch.command.clone(),
-            env,
-            workdir: self.workdir.join(&launch.workdir),
-            output: PathBuf::from(&launch.output),
-            stop_signal: launch.stop_signal,
-            grace_ms: grace_ms(launch.grace_s),
-            refused,
-        });
+        let Prepared { start, other_user } = self.launching.prepare(&self.config, task, launch);
+        if let Some(user) = other_user {
+            self.reduced(format!(
+                "only root can run tasks as others: those of {user} run as the worker does"
+            ));
+        }
+        let start = Box::new(start);
         self.tasks.entry(task).or_insert_with(|| Known::new(Some(start.clone())));
         // The keeper decides what is known already: it may know more.
         self.keeper.ask(Request::Start(start));
+    }
+
+    /// Says once what tasks have to do without.
+    fn reduced(&mut self, what: String) {
+        if self.reductions.insert(what.clone()) {
+            (self.notice)(Notice::Reduced { what });
+        }
     }
 
     fn stop(&mut self, task: TaskKey) {
@@ -358,14 +359,4 @@ fn ticking(period: Duration) -> Interval {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
-}
-
-/// A job's period of grace; none or nonsense is the default.
-fn grace_ms(seconds: f64) -> u64 {
-    let grace = if seconds > 0.0 {
-        Duration::try_from_secs_f64(seconds.min(GRACE_MAX_S)).unwrap_or(GRACE_DEFAULT)
-    } else {
-        GRACE_DEFAULT
-    };
-    u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,17 +1,25 @@
 //! What a task finds in its environment.
 //!
-//! The job's own variables win over what is derived here, except those that say which devices are the task's and who it is.
+//! The job's own variables win over what is derived here, except those that say who a process is: which devices are its own,
+//! its ranks, and what it is to Wharf ([`IDENTITY`]). A job that got hold of another's would fight it for devices, or wait
+//! forever for ranks that do not exist.
 //!
-//! `MASTER_PORT`: all ranks of a gang have to agree on a port without asking each other, so it follows from job and generation
-//! alone: one of [`PORTS`] from [`PORT_FIRST`], below Linux' range of ephemeral ports. Rank 0's node looks whether it is free; a gang
-//! whose port is taken is not started there, and the next generation has another port. A task that is alone takes any free port.
+//! With one process for each device, each sees its own device only, as number 0 whatever its `LOCAL_RANK`: that is how frameworks
+//! that know nothing of ranks do the right thing. Who wants to see all devices from every process uses torchrun.
+//!
+//! `MASTER_PORT` is the head's choice, different for all jobs of the cluster. Where the head has none, all ranks of a gang have to
+//! agree without asking each other, so it follows from job and generation alone: one of [`PORTS`] from [`PORT_FIRST`], below Linux'
+//! range of ephemeral ports. In both cases the keeper of rank 0 holds it until the task runs; a task that is alone and has no
+//! port of the head takes any free one.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 
-use wharf_proto::LaunchTask;
+use wharf_proto::{LaunchTask, Launcher};
 
 use crate::WorkerConfig;
+use crate::launch::Counts;
 use crate::protocol::progress_socket;
 use crate::task::TaskKey;
 
@@ -20,64 +28,222 @@ const PORTS: u64 = 10_000;
 /// Coprime with `PORTS`, so that neighbouring jobs are apart and each has a few generations before it meets the next.
 const PORT_STEP: u64 = 17;
 
+/// Variables that a job cannot choose.
+const IDENTITY: &[&str] = &[
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "WHARF_JOB_ID",
+    "WHARF_JOB_NAME",
+    "WHARF_GENERATION",
+    "WHARF_RESTART",
+    "WHARF_NODE",
+    "WHARF_NODES",
+    "WHARF_ADDRESSES",
+    "WHARF_DEVICES",
+    "WHARF_DEVICE_TYPE",
+    "WHARF_HOSTFILE",
+    "WHARF_CHECKPOINT_DIR",
+    "WHARF_ITERATIONS_DONE",
+    "WHARF_PROGRESS_SOCKET",
+];
+
+/// Of these, what mpirun's processes on other nodes have to know, too: it is the same there.
+const FORWARDED: &[&str] = &[
+    "WHARF_JOB_ID",
+    "WHARF_JOB_NAME",
+    "WHARF_GENERATION",
+    "WHARF_RESTART",
+    "WHARF_NODES",
+    "WHARF_ADDRESSES",
+    "WHARF_DEVICE_TYPE",
+    "WHARF_CHECKPOINT_DIR",
+    "WHARF_ITERATIONS_DONE",
+];
+
 /// Why a task cannot be given its environment.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("port {port}, the gang's MASTER_PORT, is in use on this node")]
-pub(crate) struct PortTaken {
-    port: u16,
+#[error("no port is free on this node for the task's MASTER_PORT")]
+pub(crate) struct NoPort;
+
+/// What the worker has found out or made for a task.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) interface: Option<&'a str>,
+    pub(crate) hostfile: &'a Path,
+    pub(crate) checkpoint_dir: &'a Path,
+    pub(crate) counts: Counts,
+    /// The task runs as root.
+    pub(crate) is_root: bool,
 }
 
-/// All variables that a task has beside the worker's own.
+/// All variables that a task has beside the worker's own, and the port to be held for it (0: none).
 pub(crate) fn of_task(
     config: &WorkerConfig,
     task: TaskKey,
     launch: &LaunchTask,
-) -> Result<BTreeMap<String, String>, PortTaken> {
-    let mut env = gang(launch, master_port(task, launch)?);
-    if let Some(threads) = threads(config, launch) {
-        env.insert("OMP_NUM_THREADS".into(), threads.to_string());
-    }
+    surroundings: &Surroundings<'_>,
+) -> Result<(BTreeMap<String, String>, u16), NoPort> {
+    let (port, held) = master_port(task, launch)?;
+    let mut env = defaults(config, launch, surroundings, port);
     env.extend(launch.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let devices = joined(&launch.devices);
-    if config.device_type != "cpu" {
-        for name in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"] {
-            env.insert(name.into(), devices.clone());
-        }
+    env.retain(|name, _| !is_identity(name));
+    let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
+    let counts = surroundings.counts;
+    for (name, value) in [
+        ("NODE_RANK", launch.rank),
+        ("GROUP_RANK", launch.rank),
+        ("GROUP_WORLD_SIZE", launch.ranks.max(1)),
+        ("WORLD_SIZE", counts.all),
+        ("LOCAL_WORLD_SIZE", counts.local),
+        ("WHARF_NODES", launch.ranks.max(1)),
+        ("WHARF_JOB_ID", task.job),
+        ("WHARF_GENERATION", task.generation),
+        ("WHARF_RESTART", task.generation),
+    ] {
+        set(name, value.to_string());
     }
-    env.insert("WHARF_DEVICES".into(), devices);
-    env.insert("WHARF_DEVICE_TYPE".into(), config.device_type.clone());
-    env.insert("WHARF_NODE".into(), config.node.clone());
-    env.insert("WHARF_JOB_ID".into(), task.job.to_string());
-    env.insert("WHARF_GENERATION".into(), task.generation.to_string());
-    let socket = progress_socket(&config.state_dir);
-    env.insert("WHARF_PROGRESS_SOCKET".into(), socket.to_string_lossy().into_owned());
-    Ok(env)
+    // mpirun's processes would all have the same, and some programs ask for these before they ask MPI.
+    if launch.launcher() != Launcher::Mpirun {
+        set("RANK", counts.first.to_string());
+        set("LOCAL_RANK", "0".to_owned());
+    }
+    set("WHARF_ADDRESSES", launch.addresses.join(","));
+    set("WHARF_DEVICES", joined(&launch.devices));
+    set("WHARF_DEVICE_TYPE", config.device_type.clone());
+    set("WHARF_NODE", config.node.clone());
+    set("WHARF_JOB_NAME", launch.job_name.clone());
+    set("WHARF_ITERATIONS_DONE", launch.iterations_done.to_string());
+    if let Some(index) = launch.array_index {
+        set("WHARF_ARRAY_INDEX", index.to_string());
+        set("WHARF_ARRAY_JOB", launch.array_job.to_string());
+    }
+    for (name, path) in [
+        ("WHARF_PROGRESS_SOCKET", progress_socket(&config.state_dir).as_path()),
+        ("WHARF_HOSTFILE", surroundings.hostfile),
+        ("WHARF_CHECKPOINT_DIR", surroundings.checkpoint_dir),
+    ] {
+        set(name, path.to_string_lossy().into_owned());
+    }
+    env.extend(visible(&config.device_type, &launch.devices));
+    Ok((env, held))
 }
 
-/// The variables of torch's and others' `env://` start: one process per node here; launchers such as torchrun make more of it.
-fn gang(launch: &LaunchTask, port: u16) -> BTreeMap<String, String> {
+/// What one of several processes of a task has in the place of the task's own.
+pub(crate) fn of_process(
+    config: &WorkerConfig,
+    launch: &LaunchTask,
+    counts: Counts,
+    local: u32,
+) -> BTreeMap<String, String> {
+    let device = launch.devices.get(local as usize).copied();
+    let mut env = visible(&config.device_type, device.as_slice());
+    env.insert("RANK".into(), counts.first.saturating_add(local).to_string());
+    env.insert("LOCAL_RANK".into(), local.to_string());
+    env
+}
+
+/// Whether a variable says who a process is, which a job cannot choose.
+pub(crate) fn is_identity(name: &str) -> bool {
+    IDENTITY.contains(&name)
+}
+
+/// Names of variables that a job's processes on other nodes need and do not have of themselves.
+pub(crate) fn forwarded<'a>(env: &'a BTreeMap<String, String>, launch: &'a LaunchTask) -> Vec<&'a str> {
+    let steps = launch.steps.iter().flat_map(|step| step.env.keys());
+    let told = env.keys().chain(steps).map(String::as_str).filter(|name| {
+        let is_own = is_identity(name) && !FORWARDED.contains(name) || name.starts_with("OMPI_");
+        // mpirun takes no empty names, and commas or equal signs would be something else to it.
+        !is_own && !name.is_empty() && !name.contains([',', '='])
+    });
+    told.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// Variables that the job may choose otherwise.
+fn defaults(
+    config: &WorkerConfig,
+    launch: &LaunchTask,
+    surroundings: &Surroundings<'_>,
+    port: u16,
+) -> BTreeMap<String, String> {
     let first = launch.addresses.first().map_or("127.0.0.1", String::as_str);
+    let mut env = BTreeMap::from([
+        ("MASTER_ADDR".to_owned(), first.to_owned()),
+        ("MASTER_PORT".to_owned(), port.to_string()),
+    ]);
+    if let Some(threads) = threads(config, launch, surroundings.counts) {
+        env.insert("OMP_NUM_THREADS".into(), threads.to_string());
+    }
+    let is_mpi = launch.launcher() == Launcher::Mpirun;
+    if let Some(interface) = surroundings.interface {
+        let mpi: &[&str] =
+            &["OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "HOROVOD_GLOO_IFACE"];
+        let names = ["NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"];
+        for name in names.iter().chain(if is_mpi { mpi } else { &[] }) {
+            env.insert((*name).to_owned(), interface.to_owned());
+        }
+    }
+    if is_mpi && surroundings.is_root {
+        // Open MPI wants it said twice. Who set the worker up as root and sends no other user has decided that.
+        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
+            env.insert(name.into(), "1".into());
+        }
+    }
+    env
+}
+
+/// The variables that show a process its devices and no others.
+///
+/// On AMD's devices the two layers filter one after the other: the upper one counts what the lower one has left. NVIDIA's
+/// driver knows only its own variable, and for declared devices all three do no harm.
+fn visible(device_type: &str, devices: &[u32]) -> BTreeMap<String, String> {
+    if device_type == "cpu" {
+        return BTreeMap::new();
+    }
+    let physical = joined(devices);
+    let upper = if is_amd(device_type) {
+        joined(&(0..).zip(devices).map(|(index, _)| index).collect::<Vec<u32>>())
+    } else {
+        physical.clone()
+    };
     BTreeMap::from([
-        ("NODE_RANK".into(), launch.rank.to_string()),
-        ("RANK".into(), launch.rank.to_string()),
-        ("WORLD_SIZE".into(), launch.ranks.max(1).to_string()),
-        ("LOCAL_RANK".into(), "0".into()),
-        ("MASTER_ADDR".into(), first.into()),
-        ("MASTER_PORT".into(), port.to_string()),
-        ("WHARF_ADDRESSES".into(), launch.addresses.join(",")),
+        ("ROCR_VISIBLE_DEVICES".to_owned(), physical),
+        ("HIP_VISIBLE_DEVICES".to_owned(), upper.clone()),
+        ("CUDA_VISIBLE_DEVICES".to_owned(), upper),
     ])
 }
 
-fn master_port(task: TaskKey, launch: &LaunchTask) -> Result<u16, PortTaken> {
+/// Whether a type of devices is AMD's, by the names that they sell and compile under.
+fn is_amd(device_type: &str) -> bool {
+    let name = device_type.to_ascii_lowercase();
+    let is_instinct =
+        name.strip_prefix("mi").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    is_instinct || ["gfx", "amd", "radeon", "instinct"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The task's port, and which port has to be held for it (0: none).
+fn master_port(task: TaskKey, launch: &LaunchTask) -> Result<(u16, u16), NoPort> {
+    let is_held = launch.rank == 0 && !launch.env.contains_key("MASTER_PORT");
+    if let Ok(port) = u16::try_from(launch.master_port)
+        && port != 0
+    {
+        return Ok((port, if is_held { port } else { 0 }));
+    }
     let offset = (u64::from(task.job) * PORT_STEP + u64::from(task.generation)) % PORTS;
     let port = PORT_FIRST + u16::try_from(offset).unwrap_or_default();
-    if launch.rank != 0 || launch.env.contains_key("MASTER_PORT") || free(port).is_some() {
-        return Ok(port);
-    }
     if launch.ranks > 1 {
-        return Err(PortTaken { port });
+        return Ok((port, if is_held { port } else { 0 }));
     }
-    free(0).ok_or(PortTaken { port })
+    if !is_held || free(port).is_some() {
+        return Ok((port, 0));
+    }
+    free(0).map(|port| (port, 0)).ok_or(NoPort)
 }
 
 /// The port, if it can be listened at; any free one for 0.
@@ -86,12 +252,15 @@ fn free(port: u16) -> Option<u16> {
     listener.local_addr().ok().map(|address| address.port())
 }
 
-/// The task's share of the processors: as much as of the devices.
-fn threads(config: &WorkerConfig, launch: &LaunchTask) -> Option<usize> {
-    if config.cpus == 0 || config.devices == 0 {
-        return None;
-    }
-    Some((config.cpus as usize * launch.devices.len() / config.devices as usize).max(1))
+/// Each process' share of the processors: of what the task asks for, or else as much as of the devices.
+fn threads(config: &WorkerConfig, launch: &LaunchTask, counts: Counts) -> Option<u32> {
+    let devices = u32::try_from(launch.devices.len()).unwrap_or(u32::MAX);
+    let task = match launch.cpus {
+        0 if config.cpus == 0 || config.devices == 0 => return None,
+        0 => config.cpus.saturating_mul(devices) / config.devices,
+        asked => asked,
+    };
+    Some((task / counts.local.max(1)).max(1))
 }
 
 fn joined(devices: &[u32]) -> String {
@@ -99,10 +268,12 @@ fn joined(devices: &[u32]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn config(device_type: &str) -> WorkerConfig {
+    const TASK: TaskKey = TaskKey { job: 3, generation: 2 };
+
+    pub(crate) fn config(device_type: &str) -> WorkerConfig {
         WorkerConfig {
             head: "http://127.0.0.1:1".into(),
             token: "hush".into(),
@@ -115,6 +286,7 @@ mod tests {
             address: "127.0.0.1".into(),
             state_dir: "/tmp/w".into(),
             keeper_program: None,
+            network_interface: None,
         }
     }
 
@@ -128,49 +300,208 @@ mod tests {
         }
     }
 
-    #[test]
-    fn of_task_gang_has_devices_and_ranks() {
-        let env = of_task(&config("v100"), TaskKey { job: 3, generation: 2 }, &launch()).unwrap();
-        let expected = [
-            ("CUDA_VISIBLE_DEVICES", "1,3"),
-            ("HIP_VISIBLE_DEVICES", "1,3"),
-            ("ROCR_VISIBLE_DEVICES", "1,3"),
-            ("WHARF_DEVICES", "1,3"),
-            ("MASTER_ADDR", "10.0.0.1"),
-            ("MASTER_PORT", "20053"),
-            ("RANK", "1"),
-            ("WORLD_SIZE", "2"),
-            ("OMP_NUM_THREADS", "8"),
-            ("WHARF_PROGRESS_SOCKET", "/tmp/w/progress.sock"),
-        ];
+    fn surroundings() -> Surroundings<'static> {
+        Surroundings {
+            interface: Some("eth7"),
+            hostfile: Path::new("/hosts"),
+            checkpoint_dir: Path::new("/checkpoints"),
+            counts: Counts { local: 1, all: 2, first: 1 },
+            is_root: false,
+        }
+    }
+
+    fn check(
+        device_type: &str,
+        launch: &LaunchTask,
+        around: &Surroundings<'_>,
+        expected: &[(&str, Option<&str>)],
+    ) {
+        let (env, _) = of_task(&config(device_type), TASK, launch, around).unwrap();
         for (name, value) in expected {
-            assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+            assert_eq!(env.get(*name).map(String::as_str), *value, "{name}");
         }
     }
 
     #[test]
-    fn of_task_cpu_has_no_device_variables() {
-        let env = of_task(&config("cpu"), TaskKey { job: 3, generation: 2 }, &launch()).unwrap();
-        assert!(!env.contains_key("CUDA_VISIBLE_DEVICES"));
+    fn of_task_gang_has_devices_and_ranks() {
+        let rows = [
+            ("CUDA_VISIBLE_DEVICES", Some("1,3")),
+            ("HIP_VISIBLE_DEVICES", Some("1,3")),
+            ("ROCR_VISIBLE_DEVICES", Some("1,3")),
+            ("WHARF_DEVICES", Some("1,3")),
+            ("MASTER_ADDR", Some("10.0.0.1")),
+            ("MASTER_PORT", Some("20053")),
+            ("RANK", Some("1")),
+            ("WORLD_SIZE", Some("2")),
+            ("LOCAL_RANK", Some("0")),
+            ("LOCAL_WORLD_SIZE", Some("1")),
+            ("NODE_RANK", Some("1")),
+            ("GROUP_RANK", Some("1")),
+            ("WHARF_NODES", Some("2")),
+            ("OMP_NUM_THREADS", Some("8")),
+            ("NCCL_SOCKET_IFNAME", Some("eth7")),
+            ("GLOO_SOCKET_IFNAME", Some("eth7")),
+            ("OMPI_MCA_btl_tcp_if_include", None),
+            ("WHARF_PROGRESS_SOCKET", Some("/tmp/w/progress.sock")),
+            ("WHARF_HOSTFILE", Some("/hosts")),
+            ("WHARF_CHECKPOINT_DIR", Some("/checkpoints")),
+            ("WHARF_RESTART", Some("2")),
+            ("WHARF_ITERATIONS_DONE", Some("0")),
+            ("WHARF_ARRAY_INDEX", None),
+        ];
+        check("v100", &launch(), &surroundings(), &rows);
+    }
+
+    #[test]
+    fn of_task_says_what_the_head_knows() {
+        let launch = LaunchTask {
+            job_name: "resnet".into(),
+            array_index: Some(0),
+            array_job: 70,
+            iterations_done: 1500.5,
+            master_port: 31_999,
+            cpus: 6,
+            ..launch()
+        };
+        let rows = [
+            ("WHARF_JOB_NAME", Some("resnet")),
+            ("WHARF_ARRAY_INDEX", Some("0")),
+            ("WHARF_ARRAY_JOB", Some("70")),
+            ("WHARF_ITERATIONS_DONE", Some("1500.5")),
+            ("MASTER_PORT", Some("31999")),
+            ("OMP_NUM_THREADS", Some("3")),
+            ("RANK", Some("4")),
+            ("WORLD_SIZE", Some("6")),
+        ];
+        let around = Surroundings { counts: Counts { local: 2, all: 6, first: 4 }, ..surroundings() };
+        check("v100", &launch, &around, &rows);
+    }
+
+    #[test]
+    fn of_task_mpirun_can_be_root_and_knows_its_network() {
+        let launch = LaunchTask { launcher: Launcher::Mpirun.into(), ..launch() };
+        let around = Surroundings { is_root: true, ..surroundings() };
+        let rows = [
+            ("OMPI_MCA_btl_tcp_if_include", Some("eth7")),
+            ("HOROVOD_GLOO_IFACE", Some("eth7")),
+            ("OMPI_ALLOW_RUN_AS_ROOT", Some("1")),
+            ("RANK", None),
+        ];
+        check("v100", &launch, &around, &rows);
     }
 
     #[test]
     fn of_task_own_variables_win_but_for_identity() {
-        let mut launch = launch();
-        launch.env = [("MASTER_PORT".into(), "1234".into()), ("WHARF_JOB_ID".into(), "9".into())].into();
-        let env = of_task(&config("cpu"), TaskKey { job: 3, generation: 2 }, &launch).unwrap();
-        assert_eq!((env["MASTER_PORT"].as_str(), env["WHARF_JOB_ID"].as_str()), ("1234", "3"));
+        let rows = [
+            ("MASTER_PORT", "1234", Some("1234")),
+            ("OMP_NUM_THREADS", "5", Some("5")),
+            ("NCCL_SOCKET_IFNAME", "ib0", Some("ib0")),
+            ("GREETING", "hi", Some("hi")),
+            ("WHARF_JOB_ID", "9", Some("3")),
+            ("WHARF_HOME", "/elsewhere", Some("/elsewhere")),
+            ("CUDA_VISIBLE_DEVICES", "0", Some("1,3")),
+            ("RANK", "0", Some("1")),
+            ("WORLD_SIZE", "1", Some("2")),
+        ];
+        let env = rows.iter().map(|(name, value, _)| ((*name).to_owned(), (*value).to_owned()));
+        let launch = LaunchTask { env: env.collect(), ..launch() };
+        let expected = rows.map(|(name, _, value)| (name, value));
+        check("v100", &launch, &surroundings(), &expected);
+        // On a slot without a device nobody may think that it has one.
+        check("cpu", &launch, &surroundings(), &[("CUDA_VISIBLE_DEVICES", None)]);
     }
 
     #[test]
-    fn master_port_taken_refuses_gang_and_moves_single() {
+    fn of_process_has_its_own_device_and_rank() {
+        let rows = [
+            (
+                "v100",
+                1,
+                [
+                    ("RANK", "5"),
+                    ("LOCAL_RANK", "1"),
+                    ("CUDA_VISIBLE_DEVICES", "3"),
+                    ("ROCR_VISIBLE_DEVICES", "3"),
+                ],
+            ),
+            (
+                "mi250",
+                1,
+                [
+                    ("RANK", "5"),
+                    ("LOCAL_RANK", "1"),
+                    ("CUDA_VISIBLE_DEVICES", "0"),
+                    ("ROCR_VISIBLE_DEVICES", "3"),
+                ],
+            ),
+        ];
+        let counts = Counts { local: 2, all: 6, first: 4 };
+        for (device_type, local, expected) in rows {
+            let env = of_process(&config(device_type), &launch(), counts, local);
+            for (name, value) in expected {
+                assert_eq!(env.get(name).map(String::as_str), Some(value), "{device_type} {name}");
+            }
+        }
+        assert!(of_process(&config("cpu"), &launch(), counts, 0).len() == 2);
+    }
+
+    #[test]
+    fn is_amd_by_name() {
+        let rows = [
+            ("mi100", true),
+            ("MI300X", true),
+            ("gfx90a", true),
+            ("radeon", true),
+            ("v100", false),
+            ("mig-1g", false),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(is_amd(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn master_port_is_held_by_rank_0_only() {
+        let port = PORT_FIRST + 53;
+        let of = |rank, ranks, master_port, own: bool| {
+            let env = if own { [("MASTER_PORT".into(), "1".into())].into() } else { Default::default() };
+            master_port_of(&LaunchTask { rank, ranks, master_port, env, ..LaunchTask::default() })
+        };
+        assert_eq!(of(0, 2, 0, false), (port, port));
+        assert_eq!(of(1, 2, 0, false), (port, 0));
+        assert_eq!(of(0, 2, 25_000, false), (25_000, 25_000));
+        assert_eq!(of(0, 1, 25_000, false), (25_000, 25_000));
+        assert_eq!(of(1, 2, 25_000, false), (25_000, 0));
+        assert_eq!(of(0, 2, 25_000, true), (25_000, 0));
+    }
+
+    fn master_port_of(launch: &LaunchTask) -> (u16, u16) {
+        master_port(TASK, launch).unwrap()
+    }
+
+    #[test]
+    fn master_port_taken_moves_a_task_that_is_alone() {
         let task = TaskKey { job: 555, generation: 1 };
         let port = PORT_FIRST + 9436;
         let _held = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
-        let mut launch = LaunchTask { rank: 0, ranks: 2, ..LaunchTask::default() };
-        assert_eq!(master_port(task, &launch), Err(PortTaken { port }));
-        launch.ranks = 1;
-        assert_ne!(master_port(task, &launch).unwrap(), port);
+        let launch = LaunchTask { rank: 0, ranks: 1, ..LaunchTask::default() };
+        assert_ne!(master_port(task, &launch).unwrap().0, port);
+    }
+
+    #[test]
+    fn forwarded_leaves_out_what_is_another_there() {
+        let launch = LaunchTask { env: [("GREETING".into(), "hi".into())].into(), ..launch() };
+        let (env, _) = of_task(&config("v100"), TASK, &launch, &surroundings()).unwrap();
+        let names = forwarded(&env, &launch);
+        for (name, expected) in [
+            ("GREETING", true),
+            ("MASTER_ADDR", true),
+            ("WHARF_JOB_ID", true),
+            ("RANK", false),
+            ("WHARF_NODE", false),
+        ] {
+            assert_eq!(names.contains(&name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ const OUTPUT_CHUNKS: usize = 16;
 pub(crate) enum HeadEvent {
     /// A stream is being opened: the first message has to be sent now.
     Opening(Outbound),
-    Message(to_worker::Message),
+    Message(Box<to_worker::Message>),
     /// The stream has ended or could not be opened.
     Away {
         reason: String,
@@ -133,7 +133,7 @@ impl Link {
                     self.welcomed = true;
                     self.backoff = BACKOFF_FIRST;
                 }
-                self.events.send(HeadEvent::Message(message)).await.map_err(closed)?;
+                self.events.send(HeadEvent::Message(Box::new(message))).await.map_err(closed)?;
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ mod environment;
 mod error;
 mod head;
 mod keeper;
+mod launch;
 mod link;
 mod lock;
 mod output;
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::{KeeperError, WorkerError};
-pub use keeper::keeper_main;
+pub use keeper::{keeper_main, stage_main};
 
 /// What a worker is and where its head is.
 #[derive(Clone)]
@@ -50,6 +51,8 @@ pub struct WorkerConfig {
     pub state_dir: PathBuf,
     /// The program that has a `keeper` subcommand; without one, this very program.
     pub keeper_program: Option<PathBuf>,
+    /// The interface that gangs talk through; without one, that which carries `address`.
+    pub network_interface: Option<String>,
 }
 
 impl std::fmt::Debug for WorkerConfig {
@@ -66,6 +69,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("address", &self.address)
             .field("state_dir", &self.state_dir)
             .field("keeper_program", &self.keeper_program)
+            .field("network_interface", &self.network_interface)
             .finish()
     }
 }
@@ -98,6 +102,11 @@ pub enum Notice {
     },
     /// The keeper was gone and another was started.
     KeeperRestarted,
+    /// Tasks run, but without something that they ask for; said once for each thing.
+    Reduced {
+        /// What, and why.
+        what: String,
+    },
 }
 
 /// Runs a worker until `shutdown` is ready; running tasks go on after that and are found again by the next run.

@@ -4,10 +4,13 @@ use std::io::{self, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::fs::File;
+use nix::fcntl::OFlag;
+use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio::sync::{mpsc, watch};
 use wharf_proto::{FromWorker, TaskOutput, from_worker};
+
+use crate::keeper::files::is_owned;
 
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// How often a file is looked at that is followed.
@@ -54,15 +57,19 @@ async fn copy(mut wanted: Wanted, output: &mpsc::Sender<FromWorker>) -> io::Resu
     }
 }
 
-/// The file at its offset; none if it is not there yet, or is nothing that keeps what is written to it.
+/// The file at its offset; none if it is not there yet, or is nothing that keeps what is written to it, or somebody else's: a
+/// job may have put a link in its place.
 async fn open(wanted: &Wanted) -> io::Result<Option<File>> {
-    match tokio::fs::metadata(&wanted.path).await {
+    // Without waiting for somebody at the other end of a pipe.
+    let opened =
+        OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&wanted.path).await;
+    let mut file = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-        Ok(metadata) if !metadata.is_file() => return Ok(None),
-        Ok(_) => (),
+        file => file?,
+    };
+    if !is_owned(&wanted.path, &file.metadata().await?)? {
+        return Ok(None);
     }
-    let mut file = File::open(&wanted.path).await?;
     file.seek(SeekFrom::Start(wanted.offset)).await?;
     Ok(Some(file))
 }

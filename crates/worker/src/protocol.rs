@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::task::{Exit, TaskKey};
 
 /// Raised with every change that an older peer would misunderstand.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// What the agent asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,16 +30,65 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Start {
     pub(crate) task: TaskKey,
-    pub(crate) command: Vec<String>,
+    /// One after the other, until one fails.
+    pub(crate) steps: Vec<Step>,
     /// Beside what the keeper has in its own environment.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) workdir: PathBuf,
     /// Empty: the keeper's own file.
     pub(crate) output: PathBuf,
+    /// Empty: with the output.
+    pub(crate) error_output: PathBuf,
+    /// Made if it is not there; empty: none is asked for.
+    pub(crate) checkpoint_dir: PathBuf,
+    /// Kept free for the task until it runs; 0: none.
+    pub(crate) port: u16,
+    pub(crate) confinement: Confinement,
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
     /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<Exit>,
+}
+
+/// Processes that run at the same time: most steps have one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    /// Written above its output; empty where there is only one step.
+    pub(crate) name: String,
+    pub(crate) processes: Vec<Process>,
+}
+
+/// A process, and what it has in its environment beside the rest of the task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) command: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+/// What a task is kept within. By default nothing, and then it costs nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Confinement {
+    /// Who it runs as, where that is not the worker's own user.
+    pub(crate) user: Option<String>,
+    pub(crate) limits: Vec<Limit>,
+    /// 0: as many as there are.
+    pub(crate) cpus: u32,
+    /// 0: as much as there is.
+    pub(crate) memory_mib: u64,
+}
+
+impl Confinement {
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A resource limit by the name that `ulimit` and limits.conf have for it, in bytes, seconds or pieces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Limit {
+    pub(crate) name: String,
+    /// None: unlimited.
+    pub(crate) value: Option<u64>,
 }
 
 /// What the keeper tells.
@@ -62,6 +111,10 @@ pub(crate) enum Event {
     Progress {
         task: TaskKey,
         progress: Progress,
+    },
+    /// Something that tasks ask for cannot be had on this machine; said once.
+    Reduced {
+        what: String,
     },
 }
 
@@ -111,4 +164,9 @@ pub(crate) fn keeper_log(state_dir: &Path) -> PathBuf {
 /// Where a task's output is, or a link to it. It stays when the task is forgotten.
 pub(crate) fn output_file(state_dir: &Path, task: TaskKey) -> PathBuf {
     state_dir.join("tasks").join(format!("{task}.out"))
+}
+
+/// Where a task's process says why it could not begin, before it is the task's.
+pub(crate) fn refusal_file(state_dir: &Path, task: TaskKey) -> PathBuf {
+    state_dir.join("tasks").join(format!("{task}.refused"))
 }

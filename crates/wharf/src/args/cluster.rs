@@ -59,6 +59,9 @@ pub struct WorkerArgs {
     /// Where other nodes of a gang reach this one
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     pub address: String,
+    /// The network interface that gangs talk through (NCCL, Gloo, MPI) [default: that which carries the address]
+    #[arg(long, value_name = "NAME")]
+    pub network_interface: Option<String>,
 }
 
 /// `wharf keeper`: what the worker starts for itself.
@@ -68,6 +71,12 @@ pub struct KeeperArgs {
     /// The worker's state directory
     #[arg(long, value_name = "DIR")]
     pub state_dir: PathBuf,
+    /// Become a task's process instead, after what this says
+    #[arg(long, value_name = "JSON", hide = true)]
+    pub stage: Option<String>,
+    /// The task's command
+    #[arg(last = true, hide = true)]
+    pub command: Vec<String>,
 }
 
 /// `wharf submit`

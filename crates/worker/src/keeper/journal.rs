@@ -24,8 +24,8 @@ pub(crate) enum Entry {
     Boot { id: String },
     /// A task is about to be started.
     Start { task: TaskKey, stop_signal: i32, grace_ms: u64 },
-    /// It was: its process group, and the session that all of a keeper's tasks share.
-    Spawned { task: TaskKey, group: i32, session: i32 },
+    /// It was, or its next step: its process groups, and the session that all of a keeper's tasks share.
+    Spawned { task: TaskKey, groups: Vec<i32>, session: i32 },
     /// It has ended.
     End { task: TaskKey, exit: Exit },
     /// The head knows.
@@ -37,11 +37,18 @@ pub(crate) enum Entry {
 pub(crate) struct Recorded {
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
-    pub(crate) place: Option<Place>,
+    /// None: it may have been spawned or not.
+    pub(crate) places: Vec<Place>,
     pub(crate) exit: Option<Exit>,
 }
 
-/// Where a task's processes are.
+impl Recorded {
+    pub(crate) fn new(stop_signal: i32, grace_ms: u64) -> Self {
+        Self { stop_signal, grace_ms, places: Vec::new(), exit: None }
+    }
+}
+
+/// Where processes of a task are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) group: i32,
@@ -109,11 +116,11 @@ fn replay(text: &[u8], boot: &str) -> Records {
         match entry {
             Entry::Boot { id } => records.rebooted = id != boot,
             Entry::Start { task, stop_signal, grace_ms } => {
-                records.tasks.insert(task, Recorded { stop_signal, grace_ms, place: None, exit: None });
+                records.tasks.insert(task, Recorded::new(stop_signal, grace_ms));
             }
-            Entry::Spawned { task, group, session } => {
+            Entry::Spawned { task, groups, session } => {
                 if let Some(recorded) = records.tasks.get_mut(&task) {
-                    recorded.place = Some(Place { group, session });
+                    recorded.places = groups.into_iter().map(|group| Place { group, session }).collect();
                 }
             }
             Entry::End { task, exit } => {
@@ -134,10 +141,11 @@ fn rewrite(path: &Path, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<(File
     let mut text = Vec::new();
     write_line(&mut text, &Entry::Boot { id: boot_id() })?;
     for (&task, recorded) in tasks {
-        let &Recorded { stop_signal, grace_ms, place, ref exit } = recorded;
+        let &Recorded { stop_signal, grace_ms, ref places, ref exit } = recorded;
         write_line(&mut text, &Entry::Start { task, stop_signal, grace_ms })?;
-        if let Some(Place { group, session }) = place {
-            write_line(&mut text, &Entry::Spawned { task, group, session })?;
+        if let Some(Place { session, .. }) = places.first().copied() {
+            let groups = places.iter().map(|place| place.group).collect();
+            write_line(&mut text, &Entry::Spawned { task, groups, session })?;
         }
         if let Some(exit) = exit {
             write_line(&mut text, &Entry::End { task, exit: exit.clone() })?;
@@ -164,14 +172,15 @@ mod tests {
         Recorded {
             stop_signal: 15,
             grace_ms: 10,
-            place: Some(Place { group: 7, session: 5 }),
+            places: vec![Place { group: 7, session: 5 }, Place { group: 8, session: 5 }],
             exit: Some(Exit::code(3)),
         }
     }
 
     fn write_task(journal: &mut Journal) {
         journal.write(&Entry::Start { task: TASK, stop_signal: 15, grace_ms: 10 }).unwrap();
-        journal.write(&Entry::Spawned { task: TASK, group: 7, session: 5 }).unwrap();
+        journal.write(&Entry::Spawned { task: TASK, groups: vec![6], session: 5 }).unwrap();
+        journal.write(&Entry::Spawned { task: TASK, groups: vec![7, 8], session: 5 }).unwrap();
         journal.write(&Entry::End { task: TASK, exit: Exit::code(3) }).unwrap();
     }
 

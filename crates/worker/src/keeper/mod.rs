@@ -3,10 +3,16 @@
 //! It spawns, signals and reaps; it keeps a [`journal`] so that even its own death loses no end that it saw; it takes progress
 //! from trainers. It knows nothing of heads, devices or networks.
 
+mod cgroup;
+pub(crate) mod files;
 mod journal;
+pub(crate) mod limits;
 mod process;
 mod recovery;
+mod running;
 mod serve;
+mod stage;
+mod strays;
 mod table;
 
 use std::fs::File;
@@ -19,6 +25,7 @@ use crate::error::KeeperError;
 use crate::lock;
 use journal::Journal;
 use serve::Keeper;
+pub use stage::stage_main;
 use table::Table;
 
 /// How long a predecessor may take to be gone.

@@ -1,94 +1,177 @@
 //! Processes: starting a task, signalling its group, and collecting children that have ended.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, User};
+use tokio::net::TcpSocket;
 
-use crate::protocol::{Start, output_file};
+use super::cgroup::TaskCgroup;
+use super::files::Files;
+use super::stage::{Login, Stage};
+use crate::protocol::{Process, Start, Step};
 use crate::task::Exit;
 
 /// As shells have it.
-const CODE_NOT_FOUND: i32 = 127;
-const CODE_NOT_EXECUTABLE: i32 = 126;
+pub(super) const CODE_NOT_FOUND: u8 = 127;
+pub(super) const CODE_NOT_EXECUTABLE: u8 = 126;
 const CODE_SIGNAL_BASE: i32 = 128;
 
-/// Starts a task as the leader of a process group of its own.
-pub(crate) fn spawn(state_dir: &Path, start: &Start) -> Result<Pid, Exit> {
-    let Some((program, arguments)) = start.command.split_first() else {
-        return Err(Exit { code: CODE_NOT_FOUND, error: "the command is empty".into() });
+/// The processes of a step that were started, and why one was not.
+#[derive(Debug, Default)]
+pub(crate) struct Spawned {
+    pub(crate) groups: Vec<Pid>,
+    pub(crate) failed: Option<Exit>,
+}
+
+/// Starts the processes of a step, each as the leader of a process group of its own.
+pub(super) fn spawn(state_dir: &Path, start: &Start, step: &Step, cgroup: Option<&TaskCgroup>) -> Spawned {
+    let mut spawned = Spawned::default();
+    spawned.failed = spawn_into(&mut spawned.groups, state_dir, start, step, cgroup).err();
+    spawned
+}
+
+fn spawn_into(
+    groups: &mut Vec<Pid>,
+    state_dir: &Path,
+    start: &Start,
+    step: &Step,
+    cgroup: Option<&TaskCgroup>,
+) -> Result<(), Exit> {
+    let port = hold_port(start, step)?;
+    let mut stage = match &start.confinement {
+        asked if asked.is_none() => None,
+        asked => Some(Stage {
+            task: start.task,
+            cgroups: cgroup.map(TaskCgroup::entrances).unwrap_or_default(),
+            limits: asked.limits.clone(),
+            user: asked.user.as_deref().map(|name| login(start, name)).transpose()?,
+            workdir: start.workdir.clone(),
+        }),
     };
-    let output = open_output(state_dir, start)
-        .map_err(|error| failure(&error, format_args!("open the output {}", start.output.display())))?;
-    launch(start, program, arguments, output).map_err(|error| {
+    let user = stage.as_mut().and_then(|stage| stage.user.as_mut());
+    let files = Files::open(state_dir, start, step, user)?;
+    for process in &step.processes {
+        let command = match &stage {
+            None => direct(start, process)?,
+            Some(stage) => staged(state_dir, stage, process, port.as_ref())?,
+        };
+        groups.push(launch(command, start, process, &files)?);
+        // Once is enough for all.
+        if let Some(login) = stage.as_mut().and_then(|stage| stage.user.as_mut()) {
+            login.header.clear();
+        }
+    }
+    Ok(())
+}
+
+/// The port that the task's first step will listen at, so that nobody else takes it before the task runs.
+///
+/// It is bound but nobody listens, so that a task that is quick can have it already.
+fn hold_port(start: &Start, step: &Step) -> Result<Option<TcpSocket>, Exit> {
+    if start.port == 0 || start.steps.first() != Some(step) {
+        return Ok(None);
+    }
+    let hold = || {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv4Addr::UNSPECIFIED, start.port).into())?;
+        Ok(socket)
+    };
+    hold().map(Some).map_err(|error: io::Error| {
+        Exit::lost(format!(
+            "port {}, the task's MASTER_PORT, cannot be had on this node: {error}",
+            start.port
+        ))
+    })
+}
+
+/// Who a task runs as, and what is to be done as them.
+fn login(start: &Start, name: &str) -> Result<Login, Exit> {
+    let failed = |what: String| Exit { code: CODE_NOT_EXECUTABLE.into(), error: what };
+    let user = User::from_name(name)
+        .map_err(|errno| failed(format!("cannot look up the user '{name}': {errno}")))?
+        .ok_or_else(|| failed(format!("this node has no user '{name}'")))?;
+    let below = |path: &Path| {
+        if path.as_os_str().is_empty() { PathBuf::new() } else { start.workdir.join(path) }
+    };
+    Ok(Login {
+        name: user.name,
+        uid: user.uid.as_raw(),
+        gid: user.gid.as_raw(),
+        home: user.dir,
+        shell: user.shell,
+        output: below(&start.output),
+        error_output: below(&start.error_output),
+        checkpoint_dir: start.checkpoint_dir.clone(),
+        header: String::new(),
+    })
+}
+
+pub(super) fn failure(error: &io::Error, what: std::fmt::Arguments<'_>) -> Exit {
+    let code = if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE };
+    Exit { code: code.into(), error: format!("cannot {what}: {error}") }
+}
+
+/// The command as it is.
+fn direct(start: &Start, process: &Process) -> Result<Command, Exit> {
+    let Some((program, arguments)) = process.command.split_first() else {
+        return Err(Exit { code: CODE_NOT_FOUND.into(), error: "the command is empty".into() });
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(&start.workdir).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// This very program, which prepares itself and then becomes the command.
+fn staged(
+    state_dir: &Path,
+    stage: &Stage,
+    process: &Process,
+    port: Option<&TcpSocket>,
+) -> Result<Command, Exit> {
+    let failed = |error: &io::Error| failure(error, format_args!("prepare the task"));
+    let told = serde_json::to_string(stage).map_err(|error| failed(&error.into()))?;
+    // Also where its file was replaced since.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("keeper").arg("--state-dir").arg(state_dir).arg("--stage").arg(told).arg("--");
+    command.args(&process.command).current_dir("/");
+    // The stage has no use for its input: it carries the port until the command runs.
+    command.stdin(match port {
+        Some(port) => Stdio::from(port.as_fd().try_clone_to_owned().map_err(|error| failed(&error))?),
+        None => Stdio::null(),
+    });
+    Ok(command)
+}
+
+/// The child is collected by [`reap`], as all are.
+fn launch(mut command: Command, start: &Start, process: &Process, files: &Files) -> Result<Pid, Exit> {
+    let mut spawn = || {
+        let error_output = files.error_output.as_ref().unwrap_or(&files.output);
+        let child = command
+            .envs(&start.env)
+            .envs(&process.env)
+            .stdout(files.output.try_clone()?)
+            .stderr(error_output.try_clone()?)
+            .process_group(0)
+            .spawn()?;
+        i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+    };
+    spawn().map_err(|error| {
         if start.workdir.is_dir() {
+            let program = process.command.first().map_or("", String::as_str);
             failure(&error, format_args!("start '{program}'"))
         } else {
             failure(&error, format_args!("enter the working directory {}", start.workdir.display()))
         }
     })
-}
-
-fn failure(error: &io::Error, what: std::fmt::Arguments<'_>) -> Exit {
-    let code = if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE };
-    Exit { code, error: format!("cannot {what}: {error}") }
-}
-
-/// The child is collected by [`reap`], as all are.
-fn launch(start: &Start, program: &str, arguments: &[String], output: File) -> io::Result<Pid> {
-    let child = Command::new(program)
-        .args(arguments)
-        .envs(&start.env)
-        .current_dir(&start.workdir)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0)
-        .spawn()?;
-    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
-}
-
-fn open_output(state_dir: &Path, start: &Start) -> io::Result<File> {
-    let own = output_file(state_dir, start.task);
-    if start.output.as_os_str().is_empty() {
-        return append(&own);
-    }
-    let path = start.workdir.join(&start.output);
-    let file = match check_kind(&path).and_then(|()| append(&path)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-            append(&path)?
-        }
-        file => file?,
-    };
-    if file.metadata()?.is_file() {
-        // So that the output is found when the task is forgotten. A task that was started before has its link already.
-        match std::os::unix::fs::symlink(&path, own) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => (),
-        }
-    }
-    Ok(file)
-}
-
-/// A pipe without a reader would stop the keeper.
-fn check_kind(path: &Path) -> io::Result<()> {
-    let kind = path.metadata()?.file_type();
-    if kind.is_file() || kind.is_char_device() {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a character device"))
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
 /// Signals all of a process group; false if there is nobody in it.

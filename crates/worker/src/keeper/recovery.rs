@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::journal::{Place, Recorded, Records};
+use super::strays::is_of_task;
 use crate::protocol::progress_socket;
 use crate::task::{Exit, TaskKey};
 
@@ -25,14 +26,14 @@ pub(crate) fn reconcile(state_dir: &Path, records: Records) -> BTreeMap<TaskKey,
     let processes = processes();
     let socket = progress_socket(state_dir);
     for (&key, task) in tasks.iter_mut().filter(|(_, task)| task.exit.is_none()) {
-        task.place = match task.place {
-            Some(place) => processes.iter().any(|process| process.place == place).then_some(place),
+        task.places.retain(|place| processes.iter().any(|process| process.place == *place));
+        if task.places.is_empty() {
             // Spawned, perhaps, but not recorded: its environment tells.
-            None => {
-                processes.iter().find(|process| process.is_task(key, &socket)).map(|process| process.place)
-            }
-        };
-        if task.place.is_none() {
+            let of_task = processes.iter().filter(|process| is_of_task(process.pid, key, &socket));
+            task.places = of_task.map(|process| process.place).collect();
+            task.places.dedup();
+        }
+        if task.places.is_empty() {
             task.exit = Some(Exit::lost("its keeper died before it ended: the exit code is not known"));
         }
     }
@@ -42,18 +43,6 @@ pub(crate) fn reconcile(state_dir: &Path, records: Records) -> BTreeMap<TaskKey,
 struct Process {
     pid: i32,
     place: Place,
-}
-
-impl Process {
-    fn is_task(&self, key: TaskKey, socket: &Path) -> bool {
-        let Ok(environment) = std::fs::read(format!("/proc/{}/environ", self.pid)) else { return false };
-        let wanted = [
-            format!("WHARF_PROGRESS_SOCKET={}", socket.display()),
-            format!("WHARF_JOB_ID={}", key.job),
-            format!("WHARF_GENERATION={}", key.generation),
-        ];
-        wanted.iter().all(|line| environment.split(|byte| *byte == 0).any(|had| had == line.as_bytes()))
-    }
 }
 
 /// All living processes of the machine.
@@ -97,7 +86,7 @@ mod tests {
         let task = |group| Recorded {
             stop_signal: 15,
             grace_ms: 0,
-            place: Some(Place { group, ..place }),
+            places: vec![Place { group, ..place }],
             exit: None,
         };
         let (lives, gone) = (TaskKey { job: 1, generation: 1 }, TaskKey { job: 2, generation: 1 });

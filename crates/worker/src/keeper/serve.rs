@@ -88,6 +88,7 @@ impl Keeper {
             self.table.tick(Instant::now());
             self.tell_events();
             if self.is_over() {
+                self.table.close();
                 return Ok(());
             }
         }

@@ -1,8 +1,9 @@
 //! The tasks of a keeper and what becomes of them.
 //!
-//! A task is its process group: it has ended when its leader and everybody else in the group are gone. What is left when the
+//! A task is its process groups: it has ended when their leaders and everybody else in them are gone. What is left when a
 //! leader ends of itself is killed; when the task was told to stop, the rest has the grace period to end, because often the
-//! leader is a shell that a signal ends at once while the trainer below it still writes its checkpoint.
+//! leader is a shell that a signal ends at once while the trainer below it still writes its checkpoint. Who has left the groups is
+//! killed last, by the task's cgroup or as the keeper's adopted child.
 //!
 //! At most one generation of a job runs at a time: a newer one stops the older and waits for its end.
 
@@ -10,23 +11,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getsid};
 
+use super::cgroup::{Cgroups, TaskCgroup};
 use super::journal::{Entry, Journal, Place, Recorded};
-use super::note;
-use super::process::{self, Reaped};
-use crate::protocol::{Event, Progress, Start, TaskReport};
+use super::process::{self, Reaped, Spawned};
+use super::running::{Manners, Rest, Running};
+use super::{files, note, strays};
+use crate::protocol::{Event, Progress, Start, TaskReport, progress_socket, refusal_file};
 use crate::task::{Exit, TaskKey};
 
 /// Progress of one task is told at most this often.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-/// How often a group without a leader is looked at.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
-/// How often a task of an earlier keeper is looked at.
-const ADOPTED_INTERVAL: Duration = Duration::from_millis(200);
-/// After this long a process that was killed hangs in the kernel, and waiting for it helps nobody.
-const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// Of how many forgotten jobs the newest generation is remembered.
 const REMEMBERED: usize = 100_000;
 
@@ -39,25 +35,12 @@ struct Task {
     progress_told: Option<Instant>,
 }
 
-struct Running {
-    group: Pid,
-    leader: Leader,
-    /// It was told to stop, and is killed then.
-    kill_at: Option<Instant>,
-    killed_at: Option<Instant>,
-}
-
-enum Leader {
-    Child,
-    /// Child of an earlier keeper: its end is seen only by its absence.
-    Adopted,
-    Gone(Exit),
-}
-
 pub(crate) struct Table {
     state_dir: PathBuf,
+    progress_socket: PathBuf,
     session: i32,
     journal: Journal,
+    cgroups: Cgroups,
     tasks: BTreeMap<TaskKey, Task>,
     leaders: HashMap<Pid, TaskKey>,
     /// Tasks that time matters to.
@@ -73,8 +56,10 @@ impl Table {
     pub(crate) fn new(state_dir: &Path, journal: Journal, recorded: BTreeMap<TaskKey, Recorded>) -> Self {
         let mut table = Self {
             state_dir: state_dir.to_owned(),
+            progress_socket: progress_socket(state_dir),
             session: getsid(None).map_or(0, Pid::as_raw),
             journal,
+            cgroups: Cgroups::find(state_dir),
             tasks: BTreeMap::new(),
             leaders: HashMap::new(),
             watched: BTreeSet::new(),
@@ -91,17 +76,22 @@ impl Table {
 
     fn adopt(&mut self, key: TaskKey, recorded: Recorded) {
         self.newest.insert(key.job, key.generation);
-        let running = match (&recorded.exit, recorded.place) {
-            (None, Some(place)) => {
+        let cgroup = self.cgroups.existing(key);
+        let running = match &recorded.exit {
+            None => {
                 self.watched.insert(key);
-                let group = Pid::from_raw(place.group);
-                Some(Running { group, leader: Leader::Adopted, kill_at: None, killed_at: None })
+                let groups: Vec<Pid> =
+                    recorded.places.iter().map(|place| Pid::from_raw(place.group)).collect();
+                Some(Running::adopted(&groups, recorded.manners(), cgroup))
             }
-            (Some(exit), _) => {
+            Some(exit) => {
                 self.record(&Entry::End { task: key, exit: exit.clone() });
+                if let Some(cgroup) = cgroup {
+                    cgroup.kill();
+                    cgroup.remove();
+                }
                 None
             }
-            (None, None) => None,
         };
         self.tasks.insert(key, Task::new(recorded, running));
     }
@@ -146,7 +136,7 @@ impl Table {
         self.newest.insert(key.job, key.generation);
         let older = self.running_of(key.job);
         if older.is_empty() {
-            self.spawn(&start);
+            self.spawn(start, now);
             return;
         }
         for older in older {
@@ -162,40 +152,67 @@ impl Table {
         self.tasks.range(all).filter(|(_, task)| task.running.is_some()).map(|(&key, _)| key).collect()
     }
 
-    fn spawn(&mut self, start: &Start) {
+    fn spawn(&mut self, start: Start, now: Instant) {
         let task = start.task;
         let (stop_signal, grace_ms) = (start.stop_signal, start.grace_ms);
-        if let Some(reason) = &start.refused {
-            return self.end_unstarted(start, Exit::refused(reason.clone()));
+        if let Some(exit) = &start.refused {
+            return self.end_unstarted(&start, exit.clone());
         }
         if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms }) {
             // Not begun what could not be found again.
             return self
-                .end_unstarted(start, Exit::lost(format!("the worker cannot keep its journal: {error}")));
+                .end_unstarted(&start, Exit::lost(format!("the worker cannot keep its journal: {error}")));
         }
-        match process::spawn(&self.state_dir, start) {
-            Err(exit) => self.end_unstarted(start, exit),
-            Ok(group) => {
-                let place = Place { group: group.as_raw(), session: self.session };
-                self.record(&Entry::Spawned { task, group: place.group, session: place.session });
-                self.leaders.insert(group, task);
-                let running = Running { group, leader: Leader::Child, kill_at: None, killed_at: None };
-                let recorded = Recorded { stop_signal, grace_ms, place: Some(place), exit: None };
-                self.tasks.insert(task, Task::new(recorded, Some(running)));
-                self.events.push(Event::Started { task });
+        let cgroup = self.make_cgroup(&start);
+        let Some(step) = start.steps.first() else {
+            return self.end_unstarted(&start, Exit::lost("it has no command"));
+        };
+        let Spawned { groups, failed } = process::spawn(&self.state_dir, &start, step, cgroup.as_ref());
+        if let (true, Some(exit)) = (groups.is_empty(), &failed) {
+            if let Some(cgroup) = cgroup {
+                cgroup.remove();
+            }
+            return self.end_unstarted(&start, exit.clone());
+        }
+        let recorded = Recorded::new(stop_signal, grace_ms);
+        let is_staged = !start.confinement.is_none();
+        let rest = (start.steps.len() > 1).then_some(Rest { start, next: 1 });
+        let mut running = Running::new(&groups, recorded.manners(), cgroup, rest);
+        running.is_staged = is_staged;
+        self.tasks.insert(task, Task::new(recorded, Some(running)));
+        self.on_spawned(task, groups, failed, now);
+        self.events.push(Event::Started { task });
+    }
+
+    /// A cgroup where the task needs one; where that cannot be had it runs without, and that is said.
+    fn make_cgroup(&mut self, start: &Start) -> Option<TaskCgroup> {
+        self.cgroups.create(start.task, &start.confinement).unwrap_or_else(|error| {
+            let what = format!("tasks run without limits on processors and memory: {error}");
+            self.events.push(Event::Reduced { what });
+            None
+        })
+    }
+
+    /// Keeps what a step's processes are.
+    fn on_spawned(&mut self, key: TaskKey, groups: Vec<Pid>, failed: Option<Exit>, now: Instant) {
+        let session = self.session;
+        let numbers: Vec<i32> = groups.iter().map(|group| group.as_raw()).collect();
+        self.leaders.extend(groups.into_iter().map(|group| (group, key)));
+        if let Some(task) = self.tasks.get_mut(&key) {
+            task.recorded.places = numbers.iter().map(|&group| Place { group, session }).collect();
+            if let (Some(running), Some(exit)) = (&mut task.running, failed) {
+                running.fail(exit, now);
+                self.watched.insert(key);
             }
         }
+        self.record(&Entry::Spawned { task: key, groups: numbers, session });
     }
 
     /// Keeps the end of a task that had no process, as of any other.
     fn end_unstarted(&mut self, start: &Start, exit: Exit) {
         let task = start.task;
-        let recorded = Recorded {
-            stop_signal: start.stop_signal,
-            grace_ms: start.grace_ms,
-            place: None,
-            exit: Some(exit.clone()),
-        };
+        let exit_of = Some(exit.clone());
+        let recorded = Recorded { exit: exit_of, ..Recorded::new(start.stop_signal, start.grace_ms) };
         self.record(&Entry::Start { task, stop_signal: start.stop_signal, grace_ms: start.grace_ms });
         self.record(&Entry::End { task, exit: exit.clone() });
         self.tasks.insert(task, Task::new(recorded, None));
@@ -219,11 +236,8 @@ impl Table {
             self.events.push(Event::Ended { task: key, exit: exit.clone() });
         }
         let Some(running) = &mut task.running else { return };
-        if running.kill_at.is_none() && running.killed_at.is_none() {
-            process::signal_group(running.group, Some(process::stop_signal(task.recorded.stop_signal)));
-            running.kill_at = Some(now + Duration::from_millis(task.recorded.grace_ms));
-            self.watched.insert(key);
-        }
+        running.stop(now);
+        self.watched.insert(key);
     }
 
     /// Forgets a task that has ended; the others cannot be.
@@ -261,7 +275,7 @@ impl Table {
     pub(crate) fn on_reaped(&mut self, reaped: Reaped, now: Instant) {
         for (pid, exit) in reaped.ended {
             if let Some(key) = self.leaders.remove(&pid) {
-                self.on_leader_gone(key, exit, now);
+                self.on_leader_gone(key, pid, exit, now);
             }
         }
         if reaped.nameless {
@@ -269,24 +283,60 @@ impl Table {
                 self.leaders.keys().copied().filter(|leader| !process::exists(*leader)).collect();
             for pid in gone {
                 if let Some(key) = self.leaders.remove(&pid) {
-                    self.on_leader_gone(key, Exit::lost("a real-time signal ended it"), now);
+                    self.on_leader_gone(key, pid, Exit::lost("a real-time signal ended it"), now);
                 }
             }
         }
     }
 
-    fn on_leader_gone(&mut self, key: TaskKey, exit: Exit, now: Instant) {
+    fn on_leader_gone(&mut self, key: TaskKey, leader: Pid, exit: Exit, now: Instant) {
         let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
-        let signal = if running.kill_at.is_some() { None } else { Some(Signal::SIGKILL) };
-        if !process::signal_group(running.group, signal) {
-            self.end(key, exit, now);
+        let refusal = if running.is_staged && exit.code != 0 { refusal(&self.state_dir, key) } else { None };
+        let exit = Exit { error: refusal.unwrap_or(exit.error), ..exit };
+        running.on_leader_gone(leader, exit, now);
+        self.advance(key, now);
+    }
+
+    /// Goes on to the next step, or to the end, when the present step is over.
+    fn advance(&mut self, key: TaskKey, now: Instant) {
+        let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
+        self.watched.insert(key);
+        if !running.is_over(now) {
             return;
         }
-        if signal.is_some() {
-            running.killed_at.get_or_insert(now);
+        let state_dir = &self.state_dir;
+        // The cgroup is lent to the step, which borrows the rest of the task.
+        let cgroup = running.cgroup.take();
+        let next = running
+            .next_step()
+            .map(|(start, index)| process::spawn(state_dir, start, &start.steps[index], cgroup.as_ref()));
+        running.cgroup = cgroup;
+        if let Some(Spawned { groups, failed }) = next {
+            running.go_on(&groups);
+            self.on_spawned(key, groups, failed, now);
+            // Nobody was started: then this is the end.
+            return self.advance(key, now);
         }
-        running.leader = Leader::Gone(exit);
-        self.watched.insert(key);
+        let exit = running.exit();
+        if running.is_stuck(now) {
+            note(format_args!("{key}: killed processes do not end"));
+        } else if self.sweep(key, now) {
+            return;
+        }
+        self.end(key, exit, now);
+    }
+
+    /// Kills who has left the task's groups; false if there was nobody.
+    fn sweep(&mut self, key: TaskKey, now: Instant) -> bool {
+        let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else {
+            return false;
+        };
+        let in_cgroup = running.cgroup.as_ref().is_some_and(TaskCgroup::kill);
+        let is_found = strays::kill_of(key, &self.leaders, &self.progress_socket) || in_cgroup;
+        if is_found {
+            running.on_swept(now);
+        }
+        is_found
     }
 
     /// Does what time has come for.
@@ -294,32 +344,17 @@ impl Table {
         let watched: Vec<TaskKey> = self.watched.iter().copied().collect();
         for key in watched {
             self.tell_progress(key, now, false);
-            self.tick_group(key, now);
+            self.tick_processes(key, now);
             if self.tasks.get(&key).is_none_or(|task| task.next_look(now).is_none()) {
                 self.watched.remove(&key);
             }
         }
     }
 
-    fn tick_group(&mut self, key: TaskKey, now: Instant) {
+    fn tick_processes(&mut self, key: TaskKey, now: Instant) {
         let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
-        if running.kill_at.is_some_and(|at| at <= now) {
-            process::signal_group(running.group, Some(Signal::SIGKILL));
-            running.kill_at = None;
-            running.killed_at = Some(now);
-        }
-        let stuck = running.killed_at.is_some_and(|at| now - at > KILL_PATIENCE);
-        let exit = match &running.leader {
-            Leader::Child => return,
-            Leader::Adopted => Exit::lost("its keeper died before it ended: the exit code is not known"),
-            Leader::Gone(exit) => exit.clone(),
-        };
-        if stuck {
-            note(format_args!("{key}: killed processes of group {} do not end", running.group));
-        }
-        if stuck || !process::signal_group(running.group, None) {
-            self.end(key, exit, now);
-        }
+        running.tick(now);
+        self.advance(key, now);
     }
 
     fn tell_progress(&mut self, key: TaskKey, now: Instant, at_once: bool) {
@@ -336,6 +371,7 @@ impl Table {
 
     fn end(&mut self, key: TaskKey, exit: Exit, now: Instant) {
         self.tell_progress(key, now, true);
+        self.clear(key);
         self.record(&Entry::End { task: key, exit: exit.clone() });
         if let Some(task) = self.tasks.get_mut(&key) {
             task.running = None;
@@ -346,8 +382,31 @@ impl Table {
             && self.running_of(key.job).is_empty()
             && let Some(start) = self.deferred.remove(&key.job)
         {
-            self.spawn(&start);
+            self.spawn(start, now);
         }
+    }
+
+    /// Takes away what a task had beside its processes.
+    fn clear(&mut self, key: TaskKey) {
+        let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
+        if let Some(cgroup) = running.cgroup.take() {
+            if cgroup.was_out_of_memory() {
+                let line = "wharf: out of memory: processes were killed at the task's limit";
+                if let Err(error) = files::add_line(&self.state_dir, key, line) {
+                    note(format_args!("{key}: out of memory, which its output cannot tell: {error}"));
+                }
+            }
+            cgroup.remove();
+        }
+        if running.is_staged {
+            // It is not there where the stage never ran.
+            let _ = std::fs::remove_file(refusal_file(&self.state_dir, key));
+        }
+    }
+
+    /// Takes away what the keeper itself has made.
+    pub(crate) fn close(&self) {
+        self.cgroups.remove();
     }
 
     /// When something has to be looked at, if ever.
@@ -369,12 +428,19 @@ impl Task {
     }
 
     fn next_look(&self, now: Instant) -> Option<Instant> {
-        let running = self.running.as_ref();
-        let group = running.and_then(|running| match running.leader {
-            Leader::Child => running.kill_at,
-            Leader::Adopted => Some(now + ADOPTED_INTERVAL),
-            Leader::Gone(_) => Some(now + DRAIN_INTERVAL),
-        });
-        [group, running.and_then(|running| running.kill_at), self.progress_due].into_iter().flatten().min()
+        let processes = self.running.as_ref().and_then(|running| running.next_look(now));
+        processes.into_iter().chain(self.progress_due).min()
     }
+}
+
+impl Recorded {
+    fn manners(&self) -> Manners {
+        Manners { stop_signal: self.stop_signal, grace_ms: self.grace_ms }
+    }
+}
+
+/// Why a task's stage did not become the task, if it said so.
+fn refusal(state_dir: &Path, task: TaskKey) -> Option<String> {
+    let text = std::fs::read_to_string(refusal_file(state_dir, task)).ok()?;
+    text.lines().next().filter(|line| !line.is_empty()).map(String::from)
 }

@@ -226,6 +226,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         address: "10.0.0.9".into(),
         state_dir: state_dir.to_owned(),
         keeper_program: Some(probe()),
+        network_interface: None,
     }
 }
 

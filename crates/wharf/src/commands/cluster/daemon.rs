@@ -101,6 +101,7 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
         address: args.address.clone(),
         state_dir: home.path().join("workers").join(&node),
         keeper_program: None,
+        network_interface: args.network_interface.clone(),
         node,
     };
     runtime()?.block_on(async {
@@ -110,6 +111,7 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
             Notice::HeadAway { reason, retry_in } => {
                 terminal.warn(&format!("{reason}; next try in {:.1} s", retry_in.as_secs_f64()));
             }
+            Notice::Reduced { what } => terminal.warn(&what),
             other => terminal.detail(&format!("{other:?}")),
         };
         let run = wharf_worker::run_with(config, async { stopped.notified().await }, told);
@@ -118,8 +120,11 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
     })
 }
 
-/// The parent of a worker's tasks.
+/// The parent of a worker's tasks, or a task's process before it is the task's.
 pub(in crate::commands) fn keeper(args: &KeeperArgs) -> Result<Exit, CliError> {
+    if let Some(stage) = &args.stage {
+        return Ok(Exit::Passed(wharf_worker::stage_main(&args.state_dir, stage, &args.command)));
+    }
     wharf_worker::keeper_main(&args.state_dir)
         .map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
     Ok(Exit::Ok)

@@ -1,0 +1,333 @@
+//! A cgroup for each task that asks for processors or memory, where the system lets the keeper make one.
+//!
+//! Linux has two kinds of hierarchies: version 2 is one tree with all controllers, version 1 a tree for each; a hybrid machine has
+//! both. A task has a folder in each tree that has something to limit, below a folder of the keeper's own. A task that asks for
+//! nothing has none: entering and leaving one takes about a tenth of what starting a small process takes, and its strays are
+//! found as the keeper's adopted children.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::note;
+use crate::protocol::Confinement;
+use crate::task::TaskKey;
+
+/// The scheduler's period that a quota is measured in.
+const PERIOD_US: u64 = 100_000;
+/// What one processor weighs among tasks: each version's own default.
+const SHARES_PER_CPU: u64 = 1024;
+const SHARES_MAX: u64 = 262_144;
+const WEIGHT_PER_CPU: u64 = 100;
+const WEIGHT_MAX: u64 = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// A tree that tasks' folders can be made in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hierarchy {
+    version: Version,
+    /// The keeper's own cgroup in it.
+    own: PathBuf,
+}
+
+/// The trees that limit memory and processors.
+#[derive(Debug)]
+pub(super) struct Cgroups {
+    memory: Option<Hierarchy>,
+    cpu: Option<Hierarchy>,
+    /// What the keeper's folders are called.
+    name: String,
+}
+
+/// A task's folders.
+#[derive(Debug)]
+pub(super) struct TaskCgroup {
+    folders: Vec<PathBuf>,
+    /// The one that counts processes killed for lack of memory.
+    oom: Option<PathBuf>,
+}
+
+impl Cgroups {
+    pub(super) fn find(state_dir: &Path) -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let (mounts, own) = (read("/proc/self/mounts"), read("/proc/self/cgroup"));
+        let mut hasher = DefaultHasher::new();
+        state_dir.hash(&mut hasher);
+        Self {
+            memory: hierarchy(&mounts, &own, "memory"),
+            cpu: hierarchy(&mounts, &own, "cpu"),
+            name: format!("wharf-{:016x}", hasher.finish()),
+        }
+    }
+
+    /// Makes a task's folders with its limits in them; none where it asks for nothing.
+    pub(super) fn create(&self, task: TaskKey, asked: &Confinement) -> Result<Option<TaskCgroup>, String> {
+        let mut made = TaskCgroup { folders: Vec::new(), oom: None };
+        let memory = (asked.memory_mib > 0).then_some((self.memory.as_ref(), "memory"));
+        let cpu = (asked.cpus > 0).then_some((self.cpu.as_ref(), "cpu"));
+        for (hierarchy, controller) in memory.into_iter().chain(cpu) {
+            let result = match hierarchy {
+                Some(hierarchy) => self.folder(hierarchy, controller, task),
+                None => {
+                    Err(io::Error::other(format!("no hierarchy of cgroups has the controller {controller}")))
+                }
+            };
+            let limited = result.and_then(|folder| {
+                if !made.folders.contains(&folder) {
+                    made.folders.push(folder.clone());
+                }
+                let version = hierarchy.map_or(Version::One, |hierarchy| hierarchy.version);
+                if controller == "memory" {
+                    made.oom = Some(folder.join(oom_file(version)));
+                    limit_memory(version, &folder, asked.memory_mib)
+                } else {
+                    limit_cpu(version, &folder, asked.cpus)
+                }
+            });
+            if let Err(error) = limited {
+                made.remove();
+                return Err(error.to_string());
+            }
+        }
+        Ok((!made.folders.is_empty()).then_some(made))
+    }
+
+    /// What an earlier keeper has made for a task.
+    pub(super) fn existing(&self, task: TaskKey) -> Option<TaskCgroup> {
+        let found = self.memory.iter().chain(&self.cpu).map(|hierarchy| self.path(hierarchy, task));
+        let mut folders: Vec<PathBuf> = found.filter(|folder| folder.is_dir()).collect();
+        folders.dedup();
+        (!folders.is_empty()).then_some(TaskCgroup { folders, oom: None })
+    }
+
+    /// Takes the keeper's own folders away, which are empty when it ends.
+    pub(super) fn remove(&self) {
+        for hierarchy in self.memory.iter().chain(&self.cpu) {
+            // Not there, most often: most keepers never had to make one.
+            let _ = std::fs::remove_dir(hierarchy.own.join(&self.name));
+        }
+    }
+
+    fn path(&self, hierarchy: &Hierarchy, task: TaskKey) -> PathBuf {
+        hierarchy.own.join(&self.name).join(task.to_string())
+    }
+
+    fn folder(&self, hierarchy: &Hierarchy, controller: &str, task: TaskKey) -> io::Result<PathBuf> {
+        let parent = hierarchy.own.join(&self.name);
+        if !parent.is_dir() {
+            make(&parent)?;
+        }
+        if hierarchy.version == Version::Two {
+            delegate(&hierarchy.own, controller)?;
+            delegate(&parent, controller)?;
+        }
+        let folder = self.path(hierarchy, task);
+        make(&folder)?;
+        Ok(folder)
+    }
+}
+
+impl TaskCgroup {
+    /// The files that a process enters by.
+    pub(super) fn entrances(&self) -> Vec<PathBuf> {
+        self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
+    }
+
+    /// Kills everybody who is left; false if there was nobody.
+    pub(super) fn kill(&self) -> bool {
+        let mut found = false;
+        for folder in &self.folders {
+            let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            for pid in text.lines().filter_map(|line| line.parse().ok()) {
+                found = true;
+                // Gone in between is as good.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+        found
+    }
+
+    /// Whether somebody was killed for lack of memory.
+    pub(super) fn was_out_of_memory(&self) -> bool {
+        let text = self.oom.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count.is_some_and(|count| count.trim() != "0")
+    }
+
+    pub(super) fn remove(&self) {
+        for folder in &self.folders {
+            if let Err(error) = std::fs::remove_dir(folder) {
+                note(format_args!("cannot remove the cgroup {}: {error}", folder.display()));
+            }
+        }
+    }
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(named("make the cgroup", folder, &error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn set(folder: &Path, file: &str, value: impl ToString) -> io::Result<()> {
+    let path = folder.join(file);
+    std::fs::write(&path, value.to_string()).map_err(|error| named("write", &path, &error))
+}
+
+fn named(what: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot {what} {}: {error}", path.display()))
+}
+
+/// Lets the folders below a cgroup of version 2 have a controller.
+///
+/// Only a cgroup without processes of its own may do that, the root excepted: whoever is in it moves to a folder beside.
+fn delegate(folder: &Path, controller: &str) -> io::Result<()> {
+    let file = folder.join("cgroup.subtree_control");
+    let has = std::fs::read_to_string(&file).unwrap_or_default();
+    if has.split_whitespace().any(|name| name == controller) {
+        return Ok(());
+    }
+    let enable = || set(folder, "cgroup.subtree_control", format_args!("+{controller}"));
+    match enable() {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => (),
+        done => return done,
+    }
+    let leaf = folder.join("wharf-worker");
+    make(&leaf)?;
+    let processes = std::fs::read_to_string(folder.join("cgroup.procs"))?;
+    for pid in processes.lines() {
+        // One that has ended is out of the way, too; any other is why the next line fails.
+        let _ = set(&leaf, "cgroup.procs", pid);
+    }
+    enable()
+}
+
+fn limit_memory(version: Version, folder: &Path, mib: u64) -> io::Result<()> {
+    let bytes = mib.saturating_mul(1024 * 1024);
+    match version {
+        Version::One => {
+            set(folder, "memory.limit_in_bytes", bytes)?;
+            // Kernels that do not account for swap do not have it.
+            let _ = set(folder, "memory.memsw.limit_in_bytes", bytes);
+        }
+        Version::Two => {
+            set(folder, "memory.max", bytes)?;
+            // What older kernels do not have. A trainer that lost one of its processes would wait for it forever.
+            let _ = set(folder, "memory.swap.max", 0);
+            let _ = set(folder, "memory.oom.group", 1);
+        }
+    }
+    Ok(())
+}
+
+fn limit_cpu(version: Version, folder: &Path, cpus: u32) -> io::Result<()> {
+    let (cpus, quota) = (u64::from(cpus), u64::from(cpus) * PERIOD_US);
+    match version {
+        Version::One => {
+            set(folder, "cpu.shares", (cpus * SHARES_PER_CPU).min(SHARES_MAX))?;
+            set(folder, "cpu.cfs_period_us", PERIOD_US)?;
+            set(folder, "cpu.cfs_quota_us", quota)
+        }
+        Version::Two => {
+            set(folder, "cpu.weight", (cpus * WEIGHT_PER_CPU).min(WEIGHT_MAX))?;
+            set(folder, "cpu.max", format_args!("{quota} {PERIOD_US}"))
+        }
+    }
+}
+
+fn oom_file(version: Version) -> &'static str {
+    match version {
+        Version::One => "memory.oom_control",
+        Version::Two => "memory.events",
+    }
+}
+
+/// The hierarchy that has a controller, from `/proc/self/mounts` and `/proc/self/cgroup`.
+fn hierarchy(mounts: &str, own: &str, controller: &str) -> Option<Hierarchy> {
+    let mounted = |kind: &str, option: Option<&str>| {
+        mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ');
+            let (_, place, found, options) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+            let has = option.is_none_or(|option| options.split(',').any(|had| had == option));
+            (found == kind && has).then(|| PathBuf::from(place))
+        })
+    };
+    let path_of = |wanted: &dyn Fn(&str) -> bool| {
+        own.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+            wanted(controllers).then(|| path.trim_start_matches('/').to_owned())
+        })
+    };
+    if let Some(place) = mounted("cgroup", Some(controller)) {
+        let path = path_of(&|controllers| controllers.split(',').any(|name| name == controller))?;
+        return Some(Hierarchy { version: Version::One, own: place.join(path) });
+    }
+    let place = mounted("cgroup2", None)?;
+    let path = path_of(&str::is_empty)?;
+    Some(Hierarchy { version: Version::Two, own: place.join(path) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchy_is_found_in_all_layouts() {
+        let v1 = "cgroup /c/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup /c/memory cgroup rw,memory 0 0\n";
+        let v2 = "cgroup2 /c cgroup2 rw,nosuid 0 0\n";
+        let hybrid = "cgroup /c/memory cgroup rw,memory 0 0\ncgroup2 /c/unified cgroup2 rw 0 0\n";
+        let rows = [
+            (v1, "4:memory:/a/b\n1:cpu,cpuacct:/\n", "cpu", Some((Version::One, "/c/cpu,cpuacct/"))),
+            (v1, "4:memory:/a/b\n1:cpu,cpuacct:/\n", "memory", Some((Version::One, "/c/memory/a/b"))),
+            (v2, "0::/user.slice/x\n", "memory", Some((Version::Two, "/c/user.slice/x"))),
+            (hybrid, "4:memory:/\n0::/u\n", "memory", Some((Version::One, "/c/memory/"))),
+            (hybrid, "4:memory:/\n0::/u\n", "cpu", Some((Version::Two, "/c/unified/u"))),
+            ("", "0::/\n", "cpu", None),
+        ];
+        for (mounts, own, controller, expected) in rows {
+            let expected = expected.map(|(version, own)| Hierarchy { version, own: own.into() });
+            assert_eq!(hierarchy(mounts, own, controller), expected, "{mounts}{controller}");
+        }
+    }
+
+    #[test]
+    fn limits_are_written_in_each_version_s_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap();
+        for version in [Version::One, Version::Two] {
+            limit_memory(version, dir.path(), 3).unwrap();
+            limit_cpu(version, dir.path(), 2).unwrap();
+        }
+        assert_eq!((read("memory.limit_in_bytes"), read("memory.max")), ("3145728".into(), "3145728".into()));
+        assert_eq!((read("cpu.shares"), read("cpu.cfs_quota_us")), ("2048".into(), "200000".into()));
+        assert_eq!((read("cpu.weight"), read("cpu.max")), ("200".into(), "200000 100000".into()));
+    }
+
+    #[test]
+    fn was_out_of_memory_reads_both_versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("counts");
+        let cgroup = TaskCgroup { folders: Vec::new(), oom: Some(file.clone()) };
+        assert!(!cgroup.was_out_of_memory());
+        let rows = [
+            ("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", false),
+            ("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", true),
+            ("low 0\nhigh 0\nmax 12\noom 2\noom_kill 2\noom_group_kill 1\n", true),
+        ];
+        for (text, expected) in rows {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(cgroup.was_out_of_memory(), expected, "{text}");
+        }
+    }
+}

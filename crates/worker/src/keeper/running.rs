@@ -1,0 +1,217 @@
+//! The processes of a task that runs: those of its present step, and what is still to come.
+//!
+//! A step has a process group for each of its processes. The first that fails stops the others; the step is over when nobody is
+//! left in any group. A group whose number nobody has any more is never signalled again: the number may be another's by then.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::cgroup::TaskCgroup;
+use super::process;
+use crate::protocol::Start;
+use crate::task::Exit;
+
+/// How often a group without a leader is looked at.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a task of an earlier keeper is looked at.
+const ADOPTED_INTERVAL: Duration = Duration::from_millis(200);
+/// After this long a process that was killed hangs in the kernel, and waiting for it helps nobody.
+const KILL_PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Running {
+    parts: Vec<Part>,
+    /// Steps that are to come.
+    rest: Option<Rest>,
+    pub(super) cgroup: Option<TaskCgroup>,
+    /// Its processes are prepared by a stage, which may have refused.
+    pub(super) is_staged: bool,
+    /// How it is told to stop.
+    manners: Manners,
+    is_stopping: bool,
+    /// What is left in the groups is killed then.
+    kill_at: Option<Instant>,
+    killed_at: Option<Instant>,
+    /// The first that went wrong.
+    failure: Option<Exit>,
+    /// Nobody is left in the groups, but somebody elsewhere.
+    is_swept: bool,
+}
+
+/// How a task is told to stop.
+#[derive(Clone, Copy)]
+pub(super) struct Manners {
+    pub(super) stop_signal: i32,
+    pub(super) grace_ms: u64,
+}
+
+struct Part {
+    group: Pid,
+    leader: Leader,
+    /// Nobody is in the group any more.
+    is_empty: bool,
+}
+
+enum Leader {
+    Child,
+    /// Child of an earlier keeper: its end is seen only by its absence.
+    Adopted,
+    Gone,
+}
+
+/// What has not been started yet.
+pub(super) struct Rest {
+    pub(super) start: Start,
+    pub(super) next: usize,
+}
+
+impl Running {
+    /// A task whose first step was started just now.
+    pub(super) fn new(
+        groups: &[Pid],
+        manners: Manners,
+        cgroup: Option<TaskCgroup>,
+        rest: Option<Rest>,
+    ) -> Self {
+        Self {
+            parts: groups.iter().map(|group| Part::new(*group, Leader::Child)).collect(),
+            rest,
+            cgroup,
+            is_staged: false,
+            manners,
+            is_stopping: false,
+            kill_at: None,
+            killed_at: None,
+            failure: None,
+            is_swept: false,
+        }
+    }
+
+    /// A task of an earlier keeper: what it still had to do is not known any more.
+    pub(super) fn adopted(groups: &[Pid], manners: Manners, cgroup: Option<TaskCgroup>) -> Self {
+        let parts = groups.iter().map(|group| Part::new(*group, Leader::Adopted)).collect();
+        let failure = Some(Exit::lost("its keeper died before it ended: the exit code is not known"));
+        Self { parts, failure, ..Self::new(&[], manners, cgroup, None) }
+    }
+
+    /// The next step's processes are there, in the place of the last one's.
+    pub(super) fn go_on(&mut self, groups: &[Pid]) {
+        self.parts = groups.iter().map(|group| Part::new(*group, Leader::Child)).collect();
+        self.killed_at = None;
+    }
+
+    /// The next step, if there is one and nothing is in its way.
+    pub(super) fn next_step(&mut self) -> Option<(&Start, usize)> {
+        if self.is_stopping || self.failure.is_some() {
+            return None;
+        }
+        let rest = self.rest.as_mut().filter(|rest| rest.next < rest.start.steps.len())?;
+        rest.next += 1;
+        Some((&rest.start, rest.next - 1))
+    }
+
+    /// Asks all processes to end, and kills them when they have had their time.
+    pub(super) fn stop(&mut self, now: Instant) {
+        if self.is_stopping {
+            return;
+        }
+        self.is_stopping = true;
+        self.signal(process::stop_signal(self.manners.stop_signal));
+        self.kill_at = Some(now + Duration::from_millis(self.manners.grace_ms));
+    }
+
+    /// A process could not be started beside those that were.
+    pub(super) fn fail(&mut self, exit: Exit, now: Instant) {
+        self.failure.get_or_insert(exit);
+        self.stop(now);
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        for part in self.parts.iter_mut().filter(|part| !part.is_empty) {
+            part.signal(Some(signal));
+        }
+    }
+
+    /// The leader of a group has ended.
+    pub(super) fn on_leader_gone(&mut self, leader: Pid, exit: Exit, now: Instant) {
+        let Some(index) = self.parts.iter().position(|part| part.group == leader) else { return };
+        self.parts[index].leader = Leader::Gone;
+        let has_failed = exit.code != 0;
+        if has_failed {
+            self.failure.get_or_insert(exit);
+        }
+        if has_failed && self.has_leader() {
+            self.stop(now);
+        }
+        // When the task was told to stop, the rest has its time: often the leader is a shell that a signal ends at once.
+        let signal = if self.kill_at.is_some() { None } else { Some(Signal::SIGKILL) };
+        self.parts[index].signal(signal);
+        if signal.is_some() && !self.parts[index].is_empty {
+            self.killed_at = Some(now);
+        }
+    }
+
+    fn has_leader(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.leader, Leader::Child))
+    }
+
+    /// Does what time has come for.
+    pub(super) fn tick(&mut self, now: Instant) {
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.signal(Signal::SIGKILL);
+            self.kill_at = None;
+            self.killed_at = Some(now);
+        }
+        for part in self.parts.iter_mut().filter(|part| !part.is_empty) {
+            if !matches!(part.leader, Leader::Child) {
+                part.signal(None);
+            }
+        }
+    }
+
+    /// Whether nobody is left in the present step's groups.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        !self.has_leader() && (self.parts.iter().all(|part| part.is_empty) || self.is_stuck(now))
+    }
+
+    /// Whether those who were killed do not end.
+    pub(super) fn is_stuck(&self, now: Instant) -> bool {
+        self.killed_at.is_some_and(|at| now - at > KILL_PATIENCE)
+    }
+
+    /// Somebody was found outside the groups, and killed.
+    pub(super) fn on_swept(&mut self, now: Instant) {
+        if !self.is_swept {
+            self.is_swept = true;
+            self.killed_at = Some(now);
+        }
+    }
+
+    pub(super) fn exit(&self) -> Exit {
+        self.failure.clone().unwrap_or(Exit::code(0))
+    }
+
+    pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
+        let drain = self.is_swept.then_some(now + DRAIN_INTERVAL);
+        let parts = self.parts.iter().filter(|part| !part.is_empty).filter_map(|part| match part.leader {
+            Leader::Child => None,
+            Leader::Adopted => Some(now + ADOPTED_INTERVAL),
+            Leader::Gone => Some(now + DRAIN_INTERVAL),
+        });
+        parts.chain(drain).chain(self.kill_at).min()
+    }
+}
+
+impl Part {
+    fn new(group: Pid, leader: Leader) -> Self {
+        Self { group, leader, is_empty: false }
+    }
+
+    /// Signals the group, or only looks whether somebody is there.
+    fn signal(&mut self, signal: Option<Signal>) {
+        let is_there = process::signal_group(self.group, signal);
+        // A child that has not been waited for is there, whatever the system says of its group.
+        self.is_empty = !is_there && !matches!(self.leader, Leader::Child);
+    }
+}

@@ -1,0 +1,251 @@
+//! From what the head sends to what the keeper starts: commands, environment, files, limits.
+
+mod command;
+mod hosts;
+mod interface;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::unistd::{User, geteuid};
+use wharf_proto::{LaunchTask, Launcher};
+
+use crate::WorkerConfig;
+use crate::environment::{self, Surroundings};
+use crate::keeper::limits;
+use crate::protocol::{Confinement, Limit, Process, Start, Step};
+use crate::task::{Exit, TaskKey};
+use hosts::Hostfiles;
+
+/// For jobs that do not say how long they may take to stop.
+const GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// Longer periods of grace are taken as this.
+const GRACE_MAX_S: f64 = 7.0 * 24.0 * 3600.0;
+
+/// What does not change from task to task.
+pub(crate) struct Launching {
+    workdir: PathBuf,
+    /// The worker's own user.
+    user: String,
+    is_root: bool,
+    /// The interface that carries the worker's address.
+    interface: Option<String>,
+    hostfiles: Hostfiles,
+}
+
+/// A task that can be started, and what it cannot have.
+pub(crate) struct Prepared {
+    pub(crate) start: Start,
+    /// It runs as the worker, although somebody else was asked for.
+    pub(crate) other_user: Option<String>,
+}
+
+/// How many processes a gang has, and which of them are a task's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) local: u32,
+    pub(crate) all: u32,
+    /// The rank of the task's first process.
+    pub(crate) first: u32,
+}
+
+impl Launching {
+    pub(crate) fn new(config: &WorkerConfig, workdir: PathBuf) -> Self {
+        let uid = geteuid();
+        // Without a name, every user that a job names is somebody else.
+        let user = User::from_uid(uid).ok().flatten().map(|user| user.name).unwrap_or_default();
+        let is_root = uid.is_root();
+        let interface = config.network_interface.clone().or_else(|| interface::carrying(&config.address));
+        let hostfiles = Hostfiles::new(&config.state_dir, is_root);
+        Self { workdir, user, is_root, interface, hostfiles }
+    }
+
+    pub(crate) fn prepare(&mut self, config: &WorkerConfig, task: TaskKey, launch: &LaunchTask) -> Prepared {
+        let workdir = self.workdir.join(&launch.workdir);
+        let is_other = !launch.user.is_empty() && launch.user != self.user;
+        let mut start = Start {
+            task,
+            steps: Vec::new(),
+            env: BTreeMap::new(),
+            output: PathBuf::from(&launch.output),
+            error_output: PathBuf::from(&launch.error_output),
+            checkpoint_dir: joined_unless_empty(&workdir, &launch.checkpoint_dir),
+            workdir,
+            port: 0,
+            confinement: Confinement {
+                user: (is_other && self.is_root).then(|| launch.user.clone()),
+                limits: limits_of(launch),
+                cpus: launch.cpus,
+                memory_mib: launch.memory_mib,
+            },
+            stop_signal: launch.stop_signal,
+            grace_ms: grace_ms(launch.grace_s),
+            refused: None,
+        };
+        if let Err(refused) = self.fill(&mut start, config, launch) {
+            start.refused = Some(refused);
+        }
+        Prepared { start, other_user: (is_other && !self.is_root).then(|| launch.user.clone()) }
+    }
+
+    /// Environment and commands, or why there are none.
+    fn fill(&mut self, start: &mut Start, config: &WorkerConfig, launch: &LaunchTask) -> Result<(), Exit> {
+        limits::check(&start.confinement.limits).map_err(|error| Exit::refused(error.to_string()))?;
+        let counts = counts(launch);
+        let own = [config.address.clone()];
+        let addresses = if launch.addresses.is_empty() { &own[..] } else { &launch.addresses[..] };
+        let hostfile = self
+            .hostfiles
+            .file(addresses, &devices_by_rank(launch))
+            .map_err(|error| Exit::lost(format!("cannot write the file of the gang's hosts: {error}")))?;
+        let chosen = Some(&launch.network_interface).filter(|name| !name.is_empty());
+        let surroundings = Surroundings {
+            interface: chosen.or(self.interface.as_ref()).map(String::as_str),
+            hostfile: &hostfile,
+            checkpoint_dir: if launch.checkpoint_dir.is_empty() {
+                &start.workdir
+            } else {
+                &start.checkpoint_dir
+            },
+            counts,
+            is_root: self.is_root && start.confinement.user.is_none(),
+        };
+        let (env, port) = environment::of_task(config, start.task, launch, &surroundings)
+            .map_err(|error| Exit::lost(error.to_string()))?;
+        (start.env, start.port) = (env, port);
+        start.steps = steps(config, launch, &start.env, &hostfile, counts);
+        Ok(())
+    }
+}
+
+fn joined_unless_empty(workdir: &Path, path: &str) -> PathBuf {
+    if path.is_empty() { PathBuf::new() } else { workdir.join(path) }
+}
+
+fn limits_of(launch: &LaunchTask) -> Vec<Limit> {
+    launch.limits.iter().map(|limit| Limit { name: limit.name.clone(), value: limit.value }).collect()
+}
+
+/// Devices of each task of the gang; a head that does not say gives every task as many as this one.
+fn devices_by_rank(launch: &LaunchTask) -> Vec<u32> {
+    if !launch.devices_by_rank.is_empty() {
+        return launch.devices_by_rank.clone();
+    }
+    let own = u32::try_from(launch.devices.len()).unwrap_or(u32::MAX);
+    vec![own; launch.ranks.max(1) as usize]
+}
+
+fn counts(launch: &LaunchTask) -> Counts {
+    if launch.launcher() == Launcher::Plain {
+        return Counts { local: 1, all: launch.ranks.max(1), first: launch.rank };
+    }
+    // A node without devices still has a process.
+    let by_rank: Vec<u32> = devices_by_rank(launch).iter().map(|devices| (*devices).max(1)).collect();
+    let own = u32::try_from(launch.devices.len()).unwrap_or(u32::MAX).max(1);
+    let before =
+        by_rank.iter().take(launch.rank as usize).fold(0, |sum: u32, count| sum.saturating_add(*count));
+    let all = by_rank.iter().fold(0, |sum: u32, count| sum.saturating_add(*count));
+    Counts { local: own, all, first: before }
+}
+
+fn steps(
+    config: &WorkerConfig,
+    launch: &LaunchTask,
+    env: &BTreeMap<String, String>,
+    hostfile: &Path,
+    counts: Counts,
+) -> Vec<Step> {
+    let of = |name: &str| env.get(name).map_or("", String::as_str);
+    let hostfile = hostfile.to_string_lossy();
+    let mut forwarded = environment::forwarded(env, launch);
+    forwarded.sort_unstable();
+    let gang = command::Gang {
+        nodes: launch.ranks.max(1),
+        node_rank: launch.rank,
+        local_processes: counts.local,
+        all_processes: counts.all,
+        master: (of("MASTER_ADDR"), of("MASTER_PORT")),
+        hostfile: &hostfile,
+        forwarded: &forwarded,
+    };
+    let processes = |command: &[String], env: BTreeMap<String, String>| {
+        let command = command::launched(launch.launcher(), command, &gang);
+        let command = command::activated(&launch.activate, command);
+        if launch.launcher() != Launcher::PerDevice {
+            return vec![Process { command, env }];
+        }
+        let process = |local| Process {
+            command: command.clone(),
+            env: env
+                .clone()
+                .into_iter()
+                .chain(environment::of_process(config, launch, counts, local))
+                .collect(),
+        };
+        (0..counts.local).map(process).collect()
+    };
+    if launch.steps.is_empty() {
+        return vec![Step { name: String::new(), processes: processes(&launch.command, BTreeMap::new()) }];
+    }
+    let total = launch.steps.len();
+    let step = |(index, step): (usize, &wharf_proto::Step)| {
+        let own = step.env.iter().filter(|(name, _)| !environment::is_identity(name));
+        let own = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let name = if step.name.is_empty() { step.command.join(" ") } else { step.name.clone() };
+        Step { name: format!("{}/{total}: {name}", index + 1), processes: processes(&step.command, own) }
+    };
+    launch.steps.iter().enumerate().map(step).collect()
+}
+
+/// A job's period of grace; none or nonsense is the default.
+fn grace_ms(seconds: f64) -> u64 {
+    let grace = if seconds > 0.0 {
+        Duration::try_from_secs_f64(seconds.min(GRACE_MAX_S)).unwrap_or(GRACE_DEFAULT)
+    } else {
+        GRACE_DEFAULT
+    };
+    u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_follow_launcher_and_devices() {
+        let launch = |launcher: Launcher, rank, devices: Vec<u32>, by_rank: Vec<u32>| LaunchTask {
+            launcher: launcher.into(),
+            rank,
+            ranks: 2,
+            devices,
+            devices_by_rank: by_rank,
+            ..LaunchTask::default()
+        };
+        let rows = [
+            (launch(Launcher::Plain, 1, vec![0, 1], vec![4, 2]), (1, 2, 1)),
+            (launch(Launcher::PerDevice, 1, vec![0, 1], vec![4, 2]), (2, 6, 4)),
+            (launch(Launcher::PerDevice, 0, vec![0, 1, 2, 3], vec![4, 2]), (4, 6, 0)),
+            (launch(Launcher::Torchrun, 1, vec![5, 6], Vec::new()), (2, 4, 2)),
+            (launch(Launcher::PerDevice, 1, Vec::new(), Vec::new()), (1, 2, 1)),
+        ];
+        for (launch, (local, all, first)) in rows {
+            assert_eq!(counts(&launch), Counts { local, all, first }, "{launch:?}");
+        }
+    }
+
+    #[test]
+    fn steps_are_numbered_and_have_their_own_environment() {
+        let step = |name: &str, command: &str| wharf_proto::Step {
+            name: name.into(),
+            command: vec![command.into()],
+            env: [("A".into(), "1".into()), ("WHARF_JOB_ID".into(), "forged".into())].into(),
+        };
+        let launch = LaunchTask { steps: vec![step("fetch", "a"), step("", "b")], ..LaunchTask::default() };
+        let config = environment::tests::config("cpu");
+        let steps = steps(&config, &launch, &BTreeMap::new(), Path::new("/h"), counts(&launch));
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(names, ["1/2: fetch", "2/2: b"]);
+        assert_eq!(steps[0].processes[0].env, BTreeMap::from([("A".into(), "1".into())]));
+    }
+}
