@@ -382,7 +382,7 @@ impl Dispatcher {
     }
 
     /// The node and the name of a job's latest task of that rank.
-    fn task_of(&self, job: JobId, rank: usize) -> Option<(NodeId, wharf_proto::TaskId)> {
+    pub(crate) fn task_of(&self, job: JobId, rank: usize) -> Option<(NodeId, wharf_proto::TaskId)> {
         let state = self.engine.state();
         if job >= state.next_job() {
             return None;

@@ -3,6 +3,7 @@
 //! For one host so far: jobs are child processes on declared devices ([`LocalCluster`]).
 
 mod dispatcher;
+mod exec;
 mod execution;
 mod journal;
 mod local;

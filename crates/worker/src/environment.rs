@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use wharf_proto::LaunchTask;
 
 use crate::WorkerConfig;
+use crate::devices;
 use crate::protocol::progress_socket;
 use crate::task::TaskKey;
 
@@ -38,13 +39,10 @@ pub(crate) fn of_task(
         env.insert("OMP_NUM_THREADS".into(), threads.to_string());
     }
     env.extend(launch.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let devices = joined(&launch.devices);
-    if config.device_type != "cpu" {
-        for name in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"] {
-            env.insert(name.into(), devices.clone());
-        }
+    for (name, value) in devices::visible(config, &launch.devices) {
+        env.insert(name.into(), value);
     }
-    env.insert("WHARF_DEVICES".into(), devices);
+    env.insert("WHARF_DEVICES".into(), joined(&launch.devices));
     env.insert("WHARF_DEVICE_TYPE".into(), config.device_type.clone());
     env.insert("WHARF_NODE".into(), config.node.clone());
     env.insert("WHARF_JOB_ID".into(), task.job.to_string());
@@ -101,22 +99,7 @@ fn joined(devices: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn config(device_type: &str) -> WorkerConfig {
-        WorkerConfig {
-            head: "http://127.0.0.1:1".into(),
-            token: "hush".into(),
-            node: "n0".into(),
-            device_type: device_type.into(),
-            devices: 4,
-            cpus: 16,
-            memory_gib: 0,
-            switch: 0,
-            address: "127.0.0.1".into(),
-            state_dir: "/tmp/w".into(),
-            keeper_program: None,
-        }
-    }
+    use crate::testing::config;
 
     fn launch() -> LaunchTask {
         LaunchTask {

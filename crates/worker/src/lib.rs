@@ -9,8 +9,10 @@
 //! - the agent: the stream to the head, the environment of a task, streams of output.
 
 mod agent;
+mod devices;
 mod environment;
 mod error;
+mod exec;
 mod head;
 mod keeper;
 mod link;
@@ -18,11 +20,15 @@ mod lock;
 mod output;
 mod protocol;
 mod task;
+#[cfg(test)]
+mod testing;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use devices::{Inventory, Source, Watch, memory_gib, processors};
 pub use error::{KeeperError, WorkerError};
+pub use exec::beside_main;
 pub use keeper::keeper_main;
 
 /// What a worker is and where its head is.
@@ -48,8 +54,10 @@ pub struct WorkerConfig {
     pub address: String,
     /// Where it keeps its state; made with mode 0700 if it is not there.
     pub state_dir: PathBuf,
-    /// The program that has a `keeper` subcommand; without one, this very program.
+    /// The program that has the subcommands `keeper` and `beside`; without one, this very program.
     pub keeper_program: Option<PathBuf>,
+    /// Where its devices are known from, and how they are looked after.
+    pub watch: Watch,
 }
 
 impl std::fmt::Debug for WorkerConfig {
@@ -66,6 +74,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("address", &self.address)
             .field("state_dir", &self.state_dir)
             .field("keeper_program", &self.keeper_program)
+            .field("watch", &self.watch)
             .finish()
     }
 }
@@ -98,6 +107,18 @@ pub enum Notice {
     },
     /// The keeper was gone and another was started.
     KeeperRestarted,
+    /// A device is broken, or is not any more.
+    Device {
+        /// Its number, as the head counts.
+        index: u32,
+        /// What is wrong with it; empty where it is well again.
+        problem: String,
+    },
+    /// Tasks share devices without NVIDIA's multi-process service, in turns.
+    SharedInTurns {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Runs a worker until `shutdown` is ready; running tasks go on after that and are found again by the next run.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::task::{Exit, TaskKey};
 
 /// Raised with every change that an older peer would misunderstand.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// What the agent asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,6 +20,10 @@ pub(crate) enum Request {
     },
     /// The head has acknowledged the end.
     Forget {
+        task: TaskKey,
+    },
+    /// Say which process is the task's.
+    Locate {
         task: TaskKey,
     },
     /// End, if nothing runs.
@@ -62,6 +66,11 @@ pub(crate) enum Event {
     Progress {
         task: TaskKey,
         progress: Progress,
+    },
+    /// The task's process; none where it does not run.
+    Located {
+        task: TaskKey,
+        process: Option<i32>,
     },
 }
 

@@ -226,6 +226,13 @@ impl Table {
         }
     }
 
+    /// Tells which process is a task's.
+    pub(crate) fn locate(&mut self, task: TaskKey) {
+        let running = self.tasks.get(&task).and_then(|task| task.running.as_ref());
+        let present = running.filter(|running| !matches!(running.leader, Leader::Gone(_)));
+        self.events.push(Event::Located { task, process: present.map(|running| running.group.as_raw()) });
+    }
+
     /// Forgets a task that has ended; the others cannot be.
     pub(crate) fn forget(&mut self, key: TaskKey) {
         if self.tasks.get(&key).is_none_or(|task| task.running.is_some()) {

@@ -16,7 +16,7 @@ use wharf_proto::{
     ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Register, SendOutput, StopTask, TaskId, ToWorker,
     ToWorkerBatch, Welcome, from_worker, to_worker,
 };
-use wharf_worker::{WorkerConfig, run};
+use wharf_worker::{Watch, WorkerConfig, run};
 
 pub(crate) const TOKEN: &str = "correct-horse-battery";
 /// More than anything here takes on a busy machine.
@@ -226,6 +226,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         address: "10.0.0.9".into(),
         state_dir: state_dir.to_owned(),
         keeper_program: Some(probe()),
+        watch: Watch::default(),
     }
 }
 
