@@ -102,5 +102,13 @@ mod tests {
         let script = format!("echo $$ > {}/pid; sleep 600 & wait", dir.path().display());
         let error = to_end(shell(&script), Duration::from_millis(500)).await.unwrap_err();
         assert!(error.to_string().contains("took longer"), "{error}");
+        let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();
+        let is_gone = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ") || stat.contains(") X ")
+        };
+        while !is_gone() {
+            tokio::task::yield_now().await;
+        }
     }
 }

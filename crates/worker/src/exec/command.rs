@@ -79,7 +79,7 @@ impl Spawned {
         let write = std::mem::replace(&mut self.write, Write::Closed);
         let writer = tokio::spawn(copy_input(session, write, inputs, output.clone()));
         let (mut input, mut code) = (Some(input), None);
-        let is_whole = loop {
+        let code = loop {
             tokio::select! {
                 status = self.child.wait(), if code.is_none() => {
                     code = Some(exit_code(status));
@@ -87,22 +87,24 @@ impl Spawned {
                     let _ = killpg(self.group, Signal::SIGKILL);
                     over.send_replace(true);
                 }
-                // None when all has been said.
-                None = readers.join_next(), if code.is_some() => break true,
+                reader = readers.join_next(), if code.is_some() => {
+                    // None when all has been said.
+                    if reader.is_none() {
+                        break code.unwrap_or_default();
+                    }
+                }
                 message = messages.recv() => match message {
-                    None => break false,
+                    None => {
+                        readers.abort_all();
+                        break self.hang_up().await;
+                    }
                     Some(message) => self.obey(message, &mut input, &window),
                 },
             }
         };
         writer.abort();
-        if is_whole && let Some(code) = code {
-            // A head that is gone has no client to tell.
-            let _ = output.send(from_exec(session, Some(exec_output::Message::ExitCode(code)), 0)).await;
-            return;
-        }
-        readers.abort_all();
-        self.hang_up().await;
+        // A client that is gone does not hear it; one whose task is gone does.
+        let _ = output.send(from_exec(session, Some(exec_output::Message::ExitCode(code)), 0)).await;
     }
 
     fn obey(&self, message: Message, input: &mut Option<mpsc::UnboundedSender<Vec<u8>>>, window: &Semaphore) {
@@ -131,12 +133,11 @@ impl Spawned {
     }
 
     /// Ends the command as if its terminal had been closed, and kills what does not hear.
-    async fn hang_up(&mut self) {
+    async fn hang_up(&mut self) -> i32 {
         let _ = killpg(self.group, Signal::SIGHUP);
         let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
         let _ = killpg(self.group, Signal::SIGKILL);
-        // Collected, so that no zombie is left.
-        let _ = self.child.wait().await;
+        exit_code(self.child.wait().await)
     }
 }
 
