@@ -290,13 +290,19 @@ impl<N: FnMut(Notice)> Agent<N> {
                 Some(())
             }
             to_worker::Message::Launch(launch) => match launch.task {
-                Some(task) => Some(self.launch(task.into(), launch).await),
+                Some(task) => {
+                    self.launch(task.into(), launch).await;
+                    Some(())
+                }
                 None => None,
             },
             to_worker::Message::Stop(stop) => stop.task.map(|task| self.stop(task.into())),
             to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
-            to_worker::Message::Exec(message) => Some(self.on_exec(message)),
+            to_worker::Message::Exec(message) => {
+                self.on_exec(message);
+                Some(())
+            }
             to_worker::Message::RenewLease(_) => {
                 (self.notice)(Notice::BadMessage { what: "it asks for what this worker cannot do" });
                 Some(())

@@ -41,14 +41,13 @@ impl Beside {
     fn run(&self, words: &[&str], input: &[u8]) -> Output {
         let mut child = self.exec(words).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        let output = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             scope.spawn(move || {
                 // A command that does not read it all has its reasons.
                 let _ = stdin.write_all(input);
             });
             child.wait_with_output().unwrap()
-        });
-        output
+        })
     }
 
     /// A command that says its process id and stays.

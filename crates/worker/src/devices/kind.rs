@@ -37,8 +37,8 @@ pub(super) fn device_type(product: &str) -> String {
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty() && !IDLE_WORDS.contains(word))
         .collect();
-    let is_model = |word: &&str| word.contains(|c: char| c.is_ascii_digit()) && !is_memory(word);
-    let Some(model) = words.iter().position(|word| is_model(&word)) else {
+    let is_model = |word: &str| word.contains(|c: char| c.is_ascii_digit()) && !is_memory(word);
+    let Some(model) = words.iter().position(|word| is_model(word)) else {
         return if words.is_empty() { UNKNOWN.to_owned() } else { words.concat() };
     };
     let mut name = String::new();

@@ -32,11 +32,14 @@ const GRACE: Duration = Duration::from_secs(2);
 const LINGER: Duration = Duration::from_millis(500);
 const CODE_SIGNAL_BASE: i32 = 128;
 
+/// How the client is told what was read.
+type Wrap = fn(Vec<u8>) -> exec_output::Message;
+
 /// A command that was started.
 pub(super) struct Spawned {
     child: Child,
     group: Pid,
-    reads: Vec<(Read, fn(Vec<u8>) -> exec_output::Message)>,
+    reads: Vec<(Read, Wrap)>,
     write: Write,
     terminal: Option<OwnedFd>,
 }
@@ -164,7 +167,8 @@ fn spawn(config: &WorkerConfig, process: i32, open: &ExecOpen) -> io::Result<Spa
     let mut child = command.spawn()?;
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     let group = id.map(Pid::from_raw).ok_or_else(|| io::Error::other("it has no process"))?;
-    let (mut reads, mut write): (Vec<(Read, fn(Vec<u8>) -> _)>, _) = (Vec::new(), Write::Closed);
+    let mut reads: Vec<(Read, Wrap)> = Vec::new();
+    let mut write = Write::Closed;
     if let Some(terminal) = &terminal {
         // Not pipes, but read and written like them.
         let receiver = pipe::Receiver::from_owned_fd_unchecked(terminal.try_clone()?)?;
@@ -219,7 +223,7 @@ fn exit_code(status: io::Result<std::process::ExitStatus>) -> i32 {
 
 struct Reader {
     read: Read,
-    wrap: fn(Vec<u8>) -> exec_output::Message,
+    wrap: Wrap,
     window: Arc<Semaphore>,
     /// Whether the command has ended.
     over: watch::Receiver<bool>,
