@@ -27,6 +27,8 @@ pub(crate) struct Place {
     /// The worker's connection.
     worker: u64,
     sender: mpsc::UnboundedSender<ToWorkerBatch>,
+    /// Who the job is of.
+    user: String,
 }
 
 /// Finds a job's task of that rank, which has to run.
@@ -38,10 +40,11 @@ pub(crate) fn place(dispatcher: &Dispatcher, job: JobId, rank: u32) -> Result<Pl
     let Some((node, task)) = dispatcher.task_of(job, rank as usize) else {
         return refused(format!("job {} has no task of rank {rank}", job.0));
     };
-    match dispatcher.sessions.get(&node) {
-        Some(session) => Ok(Place { task, worker: session.id, sender: session.sender.clone() }),
-        None => Err(Status::unavailable("the node of the task is away; its task goes on")),
-    }
+    let Some(session) = dispatcher.sessions.get(&node) else {
+        return Err(Status::unavailable("the node of the task is away; its task goes on"));
+    };
+    let user = dispatcher.spec(job).map(|spec| spec.user.clone()).unwrap_or_default();
+    Ok(Place { task, worker: session.id, sender: session.sender.clone(), user })
 }
 
 /// The commands that run, and who hears of them.
@@ -87,14 +90,13 @@ impl Routes {
         self: &Arc<Self>,
         place: Place,
         open: ExecOpen,
-        user: String,
         input: Streaming<ExecInput>,
     ) -> mpsc::Receiver<Result<ExecOutput, Status>> {
         let session = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, said) = mpsc::unbounded_channel();
         self.open().insert(session, Route { worker: place.worker, sender });
         let (client, output) = mpsc::channel(OUTPUT_PIECES);
-        let worker = Worker { session, place, user };
+        let worker = Worker { session, place };
         let routes = self.clone();
         tokio::spawn(async move {
             worker
@@ -116,12 +118,11 @@ impl Routes {
 struct Worker {
     session: u64,
     place: Place,
-    user: String,
 }
 
 impl Worker {
     fn tell(&self, message: ToExec) {
-        let (session, user) = (self.session, self.user.clone());
+        let (session, user) = (self.session, self.place.user.clone());
         let message = ToExec { session, task: Some(self.place.task), user, ..message };
         let message = ToWorker { message: Some(to_worker::Message::Exec(message)) };
         // A worker that is gone is noticed by its own connection.
