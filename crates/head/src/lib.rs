@@ -4,6 +4,7 @@
 
 mod clock;
 mod dispatcher;
+mod exec;
 mod execution;
 mod gates;
 mod journal;

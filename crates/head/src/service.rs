@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 use tokio_stream::{Stream, StreamExt as _};
 use wharf_core::{Command, JobId, NodeId};
 use wharf_proto::cluster_server::Cluster;
@@ -16,16 +16,17 @@ use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
     ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
     ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, SubmitReply,
-    SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, from_worker,
+    SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
 use crate::dispatcher::{Dispatcher, Input};
-use crate::views;
+use crate::{exec, views};
 
 /// A door to the dispatcher.
 pub(crate) struct Service {
     inputs: Sender<Input>,
     sessions: AtomicU64,
+    execs: Arc<exec::Routes>,
 }
 
 /// The same door for both services.
@@ -43,7 +44,7 @@ type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
     pub(crate) fn new(inputs: Sender<Input>) -> Self {
-        Self { inputs, sessions: AtomicU64::new(0) }
+        Self { inputs, sessions: AtomicU64::new(0), execs: Arc::default() }
     }
 
     fn send(&self, input: Input) -> Result<(), Status> {
@@ -167,8 +168,20 @@ impl Cluster for Shared {
 
     type ExecStream = Outgoing<ExecOutput>;
 
-    async fn exec(&self, _: Request<Streaming<ExecInput>>) -> Result<Response<Self::ExecStream>, Status> {
-        Err(Status::unimplemented("commands beside a task are not possible yet"))
+    async fn exec(
+        &self,
+        request: Request<Streaming<ExecInput>>,
+    ) -> Result<Response<Self::ExecStream>, Status> {
+        let mut input = request.into_inner();
+        let first = input.message().await?.and_then(|first| first.message);
+        let Some(exec_input::Message::Open(open)) = first else {
+            return Err(Status::invalid_argument("the first message must say what is to be run"));
+        };
+        let job = self.known(open.job_id).await?;
+        let rank = open.rank;
+        let place = self.ask(move |dispatcher| exec::place(dispatcher, job, rank)).await??;
+        let output = self.execs.begin(place, open, input);
+        Ok(Response::new(Box::pin(ReceiverStream::new(output))))
     }
 
     async fn info(&self, _: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
@@ -211,10 +224,11 @@ impl Workers for Shared {
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::unbounded_channel();
         self.send(Input::Attach { register, session, sender })?;
-        let inputs = self.inputs.clone();
+        let (inputs, execs) = (self.inputs.clone(), self.execs.clone());
         tokio::spawn(async move {
             let mut messages = Vec::from_iter(first);
             loop {
+                execs.take(session, &mut messages);
                 if !messages.is_empty() && inputs.send(Input::FromWorker { session, messages }).is_err() {
                     return;
                 }
@@ -223,6 +237,7 @@ impl Workers for Shared {
                     Ok(None) | Err(_) => break,
                 }
             }
+            execs.lose(session);
             // Where the dispatcher is gone there is nobody to tell.
             let _ = inputs.send(Input::Detach { session });
         });

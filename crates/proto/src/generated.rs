@@ -1011,6 +1011,9 @@ pub struct ToExec {
     /// The client is gone.
     #[prost(bool, tag = "5")]
     pub close: bool,
+    /// Bytes of output that the client has taken since the last time: so many more may be sent.
+    #[prost(uint64, tag = "50")]
+    pub taken: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FromExec {
@@ -1018,6 +1021,9 @@ pub struct FromExec {
     pub session: u64,
     #[prost(message, optional, tag = "2")]
     pub output: ::core::option::Option<ExecOutput>,
+    /// Bytes of input that the command has taken since the last time: so many more may be sent.
+    #[prost(uint64, tag = "50")]
+    pub taken: u64,
 }
 /// The worker sends a task's output from an offset on, and goes on as it grows if asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -15,6 +15,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What to say besides "interrupted".
 static NOTE: OnceLock<String> = OnceLock::new();
 static HANDLER: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
+static AT_END: OnceLock<fn()> = OnceLock::new();
 static HANDLED: AtomicU8 = AtomicU8::new(0);
 
 /// Ends the process cleanly on SIGINT, SIGTERM and SIGHUP.
@@ -36,6 +37,7 @@ pub(crate) fn install() -> Result<(), CliError> {
                 }
                 INTERRUPTED.store(true, Ordering::SeqCst);
                 staging::abandon_all();
+                AT_END.get().into_iter().for_each(|put_right| put_right());
                 let note = NOTE.get().map(|note| format!("hint: {note}\n")).unwrap_or_default();
                 let _ = io::stderr().write_all(format!("interrupted\n{note}").as_bytes());
                 std::process::exit(i32::from(Exit::Signal(number).code()));
@@ -48,6 +50,11 @@ pub(crate) fn install() -> Result<(), CliError> {
 /// Says `note` where the command is interrupted: how to go on. The first one counts.
 pub(crate) fn say_when_interrupted(note: String) {
     let _ = NOTE.set(note);
+}
+
+/// Calls `put_right` before a signal or a panic ends the process. The first one counts.
+pub(crate) fn at_end(put_right: fn()) {
+    let _ = AT_END.set(put_right);
 }
 
 /// From now on a signal does not end the process but calls `handler`, which sees to it that the command ends.
@@ -77,6 +84,7 @@ pub(crate) fn yield_to_interruption() {
 pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|info| {
         staging::abandon_all_if_idle();
+        AT_END.get().into_iter().for_each(|put_right| put_right());
         let payload = info.payload();
         let what = payload
             .downcast_ref::<&str>()

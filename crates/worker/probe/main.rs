@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use wharf_worker::{WorkerConfig, keeper_main, run, stage_main};
+use wharf_worker::{Inventory, Watch, WorkerConfig, beside_main, keeper_main, run, stage_main};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,7 +16,11 @@ fn main() -> ExitCode {
             return ExitCode::from(stage_main(Path::new(state_dir), stage, task));
         }
         [command, head, state_dir] if command == "worker" => worker(head, state_dir.into()),
-        _ => Err("usage: keeper --state-dir DIR | worker HEAD DIR".into()),
+        [command, words @ ..] if command == "beside" => return beside(words),
+        _ => {
+            Err("usage: keeper --state-dir DIR | worker HEAD DIR | beside --task PID [--terminal] -- COMMAND"
+                .into())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -27,9 +32,16 @@ fn main() -> ExitCode {
     }
 }
 
+fn beside(words: &[String]) -> ExitCode {
+    let split = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let task = words.get(1).and_then(|pid| pid.parse().ok()).unwrap_or_default();
+    let is_terminal = words[..split].iter().any(|word| word == "--terminal");
+    ExitCode::from(beside_main(task, is_terminal, words.get(split + 1..).unwrap_or_default()))
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error::Error>> {
-    let config = WorkerConfig {
+    let mut config = WorkerConfig {
         head: head.to_owned(),
         token: std::env::var("PROBE_TOKEN").unwrap_or_default(),
         node: "n0".into(),
@@ -42,6 +54,15 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         state_dir,
         keeper_program: None,
         network_interface: None,
+        watch: Watch::default(),
     };
+    if std::env::var_os("PROBE_DISCOVER").is_some() {
+        let found = Inventory::discover(128).await;
+        config.device_type = found.device_type;
+        config.devices = u32::try_from(found.devices.len())?;
+        config.watch.devices = found.devices;
+        config.watch.source = found.source;
+        config.watch.interval = Duration::from_millis(100);
+    }
     Ok(run(config, std::future::pending()).await?)
 }

@@ -10,9 +10,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 use wharf_proto::{
-    Heartbeat, LaunchTask, Register, SendOutput, TaskProgress, TaskStarted, TaskState, from_worker, to_worker,
+    Device, DeviceReport, Heartbeat, LaunchTask, Register, SendOutput, TaskProgress, TaskStarted, TaskState,
+    ToExec, from_worker, to_worker,
 };
 
+use crate::devices::{self, Sharing};
 use crate::error::WorkerError;
 use crate::head::{HeadEvent, Outbound};
 use crate::launch::{Launching, Prepared};
@@ -20,7 +22,7 @@ use crate::link::Keeper;
 use crate::output::{self, Wanted};
 use crate::protocol::{Event, Hello, Progress, Request, Start, output_file};
 use crate::task::{Exit, TaskKey};
-use crate::{Notice, WorkerConfig};
+use crate::{Notice, WorkerConfig, exec};
 
 /// Until the head has said how often it wants to hear the worker.
 const HEARTBEAT_FIRST: Duration = Duration::from_secs(1);
@@ -39,6 +41,11 @@ pub(crate) struct Agent<N> {
     tasks: BTreeMap<TaskKey, Known>,
     outputs: HashMap<u64, AbortHandle>,
     heartbeat: Interval,
+    /// As last looked at.
+    devices: Vec<Device>,
+    device_news: mpsc::Receiver<Vec<Device>>,
+    sharing: Sharing,
+    execs: exec::Sessions,
 }
 
 /// What the agent knows of a task.
@@ -70,6 +77,10 @@ impl<N: FnMut(Notice)> Agent<N> {
         let mut agent = Self {
             launching: Launching::new(&config, workdir),
             reductions: BTreeSet::new(),
+            devices: devices::offered(&config),
+            device_news: devices::watch(&config),
+            sharing: Sharing::new(&config),
+            execs: exec::Sessions::default(),
             config,
             keeper,
             notice,
@@ -79,6 +90,8 @@ impl<N: FnMut(Notice)> Agent<N> {
             heartbeat: ticking(HEARTBEAT_FIRST),
         };
         agent.on_hello(hello);
+        let Self { sharing, tasks, .. } = &mut agent;
+        sharing.keep_only(|task| tasks.get(&task).is_some_and(|known| known.exit.is_none()));
         Ok(agent)
     }
 
@@ -89,6 +102,7 @@ impl<N: FnMut(Notice)> Agent<N> {
     ) -> Result<(), WorkerError> {
         let result = self.pass_on(&mut from_head, shutdown).await;
         self.end_outputs();
+        self.execs.end_all();
         self.keeper.quit().await;
         result
     }
@@ -107,9 +121,11 @@ impl<N: FnMut(Notice)> Agent<N> {
                     Some(event) => self.on_keeper(event),
                     None => self.replace_keeper().await?,
                 },
-                Some(event) = from_head.recv() => self.on_head(event)?,
+                Some(event) = from_head.recv() => self.on_head(event).await?,
+                Some(devices) = self.device_news.recv() => self.on_devices(devices),
                 _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
             }
+            self.sharing.settle().await;
         }
     }
 
@@ -142,6 +158,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             Event::Progress { task, progress } => self.on_progress(task, progress),
             Event::Ended { task, exit } => self.on_ended(task, exit),
             Event::Reduced { what } => self.reduced(what),
+            Event::Located { task, process } => self.execs.located(&self.config, task, process),
             Event::Stale { task, newest } => {
                 if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
                     self.tasks.remove(&task);
@@ -167,6 +184,8 @@ impl<N: FnMut(Notice)> Agent<N> {
     }
 
     fn on_ended(&mut self, task: TaskKey, exit: Exit) {
+        self.sharing.ended(task);
+        self.execs.end_task(task);
         self.tell(from_worker::Message::Ended(exit.to_message(task)));
         if let Some(known) = self.tasks.get_mut(&task) {
             known.requested = None;
@@ -188,6 +207,7 @@ impl<N: FnMut(Notice)> Agent<N> {
         self.keeper = keeper;
         (self.notice)(Notice::KeeperRestarted);
         self.on_hello(hello);
+        self.execs.waiting().into_iter().for_each(|task| self.keeper.ask(Request::Locate { task }));
         for (&task, known) in self.tasks.iter().filter(|(_, known)| known.exit.is_none()) {
             if let Some(start) = &known.requested {
                 self.keeper.ask(Request::Start(start.clone()));
@@ -199,16 +219,29 @@ impl<N: FnMut(Notice)> Agent<N> {
         Ok(())
     }
 
+    // --- the devices' side ---
+
+    fn on_devices(&mut self, devices: Vec<Device>) {
+        for (before, now) in self.devices.iter().zip(&devices) {
+            if before.problem != now.problem {
+                (self.notice)(Notice::Device { index: now.index, problem: now.problem.clone() });
+            }
+        }
+        self.devices.clone_from(&devices);
+        self.tell(from_worker::Message::Devices(DeviceReport { devices }));
+    }
+
     // --- the head's side ---
 
-    fn on_head(&mut self, event: HeadEvent) -> Result<(), WorkerError> {
+    async fn on_head(&mut self, event: HeadEvent) -> Result<(), WorkerError> {
         match event {
             HeadEvent::Opening(outbound) => self.register(outbound),
-            HeadEvent::Message(message) => self.on_message(*message),
+            HeadEvent::Message(message) => self.on_message(*message).await,
             HeadEvent::Refused { reason } => return Err(WorkerError::Refused { reason }),
             HeadEvent::Away { reason, retry_in } => {
                 self.head = None;
                 self.end_outputs();
+                self.execs.end_all();
                 (self.notice)(Notice::HeadAway { reason, retry_in });
             }
         }
@@ -235,6 +268,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             switch: config.switch,
             address: config.address.clone(),
             tasks: tasks.collect(),
+            device: self.devices.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..Register::default()
         }));
@@ -249,7 +283,7 @@ impl<N: FnMut(Notice)> Agent<N> {
         self.head = Some(outbound);
     }
 
-    fn on_message(&mut self, message: to_worker::Message) {
+    async fn on_message(&mut self, message: to_worker::Message) {
         let done = match message {
             to_worker::Message::Welcome(welcome) => {
                 // Twice as often as asked for, so that one that is late is no loss.
@@ -259,11 +293,21 @@ impl<N: FnMut(Notice)> Agent<N> {
                 (self.notice)(Notice::Welcomed);
                 Some(())
             }
-            to_worker::Message::Launch(launch) => launch.task.map(|task| self.launch(task.into(), &launch)),
+            to_worker::Message::Launch(launch) => match launch.task {
+                Some(task) => {
+                    self.launch(task.into(), launch).await;
+                    Some(())
+                }
+                None => None,
+            },
             to_worker::Message::Stop(stop) => stop.task.map(|task| self.stop(task.into())),
             to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
-            to_worker::Message::RenewLease(_) | to_worker::Message::Exec(_) => {
+            to_worker::Message::Exec(message) => {
+                self.on_exec(message);
+                Some(())
+            }
+            to_worker::Message::RenewLease(_) => {
                 (self.notice)(Notice::BadMessage { what: "it asks for what this worker cannot do" });
                 Some(())
             }
@@ -273,8 +317,21 @@ impl<N: FnMut(Notice)> Agent<N> {
         }
     }
 
-    fn launch(&mut self, task: TaskKey, launch: &LaunchTask) {
-        let Prepared { start, other_user } = self.launching.prepare(&self.config, task, launch);
+    /// Passes on what somebody says to a command beside a task.
+    fn on_exec(&mut self, message: ToExec) {
+        let Some(head) = &self.head else { return };
+        if let Some(task) = self.execs.on_message(message, &head.output) {
+            self.keeper.ask(Request::Locate { task });
+        }
+    }
+
+    async fn launch(&mut self, task: TaskKey, mut launch: LaunchTask) {
+        if self.sharing.concerns(&launch)
+            && let Err(reason) = self.sharing.begin(task, &mut launch).await
+        {
+            (self.notice)(Notice::SharedInTurns { reason });
+        }
+        let Prepared { start, other_user } = self.launching.prepare(&self.config, task, &launch);
         if let Some(user) = other_user {
             self.reduced(format!(
                 "only root can run tasks as others: those of {user} run as the worker does"

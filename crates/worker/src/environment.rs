@@ -19,6 +19,7 @@ use std::path::Path;
 use wharf_proto::{LaunchTask, Launcher};
 
 use crate::WorkerConfig;
+use crate::devices;
 use crate::launch::Counts;
 use crate::protocol::progress_socket;
 use crate::task::TaskKey;
@@ -131,7 +132,7 @@ pub(crate) fn of_task(
     ] {
         set(name, path.to_string_lossy().into_owned());
     }
-    env.extend(visible(&config.device_type, &launch.devices));
+    env.extend(visible(config, &launch.devices));
     Ok((env, held))
 }
 
@@ -143,7 +144,7 @@ pub(crate) fn of_process(
     local: u32,
 ) -> BTreeMap<String, String> {
     let device = launch.devices.get(local as usize).copied();
-    let mut env = visible(&config.device_type, device.as_slice());
+    let mut env = visible(config, device.as_slice());
     env.insert("RANK".into(), counts.first.saturating_add(local).to_string());
     env.insert("LOCAL_RANK".into(), local.to_string());
     env
@@ -199,32 +200,9 @@ fn defaults(
 }
 
 /// The variables that show a process its devices and no others.
-///
-/// On AMD's devices the two layers filter one after the other: the upper one counts what the lower one has left. NVIDIA's
-/// driver knows only its own variable, and for declared devices all three do no harm.
-fn visible(device_type: &str, devices: &[u32]) -> BTreeMap<String, String> {
-    if device_type == "cpu" {
-        return BTreeMap::new();
-    }
-    let physical = joined(devices);
-    let upper = if is_amd(device_type) {
-        joined(&(0..).zip(devices).map(|(index, _)| index).collect::<Vec<u32>>())
-    } else {
-        physical.clone()
-    };
-    BTreeMap::from([
-        ("ROCR_VISIBLE_DEVICES".to_owned(), physical),
-        ("HIP_VISIBLE_DEVICES".to_owned(), upper.clone()),
-        ("CUDA_VISIBLE_DEVICES".to_owned(), upper),
-    ])
-}
-
-/// Whether a type of devices is AMD's, by the names that they sell and compile under.
-fn is_amd(device_type: &str) -> bool {
-    let name = device_type.to_ascii_lowercase();
-    let is_instinct =
-        name.strip_prefix("mi").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    is_instinct || ["gfx", "amd", "radeon", "instinct"].iter().any(|prefix| name.starts_with(prefix))
+fn visible(config: &WorkerConfig, devices: &[u32]) -> BTreeMap<String, String> {
+    let variables = devices::visible(config, devices);
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The task's port, and which port has to be held for it (0: none).
@@ -270,25 +248,9 @@ fn joined(devices: &[u32]) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    pub(crate) use crate::testing::config;
 
     const TASK: TaskKey = TaskKey { job: 3, generation: 2 };
-
-    pub(crate) fn config(device_type: &str) -> WorkerConfig {
-        WorkerConfig {
-            head: "http://127.0.0.1:1".into(),
-            token: "hush".into(),
-            node: "n0".into(),
-            device_type: device_type.into(),
-            devices: 4,
-            cpus: 16,
-            memory_gib: 0,
-            switch: 0,
-            address: "127.0.0.1".into(),
-            state_dir: "/tmp/w".into(),
-            keeper_program: None,
-            network_interface: None,
-        }
-    }
 
     fn launch() -> LaunchTask {
         LaunchTask {
@@ -443,21 +405,6 @@ pub(crate) mod tests {
             }
         }
         assert!(of_process(&config("cpu"), &launch(), counts, 0).len() == 2);
-    }
-
-    #[test]
-    fn is_amd_by_name() {
-        let rows = [
-            ("mi100", true),
-            ("MI300X", true),
-            ("gfx90a", true),
-            ("radeon", true),
-            ("v100", false),
-            ("mig-1g", false),
-        ];
-        for (name, expected) in rows {
-            assert_eq!(is_amd(name), expected, "{name}");
-        }
     }
 
     #[test]

@@ -9,8 +9,10 @@
 //! - the agent: the stream to the head, the environment of a task, streams of output.
 
 mod agent;
+mod devices;
 mod environment;
 mod error;
+mod exec;
 mod head;
 mod keeper;
 mod launch;
@@ -19,11 +21,15 @@ mod lock;
 mod output;
 mod protocol;
 mod task;
+#[cfg(test)]
+mod testing;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use devices::{Inventory, Source, Watch, memory_gib, processors};
 pub use error::{KeeperError, WorkerError};
+pub use exec::beside_main;
 pub use keeper::{keeper_main, stage_main};
 
 /// What a worker is and where its head is.
@@ -49,10 +55,12 @@ pub struct WorkerConfig {
     pub address: String,
     /// Where it keeps its state; made with mode 0700 if it is not there.
     pub state_dir: PathBuf,
-    /// The program that has a `keeper` subcommand; without one, this very program.
+    /// The program that has the subcommands `keeper` and `beside`; without one, this very program.
     pub keeper_program: Option<PathBuf>,
     /// The interface that gangs talk through; without one, that which carries `address`.
     pub network_interface: Option<String>,
+    /// Where its devices are known from, and how they are looked after.
+    pub watch: Watch,
 }
 
 impl std::fmt::Debug for WorkerConfig {
@@ -70,6 +78,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("state_dir", &self.state_dir)
             .field("keeper_program", &self.keeper_program)
             .field("network_interface", &self.network_interface)
+            .field("watch", &self.watch)
             .finish()
     }
 }
@@ -106,6 +115,18 @@ pub enum Notice {
     Reduced {
         /// What, and why.
         what: String,
+    },
+    /// A device is broken, or is not any more.
+    Device {
+        /// Its number, as the head counts.
+        index: u32,
+        /// What is wrong with it; empty where it is well again.
+        problem: String,
+    },
+    /// Tasks share devices without NVIDIA's multi-process service, in turns.
+    SharedInTurns {
+        /// Why.
+        reason: String,
     },
 }
 

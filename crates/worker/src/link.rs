@@ -1,5 +1,6 @@
 //! The agent's end of the line to its keeper, which it starts where there is none.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -146,12 +147,16 @@ fn spawn(program: &Path, config: &WorkerConfig) -> io::Result<Child> {
     command.arg("keeper").arg("--state-dir").arg(&config.state_dir);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     // Tasks inherit the keeper's environment, which therefore must not hold the token.
-    for (name, value) in std::env::vars_os() {
-        if holds_token(&value.to_string_lossy(), &config.token) {
-            command.env_remove(name);
-        }
+    for name in telling_variables(config) {
+        command.env_remove(name);
     }
     command.spawn()
+}
+
+/// The variables of this process that have the token in them, which no child may inherit.
+pub(crate) fn telling_variables(config: &WorkerConfig) -> impl Iterator<Item = OsString> {
+    let tells = |value: &OsString| holds_token(&value.to_string_lossy(), &config.token);
+    std::env::vars_os().filter(move |(_, value)| tells(value)).map(|(name, _)| name)
 }
 
 /// Whether a variable has the token in it; a very short one would be found everywhere.

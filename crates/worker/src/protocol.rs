@@ -22,6 +22,10 @@ pub(crate) enum Request {
     Forget {
         task: TaskKey,
     },
+    /// Say which process is the task's.
+    Locate {
+        task: TaskKey,
+    },
     /// End, if nothing runs.
     Quit,
 }
@@ -115,6 +119,11 @@ pub(crate) enum Event {
     /// Something that tasks ask for cannot be had on this machine; said once.
     Reduced {
         what: String,
+    },
+    /// The task's process; none where it does not run.
+    Located {
+        task: TaskKey,
+        process: Option<i32>,
     },
 }
 

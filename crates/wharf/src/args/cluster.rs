@@ -44,7 +44,8 @@ pub struct HeadArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf worker --devices v100:4               Offer four devices of this machine to the local head
+  wharf worker                                Offer the devices of this machine to the local head
+  wharf worker --devices v100:4               Say what there is instead of looking for it
   wharf worker --node left --devices cpu:2    Several workers on one machine need names")]
 pub struct WorkerArgs {
     /// Where the head's address and token are found.
@@ -53,9 +54,13 @@ pub struct WorkerArgs {
     /// The node's name [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// The devices that this machine offers, as TYPE:COUNT
-    #[arg(long, value_name = "TYPE:COUNT", default_value = "cpu:1")]
-    pub devices: String,
+    /// The devices that this machine offers, as TYPE:COUNT [default: its GPUs, else a slot for each processor]
+    #[arg(long, value_name = "TYPE:COUNT")]
+    pub devices: Option<String>,
+    /// A program that says every few seconds whether this node is well: exit code 0, or lines `device N: problem`. Its
+    /// arguments follow it, so this is the last option
+    #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true)]
+    pub health_check: Vec<String>,
     /// Where other nodes of a gang reach this one
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     pub address: String,

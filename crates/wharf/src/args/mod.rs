@@ -6,6 +6,7 @@
 mod cluster;
 mod demo;
 pub mod env;
+mod exec;
 mod global;
 mod policy;
 mod preset;
@@ -22,6 +23,7 @@ pub use cluster::{
     WorkerArgs,
 };
 pub use demo::DemoArgs;
+pub use exec::{BesideArgs, ExecArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use policy::{ExplainArgs, PolicyCommand};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
@@ -87,6 +89,9 @@ pub enum Command {
     /// The parent of a worker's tasks
     #[command(hide = true)]
     Keeper(KeeperArgs),
+    /// What becomes a command beside a task
+    #[command(hide = true)]
+    Beside(BesideArgs),
     /// Hand a job to the head
     Submit(SubmitArgs),
     /// List jobs
@@ -97,6 +102,8 @@ pub enum Command {
     Explain(JobArgs),
     /// Print a job's output
     Logs(LogsArgs),
+    /// Run a command, or a shell, beside a running job
+    Exec(ExecArgs),
     /// Cancel jobs
     Cancel(ChangeArgs),
     /// Keep waiting jobs from starting

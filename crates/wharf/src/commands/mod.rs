@@ -34,6 +34,8 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Keeper(args) => cluster::keeper(args),
+        Command::Beside(args) => Ok(cluster::beside(args)),
+        Command::Exec(args) => cluster::exec(args),
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),
         Command::Job(args) => cluster::job(args, terminal),

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// A daemon whose messages can be waited for.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     stderr: BufReader<ChildStderr>,
 }
@@ -25,7 +25,7 @@ impl Daemon {
         }
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -40,22 +40,22 @@ impl Drop for Daemon {
 }
 
 /// A head and its folder; everything ends with it.
-struct Cluster {
-    folder: TempDir,
+pub(crate) struct Cluster {
+    pub(crate) folder: TempDir,
     port: u16,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { folder: tempfile::tempdir().unwrap(), port }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
         command.args(words).env("WHARF_HOME", self.folder.path()).stdin(Stdio::null());
         command
@@ -69,27 +69,27 @@ impl Cluster {
         daemon
     }
 
-    fn head(&self) -> Daemon {
+    pub(crate) fn head(&self) -> Daemon {
         let listen = format!("127.0.0.1:{}", self.port);
         self.daemon(&["head", "--listen", &listen], "listens on")
     }
 
-    fn worker(&self, node: &str) -> Daemon {
+    pub(crate) fn worker(&self, node: &str) -> Daemon {
         self.daemon(&["worker", "--node", node, "--devices", "v100:4"], "has let this worker in")
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// What a command prints, which must succeed.
-    fn say(&self, words: &[&str]) -> String {
+    pub(crate) fn say(&self, words: &[&str]) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn pipe(&self, name: &str) -> PathBuf {
+    pub(crate) fn pipe(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path
@@ -97,7 +97,7 @@ impl Cluster {
 }
 
 /// Waits until the other side opens the pipe, and says something.
-fn write(pipe: &Path, text: &str) {
+pub(crate) fn write(pipe: &Path, text: &str) {
     std::fs::OpenOptions::new().write(true).open(pipe).unwrap().write_all(text.as_bytes()).unwrap();
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod cluster;
+mod exec;
 mod failures;
 mod interrupt;
 mod outputs;

@@ -133,6 +133,12 @@ impl Running {
         }
     }
 
+    /// A process of the task; none where all that it began with have ended.
+    pub(super) fn process(&self) -> Option<Pid> {
+        let there = self.parts.iter().find(|part| !matches!(part.leader, Leader::Gone));
+        there.map(|part| part.group)
+    }
+
     /// The leader of a group has ended.
     pub(super) fn on_leader_gone(&mut self, leader: Pid, exit: Exit, now: Instant) {
         let Some(index) = self.parts.iter().position(|part| part.group == leader) else { return };

@@ -240,6 +240,13 @@ impl Table {
         self.watched.insert(key);
     }
 
+    /// Tells which process is a task's.
+    pub(crate) fn locate(&mut self, task: TaskKey) {
+        let running = self.tasks.get(&task).and_then(|task| task.running.as_ref());
+        let process = running.and_then(Running::process).map(Pid::as_raw);
+        self.events.push(Event::Located { task, process });
+    }
+
     /// Forgets a task that has ended; the others cannot be.
     pub(crate) fn forget(&mut self, key: TaskKey) {
         if self.tasks.get(&key).is_none_or(|task| task.running.is_some()) {

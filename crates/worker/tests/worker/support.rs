@@ -13,10 +13,10 @@ use wharf_proto::tonic::transport::Server;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::{Workers, WorkersServer};
 use wharf_proto::{
-    ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Register, SendOutput, StopTask, TaskId, ToWorker,
-    ToWorkerBatch, Welcome, from_worker, to_worker,
+    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Register, SendOutput, StopTask, TaskId,
+    ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
 };
-use wharf_worker::{WorkerConfig, run};
+use wharf_worker::{Watch, WorkerConfig, run};
 
 pub(crate) const TOKEN: &str = "correct-horse-battery";
 /// More than anything here takes on a busy machine.
@@ -192,6 +192,17 @@ impl Session {
         }
     }
 
+    /// The devices, as soon as what is told of them is `enough`.
+    pub(crate) async fn devices(&mut self, enough: impl Fn(&[Device]) -> bool) -> Vec<Device> {
+        loop {
+            if let from_worker::Message::Devices(report) = self.next().await
+                && enough(&report.devices)
+            {
+                return report.devices;
+            }
+        }
+    }
+
     /// Collects output of a request until `enough` or its end.
     pub(crate) async fn output(&mut self, request: u64, enough: impl Fn(&[u8]) -> bool) -> (Vec<u8>, bool) {
         let mut data = Vec::new();
@@ -227,6 +238,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         state_dir: state_dir.to_owned(),
         keeper_program: Some(probe()),
         network_interface: None,
+        watch: Watch::default(),
     }
 }
 
@@ -238,11 +250,15 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn start(address: SocketAddr, state_dir: &Path) -> Self {
+        Self::start_with(config(address, state_dir))
+    }
+
+    pub(crate) fn start_with(config: WorkerConfig) -> Self {
         let (stop, stopped) = oneshot::channel();
         let shutdown = async {
             let _ = stopped.await;
         };
-        let running = run(config(address, state_dir), shutdown);
+        let running = run(config, shutdown);
         Self { stop, task: tokio::spawn(async { running.await.expect("the worker goes on") }) }
     }
 
@@ -257,7 +273,12 @@ pub(crate) struct Victim(Child);
 
 impl Victim {
     pub(crate) fn start(address: SocketAddr, state_dir: &Path) -> Self {
+        Self::start_with(address, state_dir, &[])
+    }
+
+    pub(crate) fn start_with(address: SocketAddr, state_dir: &Path, env: &[(&str, &str)]) -> Self {
         let mut command = Command::new(probe());
+        command.envs(env.iter().copied());
         command.arg("worker").arg(format!("http://{address}")).arg(state_dir).env("PROBE_TOKEN", TOKEN);
         Self(command.stdin(Stdio::null()).spawn().unwrap())
     }

@@ -23,11 +23,11 @@ use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
-type Client = ClusterClient<InterceptedService<Channel, Token>>;
+pub(super) type Client = ClusterClient<InterceptedService<Channel, Token>>;
 
 /// Shows the token with every request.
 #[derive(Clone)]
-struct Token(MetadataValue<wharf_proto::tonic::metadata::Ascii>);
+pub(super) struct Token(MetadataValue<wharf_proto::tonic::metadata::Ascii>);
 
 impl Interceptor for Token {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -37,7 +37,7 @@ impl Interceptor for Token {
 }
 
 /// Connects and asks.
-fn with<T>(
+pub(super) fn with<T>(
     args: &HomeArgs,
     ask: impl AsyncFnOnce(&mut Client) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
@@ -55,7 +55,7 @@ fn with<T>(
     })
 }
 
-fn refused(status: Status) -> CliError {
+pub(super) fn refused(status: Status) -> CliError {
     let kind = match status.code() {
         Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition => ErrorKind::Usage,
         _ => ErrorKind::Input,

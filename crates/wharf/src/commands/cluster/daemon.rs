@@ -89,22 +89,24 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
     let home = Home::new(&args.home)?;
     let (head, token) = home.head()?;
     let node = args.node.clone().unwrap_or_else(host_name);
-    let (device_type, devices) = input::devices(&args.devices)?;
+    let runtime = runtime()?;
+    let (device_type, devices, watch) = runtime.block_on(super::devices::offered(args, terminal))?;
     let config = WorkerConfig {
         head,
         token,
         device_type,
         devices,
-        cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u32),
-        memory_gib: 0,
+        cpus: wharf_worker::processors(),
+        memory_gib: wharf_worker::memory_gib(),
         switch: 0,
         address: args.address.clone(),
         state_dir: home.path().join("workers").join(&node),
         keeper_program: None,
         network_interface: args.network_interface.clone(),
+        watch,
         node,
     };
-    runtime()?.block_on(async {
+    runtime.block_on(async {
         let stopped = on_signal();
         let told = |notice: Notice| match notice {
             Notice::Welcomed => terminal.note("the head has let this worker in"),
@@ -112,6 +114,13 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
                 terminal.warn(&format!("{reason}; next try in {:.1} s", retry_in.as_secs_f64()));
             }
             Notice::Reduced { what } => terminal.warn(&what),
+            Notice::Device { index, problem } if problem.is_empty() => {
+                terminal.note(&format!("device {index} is well again"));
+            }
+            Notice::Device { index, problem } => terminal.warn(&format!("device {index}: {problem}")),
+            Notice::SharedInTurns { reason } => {
+                terminal.warn(&format!("tasks share devices in turns, without MPS: {reason}"));
+            }
             other => terminal.detail(&format!("{other:?}")),
         };
         let run = wharf_worker::run_with(config, async { stopped.notified().await }, told);

@@ -1,0 +1,44 @@
+//! `wharf exec`, and the process that it becomes on the other machine.
+
+use clap::Args;
+
+use super::cluster::HomeArgs;
+
+/// `wharf exec`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf exec 3 -- nvidia-smi              Look at the devices that job 3 runs on
+  wharf exec --pty 3                      A shell beside it, with its environment and devices
+  wharf exec --rank 1 3 -- py-spy dump    On the second node of its gang")]
+pub struct ExecArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// The node's rank in the gang
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub rank: u32,
+    /// Give it a terminal; without a command it is a shell
+    #[arg(long, short = 't')]
+    pub pty: bool,
+    /// The job's id
+    pub job: u32,
+    /// The command and its arguments
+    #[arg(last = true, required_unless_present = "pty", value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// `wharf beside`: what the worker starts for `wharf exec`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  (started by wharf worker)")]
+pub struct BesideArgs {
+    /// The process of the task
+    #[arg(long, value_name = "PID")]
+    pub task: u32,
+    /// Standard input is a terminal, which becomes its own
+    #[arg(long)]
+    pub terminal: bool,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}

@@ -1,0 +1,37 @@
+//! What a worker offers: its declared devices, or those that it finds.
+
+use wharf_core::DEVICES_PER_NODE_MAX;
+use wharf_worker::{Inventory, Source, Watch};
+
+use crate::args::WorkerArgs;
+use crate::error::CliError;
+use crate::input;
+use crate::output::Terminal;
+
+/// Type and number of the devices, and how they are looked after.
+pub(super) async fn offered(
+    args: &WorkerArgs,
+    terminal: &Terminal,
+) -> Result<(String, u32, Watch), CliError> {
+    let watch = Watch { command: args.health_check.clone(), ..Watch::default() };
+    if let Some(declared) = &args.devices {
+        let (device_type, count) = input::devices(declared)?;
+        return Ok((device_type, count, watch));
+    }
+    let found = Inventory::discover(DEVICES_PER_NODE_MAX).await;
+    let count = u32::try_from(found.devices.len()).unwrap_or(DEVICES_PER_NODE_MAX);
+    let by = match found.source {
+        Source::Nvml => "by NVML",
+        Source::NvidiaSmi => "by nvidia-smi",
+        Source::Rocm { .. } => "by the ROCm driver",
+        Source::Declared | Source::Processors => "as slots, because there is no GPU",
+    };
+    terminal.note(&format!("offers {}:{count}, found {by}", found.device_type));
+    for device in &found.left_out {
+        terminal.warn(&format!(
+            "device {} ({}) is left out: a node has devices of one type, {} here, and at most {DEVICES_PER_NODE_MAX}",
+            device.index, device.model, found.device_type
+        ));
+    }
+    Ok((found.device_type, count, Watch { source: found.source, devices: found.devices, ..watch }))
+}

@@ -1,0 +1,170 @@
+//! The process that becomes a command beside a task: it takes on the task's surroundings, then executes the command.
+//!
+//! A process of its own, because it changes what only a process can change: session, groups, user, folder.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use nix::unistd::{Gid, Uid, User};
+
+/// As shells have it.
+const CODE_NOT_FOUND: u8 = 127;
+const CODE_NOT_EXECUTABLE: u8 = 126;
+/// What every terminal of today understands.
+const TERM: &str = "xterm-256color";
+
+/// Executes `command`, or the user's shell where it is empty, beside the task whose process is `task`. With `is_terminal`, standard
+/// input is a terminal that becomes its own. Returns only where that is not possible: the exit code, told why on standard error.
+pub fn beside_main(task: u32, is_terminal: bool, command: &[String]) -> u8 {
+    let failed = match become_neighbour(task, is_terminal, command) {
+        Ok(error) | Err(error) => error,
+    };
+    // There is nobody else to be told.
+    let _ = writeln!(io::stderr(), "wharf: {}: {}", failed.what, failed.source);
+    if failed.source.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE }
+}
+
+struct Failed {
+    what: String,
+    source: io::Error,
+}
+
+fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<Failed, Failed> {
+    let process = PathBuf::from(format!("/proc/{task}"));
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |source: io::Error| Failed { what, source }
+    };
+    let environment =
+        fs::read(process.join("environ")).map_err(failed("cannot read the task's environment"))?;
+    let workdir =
+        fs::read_link(process.join("cwd")).map_err(failed("cannot read the task's working directory"))?;
+    let owner = fs::metadata(&process).map_err(failed("the task is gone"))?;
+    if let Err(error) = join_cgroups(&process) {
+        // The command is worth more than its limits, but who relies on them has to know.
+        let _ = writeln!(io::stderr(), "wharf: this runs outside of the task's control group: {error}");
+    }
+    if is_terminal {
+        take_terminal().map_err(failed("cannot take the terminal"))?;
+    }
+    become_user(owner.uid(), owner.gid()).map_err(failed("cannot become the task's user"))?;
+    // Where the worker is killed nobody reads what this says: it must not stay.
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
+        .map_err(|errno| failed("cannot follow the worker")(errno.into()))?;
+    let variables = variables(&environment);
+    let shell = shell(&variables, owner.uid());
+    let (program, arguments) = match command.split_first() {
+        Some((program, arguments)) => (OsStr::new(program), arguments),
+        None => (shell.as_os_str(), command),
+    };
+    let mut next = Command::new(program);
+    // What is here of an environment is the worker's.
+    next.env_clear();
+    if is_terminal {
+        next.env("TERM", TERM);
+    }
+    next.args(arguments).envs(variables).current_dir(&workdir);
+    Ok(failed(&format!("cannot start '{}'", program.to_string_lossy()))(next.exec()))
+}
+
+/// Names and values out of what the kernel has of a process.
+fn variables(environment: &[u8]) -> Vec<(OsString, OsString)> {
+    let pair = |variable: &[u8]| {
+        // A name is not empty, though it may begin with the sign.
+        let end = variable.iter().skip(1).position(|byte| *byte == b'=')? + 1;
+        let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        Some((part(&variable[..end]), part(&variable[end + 1..])))
+    };
+    environment.split(|byte| *byte == 0).filter_map(pair).collect()
+}
+
+fn shell(variables: &[(OsString, OsString)], uid: u32) -> OsString {
+    let told = variables.iter().find(|(name, value)| name == "SHELL" && !value.is_empty());
+    let listed = || User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.shell.into_os_string());
+    let known = told.map(|(_, shell)| shell.clone()).or_else(listed);
+    known.filter(|shell| Path::new(shell).is_absolute()).unwrap_or_else(|| "/bin/sh".into())
+}
+
+/// Makes the terminal at standard input the one of a session of its own: an open by its leader does that.
+fn take_terminal() -> io::Result<()> {
+    nix::unistd::setsid()?;
+    let name = nix::unistd::ttyname(io::stdin())?;
+    File::open(name).map(drop)
+}
+
+fn become_user(uid: u32, gid: u32) -> io::Result<()> {
+    if !nix::unistd::geteuid().is_root() || uid == 0 {
+        return Ok(());
+    }
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    match User::from_uid(uid)? {
+        Some(user) => {
+            let name = std::ffi::CString::new(user.name).map_err(io::Error::other)?;
+            nix::unistd::initgroups(&name, gid)?;
+        }
+        None => nix::unistd::setgroups(&[gid])?,
+    }
+    nix::unistd::setgid(gid)?;
+    nix::unistd::setuid(uid)?;
+    Ok(())
+}
+
+/// Enters the control groups that the task is in and this process is not.
+fn join_cgroups(process: &Path) -> io::Result<()> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let theirs = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+    let mut result = Ok(());
+    for line in theirs.lines().filter(|line| !own.lines().any(|own| own == *line)) {
+        let Some(folder) = cgroup_folder(line) else { continue };
+        let file = folder.join("cgroup.procs");
+        let entered = OpenOptions::new().write(true).open(&file).and_then(|mut file| file.write_all(b"0"));
+        if let Err(error) = entered {
+            result = Err(io::Error::new(error.kind(), format!("{}: {error}", file.display())));
+        }
+    }
+    result
+}
+
+/// Where a line of `/proc/PID/cgroup` has its files: `0::/path`, or `4:cpu,cpuacct:/path` of the first version.
+fn cgroup_folder(line: &str) -> Option<PathBuf> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+    let root = Path::new("/sys/fs/cgroup");
+    if controllers.is_empty() {
+        let unified = root.join("unified");
+        return Some(if unified.is_dir() { unified } else { root.to_owned() }.join(path));
+    }
+    Some(root.join(controllers.trim_start_matches("name=")).join(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_a_process() {
+        let pairs = variables(b"A=1\0EMPTY=\0B=x=y\0\0=odd=1\0none\0");
+        let pairs: Vec<_> = pairs.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
+        assert_eq!(pairs, [("A", "1"), ("EMPTY", ""), ("B", "x=y"), ("=odd", "1")]);
+    }
+
+    #[test]
+    fn cgroup_folder_of_both_versions() {
+        let rows = [
+            ("4:cpu,cpuacct:/wharf/3-1", "/sys/fs/cgroup/cpu,cpuacct/wharf/3-1"),
+            ("1:name=systemd:/user", "/sys/fs/cgroup/systemd/user"),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(cgroup_folder(line), Some(PathBuf::from(expected)));
+        }
+        assert!(cgroup_folder("0::/wharf").is_some_and(|path| path.ends_with("wharf")));
+        assert_eq!(cgroup_folder("nonsense"), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! Commands that run beside a task for somebody who is at the other end of the head.
+//!
+//! Bytes flow within a window in both directions: who sends waits until the other end has taken them. A client that does not read
+//! holds up its own command and nothing else.
+
+mod beside;
+mod command;
+
+use std::collections::HashMap;
+
+use tokio::sync::mpsc;
+use wharf_proto::{ExecOpen, ExecOutput, FromExec, FromWorker, ToExec, exec_input, exec_output, from_worker};
+
+use crate::WorkerConfig;
+use crate::task::TaskKey;
+pub use beside::beside_main;
+use command::Spawned;
+
+/// Where what a command says goes.
+type Output = mpsc::Sender<FromWorker>;
+
+/// What a session is told.
+enum Message {
+    Input(exec_input::Message),
+    /// So many bytes of output were taken.
+    Taken(u64),
+}
+
+/// All commands that were asked for and are not over.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    open: HashMap<u64, Session>,
+}
+
+struct Session {
+    task: TaskKey,
+    /// The session ends where this is dropped.
+    messages: mpsc::UnboundedSender<Message>,
+    /// Until it is known where the task is.
+    waiting: Option<Waiting>,
+}
+
+struct Waiting {
+    open: ExecOpen,
+    messages: mpsc::UnboundedReceiver<Message>,
+    output: Output,
+}
+
+impl Sessions {
+    /// Takes a message. Returns the task whose process has to be known to go on.
+    pub(crate) fn on_message(&mut self, message: ToExec, output: &Output) -> Option<TaskKey> {
+        // Those that ended by themselves.
+        self.open.retain(|_, session| !session.messages.is_closed());
+        if message.close {
+            self.open.remove(&message.session);
+            return None;
+        }
+        if message.taken > 0 {
+            self.pass(message.session, Message::Taken(message.taken));
+        }
+        match message.input?.message? {
+            exec_input::Message::Open(open) => {
+                let task: TaskKey = message.task?.into();
+                let (sender, messages) = mpsc::unbounded_channel();
+                let waiting = Some(Waiting { open, messages, output: output.clone() });
+                self.open.insert(message.session, Session { task, messages: sender, waiting });
+                Some(task)
+            }
+            input => {
+                self.pass(message.session, Message::Input(input));
+                None
+            }
+        }
+    }
+
+    fn pass(&self, session: u64, message: Message) {
+        if let Some(session) = self.open.get(&session) {
+            // One that is over needs no more.
+            let _ = session.messages.send(message);
+        }
+    }
+
+    /// Starts what waits for the place of a task: its process, if it has one.
+    pub(crate) fn located(&mut self, config: &WorkerConfig, task: TaskKey, process: Option<i32>) {
+        for (&id, session) in self.open.iter_mut().filter(|(_, session)| session.task == task) {
+            let Some(waiting) = session.waiting.take() else { continue };
+            let spawned = process
+                .ok_or_else(|| "the task does not run on this node".to_owned())
+                .and_then(|process| Spawned::start(config, process, &waiting.open));
+            match spawned {
+                Ok(spawned) => drop(tokio::spawn(spawned.serve(id, waiting.messages, waiting.output))),
+                Err(error) => {
+                    let message = from_exec(id, Some(exec_output::Message::Error(error)), 0);
+                    drop(tokio::spawn(async move { waiting.output.send(message).await }));
+                }
+            }
+        }
+    }
+
+    /// Tasks whose places are waited for.
+    pub(crate) fn waiting(&self) -> Vec<TaskKey> {
+        self.open.values().filter(|session| session.waiting.is_some()).map(|session| session.task).collect()
+    }
+
+    /// A task is over: its devices will be another's, and nothing may stay beside it.
+    pub(crate) fn end_task(&mut self, task: TaskKey) {
+        self.open.retain(|_, session| session.task != task);
+    }
+
+    /// Nobody is at the other end any more.
+    pub(crate) fn end_all(&mut self) {
+        self.open.clear();
+    }
+}
+
+fn from_exec(session: u64, output: Option<exec_output::Message>, taken: u64) -> FromWorker {
+    let output = output.map(|message| ExecOutput { message: Some(message) });
+    FromWorker { message: Some(from_worker::Message::Exec(FromExec { session, output, taken })) }
+}
