@@ -2,6 +2,7 @@
 //!
 //! For one host so far: jobs are child processes on declared devices ([`LocalCluster`]).
 
+mod auth;
 mod dispatcher;
 mod execution;
 mod journal;
@@ -14,6 +15,7 @@ mod tasks;
 mod views;
 mod wire;
 
+pub use auth::{Access, AccessError, Setup, WORKER_LIFE};
 pub use journal::JournalError;
 pub use local::{JobResult, LocalCluster, LocalError, LocalJob};
 pub use server::{Head, HeadConfig, HeadError};

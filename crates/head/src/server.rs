@@ -11,12 +11,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
 use wharf_core::{Cadence, Engine, PerfModel, Policy};
+use wharf_proto::access_server::AccessServer;
 use wharf_proto::cluster_server::ClusterServer;
-use wharf_proto::tonic::service::Interceptor;
-use wharf_proto::tonic::transport::Server;
-use wharf_proto::tonic::{Request, Status, transport};
+use wharf_proto::tonic::transport::{self, Server};
 use wharf_proto::workers_server::WorkersServer;
 
+use crate::auth::{Access, AccessService, Guarded};
 use crate::dispatcher::{Dispatcher, Input, unix_s};
 use crate::journal::{Journal, JournalError};
 use crate::service::{Service, Shared};
@@ -27,8 +27,8 @@ pub struct HeadConfig {
     pub listen: SocketAddr,
     /// Where its journal is.
     pub state_dir: PathBuf,
-    /// What everybody who connects has to know.
-    pub token: String,
+    /// Who may do what, and what the head shows to be believed.
+    pub access: Access,
     /// How long a node may be away before it counts as lost.
     pub lost_after: Duration,
     /// Most jobs on one device.
@@ -77,7 +77,7 @@ impl Head {
     /// # Errors
     /// [`HeadError`] where the journal or the address cannot be used.
     pub async fn start(config: HeadConfig) -> Result<Self, HeadError> {
-        let HeadConfig { listen, state_dir, token, lost_after, slots, policy, perf } = config;
+        let HeadConfig { listen, state_dir, access, lost_after, slots, policy, perf } = config;
         let (journal, replayed) = Journal::open(&state_dir.join("journal.sqlite"), slots, unix_s())?;
         let listening = |source| HeadError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
@@ -88,13 +88,16 @@ impl Head {
             Dispatcher::new(make, journal, replayed, lost_after).run(&receiver)
         });
         let service = Arc::new(Service::new(inputs.clone()));
-        let check = Token(token.into());
+        let access = Arc::new(access);
         let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::builder()
+            .tls_config(access.server_tls())
+            .map_err(HeadError::Serve)?
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .add_service(ClusterServer::with_interceptor(Shared(service.clone()), check.clone()))
-            .add_service(WorkersServer::with_interceptor(Shared(service), check))
+            .add_service(Guarded::new(ClusterServer::new(Shared(service.clone())), access.clone()))
+            .add_service(Guarded::new(WorkersServer::new(Shared(service)), access.clone()))
+            .add_service(Guarded::new(AccessServer::new(AccessService(access.clone())), access))
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
                 // Stopping and dropping mean the same.
                 let _ = stopped.await;
@@ -122,25 +125,4 @@ impl Head {
             .map_err(|_| HeadError::Dispatcher)?
             .map_err(HeadError::from)
     }
-}
-
-/// Lets in who knows the token.
-#[derive(Clone)]
-struct Token(Arc<str>);
-
-impl Interceptor for Token {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let expected = format!("Bearer {}", self.0);
-        let given = request.metadata().get("authorization").map(|value| value.as_bytes()).unwrap_or_default();
-        if is_equal(given, expected.as_bytes()) {
-            Ok(request)
-        } else {
-            Err(Status::unauthenticated("the token is missing or wrong"))
-        }
-    }
-}
-
-/// Compares without telling by its duration where the difference is.
-fn is_equal(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

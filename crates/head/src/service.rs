@@ -19,6 +19,7 @@ use wharf_proto::{
     SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, change_jobs_request, from_worker,
 };
 
+use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::views;
 
@@ -72,6 +73,11 @@ impl Service {
         let is_known = self.ask(move |dispatcher| job < dispatcher.engine.state().next_job()).await?;
         if is_known { Ok(job) } else { Err(Status::not_found(format!("there is no job {job_id}"))) }
     }
+
+    /// Whose a job is; `None` where there is no such job.
+    async fn owner(&self, job: JobId) -> Result<Option<String>, Status> {
+        self.ask(move |dispatcher| dispatcher.specs.get(job.index()).map(|spec| spec.user.clone())).await
+    }
 }
 
 fn stopped() -> Status {
@@ -107,8 +113,10 @@ fn checked(spec: JobSpec) -> Result<Vec<JobSpec>, Status> {
 #[wharf_proto::tonic::async_trait]
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
+        let identity = Identity::of(&request)?;
         let mut specs = Vec::new();
-        for spec in request.into_inner().jobs {
+        for mut spec in request.into_inner().jobs {
+            identity.claim(&mut spec)?;
             specs.extend(checked(spec)?);
         }
         let (reply, receiver) = oneshot::channel();
@@ -124,8 +132,10 @@ impl Cluster for Shared {
     }
 
     async fn get_job(&self, request: Request<GetJobRequest>) -> Result<Response<JobDetail>, Status> {
+        let identity = Identity::of(&request)?;
         let job = self.known(request.into_inner().job_id).await?;
         let detail = self.ask(move |dispatcher| views::detail(dispatcher, job)).await?;
+        let detail = detail.map(|detail| identity.redact(detail));
         detail.map(Response::new).map_err(|error| Status::internal(error.to_string()))
     }
 
@@ -133,11 +143,18 @@ impl Cluster for Shared {
         &self,
         request: Request<ChangeJobsRequest>,
     ) -> Result<Response<ChangeJobsReply>, Status> {
+        let identity = Identity::of(&request)?;
         let request = request.into_inner();
         let change = request.change();
         let mut refused = Vec::new();
         for &job_id in &request.job_ids {
             let job = JobId(job_id);
+            if let Some(owner) = self.owner(job).await?
+                && let Some(reason) = identity.refusal(job_id, &owner)
+            {
+                refused.push(Refusal { job_id, reason });
+                continue;
+            }
             let command = match change {
                 change_jobs_request::Change::Cancel => Command::CancelJob(job),
                 change_jobs_request::Change::Hold => Command::HoldJob(job),
@@ -180,8 +197,10 @@ impl Cluster for Shared {
     type LogsStream = Outgoing<LogChunk>;
 
     async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        let identity = Identity::of(&request)?;
         let request = request.into_inner();
         let job = self.known(request.job_id).await?;
+        identity.must_own(request.job_id, &self.owner(job).await?.unwrap_or_default())?;
         let (sender, receiver) = mpsc::unbounded_channel();
         self.send(Input::ReadOutput { job, rank: request.rank as usize, follow: request.follow, sender })?;
         let chunks = UnboundedReceiverStream::new(receiver).map(|data| Ok(LogChunk { data }));
@@ -203,8 +222,9 @@ impl Cluster for Shared {
         Err(Status::unimplemented("commands beside a task are not possible yet"))
     }
 
-    async fn info(&self, _: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
-        Ok(Response::new(self.ask(views::info).await?))
+    async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
+        let identity = Identity::of(&request)?;
+        Ok(Response::new(identity.sign(self.ask(views::info).await?)))
     }
 }
 
@@ -234,6 +254,7 @@ impl Workers for Shared {
         &self,
         request: Request<Streaming<FromWorkerBatch>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
+        let identity = Identity::of(&request)?;
         let mut incoming = request.into_inner();
         let mut first = incoming.message().await?.unwrap_or_default().messages.into_iter();
         let Some(from_worker::Message::Register(register)) = first.next().and_then(|first| first.message)
@@ -243,6 +264,7 @@ impl Workers for Shared {
         if register.node.is_empty() || register.devices == 0 {
             return Err(Status::invalid_argument("a worker needs a name and at least one device"));
         }
+        identity.must_be_node(&register.node)?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::unbounded_channel();
         self.send(Input::Attach { register, session, sender })?;

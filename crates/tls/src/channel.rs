@@ -107,6 +107,11 @@ pub async fn connect(
     })
 }
 
+/// The fingerprint of the first certificate in a PEM file; `None` where there is none.
+pub fn fingerprint_of_pem(pem: &str) -> Option<Fingerprint> {
+    CertificateDer::from_pem_slice(pem.as_bytes()).ok().map(|certificate| Fingerprint::of(&certificate))
+}
+
 fn client_config(
     authority: Fingerprint,
     certificate: Option<&ClientCertificate>,

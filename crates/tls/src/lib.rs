@@ -11,7 +11,7 @@ mod key;
 mod pin;
 mod token;
 
-pub use channel::{ClientCertificate, ConnectError, connect, endpoint};
+pub use channel::{ClientCertificate, ConnectError, connect, endpoint, fingerprint_of_pem};
 pub use file::{create_private, is_missing, write_private};
 pub use key::{KeyError, new_key, request_certificate};
 pub use pin::HEAD_NAME;

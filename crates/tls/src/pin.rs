@@ -42,8 +42,7 @@ impl ServerCertVerifier for Pinned {
         let is_it = |certificate: &&CertificateDer<'_>| Fingerprint::of(certificate) == self.authority;
         let Some(authority) = intermediates.iter().find(is_it) else {
             let last = intermediates.last().unwrap_or(end_entity);
-            let wrong =
-                WrongAuthority { expected: self.authority, shown: Fingerprint::of(last).to_string() };
+            let wrong = WrongAuthority { expected: self.authority, shown: Fingerprint::of(last).to_string() };
             return Err(CertificateError::Other(OtherError(Arc::new(wrong))).into());
         };
         let mut roots = RootCertStore::empty();
