@@ -81,10 +81,13 @@ impl Door {
         }
     }
 
-    /// Renews the certificate over a connection that the old one opened.
-    pub(crate) async fn renew(&mut self, channel: Channel) -> Result<(), Status> {
+    /// Renews the certificate. The connection is a new one: an old one may have been opened with a certificate that is over.
+    pub(crate) async fn renew(&mut self) -> Result<(), Status> {
         let Self::Safe(safe) = self else { return Ok(()) };
-        let renewed = safe.join(channel, None).await;
+        let renewed = match safe.certified().await {
+            Ok(channel) => safe.join(channel, None).await,
+            Err(status) => Err(status),
+        };
         if renewed.is_err() {
             safe.identity.postpone();
         }
@@ -107,6 +110,11 @@ impl Safe {
             let channel = wharf_tls::connect(&self.endpoint, authority, None).await.map_err(unreachable)?;
             self.join(channel, Some(&token)).await?;
         }
+        self.certified().await
+    }
+
+    /// A connection that shows the certificate.
+    async fn certified(&self) -> Result<Channel, Status> {
         let Some((authority, certificate)) = self.identity.certificate(self.token.as_ref()) else {
             return Err(Status::unavailable(
                 "the head's certificate for this worker has expired; are the clocks right?",

@@ -121,7 +121,7 @@ impl Link {
         if let Some(bearer) = bearer {
             request.metadata_mut().insert("authorization", bearer);
         }
-        let mut client = WorkersClient::new(channel.clone());
+        let mut client = WorkersClient::new(channel);
         let mut inbound = tokio::time::timeout(ATTACH_TIMEOUT, client.attach(request))
             .await
             .map_err(|_| Status::deadline_exceeded("the head does not answer"))??
@@ -130,7 +130,7 @@ impl Link {
             let batch = tokio::select! {
                 batch = inbound.message() => batch?,
                 () = self.door.renewal_due() => {
-                    let renewed = self.door.renew(channel.clone()).await.map_err(|status| reason(&status));
+                    let renewed = self.door.renew().await.map_err(|status| reason(&status));
                     self.events.send(HeadEvent::Renewal(renewed)).await.map_err(closed)?;
                     continue;
                 }

@@ -15,7 +15,7 @@ use super::error::AccessError;
 use super::tokens::{Credential, Table};
 use crate::dispatcher::unix_s;
 
-/// How long a worker's certificate is good; it is renewed when two thirds are over.
+/// How long a worker's certificate is good. It is renewed when two thirds are over: the head may be away for ten days.
 pub const WORKER_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How long a handshake may take: who connects and says nothing is cut off.
@@ -39,6 +39,7 @@ pub struct Access {
     pub(super) authority: Authority,
     table: Mutex<Table>,
     pub(super) worker_life: Duration,
+    pub(super) renew_after: Duration,
     _lock: File,
 }
 
@@ -56,13 +57,19 @@ impl Access {
         let authority = Authority::open(&folder, &setup.hosts, setup.renew)?;
         let table =
             open_table(&setup.folder, &folder.join("tokens.json"), authority.fingerprint(), &setup.owner)?;
-        Ok(Self { authority, table: Mutex::new(table), worker_life: WORKER_LIFE, _lock: lock })
+        Ok(Self {
+            authority,
+            table: Mutex::new(table),
+            worker_life: WORKER_LIFE,
+            renew_after: WORKER_LIFE * 2 / 3,
+            _lock: lock,
+        })
     }
 
-    /// Gives workers certificates of that life instead of [`WORKER_LIFE`].
+    /// Gives workers certificates of that life instead of [`WORKER_LIFE`], to be renewed after a part of it.
     #[must_use]
-    pub fn with_worker_life(self, worker_life: Duration) -> Self {
-        Self { worker_life, ..self }
+    pub fn with_worker_life(self, worker_life: Duration, renew_after: Duration) -> Self {
+        Self { worker_life, renew_after, ..self }
     }
 
     /// What workers and clients know the cluster by.
@@ -123,6 +130,9 @@ fn open_table(home: &Path, path: &Path, authority: Fingerprint, owner: &str) -> 
             Err(error) if is_missing(&error) => Token::generate(authority)?,
             Err(source) => return Err(AccessError::Read { path: file, source }),
         };
+        if token.authority().is_some_and(|said| said != authority) {
+            return Err(AccessError::OtherAuthority { path: file });
+        }
         let now_s = unix_s();
         let mut credential = Credential::token(new_id()?, role, &token, now_s);
         if role == Role::Admin {
@@ -202,6 +212,17 @@ mod tests {
         drop(held);
         fs::remove_file(folder.path().join("auth/ca-key.pem")).unwrap();
         assert!(matches!(Access::open(&setup(folder.path())), Err(AccessError::Half { .. })));
+    }
+
+    #[test]
+    fn token_of_an_older_authority_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Access::open(&setup(folder.path())).unwrap());
+        fs::remove_dir_all(folder.path().join("auth")).unwrap();
+        let stale = folder.path().join("token");
+        assert!(
+            matches!(Access::open(&setup(folder.path())), Err(AccessError::OtherAuthority { path }) if path == stale)
+        );
     }
 
     #[test]

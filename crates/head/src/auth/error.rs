@@ -50,6 +50,12 @@ pub enum AccessError {
         /// What is there.
         there: PathBuf,
     },
+    /// A token was made by an authority that is gone.
+    #[error("the token `{}` is of an older authority of this cluster; remove it to get a new one", path.display())]
+    OtherAuthority {
+        /// The token's file.
+        path: PathBuf,
+    },
     /// A head runs with the same folder.
     #[error("a head uses `{}` already", path.display())]
     InUse {

@@ -16,8 +16,6 @@ use super::identity::{Identity, bad_name, is_name};
 use super::tokens::{Credential, Kind};
 use crate::dispatcher::unix_s;
 
-/// When a worker's certificate is renewed, as a part of its life.
-const RENEW_AFTER: f64 = 2.0 / 3.0;
 /// The longest life of a token that has an end: what is longer is a mistake.
 const TTL_MAX_S: f64 = 10.0 * 366.0 * 24.0 * 3600.0;
 
@@ -107,7 +105,7 @@ impl Access {
         };
         table.add(credential, now_s).map_err(failed)?;
         let ca = self.authority.certificate().to_vec();
-        Ok(JoinReply { certificate, ca, renew_in_s: life_s * RENEW_AFTER, expires_in_s: life_s })
+        Ok(JoinReply { certificate, ca, renew_in_s: self.renew_after.as_secs_f64(), expires_in_s: life_s })
     }
 
     fn create_token(&self, request: &CreateTokenRequest) -> Result<CreateTokenReply, Status> {

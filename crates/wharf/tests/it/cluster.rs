@@ -10,22 +10,37 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// A daemon whose messages can be waited for.
-struct Daemon {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
+pub(crate) struct Daemon {
+    pub(crate) child: Child,
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Daemon {
+    /// Starts one and waits until it says `ready`.
+    pub(crate) fn start(command: &mut Command, ready: &str) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().map(BufReader::new);
+        let mut daemon = Self { child, stderr };
+        daemon.wait_for(ready);
+        daemon
+    }
+
+    /// Starts one whose messages go where the command says.
+    pub(crate) fn quiet(command: &mut Command) -> Self {
+        Self { child: command.spawn().unwrap(), stderr: None }
+    }
+
     /// Reads messages until one contains `text`.
-    fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let stderr = self.stderr.as_mut().unwrap();
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
-            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "ended before it said `{text}`");
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "ended before it said `{text}`");
         }
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -40,56 +55,52 @@ impl Drop for Daemon {
 }
 
 /// A head and its folder; everything ends with it.
-struct Cluster {
-    folder: TempDir,
-    port: u16,
+pub(crate) struct Cluster {
+    pub(crate) folder: TempDir,
+    pub(crate) port: u16,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { folder: tempfile::tempdir().unwrap(), port }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
         command.args(words).env("WHARF_HOME", self.folder.path()).stdin(Stdio::null());
         command
     }
 
-    fn daemon(&self, words: &[&str], ready: &str) -> Daemon {
-        let mut child = self.command(words).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut daemon = Daemon { child, stderr };
-        daemon.wait_for(ready);
-        daemon
+    pub(crate) fn daemon(&self, words: &[&str], ready: &str) -> Daemon {
+        Daemon::start(&mut self.command(words), ready)
     }
 
-    fn head(&self) -> Daemon {
+    pub(crate) fn head(&self) -> Daemon {
         let listen = format!("127.0.0.1:{}", self.port);
         self.daemon(&["head", "--listen", &listen], "listens on")
     }
 
-    fn worker(&self, node: &str) -> Daemon {
+    pub(crate) fn worker(&self, node: &str) -> Daemon {
         self.daemon(&["worker", "--node", node, "--devices", "v100:4"], "has let this worker in")
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// What a command prints, which must succeed.
-    fn say(&self, words: &[&str]) -> String {
+    pub(crate) fn say(&self, words: &[&str]) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn pipe(&self, name: &str) -> PathBuf {
+    pub(crate) fn pipe(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path
@@ -97,7 +108,7 @@ impl Cluster {
 }
 
 /// Waits until the other side opens the pipe, and says something.
-fn write(pipe: &Path, text: &str) {
+pub(crate) fn write(pipe: &Path, text: &str) {
     std::fs::OpenOptions::new().write(true).open(pipe).unwrap().write_all(text.as_bytes()).unwrap();
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use wharf_tls::{Fingerprint, Token, is_missing};
+use wharf_tls::{Fingerprint, Token, is_missing, write_private};
 
 use crate::args::{HomeArgs, env};
 use crate::error::CliError;
@@ -104,9 +104,7 @@ impl Home {
             });
         }
         let path = self.0.join("address");
-        let partial = self.0.join("address.new");
-        let written = fs::write(&partial, format!("{address}\n")).and_then(|()| fs::rename(&partial, &path));
-        written.map_err(|error| CliError::write(&path, error))
+        write_private(&path, &format!("{address}\n")).map_err(|error| CliError::write(&path, error))
     }
 }
 
