@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
-use wharf_core::{Command, Ignored, JobId, NodeId};
+use wharf_core::{Command, JobId, NodeId};
 use wharf_proto::cluster_server::Cluster;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
@@ -16,7 +16,7 @@ use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
     ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
     ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal,
-    SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, change_jobs_request, from_worker,
+    SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, from_worker,
 };
 
 use crate::auth::Identity;
@@ -61,12 +61,6 @@ impl Service {
         receiver.await.map_err(|_| stopped())
     }
 
-    async fn command(&self, command: Command) -> Result<Result<(), Ignored>, Status> {
-        let (reply, receiver) = oneshot::channel();
-        self.send(Input::Command { command, reply })?;
-        receiver.await.map_err(|_| stopped())
-    }
-
     /// The id of a job that exists.
     async fn known(&self, job_id: u32) -> Result<JobId, Status> {
         let job = JobId(job_id);
@@ -76,7 +70,26 @@ impl Service {
 
     /// Whose a job is; `None` where there is no such job.
     async fn owner(&self, job: JobId) -> Result<Option<String>, Status> {
-        self.ask(move |dispatcher| dispatcher.specs.get(job.index()).map(|spec| spec.user.clone())).await
+        self.ask(move |dispatcher| views::owner(dispatcher, job)).await
+    }
+
+    /// Takes the jobs that are not theirs out of a list, and says why.
+    async fn take_foreign(&self, identity: &Identity, jobs: &mut Vec<u32>) -> Result<Vec<Refusal>, Status> {
+        let mut refused = Vec::new();
+        let mut own = Vec::new();
+        for &job_id in jobs.iter() {
+            let refusal = match self.owner(JobId(job_id)).await? {
+                Some(owner) => identity.refusal(job_id, &owner),
+                // It may be another's by the time that the change is made.
+                None => Some(format!("there is no job {job_id}")),
+            };
+            match refusal {
+                Some(reason) => refused.push(Refusal { job_id, reason }),
+                None => own.push(job_id),
+            }
+        }
+        *jobs = own;
+        Ok(refused)
     }
 }
 
@@ -84,8 +97,8 @@ fn stopped() -> Status {
     Status::unavailable("the head is stopping")
 }
 
-/// A submitted job that makes sense, its array spread out.
-fn checked(spec: JobSpec) -> Result<Vec<JobSpec>, Status> {
+/// Whether a submitted job makes sense.
+fn check(spec: &JobSpec) -> Result<(), Status> {
     if spec.command.is_empty() {
         return Err(Status::invalid_argument(format!("job `{}` has no command", spec.name)));
     }
@@ -97,31 +110,19 @@ fn checked(spec: JobSpec) -> Result<Vec<JobSpec>, Status> {
     if finite.iter().any(|value| !value.is_finite() || *value < 0.0) {
         return Err(Status::invalid_argument(format!("job `{}` has a number that is no length", spec.name)));
     }
-    if spec.array.is_empty() {
-        return Ok(vec![spec]);
-    }
-    let element = |&index: &u32| {
-        let mut element = JobSpec { array: vec![index], ..spec.clone() };
-        element.name = format!("{}[{index}]", spec.name);
-        element.output = spec.output.replace("%a", &index.to_string());
-        element.env.insert("WHARF_ARRAY_INDEX".to_owned(), index.to_string());
-        element
-    };
-    Ok(spec.array.iter().map(element).collect())
+    Ok(())
 }
 
 #[wharf_proto::tonic::async_trait]
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
         let identity = Identity::of(&request)?;
-        let mut specs = Vec::new();
-        for mut spec in request.into_inner().jobs {
-            identity.claim(&mut spec)?;
-            specs.extend(checked(spec)?);
-        }
+        let mut specs = request.into_inner().jobs;
+        specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
+        specs.iter().try_for_each(check)?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, reply })?;
-        let job_ids = receiver.await.map_err(|_| stopped())?;
+        let job_ids = receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)?;
         Ok(Response::new(SubmitReply { job_ids }))
     }
 
@@ -144,30 +145,11 @@ impl Cluster for Shared {
         request: Request<ChangeJobsRequest>,
     ) -> Result<Response<ChangeJobsReply>, Status> {
         let identity = Identity::of(&request)?;
-        let request = request.into_inner();
-        let change = request.change();
-        let mut refused = Vec::new();
-        for &job_id in &request.job_ids {
-            let job = JobId(job_id);
-            if let Some(owner) = self.owner(job).await?
-                && let Some(reason) = identity.refusal(job_id, &owner)
-            {
-                refused.push(Refusal { job_id, reason });
-                continue;
-            }
-            let command = match change {
-                change_jobs_request::Change::Cancel => Command::CancelJob(job),
-                change_jobs_request::Change::Hold => Command::HoldJob(job),
-                change_jobs_request::Change::Release => Command::ReleaseJob(job),
-                change_jobs_request::Change::Requeue => Command::RequeueJob(job),
-                change_jobs_request::Change::Priority => {
-                    Command::SetPriority { job, priority: request.priority }
-                }
-            };
-            if let Err(ignored) = self.command(command).await? {
-                refused.push(Refusal { job_id, reason: ignored.to_string() });
-            }
-        }
+        let mut request = request.into_inner();
+        let mut refused = self.take_foreign(&identity, &mut request.job_ids).await?;
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::Change { request, reply })?;
+        refused.extend(receiver.await.map_err(|_| stopped())?);
         Ok(Response::new(ChangeJobsReply { refused }))
     }
 
@@ -181,10 +163,10 @@ impl Cluster for Shared {
         request: Request<ChangeNodeRequest>,
     ) -> Result<Response<ChangeNodeReply>, Status> {
         let request = request.into_inner();
-        let (name, change) = (request.node.clone(), request.change());
+        let name = request.node.clone();
         let node = self.ask(move |dispatcher| views::node_named(dispatcher, &name)).await?;
         let node = node.ok_or_else(|| Status::not_found(format!("there is no node `{}`", request.node)))?;
-        self.change_node_health(node, change).await?;
+        self.change_node_health(node, request).await?;
         Ok(Response::new(ChangeNodeReply {}))
     }
 
@@ -229,20 +211,17 @@ impl Cluster for Shared {
 }
 
 impl Service {
-    async fn change_node_health(
-        &self,
-        node: NodeId,
-        change: wharf_proto::change_node_request::Change,
-    ) -> Result<(), Status> {
+    async fn change_node_health(&self, node: NodeId, request: ChangeNodeRequest) -> Result<(), Status> {
         use wharf_proto::change_node_request::Change;
-        let command = match change {
-            Change::Drain => Command::LoseNode(node),
-            Change::Resume => Command::ReturnNode(node),
-            Change::Cordon => {
-                return Err(Status::unimplemented("cordoning is not possible yet; drain the node"));
-            }
+        let (command, reason) = match request.change() {
+            Change::Cordon => (Command::CordonNode(node), request.reason),
+            Change::Drain => (Command::DrainNode(node), request.reason),
+            Change::Resume => (Command::OpenNode(node), String::new()),
         };
-        self.command(command).await?.map_err(|ignored| Status::failed_precondition(ignored.to_string()))
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::ChangeNode { command, node, reason, reply })?;
+        let result = receiver.await.map_err(|_| stopped())?;
+        result.map_err(|ignored| Status::failed_precondition(ignored.to_string()))
     }
 }
 

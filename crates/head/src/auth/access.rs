@@ -13,7 +13,7 @@ use wharf_tls::{Fingerprint, Token, create_private, is_missing, random_hex};
 use super::ca::Authority;
 use super::error::AccessError;
 use super::tokens::{Credential, Table};
-use crate::dispatcher::unix_s;
+use crate::clock::unix_s;
 
 /// How long a worker's certificate is good. It is renewed when two thirds are over: the head may be away for ten days.
 pub const WORKER_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);

@@ -15,7 +15,7 @@ use super::access::Access;
 use super::identity::Identity;
 use super::rpcs;
 use super::tokens::{Found, Kind};
-use crate::dispatcher::unix_s;
+use crate::clock::unix_s;
 
 /// A service behind the guard.
 #[derive(Clone)]

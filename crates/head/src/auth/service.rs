@@ -14,7 +14,7 @@ use super::access::{Access, new_id};
 use super::error::AccessError;
 use super::identity::{Identity, bad_name, is_name};
 use super::tokens::{Credential, Kind};
-use crate::dispatcher::unix_s;
+use crate::clock::unix_s;
 
 /// The longest life of a token that has an end: what is longer is a mistake.
 const TTL_MAX_S: f64 = 10.0 * 366.0 * 24.0 * 3600.0;

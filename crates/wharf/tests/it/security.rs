@@ -440,6 +440,9 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
         access: Access::open(&setup).unwrap().with_worker_life(life, renew_after),
         lost_after: PATIENCE,
         slots: info.slots,
+        history_s: 3600.0,
+        policy_name: "fifo".into(),
+        cadence: rules.cadence(),
         policy: (info.build)(&build).unwrap(),
         perf: Box::new(wharf_perf::Model::new(rules.costs, info.sharing, wharf_perf::Order::Best)),
     };
