@@ -2,6 +2,7 @@
 //!
 //! For one host so far: jobs are child processes on declared devices ([`LocalCluster`]).
 
+mod auth;
 mod clock;
 mod dispatcher;
 mod exec;
@@ -22,6 +23,7 @@ mod tests;
 mod views;
 mod wire;
 
+pub use auth::{Access, AccessError, Setup, WORKER_LIFE};
 pub use journal::{Damage, JournalError};
 pub use local::{JobResult, LocalCluster, LocalError, LocalJob};
 pub use server::{Head, HeadConfig, HeadError};

@@ -11,12 +11,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
 use wharf_core::{Cadence, Engine, PerfModel, Policy, Time};
+use wharf_proto::access_server::AccessServer;
 use wharf_proto::cluster_server::ClusterServer;
-use wharf_proto::tonic::service::Interceptor;
-use wharf_proto::tonic::transport::Server;
-use wharf_proto::tonic::{Request, Status, transport};
+use wharf_proto::tonic::transport::{self, Server};
 use wharf_proto::workers_server::WorkersServer;
 
+use crate::auth::{Access, AccessService, Guarded};
 use crate::clock::{Wall, unix_s};
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::{Damage, Journal, JournalError};
@@ -28,8 +28,8 @@ pub struct HeadConfig {
     pub listen: SocketAddr,
     /// Where its journal is.
     pub state_dir: PathBuf,
-    /// What everybody who connects has to know.
-    pub token: String,
+    /// Who may do what, and what the head shows to be believed.
+    pub access: Access,
     /// How long a node may be away before it counts as lost.
     pub lost_after: Duration,
     /// Most jobs on one device.
@@ -85,7 +85,7 @@ impl Head {
     /// # Errors
     /// [`HeadError`] where the journal or the address cannot be used.
     pub async fn start(config: HeadConfig) -> Result<Self, HeadError> {
-        let HeadConfig { listen, state_dir, token, slots, policy, perf, cadence, .. } = config;
+        let HeadConfig { listen, state_dir, access, slots, policy, perf, cadence, .. } = config;
         let path = state_dir.join("journal.sqlite");
         let (journal, replayed) = Journal::open(&path, slots, unix_s(), config.history_s)?;
         let damage = replayed.damage.clone();
@@ -103,13 +103,16 @@ impl Head {
             Dispatcher::new(make, journal, replayed, setup).run(&receiver)
         });
         let service = Arc::new(Service::new(inputs.clone()));
-        let check = Token(token.into());
+        let access = Arc::new(access);
         let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::builder()
+            .tls_config(access.server_tls())
+            .map_err(HeadError::Serve)?
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .add_service(ClusterServer::with_interceptor(Shared(service.clone()), check.clone()))
-            .add_service(WorkersServer::with_interceptor(Shared(service), check))
+            .add_service(Guarded::new(ClusterServer::new(Shared(service.clone())), access.clone()))
+            .add_service(Guarded::new(WorkersServer::new(Shared(service)), access.clone()))
+            .add_service(Guarded::new(AccessServer::new(AccessService(access.clone())), access))
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
                 // Stopping and dropping mean the same.
                 let _ = stopped.await;
@@ -142,25 +145,4 @@ impl Head {
             .map_err(|_| HeadError::Dispatcher)?
             .map_err(HeadError::from)
     }
-}
-
-/// Lets in who knows the token.
-#[derive(Clone)]
-struct Token(Arc<str>);
-
-impl Interceptor for Token {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let expected = format!("Bearer {}", self.0);
-        let given = request.metadata().get("authorization").map(|value| value.as_bytes()).unwrap_or_default();
-        if is_equal(given, expected.as_bytes()) {
-            Ok(request)
-        } else {
-            Err(Status::unauthenticated("the token is missing or wrong"))
-        }
-    }
-}
-
-/// Compares without telling by its duration where the difference is.
-fn is_equal(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

@@ -15,10 +15,11 @@ use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
     ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
-    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, SubmitReply,
-    SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
+    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal,
+    SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
+use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::{exec, views};
 
@@ -67,6 +68,30 @@ impl Service {
         let is_known = self.ask(move |dispatcher| job < dispatcher.engine.state().next_job()).await?;
         if is_known { Ok(job) } else { Err(Status::not_found(format!("there is no job {job_id}"))) }
     }
+
+    /// Whose a job is; `None` where there is no such job.
+    async fn owner(&self, job: JobId) -> Result<Option<String>, Status> {
+        self.ask(move |dispatcher| views::owner(dispatcher, job)).await
+    }
+
+    /// Takes the jobs that are not theirs out of a list, and says why.
+    async fn take_foreign(&self, identity: &Identity, jobs: &mut Vec<u32>) -> Result<Vec<Refusal>, Status> {
+        let mut refused = Vec::new();
+        let mut own = Vec::new();
+        for &job_id in jobs.iter() {
+            let refusal = match self.owner(JobId(job_id)).await? {
+                Some(owner) => identity.refusal(job_id, &owner),
+                // It may be another's by the time that the change is made.
+                None => Some(format!("there is no job {job_id}")),
+            };
+            match refusal {
+                Some(reason) => refused.push(Refusal { job_id, reason }),
+                None => own.push(job_id),
+            }
+        }
+        *jobs = own;
+        Ok(refused)
+    }
 }
 
 fn stopped() -> Status {
@@ -92,7 +117,9 @@ fn check(spec: &JobSpec) -> Result<(), Status> {
 #[wharf_proto::tonic::async_trait]
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
-        let specs = request.into_inner().jobs;
+        let identity = Identity::of(&request)?;
+        let mut specs = request.into_inner().jobs;
+        specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, reply })?;
@@ -107,8 +134,10 @@ impl Cluster for Shared {
     }
 
     async fn get_job(&self, request: Request<GetJobRequest>) -> Result<Response<JobDetail>, Status> {
+        let identity = Identity::of(&request)?;
         let job = self.known(request.into_inner().job_id).await?;
         let detail = self.ask(move |dispatcher| views::detail(dispatcher, job)).await?;
+        let detail = detail.map(|detail| identity.redact(detail));
         detail.map(Response::new).map_err(|error| Status::internal(error.to_string()))
     }
 
@@ -116,10 +145,12 @@ impl Cluster for Shared {
         &self,
         request: Request<ChangeJobsRequest>,
     ) -> Result<Response<ChangeJobsReply>, Status> {
-        let request = request.into_inner();
+        let identity = Identity::of(&request)?;
+        let mut request = request.into_inner();
+        let mut refused = self.take_foreign(&identity, &mut request.job_ids).await?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Change { request, reply })?;
-        let refused = receiver.await.map_err(|_| stopped())?;
+        refused.extend(receiver.await.map_err(|_| stopped())?);
         Ok(Response::new(ChangeJobsReply { refused }))
     }
 
@@ -149,8 +180,10 @@ impl Cluster for Shared {
     type LogsStream = Outgoing<LogChunk>;
 
     async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        let identity = Identity::of(&request)?;
         let request = request.into_inner();
         let job = self.known(request.job_id).await?;
+        identity.must_own(request.job_id, &self.owner(job).await?.unwrap_or_default())?;
         let (sender, receiver) = mpsc::unbounded_channel();
         self.send(Input::ReadOutput { job, rank: request.rank as usize, follow: request.follow, sender })?;
         let chunks = UnboundedReceiverStream::new(receiver).map(|data| Ok(LogChunk { data }));
@@ -184,8 +217,9 @@ impl Cluster for Shared {
         Ok(Response::new(Box::pin(ReceiverStream::new(output))))
     }
 
-    async fn info(&self, _: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
-        Ok(Response::new(self.ask(views::info).await?))
+    async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
+        let identity = Identity::of(&request)?;
+        Ok(Response::new(identity.sign(self.ask(views::info).await?)))
     }
 }
 
@@ -212,6 +246,7 @@ impl Workers for Shared {
         &self,
         request: Request<Streaming<FromWorkerBatch>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
+        let identity = Identity::of(&request)?;
         let mut incoming = request.into_inner();
         let mut first = incoming.message().await?.unwrap_or_default().messages.into_iter();
         let Some(from_worker::Message::Register(register)) = first.next().and_then(|first| first.message)
@@ -221,6 +256,7 @@ impl Workers for Shared {
         if register.node.is_empty() || register.devices == 0 {
             return Err(Status::invalid_argument("a worker needs a name and at least one device"));
         }
+        identity.must_be_node(&register.node)?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::unbounded_channel();
         self.send(Input::Attach { register, session, sender })?;

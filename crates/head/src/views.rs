@@ -87,6 +87,12 @@ fn phase(life: &JobState) -> JobPhase {
     }
 }
 
+/// Whose a job is; `None` where there is no such job.
+pub(crate) fn owner(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
+    let state = dispatcher.engine.state();
+    (job < state.next_job()).then(|| state.spec(job).user.as_deref().unwrap_or_default().to_owned())
+}
+
 /// One job with its history.
 pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, JournalError> {
     let first = dispatcher.kept.first_of(job.0);

@@ -237,6 +237,10 @@ impl<N: FnMut(Notice)> Agent<N> {
         match event {
             HeadEvent::Opening(outbound) => self.register(outbound),
             HeadEvent::Message(message) => self.on_message(*message).await,
+            HeadEvent::Renewal(result) => (self.notice)(match result {
+                Ok(()) => Notice::Renewed,
+                Err(reason) => Notice::NotRenewed { reason },
+            }),
             HeadEvent::Refused { reason } => return Err(WorkerError::Refused { reason }),
             HeadEvent::Away { reason, retry_in } => {
                 self.head = None;

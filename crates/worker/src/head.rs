@@ -6,13 +6,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
-use wharf_proto::tonic::metadata::{Ascii, MetadataValue};
-use wharf_proto::tonic::transport::{Channel, Endpoint};
 use wharf_proto::tonic::{Code, Request, Status};
 use wharf_proto::workers_client::WorkersClient;
 use wharf_proto::{FromWorker, FromWorkerBatch, from_worker, to_worker};
 
 use crate::WorkerConfig;
+use crate::door::Door;
 use crate::error::WorkerError;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
@@ -32,6 +31,8 @@ pub(crate) enum HeadEvent {
     /// A stream is being opened: the first message has to be sent now.
     Opening(Outbound),
     Message(Box<to_worker::Message>),
+    /// The certificate was renewed, or why not.
+    Renewal(Result<(), String>),
     /// The stream has ended or could not be opened.
     Away {
         reason: String,
@@ -63,24 +64,21 @@ impl Outbound {
 pub(crate) fn connect(
     config: &WorkerConfig,
 ) -> Result<(JoinHandle<()>, mpsc::Receiver<HeadEvent>), WorkerError> {
-    let endpoint = Endpoint::from_shared(config.head.clone())
-        .map_err(|source| WorkerError::HeadAddress { address: config.head.clone(), source })?
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE)
-        .keep_alive_while_idle(true);
-    let mut bearer: MetadataValue<Ascii> =
-        format!("Bearer {}", config.token).parse().map_err(|_| WorkerError::Token)?;
-    bearer.set_sensitive(true);
+    let door = Door::new(config, |endpoint| {
+        endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE)
+            .keep_alive_while_idle(true)
+    })?;
     let (events, receiver) = mpsc::channel(256);
-    let link = Link { endpoint, bearer, events, backoff: BACKOFF_FIRST, welcomed: false };
+    let link = Link { door, events, backoff: BACKOFF_FIRST, welcomed: false };
     Ok((tokio::spawn(link.run()), receiver))
 }
 
 struct Link {
-    endpoint: Endpoint,
-    bearer: MetadataValue<Ascii>,
+    door: Door,
     events: mpsc::Sender<HeadEvent>,
     backoff: Duration,
     /// This head has let this worker in before: a refusal may be a passing mistake, and tasks run.
@@ -109,8 +107,7 @@ impl Link {
 
     /// Opens one stream and passes on what comes, until it ends.
     async fn attach(&mut self) -> Result<(), Status> {
-        let channel: Channel =
-            self.endpoint.connect().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let (channel, bearer) = self.door.open().await?;
         let (control, control_stream) = mpsc::unbounded_channel();
         let (output, output_stream) = mpsc::channel(OUTPUT_CHUNKS);
         let (batches, batch_stream) = mpsc::channel(1);
@@ -121,13 +118,24 @@ impl Link {
         let closed = |_| Status::cancelled("the worker ends");
         self.events.send(HeadEvent::Opening(Outbound { control, output })).await.map_err(closed)?;
         let mut request = Request::new(messages);
-        request.metadata_mut().insert("authorization", self.bearer.clone());
+        if let Some(bearer) = bearer {
+            request.metadata_mut().insert("authorization", bearer);
+        }
         let mut client = WorkersClient::new(channel);
         let mut inbound = tokio::time::timeout(ATTACH_TIMEOUT, client.attach(request))
             .await
             .map_err(|_| Status::deadline_exceeded("the head does not answer"))??
             .into_inner();
-        while let Some(batch) = inbound.message().await? {
+        loop {
+            let batch = tokio::select! {
+                batch = inbound.message() => batch?,
+                () = self.door.renewal_due() => {
+                    let renewed = self.door.renew().await.map_err(|status| reason(&status));
+                    self.events.send(HeadEvent::Renewal(renewed)).await.map_err(closed)?;
+                    continue;
+                }
+            };
+            let Some(batch) = batch else { return Ok(()) };
             for message in batch.messages.into_iter().filter_map(|envelope| envelope.message) {
                 if matches!(message, to_worker::Message::Welcome(_)) {
                     self.welcomed = true;
@@ -136,7 +144,6 @@ impl Link {
                 self.events.send(HeadEvent::Message(Box::new(message))).await.map_err(closed)?;
             }
         }
-        Ok(())
     }
 }
 

@@ -10,10 +10,12 @@
 
 mod agent;
 mod devices;
+mod door;
 mod environment;
 mod error;
 mod exec;
 mod head;
+mod identity;
 mod keeper;
 mod launch;
 mod link;
@@ -35,9 +37,10 @@ pub use keeper::{keeper_main, stage_main};
 /// What a worker is and where its head is.
 #[derive(Clone)]
 pub struct WorkerConfig {
-    /// The head's address, such as `http://127.0.0.1:7717`.
+    /// The head's address, such as `https://127.0.0.1:7717`; `http://` is for heads in the same process.
     pub head: String,
-    /// What the worker shows the head to be let in. Never logged, never handed to tasks.
+    /// What the worker shows the head to be let in: a join token, not needed once it has joined. Never logged, never handed
+    /// to tasks.
     pub token: String,
     /// The node's name, unique in the cluster.
     pub node: String,
@@ -108,6 +111,13 @@ pub enum Notice {
     BadMessage {
         /// What was wrong with it.
         what: &'static str,
+    },
+    /// The certificate was renewed.
+    Renewed,
+    /// The certificate could not be renewed; it is tried again.
+    NotRenewed {
+        /// What happened.
+        reason: String,
     },
     /// The keeper was gone and another was started.
     KeeperRestarted,

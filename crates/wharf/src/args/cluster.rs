@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::env;
+use super::{HeadCommand, env};
 
 /// Where a cluster keeps its state and its token.
 #[derive(Debug, Args)]
@@ -21,8 +21,13 @@ pub struct HomeArgs {
 Examples:
   wharf head                                  Listen on loopback, serve first come first served with backfill
   wharf head --policy srtf                    Let another policy decide
+  wharf head --listen 0.0.0.0:7717            Serve other machines too, and say how they join
   wharf head --home /tmp/lab --listen 127.0.0.1:0")]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct HeadArgs {
+    /// Something else to do than to serve.
+    #[command(subcommand)]
+    pub command: Option<HeadCommand>,
     /// Where the head keeps its state.
     #[command(flatten)]
     pub home: HomeArgs,
@@ -46,11 +51,18 @@ pub struct HeadArgs {
 Examples:
   wharf worker                                Offer the devices of this machine to the local head
   wharf worker --devices v100:4               Say what there is instead of looking for it
-  wharf worker --node left --devices cpu:2    Several workers on one machine need names")]
+  wharf worker --node left --devices cpu:2    Several workers on one machine need names
+  wharf worker --head node1:7717 --join-token-file join.token --address node7")]
 pub struct WorkerArgs {
     /// Where the head's address and token are found.
     #[command(flatten)]
     pub home: HomeArgs,
+    /// The head's address [default: the one in the folder]
+    #[arg(long, value_name = "HOST:PORT", env = env::HEAD.name, hide_env_values = true)]
+    pub head: Option<String>,
+    /// The file with the token that lets this worker join; needed once [default: the one in the folder]
+    #[arg(long, value_name = "FILE")]
+    pub join_token_file: Option<PathBuf>,
     /// The node's name [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
@@ -98,6 +110,9 @@ pub struct SubmitArgs {
     /// What the job is called [default: the program's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Whose it is, if not one's own: only an admin may say so
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
     /// How many devices it needs, all or nothing
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub gang: u32,

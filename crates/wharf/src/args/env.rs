@@ -38,9 +38,22 @@ pub const DATA: EnvVar = EnvVar {
 /// `--home`
 pub const HOME: EnvVar =
     EnvVar { name: "WHARF_HOME", help: "default of `--home`: the folder of a cluster's head" };
+/// The head that clients ask.
+pub const HEAD: EnvVar = EnvVar {
+    name: "WHARF_HEAD",
+    help: "the head that clients ask, as HOST:PORT, instead of the one in the folder",
+};
+/// The token that clients show.
+pub const TOKEN_FILE: EnvVar =
+    EnvVar { name: "WHARF_TOKEN_FILE", help: "the file with the token, instead of the one in the folder" };
+/// The authority that clients believe.
+pub const CA_FILE: EnvVar = EnvVar {
+    name: "WHARF_CA_FILE",
+    help: "the file with the certificate of the cluster's authority; tokens say by themselves which it is",
+};
 /// No colour.
 pub const NO_COLOR: EnvVar =
     EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };
 
 /// All of them, as the help lists them.
-pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, NO_COLOR];
+pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, HEAD, TOKEN_FILE, CA_FILE, NO_COLOR];

@@ -3,6 +3,7 @@
 //! What they mean (files read, names resolved) is worked out in `commands/`. Every option is documented here and
 //! nowhere else: the help, the reference and the completions are generated from these types.
 
+mod access;
 mod cluster;
 mod demo;
 pub mod env;
@@ -18,6 +19,9 @@ mod trace;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use access::{
+    HeadCommand, InitArgs, RoleArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs,
+};
 pub use cluster::{
     ChangeArgs, HeadArgs, HomeArgs, JobArgs, JobsArgs, KeeperArgs, LogsArgs, NodesArgs, SubmitArgs,
     WorkerArgs,
@@ -114,6 +118,9 @@ pub enum Command {
     Requeue(ChangeArgs),
     /// List nodes
     Nodes(NodesArgs),
+    /// Say who may use the cluster: make, list and revoke tokens
+    #[command(subcommand, after_help = "Examples:\n  wharf token create --user ann\n  wharf token list")]
+    Token(TokenCommand),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Show the help of a command or of a topic

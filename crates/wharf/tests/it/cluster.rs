@@ -11,17 +11,32 @@ use tempfile::TempDir;
 
 /// A daemon whose messages can be waited for.
 pub(crate) struct Daemon {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
+    pub(crate) child: Child,
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Daemon {
+    /// Starts one and waits until it says `ready`.
+    pub(crate) fn start(command: &mut Command, ready: &str) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().map(BufReader::new);
+        let mut daemon = Self { child, stderr };
+        daemon.wait_for(ready);
+        daemon
+    }
+
+    /// Starts one whose messages go where the command says.
+    pub(crate) fn quiet(command: &mut Command) -> Self {
+        Self { child: command.spawn().unwrap(), stderr: None }
+    }
+
     /// Reads messages until one contains `text`.
-    fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let stderr = self.stderr.as_mut().unwrap();
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
-            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "ended before it said `{text}`");
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "ended before it said `{text}`");
         }
     }
 
@@ -42,7 +57,7 @@ impl Drop for Daemon {
 /// A head and its folder; everything ends with it.
 pub(crate) struct Cluster {
     pub(crate) folder: TempDir,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Cluster {
@@ -61,12 +76,8 @@ impl Cluster {
         command
     }
 
-    fn daemon(&self, words: &[&str], ready: &str) -> Daemon {
-        let mut child = self.command(words).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut daemon = Daemon { child, stderr };
-        daemon.wait_for(ready);
-        daemon
+    pub(crate) fn daemon(&self, words: &[&str], ready: &str) -> Daemon {
+        Daemon::start(&mut self.command(words), ready)
     }
 
     pub(crate) fn head(&self) -> Daemon {

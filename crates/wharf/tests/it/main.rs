@@ -8,6 +8,7 @@ mod interrupt;
 mod outputs;
 mod reference;
 mod sandbox;
+mod security;
 mod sim;
 mod sweep;
 mod trace;

@@ -5,62 +5,26 @@ use std::io::Write as _;
 use serde::Serialize;
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::cluster_client::ClusterClient;
-use wharf_proto::tonic::metadata::MetadataValue;
-use wharf_proto::tonic::service::Interceptor;
-use wharf_proto::tonic::service::interceptor::InterceptedService;
-use wharf_proto::tonic::transport::Channel;
-use wharf_proto::tonic::{Code, Request, Status};
 use wharf_proto::{
     ChangeJobsRequest, Dependency, ExplainRequest, Gang, GetJobRequest, JobPhase, JobSpec, JobSummary,
     ListJobsRequest, ListNodesRequest, LogsRequest, SubmitRequest, WaitRequest, dependency, node_summary,
 };
 
-use super::daemon::runtime;
-use super::home::Home;
+use super::connect::{Connection, refused, with_connection};
 use crate::args::{ChangeArgs, HomeArgs, JobArgs, JobsArgs, LogsArgs, NodesArgs, OutputFormat, SubmitArgs};
-use crate::error::{CliError, ErrorKind};
+use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
-pub(super) type Client = ClusterClient<InterceptedService<Channel, Token>>;
-
-/// Shows the token with every request.
-#[derive(Clone)]
-pub(super) struct Token(MetadataValue<wharf_proto::tonic::metadata::Ascii>);
-
-impl Interceptor for Token {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.metadata_mut().insert("authorization", self.0.clone());
-        Ok(request)
-    }
-}
+pub(super) type Client = ClusterClient<Connection>;
 
 /// Connects and asks.
 pub(super) fn with<T>(
     args: &HomeArgs,
     ask: impl AsyncFnOnce(&mut Client) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    let (address, token) = Home::new(args)?.head()?;
-    let token = format!("Bearer {token}").parse().map_err(|_| {
-        CliError::input("the token of the cluster is not one").hint("is the folder really a head's?")
-    })?;
-    runtime()?.block_on(async {
-        let away = |error: wharf_proto::tonic::transport::Error| {
-            CliError::from_error(ErrorKind::Input, &error).hint("is `wharf head` running?")
-        };
-        let endpoint = Channel::from_shared(address).map_err(|error| CliError::input(error.to_string()))?;
-        let channel = endpoint.connect().await.map_err(away)?;
-        ask(&mut ClusterClient::with_interceptor(channel, Token(token))).await
-    })
-}
-
-pub(super) fn refused(status: Status) -> CliError {
-    let kind = match status.code() {
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition => ErrorKind::Usage,
-        _ => ErrorKind::Input,
-    };
-    CliError::new(kind, status.message())
+    with_connection(args, async |connection| ask(&mut ClusterClient::new(connection)).await)
 }
 
 /// Hands a job in, and waits for it where asked to.
@@ -99,7 +63,7 @@ fn spec(args: &SubmitArgs) -> Result<JobSpec, CliError> {
         .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;
     Ok(JobSpec {
         name: args.name.clone().unwrap_or_else(|| program.to_owned()),
-        user: std::env::var("USER").unwrap_or_default(),
+        user: args.user.clone().unwrap_or_default(),
         gang: Some(Gang { devices: args.gang, device_types: args.types.clone(), ..Gang::default() }),
         command: args.command.clone(),
         workdir: workdir.to_string_lossy().into_owned(),

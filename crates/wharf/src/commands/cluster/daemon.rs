@@ -9,10 +9,12 @@ use wharf_perf::{Model, Order};
 use wharf_policy::{BuildArgs, Settings};
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
+use wharf_tls::Fingerprint;
 use wharf_worker::{Notice, WorkerConfig};
 
-use super::home::Home;
-use crate::args::{HeadArgs, KeeperArgs, WorkerArgs};
+use super::home::{Home, address, read};
+use super::init;
+use crate::args::{HeadArgs, HeadCommand, KeeperArgs, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
@@ -33,22 +35,37 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 
 /// Serves until a signal ends it; what runs goes on running.
 pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    if let Some(HeadCommand::Init(args)) = &args.command {
+        return init::init(args, terminal);
+    }
     let home = Home::new(&args.home)?;
-    home.create()?;
     let config = head_config(args, &home)?;
+    let fingerprint = config.access.fingerprint();
     runtime()?.block_on(async {
         let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
         let stopped = on_signal();
         let head = Head::start(config).await.map_err(failed)?;
-        home.announce(&head.address().to_string())?;
+        home.announce(head.address())?;
         if let Some(damage) = head.damage() {
             terminal.warn(&damage.to_string());
         }
         terminal.note(&format!("head listens on {}", head.address()));
+        if !head.address().ip().is_loopback() {
+            tell_how_to_join(head.address().port(), &fingerprint, terminal);
+        }
         stopped.notified().await;
         head.stop().await.map_err(failed)?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
     })
+}
+
+/// For a head that other machines can reach.
+fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
+    terminal.note(&format!("workers and clients know it by the fingerprint {fingerprint}"));
+    terminal.note(
+        "to add a worker: `wharf token create --role worker --to join.token`, copy that file, and there",
+    );
+    terminal.note(&format!("`wharf worker --head HOST:{port} --join-token-file join.token`"));
 }
 
 fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
@@ -73,7 +90,7 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
     Ok(HeadConfig {
         listen: args.listen,
         state_dir: home.path().to_owned(),
-        token: home.token_or_new()?,
+        access: init::open(home, &[], false)?,
         lost_after: Duration::from_secs_f64(args.lost_after),
         slots: info.slots,
         history_s: HISTORY_DAYS * 86_400.0,
@@ -87,7 +104,7 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let home = Home::new(&args.home)?;
-    let (head, token) = home.head()?;
+    let (head, token) = way_in(args, &home)?;
     let node = args.node.clone().unwrap_or_else(host_name);
     let runtime = runtime()?;
     let (device_type, devices, watch) = runtime.block_on(super::devices::offered(args, terminal))?;
@@ -121,12 +138,31 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
             Notice::SharedInTurns { reason } => {
                 terminal.warn(&format!("tasks share devices in turns, without MPS: {reason}"));
             }
+            Notice::Renewed => terminal.note("the worker's certificate is renewed"),
+            Notice::NotRenewed { reason } => {
+                terminal.warn(&format!("the worker's certificate could not be renewed: {reason}"));
+            }
             other => terminal.detail(&format!("{other:?}")),
         };
         let run = wharf_worker::run_with(config, async { stopped.notified().await }, told);
         run.await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
     })
+}
+
+/// Where the head is, and the token to join with; empty where a worker has to have joined before.
+fn way_in(args: &WorkerArgs, home: &Home) -> Result<(String, String), CliError> {
+    let address = match &args.head {
+        Some(text) => address(text)?,
+        None => home.address()?,
+    };
+    let token = match &args.join_token_file {
+        Some(path) => read(path)?,
+        // The folder's own token is for the folder's own head.
+        None if args.head.is_some() => String::new(),
+        None => home.worker_token()?.unwrap_or_default(),
+    };
+    Ok((format!("https://{address}"), token))
 }
 
 /// The parent of a worker's tasks, or a task's process before it is the task's.

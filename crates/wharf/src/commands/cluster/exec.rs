@@ -10,7 +10,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{ExecInput, ExecOpen, ExecOutput, TerminalSize, exec_input, exec_output};
 
-use super::client::{refused, with};
+use super::client::with;
+use super::connect::refused;
 use crate::args::{BesideArgs, ExecArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;

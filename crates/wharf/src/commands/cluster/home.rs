@@ -1,15 +1,24 @@
 //! The folder in which a head, its workers and its clients find one another.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::args::HomeArgs;
+use wharf_tls::{Fingerprint, Token, is_missing, write_private};
+
+use crate::args::{HomeArgs, env};
 use crate::error::CliError;
 
 /// A cluster's folder.
 pub(super) struct Home(PathBuf);
+
+/// A head, how to know it, and what to show it.
+pub(super) struct Target {
+    /// `host:port`
+    pub(super) address: String,
+    pub(super) authority: Fingerprint,
+    pub(super) token: Token,
+}
 
 impl Home {
     /// The folder that was asked for, or the user's own.
@@ -30,59 +39,111 @@ impl Home {
         &self.0
     }
 
-    /// Makes the folder, for its owner only.
-    pub(super) fn create(&self) -> Result<(), CliError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.0)
-            .map_err(|error| CliError::write(&self.0, error))
+    /// The head that clients are to ask: of the environment, or the one that serves here.
+    pub(super) fn head(&self) -> Result<Target, CliError> {
+        let address = self.address()?;
+        let token_file = env_path(&env::TOKEN_FILE).unwrap_or_else(|| self.0.join("token"));
+        let token = Token::new(&read(&token_file).map_err(|error| {
+            error.hint(format!(
+                "an admin makes a token with `wharf token create --user NAME`; name its file in {}",
+                env::TOKEN_FILE.name
+            ))
+        })?);
+        let authority = self.authority(&token, &token_file)?;
+        Ok(Target { address, authority, token })
     }
 
-    /// The token, made on first use.
-    pub(super) fn token_or_new(&self) -> Result<String, CliError> {
-        let path = self.0.join("token");
+    /// Which authority the head must have: what the token says, or whose certificate is at hand.
+    fn authority(&self, token: &Token, token_file: &Path) -> Result<Fingerprint, CliError> {
+        let named = env_path(&env::CA_FILE);
+        let said = token.authority();
+        if named.is_none()
+            && let Some(authority) = said
+        {
+            return Ok(authority);
+        }
+        let path = named.unwrap_or_else(|| self.0.join("auth/ca.pem"));
+        let authority = wharf_tls::fingerprint_of_pem(&read(&path)?).ok_or_else(|| {
+            CliError::input(format!("`{}` holds no certificate", path.display()))
+                .hint("a head's is in its folder, at auth/ca.pem")
+        })?;
+        if said.is_some_and(|said| said != authority) {
+            let (token, ca) = (token_file.display(), path.display());
+            return Err(CliError::input(format!("the token `{token}` is of another cluster than `{ca}`")));
+        }
+        Ok(authority)
+    }
+
+    /// Where the head is.
+    pub(super) fn address(&self) -> Result<String, CliError> {
+        match std::env::var(env::HEAD.name).ok().filter(|value| !value.is_empty()) {
+            Some(value) => address(&value),
+            None => read(&self.0.join("address")).map_err(|error| {
+                error.hint("start one with `wharf head`, or name its folder with `--home DIR`")
+            }),
+        }
+    }
+
+    /// The token with which workers of this folder join; `None` where there is no head here.
+    pub(super) fn worker_token(&self) -> Result<Option<String>, CliError> {
+        let path = self.0.join("worker-token");
         match fs::read_to_string(&path) {
-            Ok(token) => Ok(token.trim().to_owned()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let token = random_token()?;
-                let mut options = OpenOptions::new();
-                let created = options.write(true).create_new(true).mode(0o600).open(&path);
-                let written = created.and_then(|mut file| writeln!(file, "{token}"));
-                written.map_err(|error| CliError::write(&path, error))?;
-                Ok(token)
-            }
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(CliError::read(&path, error)),
         }
     }
 
-    /// The address and the token of the head that serves here.
-    pub(super) fn head(&self) -> Result<(String, String), CliError> {
-        let read = |name: &str| {
-            let path = self.0.join(name);
-            let text = fs::read_to_string(&path).map_err(|error| {
-                CliError::read(&path, error)
-                    .hint("start one with `wharf head`, or name its folder with `--home DIR`")
-            })?;
-            Ok::<String, CliError>(text.trim().to_owned())
-        };
-        Ok((format!("http://{}", read("address")?), read("token")?))
-    }
-
     /// Tells workers and clients where the head is.
-    pub(super) fn announce(&self, address: &str) -> Result<(), CliError> {
+    pub(super) fn announce(&self, mut address: SocketAddr) -> Result<(), CliError> {
+        if address.ip().is_unspecified() {
+            // It listens everywhere: from here it is nearest by loopback.
+            address.set_ip(match address {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
         let path = self.0.join("address");
-        let partial = self.0.join("address.new");
-        let written = fs::write(&partial, format!("{address}\n")).and_then(|()| fs::rename(&partial, &path));
-        written.map_err(|error| CliError::write(&path, error))
+        write_private(&path, &format!("{address}\n")).map_err(|error| CliError::write(&path, error))
     }
 }
 
-/// 256 random bits in hexadecimal.
-fn random_token() -> Result<String, CliError> {
-    let path = Path::new("/dev/urandom");
-    let mut bytes = [0; 32];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| CliError::read(path, error))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+/// An address as people write it.
+pub(super) fn address(text: &str) -> Result<String, CliError> {
+    if text.starts_with("http://") {
+        return Err(CliError::usage(format!("`{text}` would not be safe: a head speaks TLS only"))
+            .hint("write the address as HOST:PORT"));
+    }
+    let address = text.strip_prefix("https://").unwrap_or(text);
+    if address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+        Ok(address.to_owned())
+    } else {
+        Err(CliError::usage(format!("`{text}` is not the address of a head")).hint("it looks like HOST:7717"))
+    }
+}
+
+fn env_path(variable: &env::EnvVar) -> Option<PathBuf> {
+    std::env::var_os(variable.name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The text of a file, without blanks around it.
+pub(super) fn read(path: &Path) -> Result<String, CliError> {
+    fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(|error| CliError::read(path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_never_plain() {
+        for (text, expected) in
+            [("n1:7717", "n1:7717"), ("https://n1:7717", "n1:7717"), ("[::1]:80", "[::1]:80")]
+        {
+            assert_eq!(address(text).unwrap(), expected);
+        }
+        for text in ["http://n1:7717", "n1", ":7717", "n1:port", ""] {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,0 +1,18 @@
+//! How anybody reaches a head: tokens, TLS that is pinned to the cluster's authority, keys of workers.
+//!
+//! A cluster has an authority of its own (a CA), whose certificate nobody else signed. What makes it the right one is its
+//! [`Fingerprint`], which every [`Token`] carries: a token is enough to know the head from an impostor before it is shown.
+//! The head's certificate is valid for one name, [`HEAD_NAME`], wherever the head listens: what counts is which authority
+//! signed it, and that authority signs it for nobody else.
+
+mod channel;
+mod file;
+mod key;
+mod pin;
+mod token;
+
+pub use channel::{ClientCertificate, ConnectError, connect, endpoint, fingerprint_of_pem};
+pub use file::{create_private, is_missing, write_private};
+pub use key::{KeyError, new_key, request_certificate};
+pub use pin::HEAD_NAME;
+pub use token::{Fingerprint, NotAFingerprint, RandomError, Token, random_hex, sha256};
