@@ -2,10 +2,12 @@
 //!
 //! For one host so far: jobs are child processes on declared devices ([`LocalCluster`]).
 
+pub mod check;
 mod dispatcher;
 mod execution;
 mod journal;
 mod local;
+pub mod notify;
 mod process;
 mod record;
 mod server;
