@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use wharf_client::Access;
 use wharf_head::{Head, HeadConfig};
 use wharf_perf::{Model, Order};
 use wharf_policy::{BuildArgs, Settings};
@@ -78,7 +79,7 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let home = Home::new(&args.home)?;
-    let (head, token) = home.head()?;
+    let Access { address: head, token } = Access::of_home(home.path())?;
     let node = args.node.clone().unwrap_or_else(host_name);
     let (device_type, devices) = input::devices(&args.devices)?;
     let config = WorkerConfig {

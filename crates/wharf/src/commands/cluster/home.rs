@@ -56,19 +56,6 @@ impl Home {
         }
     }
 
-    /// The address and the token of the head that serves here.
-    pub(super) fn head(&self) -> Result<(String, String), CliError> {
-        let read = |name: &str| {
-            let path = self.0.join(name);
-            let text = fs::read_to_string(&path).map_err(|error| {
-                CliError::read(&path, error)
-                    .hint("start one with `wharf head`, or name its folder with `--home DIR`")
-            })?;
-            Ok::<String, CliError>(text.trim().to_owned())
-        };
-        Ok((format!("http://{}", read("address")?), read("token")?))
-    }
-
     /// Tells workers and clients where the head is.
     pub(super) fn announce(&self, address: &str) -> Result<(), CliError> {
         let path = self.0.join("address");

@@ -3,6 +3,10 @@
 mod client;
 mod daemon;
 mod home;
+mod jobs;
+mod nodes;
 
-pub(super) use client::{cancel, explain, hold, job, jobs, logs, nodes, release, requeue, submit};
+pub(super) use client::submit;
 pub(super) use daemon::{head, keeper, worker};
+pub(super) use jobs::{cancel, explain, hold, job, jobs, logs, release, requeue};
+pub(super) use nodes::nodes;
