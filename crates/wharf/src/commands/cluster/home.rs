@@ -30,6 +30,11 @@ impl Home {
         &self.0
     }
 
+    /// Where the worker of a node on this machine keeps its state.
+    pub(super) fn worker_dir(&self, node: &str) -> PathBuf {
+        self.0.join("workers").join(node)
+    }
+
     /// Makes the folder, for its owner only.
     pub(super) fn create(&self) -> Result<(), CliError> {
         DirBuilder::new()
