@@ -1,12 +1,8 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
-//!
-//! For one host so far: jobs are child processes on declared devices ([`LocalCluster`]).
 
 mod dispatcher;
 mod execution;
 mod journal;
-mod local;
-mod process;
 mod record;
 mod server;
 mod service;
@@ -15,5 +11,4 @@ mod views;
 mod wire;
 
 pub use journal::JournalError;
-pub use local::{JobResult, LocalCluster, LocalError, LocalJob};
 pub use server::{Head, HeadConfig, HeadError};

@@ -5,17 +5,17 @@ use std::path::Path;
 
 use crate::error::WorkerError;
 use crate::link::Keeper;
+use crate::lock;
 use crate::protocol::{Event, Request};
 use crate::task::TaskKey;
 
 /// Stops all tasks of the worker whose state is in `state_dir`, and forgets them: a head that asks for them later runs them
 /// again. Each has its grace, until `hurry` is ready: then what is left is killed.
 ///
-/// For a worker that has ended; one that lives would lose its keeper.
-///
 /// # Errors
-/// [`WorkerError`] where there is a keeper that does not answer.
+/// [`WorkerError`] where the worker still lives, or its keeper does not answer.
 pub async fn end_tasks(state_dir: &Path, hurry: impl Future<Output = ()>) -> Result<(), WorkerError> {
+    let _held = lock::take(state_dir).await?;
     let Some((mut keeper, hello)) = Keeper::join(state_dir).await? else {
         return Ok(());
     };
