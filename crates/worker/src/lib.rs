@@ -9,6 +9,7 @@
 //! - the agent: the stream to the head, the environment of a task, streams of output.
 
 mod agent;
+mod ending;
 mod environment;
 mod error;
 mod head;
@@ -22,6 +23,7 @@ mod task;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
 pub use keeper::keeper_main;
 

@@ -7,9 +7,9 @@ mod cluster;
 mod demo;
 pub mod env;
 mod global;
+mod local;
 mod policy;
 mod preset;
-mod run;
 mod sim;
 mod sweep;
 mod trace;
@@ -23,9 +23,9 @@ pub use cluster::{
 };
 pub use demo::DemoArgs;
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use local::{LocalArgs, RunArgs};
 pub use policy::{ExplainArgs, PolicyCommand};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
-pub use run::RunArgs;
 pub use sim::SimArgs;
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
@@ -78,8 +78,10 @@ pub enum Command {
     Presets(PresetArgs),
     /// Generate a trace, compare all policies on it and write a report
     Demo(DemoArgs),
-    /// Run a command on this machine as a scheduled job
+    /// Run a command as a job, here and now: its output, its exit code
     Run(RunArgs),
+    /// Start a whole cluster on this machine
+    Local(LocalArgs),
     /// Start the head of a cluster
     Head(HeadArgs),
     /// Offer this machine's devices to a head

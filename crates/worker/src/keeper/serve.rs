@@ -180,6 +180,7 @@ impl Keeper {
         match request {
             Request::Start(start) => self.table.start(*start, now),
             Request::Stop { task } => self.table.stop(task, now),
+            Request::Kill { task } => self.table.kill(task, now),
             Request::Forget { task } => self.table.forget(task),
             Request::Quit => self.quit = true,
         }

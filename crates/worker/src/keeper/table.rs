@@ -226,6 +226,16 @@ impl Table {
         }
     }
 
+    /// Stops a task without grace.
+    pub(crate) fn kill(&mut self, key: TaskKey, now: Instant) {
+        self.stop(key, now);
+        if let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut())
+            && let Some(kill_at) = &mut running.kill_at
+        {
+            *kill_at = now;
+        }
+    }
+
     /// Forgets a task that has ended; the others cannot be.
     pub(crate) fn forget(&mut self, key: TaskKey) {
         if self.tasks.get(&key).is_none_or(|task| task.running.is_some()) {

@@ -1,73 +1,45 @@
-//! What people ask of a head.
+//! What people ask of a head: connecting, and handing jobs in.
 
-use std::io::Write as _;
-
-use serde::Serialize;
-use wharf_proto::change_jobs_request::Change;
-use wharf_proto::cluster_client::ClusterClient;
-use wharf_proto::tonic::metadata::MetadataValue;
-use wharf_proto::tonic::service::Interceptor;
-use wharf_proto::tonic::service::interceptor::InterceptedService;
-use wharf_proto::tonic::transport::Channel;
-use wharf_proto::tonic::{Code, Request, Status};
-use wharf_proto::{
-    ChangeJobsRequest, Dependency, ExplainRequest, Gang, GetJobRequest, JobPhase, JobSpec, JobSummary,
-    ListJobsRequest, ListNodesRequest, LogsRequest, SubmitRequest, WaitRequest, dependency, node_summary,
-};
+use wharf_client::{Client, ClientError};
+use wharf_proto::{Dependency, Gang, JobSpec, dependency};
 
 use super::daemon::runtime;
 use super::home::Home;
-use crate::args::{ChangeArgs, HomeArgs, JobArgs, JobsArgs, LogsArgs, NodesArgs, OutputFormat, SubmitArgs};
+use crate::args::{HomeArgs, OutputFormat, SubmitArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::output::Terminal;
-use crate::output::grid::Grid;
-
-type Client = ClusterClient<InterceptedService<Channel, Token>>;
-
-/// Shows the token with every request.
-#[derive(Clone)]
-struct Token(MetadataValue<wharf_proto::tonic::metadata::Ascii>);
-
-impl Interceptor for Token {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.metadata_mut().insert("authorization", self.0.clone());
-        Ok(request)
-    }
-}
 
 /// Connects and asks.
-fn with<T>(
+pub(super) fn with<T>(
     args: &HomeArgs,
-    ask: impl AsyncFnOnce(&mut Client) -> Result<T, CliError>,
+    ask: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    let (address, token) = Home::new(args)?.head()?;
-    let token = format!("Bearer {token}").parse().map_err(|_| {
-        CliError::input("the token of the cluster is not one").hint("is the folder really a head's?")
-    })?;
-    runtime()?.block_on(async {
-        let away = |error: wharf_proto::tonic::transport::Error| {
-            CliError::from_error(ErrorKind::Input, &error).hint("is `wharf head` running?")
-        };
-        let endpoint = Channel::from_shared(address).map_err(|error| CliError::input(error.to_string()))?;
-        let channel = endpoint.connect().await.map_err(away)?;
-        ask(&mut ClusterClient::with_interceptor(channel, Token(token))).await
-    })
+    let home = Home::new(args)?;
+    runtime()?.block_on(async { ask(&Client::connect(home.path()).await?).await })
 }
 
-fn refused(status: Status) -> CliError {
-    let kind = match status.code() {
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition => ErrorKind::Usage,
-        _ => ErrorKind::Input,
-    };
-    CliError::new(kind, status.message())
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        let kind = match error {
+            ClientError::Refused { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Input,
+        };
+        let hint = match error {
+            ClientError::NoHead { .. } => "start one with `wharf head`, or name its folder with `--home DIR`",
+            ClientError::Away { .. } => "is `wharf head` running?",
+            ClientError::Token => "is the folder really a head's?",
+            _ => return Self::from_error(kind, &error),
+        };
+        Self::from_error(kind, &error).hint(hint)
+    }
 }
 
 /// Hands a job in, and waits for it where asked to.
 pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = SubmitRequest { jobs: vec![spec(args)?] };
+    let jobs = vec![spec(args)?];
     with(&args.home, async |client| {
-        let ids = client.submit(request).await.map_err(refused)?.into_inner().job_ids;
+        let ids = client.submit(jobs).await?;
         let text: Vec<String> = ids.iter().map(u32::to_string).collect();
         match terminal.format {
             OutputFormat::Json => terminal.json(&serde_json::json!({ "schema": 1, "job_ids": ids }))?,
@@ -78,8 +50,7 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
         }
         let mut worst = 0;
         for job_id in ids {
-            let reply = client.wait(WaitRequest { job_id }).await.map_err(refused)?.into_inner();
-            let code = reply.summary.map_or(1, |summary| summary.exit_code);
+            let code = client.wait(job_id).await?.exit_code;
             if worst == 0 {
                 worst = code;
             }
@@ -115,196 +86,4 @@ fn spec(args: &SubmitArgs) -> Result<JobSpec, CliError> {
         array: args.array.clone(),
         ..JobSpec::default()
     })
-}
-
-/// A job as JSON.
-#[derive(Serialize)]
-struct JobRow {
-    job_id: u32,
-    name: String,
-    user: String,
-    phase: &'static str,
-    devices: u32,
-    nodes: Vec<String>,
-    submit_s: f64,
-    start_s: Option<f64>,
-    end_s: Option<f64>,
-    exit_code: Option<i32>,
-    preemptions: u32,
-    iterations_done: f64,
-    priority: i32,
-}
-
-impl From<JobSummary> for JobRow {
-    fn from(job: JobSummary) -> Self {
-        let happened = |time_s: f64| (time_s > 0.0).then_some(time_s);
-        Self {
-            phase: phase_name(job.phase()),
-            start_s: happened(job.start_s),
-            end_s: happened(job.end_s),
-            exit_code: (job.end_s > 0.0).then_some(job.exit_code),
-            nodes: job.placement.into_iter().map(|share| share.node).collect(),
-            job_id: job.job_id,
-            name: job.name,
-            user: job.user,
-            devices: job.devices,
-            submit_s: job.submit_s,
-            preemptions: job.preemptions,
-            iterations_done: job.iterations_done,
-            priority: job.priority,
-        }
-    }
-}
-
-fn phase_name(phase: JobPhase) -> &'static str {
-    match phase {
-        JobPhase::Waiting => "waiting",
-        JobPhase::Held => "held",
-        JobPhase::Placed => "placed",
-        JobPhase::Running => "running",
-        JobPhase::Stopping => "stopping",
-        JobPhase::Finished => "finished",
-        JobPhase::Failed => "failed",
-        JobPhase::Cancelled => "cancelled",
-    }
-}
-
-/// Lists jobs.
-pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = ListJobsRequest { live_only: !args.all, ..ListJobsRequest::default() };
-    let jobs = with(&args.home, async |client| {
-        Ok(client.list_jobs(request).await.map_err(refused)?.into_inner().jobs)
-    })?;
-    let rows: Vec<JobRow> = jobs.into_iter().map(JobRow::from).collect();
-    if terminal.format == OutputFormat::Json {
-        terminal.json(&serde_json::json!({ "schema": 1, "jobs": rows }))?;
-        return Ok(Exit::Ok);
-    }
-    let mut grid = Grid::new(["job", "name", "user", "phase", "devices", "nodes", "exit"]);
-    for row in &rows {
-        let exit = row.exit_code.map(|code| code.to_string()).unwrap_or_default();
-        let (id, devices) = (row.job_id.to_string(), row.devices.to_string());
-        grid.push([&id, &row.name, &row.user, row.phase, &devices, &row.nodes.join(","), &exit]);
-    }
-    terminal.grid(&grid)?;
-    Ok(Exit::Ok)
-}
-
-/// Shows one job with its history.
-pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = GetJobRequest { job_id: args.job };
-    let detail =
-        with(&args.home, async |client| Ok(client.get_job(request).await.map_err(refused)?.into_inner()))?;
-    let history: Vec<_> = detail
-        .history
-        .iter()
-        .map(|entry| serde_json::json!({ "time_s": entry.time_s, "event": entry.what }))
-        .collect();
-    let row = JobRow::from(detail.summary.unwrap_or_default());
-    let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
-    let document = serde_json::json!({ "schema": 1, "job": row, "command": command, "history": history });
-    match terminal.format {
-        OutputFormat::Json => terminal.json(&document)?,
-        OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
-    }
-    Ok(Exit::Ok)
-}
-
-/// Says why a job is where it is.
-pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = ExplainRequest { job_id: args.job };
-    let reply =
-        with(&args.home, async |client| Ok(client.explain(request).await.map_err(refused)?.into_inner()))?;
-    match terminal.format {
-        OutputFormat::Json => {
-            terminal.json(&serde_json::json!({ "schema": 1, "job": args.job, "reason": reply.reason }))?;
-        }
-        OutputFormat::Table | OutputFormat::Plain => terminal.data(&(reply.reason + "\n"))?,
-    }
-    Ok(Exit::Ok)
-}
-
-/// Prints a job's output, and follows it where asked to.
-pub(in crate::commands) fn logs(args: &LogsArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = LogsRequest { job_id: args.job, rank: args.rank, follow: args.follow };
-    with(&args.home, async |client| {
-        let mut chunks = client.logs(request).await.map_err(refused)?.into_inner();
-        let mut out = std::io::stdout();
-        while let Some(chunk) = chunks.message().await.map_err(refused)? {
-            out.write_all(&chunk.data).and_then(|()| out.flush()).map_err(CliError::stdout)?;
-        }
-        Ok(Exit::Ok)
-    })
-}
-
-fn change(args: &ChangeArgs, change: Change, terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = ChangeJobsRequest { change: change.into(), job_ids: args.jobs.clone(), priority: 0 };
-    let reply = with(&args.home, async |client| {
-        Ok(client.change_jobs(request).await.map_err(refused)?.into_inner())
-    })?;
-    for refusal in &reply.refused {
-        terminal.warn(&format!("job {}: {}", refusal.job_id, refusal.reason));
-    }
-    match reply.refused.is_empty() {
-        true => Ok(Exit::Ok),
-        false => Err(CliError::usage(format!(
-            "{} of {} jobs were left as they are",
-            reply.refused.len(),
-            args.jobs.len()
-        ))),
-    }
-}
-
-/// Cancels jobs.
-pub(in crate::commands) fn cancel(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    change(args, Change::Cancel, terminal)
-}
-
-/// Keeps waiting jobs from starting.
-pub(in crate::commands) fn hold(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    change(args, Change::Hold, terminal)
-}
-
-/// Lets held jobs start.
-pub(in crate::commands) fn release(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    change(args, Change::Release, terminal)
-}
-
-/// Makes running jobs begin again.
-pub(in crate::commands) fn requeue(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    change(args, Change::Requeue, terminal)
-}
-
-/// Lists nodes.
-pub(in crate::commands) fn nodes(args: &NodesArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let nodes = with(&args.home, async |client| {
-        Ok(client.list_nodes(ListNodesRequest {}).await.map_err(refused)?.into_inner().nodes)
-    })?;
-    let health = |node: &wharf_proto::NodeSummary| match node.health() {
-        node_summary::Health::Up => "up",
-        node_summary::Health::Cordoned => "cordoned",
-        node_summary::Health::Draining => "draining",
-        node_summary::Health::Lost => "lost",
-    };
-    if terminal.format == OutputFormat::Json {
-        let rows: Vec<_> = nodes
-            .iter()
-            .map(|node| {
-                serde_json::json!({
-                    "name": node.name, "health": health(node), "device_type": node.device_type,
-                    "devices": node.devices, "free": node.free, "job_ids": node.job_ids,
-                })
-            })
-            .collect();
-        terminal.json(&serde_json::json!({ "schema": 1, "nodes": rows }))?;
-        return Ok(Exit::Ok);
-    }
-    let mut grid = Grid::new(["node", "health", "type", "devices", "free", "jobs"]);
-    for node in &nodes {
-        let jobs: Vec<String> = node.job_ids.iter().map(u32::to_string).collect();
-        let (devices, free) = (node.devices.to_string(), node.free.to_string());
-        grid.push([&node.name, health(node), &node.device_type, &devices, &free, &jobs.join(",")]);
-    }
-    terminal.grid(&grid)?;
-    Ok(Exit::Ok)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use wharf_client::Access;
 use wharf_head::{Head, HeadConfig};
 use wharf_perf::{Model, Order};
 use wharf_policy::{BuildArgs, Settings};
@@ -30,19 +31,30 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 
 /// Serves until a signal ends it; what runs goes on running.
 pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    runtime()?.block_on(async {
+        let stopped = on_signal();
+        let head = start_head(args).await?;
+        terminal.note(&format!("head listens on {}", head.address()));
+        stopped.notified().await;
+        stop_head(head).await?;
+        Ok(interrupt::handled().unwrap_or(Exit::Ok))
+    })
+}
+
+/// A head that listens, and that others find in its home.
+pub(super) async fn start_head(args: &HeadArgs) -> Result<Head, CliError> {
     let home = Home::new(&args.home)?;
     home.create()?;
     let config = head_config(args, &home)?;
-    runtime()?.block_on(async {
-        let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
-        let stopped = on_signal();
-        let head = Head::start(config).await.map_err(failed)?;
-        home.announce(&head.address().to_string())?;
-        terminal.note(&format!("head listens on {}", head.address()));
-        stopped.notified().await;
-        head.stop().await.map_err(failed)?;
-        Ok(interrupt::handled().unwrap_or(Exit::Ok))
-    })
+    let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
+    let head = Head::start(config).await.map_err(failed)?;
+    home.announce(&head.address().to_string())?;
+    Ok(head)
+}
+
+/// Ends a head; what runs goes on running.
+pub(super) async fn stop_head(head: Head) -> Result<(), CliError> {
+    head.stop().await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))
 }
 
 fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
@@ -77,23 +89,7 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let home = Home::new(&args.home)?;
-    let (head, token) = home.head()?;
-    let node = args.node.clone().unwrap_or_else(host_name);
-    let (device_type, devices) = input::devices(&args.devices)?;
-    let config = WorkerConfig {
-        head,
-        token,
-        device_type,
-        devices,
-        cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u32),
-        memory_gib: 0,
-        switch: 0,
-        address: args.address.clone(),
-        state_dir: home.path().join("workers").join(&node),
-        keeper_program: None,
-        node,
-    };
+    let config = worker_config(args)?;
     runtime()?.block_on(async {
         let stopped = on_signal();
         let told = |notice: Notice| match notice {
@@ -106,6 +102,27 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
         let run = wharf_worker::run_with(config, async { stopped.notified().await }, told);
         run.await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
+    })
+}
+
+/// What a worker is, from its arguments and its head's home.
+pub(super) fn worker_config(args: &WorkerArgs) -> Result<WorkerConfig, CliError> {
+    let home = Home::new(&args.home)?;
+    let Access { address: head, token } = Access::of_home(home.path())?;
+    let node = args.node.clone().unwrap_or_else(host_name);
+    let (device_type, devices) = input::devices(&args.devices)?;
+    Ok(WorkerConfig {
+        head,
+        token,
+        device_type,
+        devices,
+        cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u32),
+        memory_gib: 0,
+        switch: 0,
+        address: args.address.clone(),
+        state_dir: home.worker_dir(&node),
+        keeper_program: None,
+        node,
     })
 }
 

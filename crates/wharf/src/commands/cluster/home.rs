@@ -30,6 +30,11 @@ impl Home {
         &self.0
     }
 
+    /// Where the worker of a node on this machine keeps its state.
+    pub(super) fn worker_dir(&self, node: &str) -> PathBuf {
+        self.0.join("workers").join(node)
+    }
+
     /// Makes the folder, for its owner only.
     pub(super) fn create(&self) -> Result<(), CliError> {
         DirBuilder::new()
@@ -54,19 +59,6 @@ impl Home {
             }
             Err(error) => Err(CliError::read(&path, error)),
         }
-    }
-
-    /// The address and the token of the head that serves here.
-    pub(super) fn head(&self) -> Result<(String, String), CliError> {
-        let read = |name: &str| {
-            let path = self.0.join(name);
-            let text = fs::read_to_string(&path).map_err(|error| {
-                CliError::read(&path, error)
-                    .hint("start one with `wharf head`, or name its folder with `--home DIR`")
-            })?;
-            Ok::<String, CliError>(text.trim().to_owned())
-        };
-        Ok((format!("http://{}", read("address")?), read("token")?))
     }
 
     /// Tells workers and clients where the head is.

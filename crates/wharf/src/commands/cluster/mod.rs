@@ -2,7 +2,16 @@
 
 mod client;
 mod daemon;
+mod embedded;
 mod home;
+mod jobs;
+mod local;
+mod nodes;
+mod run;
 
-pub(super) use client::{cancel, explain, hold, job, jobs, logs, nodes, release, requeue, submit};
+pub(super) use client::submit;
 pub(super) use daemon::{head, keeper, worker};
+pub(super) use jobs::{cancel, explain, hold, job, jobs, logs, release, requeue};
+pub(super) use local::local;
+pub(super) use nodes::nodes;
+pub(super) use run::run;
