@@ -70,58 +70,6 @@ pub struct KeeperArgs {
     pub state_dir: PathBuf,
 }
 
-/// `wharf submit`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf submit -- python train.py
-  wharf submit --gang 4 --type v100 --wait -- torchrun train.py
-  wharf submit --after-ok 3 --array 0,1,2 -- ./evaluate.sh")]
-pub struct SubmitArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// What the job is called [default: the program's name]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// How many devices it needs, all or nothing
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub gang: u32,
-    /// A device type that it may run on; may be given several times, best first
-    #[arg(long = "type", value_name = "TYPE")]
-    pub types: Vec<String>,
-    /// How urgent it is; larger goes first
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    pub priority: i32,
-    /// Seconds after which it is stopped
-    #[arg(long, value_name = "SECONDS")]
-    pub time_limit: Option<f64>,
-    /// How often it is run again where it fails
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub retries: u32,
-    /// Jobs that must have succeeded before it starts
-    #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_ok: Vec<u32>,
-    /// Jobs that must be over before it starts
-    #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_any: Vec<u32>,
-    /// Indexes of an array of jobs; `WHARF_ARRAY_INDEX` tells each its own
-    #[arg(long, value_name = "INDEX", value_delimiter = ',')]
-    pub array: Vec<u32>,
-    /// A file for its output; `%j` is the job, `%n` the node's rank, `%a` the array index
-    #[arg(long, value_name = "PATH")]
-    pub output_file: Option<String>,
-    /// Submit it held: it starts when it is released
-    #[arg(long)]
-    pub held: bool,
-    /// Wait until it is over and exit with its exit code
-    #[arg(long)]
-    pub wait: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
-}
-
 /// `wharf jobs`
 #[derive(Debug, Args)]
 #[command(after_help = "\

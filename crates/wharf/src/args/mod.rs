@@ -11,6 +11,7 @@ mod local;
 mod policy;
 mod preset;
 mod sim;
+mod submit;
 mod sweep;
 mod trace;
 
@@ -18,8 +19,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use cluster::{
-    ChangeArgs, HeadArgs, HomeArgs, JobArgs, JobsArgs, KeeperArgs, LogsArgs, NodesArgs, SubmitArgs,
-    WorkerArgs,
+    ChangeArgs, HeadArgs, HomeArgs, JobArgs, JobsArgs, KeeperArgs, LogsArgs, NodesArgs, WorkerArgs,
 };
 pub use demo::DemoArgs;
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
@@ -27,6 +27,7 @@ pub use local::{LocalArgs, RunArgs};
 pub use policy::{ExplainArgs, PolicyCommand};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use sim::SimArgs;
+pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
 

@@ -1,16 +1,14 @@
 //! `wharf run`: one job, followed to its end.
 
-use std::io::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
-use tokio::time::sleep;
-use wharf_client::{Client, ClientError};
+use wharf_client::Client;
 use wharf_proto::change_jobs_request::Change;
-use wharf_proto::{ChangeJobsRequest, Gang, JobPhase, JobSpec, JobSummary, LogsRequest};
+use wharf_proto::{ChangeJobsRequest, Gang, JobPhase, JobSpec};
 
 use super::daemon::runtime;
 use super::embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
+use super::follow::show;
 use super::home::Home;
 use super::local::this_machine;
 use crate::args::RunArgs;
@@ -19,11 +17,6 @@ use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
-
-/// How often a job that waits is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// A job that waits longer is worth a word.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the command as a job and passes its exit code on.
 pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -124,7 +117,7 @@ impl Followed<'_> {
     async fn follow(&self, spec: JobSpec) -> Result<i32, CliError> {
         let job_id = self.client.submit(vec![spec]).await?.first().copied().unwrap_or_default();
         let over = async {
-            let (shown, ended) = tokio::join!(self.show(job_id), self.client.wait(job_id));
+            let (shown, ended) = tokio::join!(show(&self.client, self.terminal, job_id), self.client.wait(job_id));
             let ended = ended?;
             shown?;
             if !ended.reason.is_empty() && ended.phase() != JobPhase::Finished {
@@ -148,49 +141,5 @@ impl Followed<'_> {
             self.terminal.warn(&error.to_string());
         }
         self.interruptions.clone().reach(2).await;
-    }
-
-    /// Shows what the job says, through preemptions, until it is over.
-    async fn show(&self, job_id: u32) -> Result<(), CliError> {
-        let mut shown = 0;
-        let mut waited = Duration::ZERO;
-        loop {
-            let (job, placements) = self.look(job_id).await?;
-            let is_over = job.end_s > 0.0;
-            let has_begun = is_over || matches!(job.phase(), JobPhase::Running | JobPhase::Stopping);
-            if placements > shown && has_begun {
-                self.copy(LogsRequest { job_id, rank: 0, follow: true }).await?;
-                shown = placements;
-                if self.look(job_id).await?.0.end_s > 0.0 {
-                    return Ok(());
-                }
-            } else if is_over {
-                return Ok(());
-            }
-            sleep(LOOK).await;
-            if shown == 0 && waited < PATIENCE {
-                waited += LOOK;
-                if waited >= PATIENCE {
-                    let reason = self.client.explain(job_id).await?;
-                    self.terminal.note(&format!("job {job_id} waits: {reason}"));
-                }
-            }
-        }
-    }
-
-    /// The job, and how often it was placed.
-    async fn look(&self, job_id: u32) -> Result<(JobSummary, usize), ClientError> {
-        let detail = self.client.get_job(job_id).await?;
-        let placements = detail.history.iter().filter(|entry| entry.what.contains("\"job_placed\"")).count();
-        Ok((detail.summary.unwrap_or_default(), placements))
-    }
-
-    async fn copy(&self, request: LogsRequest) -> Result<(), CliError> {
-        let mut output = self.client.logs(request).await?;
-        let mut out = std::io::stdout();
-        while let Some(data) = output.next().await? {
-            out.write_all(&data).and_then(|()| out.flush()).map_err(CliError::stdout)?;
-        }
-        Ok(())
     }
 }
