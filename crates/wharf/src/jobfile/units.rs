@@ -59,6 +59,9 @@ fn with_units(text: &str) -> Option<f64> {
     }
     let mut rest = text;
     let mut total = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
     while !rest.is_empty() {
         let digits = rest.find(|c: char| c != '.' && !c.is_ascii_digit())?;
         let value: f64 = rest[..digits].parse().ok()?;

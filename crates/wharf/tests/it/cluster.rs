@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// A daemon whose messages can be waited for.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     stderr: BufReader<ChildStderr>,
 }
@@ -40,22 +40,22 @@ impl Drop for Daemon {
 }
 
 /// A head and its folder; everything ends with it.
-struct Cluster {
+pub(crate) struct Cluster {
     folder: TempDir,
     port: u16,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { folder: tempfile::tempdir().unwrap(), port }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
         command.args(words).env("WHARF_HOME", self.folder.path()).stdin(Stdio::null());
         command
@@ -69,16 +69,16 @@ impl Cluster {
         daemon
     }
 
-    fn head(&self) -> Daemon {
+    pub(crate) fn head(&self) -> Daemon {
         let listen = format!("127.0.0.1:{}", self.port);
         self.daemon(&["head", "--listen", &listen], "listens on")
     }
 
-    fn worker(&self, node: &str) -> Daemon {
+    pub(crate) fn worker(&self, node: &str) -> Daemon {
         self.daemon(&["worker", "--node", node, "--devices", "v100:4"], "has let this worker in")
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 

@@ -8,5 +8,6 @@ mod outputs;
 mod reference;
 mod sandbox;
 mod sim;
+mod submit;
 mod sweep;
 mod trace;
