@@ -200,9 +200,11 @@ pub(crate) fn place_of(node: &Node, field: &str) -> Place {
                 found = entry.place;
                 &entry.value
             }),
-            Value::List(items) => name.parse().ok().and_then(|index: usize| items.get(index)).inspect(|item| {
-                found = item.place;
-            }),
+            Value::List(items) => {
+                name.parse().ok().and_then(|index: usize| items.get(index)).inspect(|item| {
+                    found = item.place;
+                })
+            }
             _ => None,
         };
         match next {

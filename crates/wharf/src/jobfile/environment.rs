@@ -28,8 +28,17 @@ pub const USUAL: &[&str] = &[
 ];
 
 /// Parts of names that secrets have.
-pub const SECRET_PARTS: &[&str] =
-    &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY", "COOKIE"];
+pub const SECRET_PARTS: &[&str] = &[
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "CREDENTIAL",
+    "API_KEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "COOKIE",
+];
 
 /// What a job gets of the submitting shell's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,8 +192,15 @@ mod tests {
 
     fn shell() -> Variables {
         let names = [
-            "PATH", "LC_ALL", "CONDA_PREFIX", "CONDA_TOKEN", "EDITOR", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY",
-            "WHARF_TOKEN", "WHARF_HOME",
+            "PATH",
+            "LC_ALL",
+            "CONDA_PREFIX",
+            "CONDA_TOKEN",
+            "EDITOR",
+            "AWS_SECRET_ACCESS_KEY",
+            "WANDB_API_KEY",
+            "WHARF_TOKEN",
+            "WHARF_HOME",
         ];
         names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect()
     }

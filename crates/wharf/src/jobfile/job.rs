@@ -357,8 +357,7 @@ impl FromStr for Gang {
         };
         let whole = |_| GangError(text.to_owned());
         if let Some((nodes, devices)) = text.split_once(['x', '×']) {
-            let (nodes, devices_per_node) =
-                (number(nodes).map_err(whole)?, number(devices).map_err(whole)?);
+            let (nodes, devices_per_node) = (number(nodes).map_err(whole)?, number(devices).map_err(whole)?);
             return Ok(Self { nodes, devices_per_node, ..Self::default() });
         }
         if let Some((min, max)) = text.split_once('-') {

@@ -81,7 +81,8 @@ struct Entered {
 
 /// The jobs of a document: itself, or those under `jobs` with what stands beside it as their defaults.
 fn read(text: &str, format: Format) -> Result<Vec<Entered>, Problem> {
-    let malformed = |Malformed { place, message }| Problem { place, field: String::new(), message, hint: None };
+    let malformed =
+        |Malformed { place, message }| Problem { place, field: String::new(), message, hint: None };
     let node = match format {
         Format::Yaml => Node::from_yaml(text),
         Format::Toml => Node::from_toml(text),

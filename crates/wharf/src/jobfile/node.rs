@@ -155,9 +155,7 @@ impl YamlNode {
         let value = match self.0.value {
             YamlValue::Null => Value::Null,
             YamlValue::Bool(is) => Value::Bool(is),
-            YamlValue::Number(read) => {
-                Value::Number(source.as_written(yaml_place(self.0.defined), read))
-            },
+            YamlValue::Number(read) => Value::Number(source.as_written(yaml_place(self.0.defined), read)),
             YamlValue::Text(text) => Value::Text(text),
             YamlValue::List(items) => {
                 Value::List(items.into_iter().map(|item| item.into_node(source)).collect())

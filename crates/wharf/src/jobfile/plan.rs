@@ -46,8 +46,12 @@ pub(crate) fn plan(
             .hint("`wharf submit --example yaml` prints a file to begin with"));
     }
     if entered.len() > 1 && (flags.command.is_some() || flags.name.is_some()) {
-        return Err(CliError::usage(format!("`{}` has {} jobs, which cannot all have one name or command", source.name, entered.len()))
-            .hint("change the file, or submit a file with one job"));
+        return Err(CliError::usage(format!(
+            "`{}` has {} jobs, which cannot all have one name or command",
+            source.name,
+            entered.len()
+        ))
+        .hint("change the file, or submit a file with one job"));
     }
     let mut resolved = Vec::new();
     for job in &entered {

@@ -184,9 +184,7 @@ fn size(gang: &Gang) -> Result<(u32, u32), Wrong> {
             None => wrong("that is more devices than can be counted; say fewer".to_owned()),
         },
         // An elastic job prefers what starts soonest; one on so many nodes has a device of each.
-        (devices, nodes, None) => {
-            Ok((devices.or(gang.min).or(nodes).unwrap_or(1), nodes.unwrap_or(0)))
-        }
+        (devices, nodes, None) => Ok((devices.or(gang.min).or(nodes).unwrap_or(1), nodes.unwrap_or(0))),
     }
 }
 

@@ -149,7 +149,9 @@ impl FromStr for Deadline {
             Ok::<_, jiff::Error>(civil.to_zoned(TimeZone::system())?.timestamp())
         });
         let seconds = |at: jiff::Timestamp| Self::At(at.as_millisecond() as f64 / 1000.0);
-        timestamp.map(seconds).map_err(|_: jiff::Error| wrong(UnitError { given: String::new(), expected: "" }))
+        timestamp
+            .map(seconds)
+            .map_err(|_: jiff::Error| wrong(UnitError { given: String::new(), expected: "" }))
     }
 }
 

@@ -23,7 +23,19 @@ fn examples_can_be_submitted_as_they_are() {
 fn dry_run_shows_fields_for_people() {
     let sandbox = Sandbox::new();
     sandbox.write("job.yaml", "command: python train.py\nexport: NONE\nworkdir: /w\narray: 1-2\n");
-    insta::assert_snapshot!(sandbox.wharf("submit job.yaml --dry-run --gang 2x4").ok(), @"");
+    insta::assert_snapshot!(sandbox.wharf("submit job.yaml --dry-run --gang 2x4").ok(), @"
+    field	value
+    jobs.0.array.0	1
+    jobs.0.array.1	2
+    jobs.0.command.0	python
+    jobs.0.command.1	train.py
+    jobs.0.gang.devices	8
+    jobs.0.gang.nodes	2
+    jobs.0.grace_s	10.0
+    jobs.0.name	python
+    jobs.0.workdir	/w
+    schema	1
+    ");
 }
 
 #[test]
@@ -32,11 +44,24 @@ fn what_cannot_be_submitted_is_told_without_a_head() {
     sandbox.write("bad.yaml", "command: x\ngnag: 4\n");
     sandbox.write("job.txt", "command: x\n");
     let said = |words: &str, code| sandbox.wharf(words).fails(code);
-    insta::assert_snapshot!(said("submit bad.yaml", 3), @"");
-    insta::assert_snapshot!(said("submit", 2), @"");
-    insta::assert_snapshot!(said("submit job.txt", 2), @"");
-    insta::assert_snapshot!(said("submit python", 3), @"");
-    insta::assert_snapshot!(said("submit --limit files=3 -- true", 2), @"");
+    insta::assert_snapshot!(said("submit bad.yaml", 3), @"
+    error: bad.yaml:2:1: gnag: unknown field `gnag`
+    hint: did you mean `gang`?
+    ");
+    insta::assert_snapshot!(said("submit", 2), @"
+    error: there is nothing to submit
+    hint: name a job file, or give a command after `--`: wharf submit -- python train.py
+    ");
+    insta::assert_snapshot!(said("submit job.txt", 2), @"
+    error: cannot tell the form of `job.txt`
+    hint: say `--format yaml`, `toml` or `json`; a command goes after `--`
+    ");
+    insta::assert_snapshot!(said("submit python", 3), @"
+    error: cannot read `python`
+    caused by: No such file or directory (os error 2)
+    hint: a command goes after `--`
+    ");
+    insta::assert_snapshot!(said("submit --limit files=3 -- true", 2), @"error: limits: `files` is not known; it can be as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, rtprio, sigpending, stack");
     let error = said("submit --array 5-1 -- true", 2);
     assert!(error.contains("range `5-1` ends before it begins; turn its ends round"), "{error}");
     let error = said("submit --memory 4096 -- true", 2);

@@ -117,7 +117,8 @@ impl Followed<'_> {
     async fn follow(&self, spec: JobSpec) -> Result<i32, CliError> {
         let job_id = self.client.submit(vec![spec]).await?.first().copied().unwrap_or_default();
         let over = async {
-            let (shown, ended) = tokio::join!(show(&self.client, self.terminal, job_id), self.client.wait(job_id));
+            let (shown, ended) =
+                tokio::join!(show(&self.client, self.terminal, job_id), self.client.wait(job_id));
             let ended = ended?;
             shown?;
             if !ended.reason.is_empty() && ended.phase() != JobPhase::Finished {

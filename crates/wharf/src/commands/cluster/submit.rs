@@ -124,7 +124,9 @@ async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<u32>, Cli
                 return error;
             }
             let ids = before.join(" ");
-            error.hint(format!("`{name}` was refused after others were taken; `wharf cancel {ids}` undoes that"))
+            error.hint(format!(
+                "`{name}` was refused after others were taken; `wharf cancel {ids}` undoes that"
+            ))
         })?;
         ids.push(submitted);
     }
