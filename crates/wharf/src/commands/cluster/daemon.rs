@@ -21,7 +21,7 @@ use crate::interrupt;
 use crate::output::Terminal;
 
 /// An async runtime for a daemon or a client.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+pub(in crate::commands) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

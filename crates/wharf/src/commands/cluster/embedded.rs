@@ -7,7 +7,7 @@ use clap::Parser as _;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use wharf_head::Head;
-use wharf_worker::{Notice, WorkerError, end_tasks, run_with};
+use wharf_worker::{Notice, WorkerConfig, WorkerError, end_tasks, run_with};
 
 use super::daemon::{start_head, stop_head, worker_config};
 use crate::args::{Cli, Command};
@@ -47,6 +47,28 @@ struct Worker {
     task: JoinHandle<Result<(), WorkerError>>,
 }
 
+impl Worker {
+    /// A worker that runs until it is told to stop; the second part tells when it has been let in.
+    fn start(config: WorkerConfig, mut stopped: watch::Receiver<bool>) -> (Self, oneshot::Receiver<()>) {
+        let state_dir = config.state_dir.clone();
+        let shutdown = async move {
+            // A cluster that is dropped stops as well.
+            let _ = stopped.wait_for(|stop| *stop).await;
+        };
+        let (welcome, welcomed) = oneshot::channel();
+        let mut welcome = Some(welcome);
+        let told = move |notice: Notice| {
+            if notice == Notice::Welcomed
+                && let Some(welcome) = welcome.take()
+            {
+                // Nobody waits any more where another worker has failed.
+                let _ = welcome.send(());
+            }
+        };
+        (Self { state_dir, task: tokio::spawn(run_with(config, shutdown, told)) }, welcomed)
+    }
+}
+
 impl Embedded {
     /// Starts everything and returns when every worker has been let in.
     pub(in crate::commands) async fn start(plan: &Plan) -> Result<Self, CliError> {
@@ -66,8 +88,8 @@ impl Embedded {
         }
     }
 
+    /// Starts one worker after the other, so that nodes are listed in the order they were asked for.
     async fn start_workers(&mut self, plan: &Plan) -> Result<(), CliError> {
-        let mut welcomes = Vec::new();
         for worker in &plan.workers {
             let mut words = words(&plan.home, "worker");
             words.extend(["--node", &worker.node].map(OsString::from));
@@ -75,29 +97,12 @@ impl Embedded {
                 worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),
             );
             let Command::Worker(args) = typed(words)? else { return Err(misread()) };
-            let config = worker_config(&args)?;
-            let state_dir = config.state_dir.clone();
-            let mut stopped = self.stop.subscribe();
-            let shutdown = async move {
-                // A cluster that is dropped stops as well.
-                let _ = stopped.wait_for(|stop| *stop).await;
-            };
-            let (welcome, welcomed) = oneshot::channel();
-            let mut welcome = Some(welcome);
-            let told = move |notice: Notice| {
-                if let (Notice::Welcomed, Some(welcome)) = (notice, welcome.take()) {
-                    // Nobody waits any more where another worker has failed.
-                    let _ = welcome.send(());
-                }
-            };
-            welcomes.push(welcomed);
-            self.workers.push(Worker { state_dir, task: tokio::spawn(run_with(config, shutdown, told)) });
-        }
-        for (worker, welcomed) in self.workers.iter_mut().zip(welcomes) {
+            let (worker, welcomed) = Worker::start(worker_config(&args)?, self.stop.subscribe());
+            self.workers.push(worker);
+            let Some(worker) = self.workers.last_mut() else { return Err(misread()) };
             if welcomed.await.is_err() {
                 // It has ended, and its end says why.
-                let ended = (&mut worker.task).await;
-                worker.task = tokio::spawn(async { Ok(()) });
+                let ended = std::mem::replace(&mut worker.task, tokio::spawn(async { Ok(()) })).await;
                 let failed = ended.map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
                 failed.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
             }

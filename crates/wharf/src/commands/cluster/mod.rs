@@ -3,15 +3,24 @@
 mod client;
 mod daemon;
 mod embedded;
+mod frame;
 mod home;
 mod jobs;
 mod local;
 mod nodes;
+mod record;
+mod report;
 mod run;
+mod top;
 
 pub(super) use client::submit;
-pub(super) use daemon::{head, keeper, worker};
+pub(super) use daemon::{head, keeper, runtime, worker};
+pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
+pub(super) use frame::Frame;
 pub(super) use jobs::{cancel, explain, hold, job, jobs, logs, release, requeue};
 pub(super) use local::local;
-pub(super) use nodes::nodes;
+pub(super) use nodes::{node, nodes};
+pub(super) use record::{record, unix_s};
+pub(super) use report::report;
 pub(super) use run::run;
+pub(super) use top::{explain_waiting, top};
