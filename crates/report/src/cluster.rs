@@ -140,8 +140,9 @@ impl Record {
             Column::text("nodes", "nodes"),
         ]);
         for job in &self.jobs {
-            let progress =
-                (job.iterations > 0.0).then(|| (job.iterations_done / job.iterations).clamp(0.0, 1.0));
+            // A job that never told is not known to stand at nothing.
+            let is_told = job.iterations > 0.0 && job.iterations_done > 0.0;
+            let progress = is_told.then(|| (job.iterations_done / job.iterations).clamp(0.0, 1.0));
             table.push(vec![
                 Cell::text(&job.id.to_string()),
                 Cell::text(&job.name),

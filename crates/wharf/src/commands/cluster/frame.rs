@@ -233,7 +233,18 @@ mod tests {
 
     #[test]
     fn frame_shows_devices_progress_and_reasons() {
-        insta::assert_snapshot!(frame().lines(None).join("\n"));
+        insta::assert_snapshot!(frame().lines(None).join("\n"), @"
+        one node
+
+        node  health  type  devices  free  jobs
+        n0    up      v100  ■·■×     1/4   3
+
+        job  name  phase    devices  on  progress          it/s  loss    elapsed  left
+        3    mlp   running  2        n0  ███░░░░░░░  25 %  5     0.2500  20s      1m 0s
+
+        job  name  phase    devices  waiting  why
+        4    next  waiting  4        10s      needs 4 devices, 1 is free
+        ");
     }
 
     #[test]

@@ -79,16 +79,13 @@ fn news(job: &JobSummary, before: Option<(JobPhase, u32)>) -> Option<String> {
             format!("runs again on {} from iteration {:.0}", nodes.join("+"), job.iterations_done)
         }
         JobPhase::Running => format!("runs on {}", nodes.join("+")),
-        JobPhase::Stopping => {
-            format!("preempted at iteration {:.0}: checkpoints and leaves", job.iterations_done)
-        }
         JobPhase::Finished => "finished".to_owned(),
         JobPhase::Failed => format!("failed with exit code {}", job.exit_code),
         JobPhase::Cancelled => "cancelled".to_owned(),
         JobPhase::Waiting if before.is_some_and(|(phase, _)| phase != JobPhase::Waiting) => {
-            "waits to go on".to_owned()
+            format!("preempted: saved iteration {:.0}, waits to go on", job.iterations_done)
         }
-        JobPhase::Waiting | JobPhase::Held | JobPhase::Placed => return None,
+        JobPhase::Waiting | JobPhase::Held | JobPhase::Placed | JobPhase::Stopping => return None,
     };
     Some(format!("{:<14} {what}", job.name))
 }
