@@ -198,7 +198,7 @@ impl Record {
                 }));
             }
         }
-        spans.sort_by(|a, b| a.start.cmp(&b.start));
+        spans.sort_by_key(|span| span.start);
         spans
     }
 
@@ -219,7 +219,7 @@ impl Record {
                 changes.push((self.time(end_s), [0, 0, -1]));
             }
         }
-        changes.sort_by(|a, b| a.0.cmp(&b.0));
+        changes.sort_by_key(|change| change.0);
         let mut sum = [0_i64; 3];
         let mut samples: Vec<Sample> = Vec::new();
         for (time, change) in changes {
