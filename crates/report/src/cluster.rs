@@ -92,6 +92,7 @@ impl Record {
             cpus: 0,
             memory_gib: 0,
             switch: 0,
+            pool: NodeSpec::no_pool(),
         };
         ClusterSpec { nodes: self.nodes.iter().map(node).collect() }
     }

@@ -51,6 +51,8 @@ pub enum JobStateArg {
     Failed,
     /// It was cancelled
     Cancelled,
+    /// It reached its time limit
+    TimedOut,
 }
 
 /// `wharf cancel`

@@ -62,7 +62,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
 fn spec(args: &SubmitArgs) -> Result<JobSpec, CliError> {
     let program = args.command.first().map(String::as_str).unwrap_or_default();
     let after = |kind: dependency::Kind, ids: &[u32]| {
-        ids.iter().map(|&job_id| Dependency { kind: kind.into(), job_id }).collect::<Vec<_>>()
+        ids.iter()
+            .map(|&job_id| Dependency { kind: kind.into(), job_id, array_index: None })
+            .collect::<Vec<_>>()
     };
     let workdir = std::env::current_dir()
         .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;

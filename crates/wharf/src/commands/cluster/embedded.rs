@@ -13,6 +13,7 @@ use super::daemon::{start_head, stop_head, worker_config};
 use crate::args::{Cli, Command};
 use crate::error::{CliError, ErrorKind};
 use crate::interrupt;
+use crate::output::Terminal;
 
 /// What an embedded cluster is made of.
 pub(in crate::commands) struct Plan {
@@ -71,12 +72,12 @@ impl Worker {
 
 impl Embedded {
     /// Starts everything and returns when every worker has been let in.
-    pub(in crate::commands) async fn start(plan: &Plan) -> Result<Self, CliError> {
+    pub(in crate::commands) async fn start(plan: &Plan, terminal: &Terminal) -> Result<Self, CliError> {
         let mut words = words(&plan.home, "head");
         words.extend(["--listen", "127.0.0.1:0", "--policy", &plan.policy].map(OsString::from));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));
         let Command::Head(args) = typed(words)? else { return Err(misread()) };
-        let head = start_head(&args).await?;
+        let head = start_head(&args, terminal).await?;
         let mut embedded = Self { head, workers: vec![], stop: watch::Sender::new(false) };
         match embedded.start_workers(plan).await {
             Ok(()) => Ok(embedded),
@@ -92,12 +93,10 @@ impl Embedded {
     async fn start_workers(&mut self, plan: &Plan) -> Result<(), CliError> {
         for worker in &plan.workers {
             let mut words = words(&plan.home, "worker");
-            words.extend(["--node", &worker.node].map(OsString::from));
-            words.extend(
-                worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),
-            );
+            let devices = worker.devices.clone().unwrap_or_else(this_machine);
+            words.extend(["--node", &worker.node, "--devices", &devices].map(OsString::from));
             let Command::Worker(args) = typed(words)? else { return Err(misread()) };
-            let (worker, welcomed) = Worker::start(worker_config(&args)?, self.stop.subscribe());
+            let (worker, welcomed) = Worker::start(worker_config(&args).await?, self.stop.subscribe());
             self.workers.push(worker);
             let Some(worker) = self.workers.last_mut() else { return Err(misread()) };
             if welcomed.await.is_err() {
@@ -160,6 +159,11 @@ fn words(home: &Path, command: &str) -> Vec<OsString> {
 fn typed(words: Vec<OsString>) -> Result<Command, CliError> {
     let cli = Cli::try_parse_from(words).map_err(|error| CliError::usage(error.kind().to_string()))?;
     Ok(cli.command)
+}
+
+/// A slot for each processor.
+fn this_machine() -> String {
+    format!("cpu:{}", std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn misread() -> CliError {

@@ -91,6 +91,7 @@ pub(super) fn phase_name(phase: JobPhase) -> &'static str {
         JobPhase::Finished => "finished",
         JobPhase::Failed => "failed",
         JobPhase::Cancelled => "cancelled",
+        JobPhase::TimedOut => "timed-out",
     }
 }
 
@@ -104,6 +105,7 @@ fn asked_phase(state: JobStateArg) -> JobPhase {
         JobStateArg::Finished => JobPhase::Finished,
         JobStateArg::Failed => JobPhase::Failed,
         JobStateArg::Cancelled => JobPhase::Cancelled,
+        JobStateArg::TimedOut => JobPhase::TimedOut,
     }
 }
 
@@ -231,7 +233,7 @@ fn change(args: &ChangeArgs, change: Change, terminal: &Terminal) -> Result<Exit
 }
 
 async fn change_all(client: &Client, change: Change, job_ids: Vec<u32>) -> Result<Vec<Refusal>, ClientError> {
-    client.change_jobs(ChangeJobsRequest { change: change.into(), job_ids, priority: 0 }).await
+    client.change_jobs(ChangeJobsRequest { change: change.into(), job_ids, ..Default::default() }).await
 }
 
 fn tell_refusals(refused: &[Refusal], count: usize, terminal: &Terminal) -> Result<Exit, CliError> {

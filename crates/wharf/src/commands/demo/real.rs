@@ -89,7 +89,7 @@ async fn run(
         policy: args.policy.clone(),
         set: args.set.clone(),
     };
-    let cluster = Embedded::start(&plan).await?;
+    let cluster = Embedded::start(&plan, terminal).await?;
     terminal.note(&format!(
         "{} training jobs on a real cluster of four local nodes with declared devices, policy {}",
         arrivals.len(),

@@ -82,6 +82,7 @@ fn news(job: &JobSummary, before: Option<(JobPhase, u32)>) -> Option<String> {
         JobPhase::Finished => "finished".to_owned(),
         JobPhase::Failed => format!("failed with exit code {}", job.exit_code),
         JobPhase::Cancelled => "cancelled".to_owned(),
+        JobPhase::TimedOut => "stopped at its time limit".to_owned(),
         JobPhase::Waiting if before.is_some_and(|(phase, _)| phase != JobPhase::Waiting) => {
             format!("preempted: saved iteration {:.0}, waits to go on", job.iterations_done)
         }
