@@ -225,7 +225,11 @@ fn check_array(array: &[u32]) -> Result<(), CheckError> {
 }
 
 fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
+    let stages = spec.stages.unwrap_or_default();
     let amounts = [
+        ("stages.data_ms", stages.data_ms),
+        ("stages.compute_ms", stages.compute_ms),
+        ("stages.network_ms", stages.network_ms),
         ("time_limit", spec.time_limit_s),
         ("grace", spec.grace_s),
         ("iterations", spec.iterations),
@@ -479,7 +483,7 @@ mod tests {
             (
                 "after: `9` is not known; it can be after, after_ok, after_not_ok, after_any, after_corr or singleton",
                 |spec| {
-                    spec.dependencies = vec![Dependency { kind: 9, job_id: 0 }];
+                    spec.dependencies = vec![Dependency { kind: 9, ..Dependency::default() }];
                 },
             ),
             ("notify: names nobody to tell; give a command or a webhook", |spec| {

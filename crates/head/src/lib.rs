@@ -1,16 +1,23 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
 
 pub mod check;
+mod clock;
 mod dispatcher;
 mod execution;
+mod gates;
 mod journal;
+mod nodes;
 pub mod notify;
+mod ports;
 mod record;
 mod server;
 mod service;
+mod submit;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod views;
 mod wire;
 
-pub use journal::JournalError;
+pub use journal::{Damage, JournalError};
 pub use server::{Head, HeadConfig, HeadError};

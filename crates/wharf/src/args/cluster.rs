@@ -70,21 +70,6 @@ pub struct KeeperArgs {
     pub state_dir: PathBuf,
 }
 
-/// `wharf jobs`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf jobs               Jobs that are not over
-  wharf jobs --all --output json")]
-pub struct JobsArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// Also those that are over
-    #[arg(long)]
-    pub all: bool,
-}
-
 /// Commands about one job.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -117,33 +102,4 @@ pub struct LogsArgs {
     pub rank: u32,
     /// The job's id
     pub job: u32,
-}
-
-/// `wharf cancel`, `hold`, `release`, `requeue`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf cancel 3 4 5
-  wharf hold 7
-  wharf release 7
-  wharf requeue 8")]
-pub struct ChangeArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// The jobs' ids
-    #[arg(required = true)]
-    pub jobs: Vec<u32>,
-}
-
-/// `wharf nodes`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf nodes
-  wharf nodes --output json")]
-pub struct NodesArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
 }

@@ -8,6 +8,7 @@ mod demo;
 pub mod env;
 mod global;
 mod local;
+mod look;
 mod policy;
 mod preset;
 mod sim;
@@ -18,12 +19,14 @@ mod trace;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub use cluster::{
-    ChangeArgs, HeadArgs, HomeArgs, JobArgs, JobsArgs, KeeperArgs, LogsArgs, NodesArgs, WorkerArgs,
-};
+pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, WorkerArgs};
 pub use demo::DemoArgs;
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use local::{LocalArgs, RunArgs};
+pub use look::{
+    CancelArgs, ChangeArgs, JobStateArg, JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs,
+    ReportArgs, TopArgs,
+};
 pub use policy::{ExplainArgs, PolicyCommand};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use sim::SimArgs;
@@ -45,7 +48,9 @@ pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, Tra
     propagate_version = true,
     after_help = "\
 Examples:
-  wharf demo                                              Compare all policies on a made-up trace
+  wharf demo                                              Real training jobs on a small real cluster
+  wharf run -- python train.py                            Run one job
+  wharf local                                             This machine as a cluster; then `wharf submit`
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf  Simulate one policy
   wharf policies                                          List the policies
   wharf help exit-codes                                   What the exit codes mean"
@@ -77,7 +82,7 @@ pub enum Command {
     Policy(PolicyCommand),
     /// List the presets, or show one
     Presets(PresetArgs),
-    /// Generate a trace, compare all policies on it and write a report
+    /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
     /// Run a command as a job, here and now: its output, its exit code
     Run(RunArgs),
@@ -101,7 +106,7 @@ pub enum Command {
     /// Print a job's output
     Logs(LogsArgs),
     /// Cancel jobs
-    Cancel(ChangeArgs),
+    Cancel(CancelArgs),
     /// Keep waiting jobs from starting
     Hold(ChangeArgs),
     /// Let held jobs start
@@ -110,6 +115,12 @@ pub enum Command {
     Requeue(ChangeArgs),
     /// List nodes
     Nodes(NodesArgs),
+    /// Show one node, or cordon, drain or resume it
+    Node(NodeArgs),
+    /// Watch nodes, running jobs and the queue
+    Top(TopArgs),
+    /// Write a page about what the cluster has done
+    Report(ReportArgs),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Show the help of a command or of a topic

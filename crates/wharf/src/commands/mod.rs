@@ -44,6 +44,9 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Release(args) => cluster::release(args, terminal),
         Command::Requeue(args) => cluster::requeue(args, terminal),
         Command::Nodes(args) => cluster::nodes(args, terminal),
+        Command::Node(args) => cluster::node(args, terminal),
+        Command::Top(args) => cluster::top(args, terminal),
+        Command::Report(args) => cluster::report(args, terminal),
         Command::Completions(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Cli::command(), "wharf", &mut script);

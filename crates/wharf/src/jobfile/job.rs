@@ -122,6 +122,8 @@ record! {
         iterations: f64,
         /// How long one takes alone.
         iteration_ms: f64,
+        /// How one iteration divides.
+        stages: Stages,
         /// Whether it waits to be released.
         held: bool,
     }
@@ -154,6 +156,18 @@ record! {
         max: u32,
         /// Types that it may run on, best first.
         types: Vec<String>,
+    }
+}
+
+record! {
+    /// How long the stages of one iteration take, each alone on its resource.
+    Stages {
+        /// Fetching and preparing data.
+        data_ms: f64,
+        /// Computing.
+        compute_ms: f64,
+        /// Exchanging gradients.
+        network_ms: f64,
     }
 }
 
@@ -259,7 +273,7 @@ macro_rules! decode_maps {
         })*
     };
 }
-decode_maps!(Job, Step, Activate, Xla, Nccl, Notify, Checkpoint);
+decode_maps!(Job, Step, Stages, Activate, Xla, Nccl, Notify, Checkpoint);
 
 /// Implements reading for values that have a written form.
 macro_rules! decode_written {
@@ -517,6 +531,7 @@ impl Job {
             limits: layered(self.limits.take(), base.limits.take(), limits),
             retries: layered(self.retries.take(), base.retries.take(), Retries::or),
             activate: layered(self.activate.take(), base.activate.take(), Activate::or),
+            stages: layered(self.stages.take(), base.stages.take(), Stages::or),
             xla: layered(self.xla.take(), base.xla.take(), Xla::or),
             nccl: layered(self.nccl.take(), base.nccl.take(), Nccl::or),
             notify: layered(self.notify.take(), base.notify.take(), Notify::or),

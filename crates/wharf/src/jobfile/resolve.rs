@@ -92,6 +92,11 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         checkpoint: job.checkpoint.as_ref().map(|checkpoint| self::checkpoint(checkpoint, context, &workdir)),
         network_interface: job.network_interface.clone().unwrap_or_default(),
         workdir: text(&workdir),
+        stages: job.stages.as_ref().map(|stages| proto::Stages {
+            data_ms: stages.data_ms.unwrap_or_default(),
+            compute_ms: stages.compute_ms.unwrap_or_default(),
+            network_ms: stages.network_ms.unwrap_or_default(),
+        }),
     };
     let checked = wharf_head::check::check(&spec);
     checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
@@ -203,14 +208,18 @@ fn dependencies(job: &Job) -> (Vec<proto::Dependency>, Waits) {
         for reference in references.iter().flatten() {
             match reference {
                 JobRef::Id(job_id) => {
-                    dependencies.push(proto::Dependency { kind: kind.into(), job_id: *job_id });
+                    dependencies.push(proto::Dependency {
+                        kind: kind.into(),
+                        job_id: *job_id,
+                        array_index: None,
+                    });
                 }
                 JobRef::Name(name) => waits.push((kind, name.clone(), field)),
             }
         }
     }
     if job.singleton == Some(true) {
-        dependencies.push(proto::Dependency { kind: Kind::Singleton.into(), job_id: 0 });
+        dependencies.push(proto::Dependency { kind: Kind::Singleton.into(), ..proto::Dependency::default() });
     }
     (dependencies, waits)
 }

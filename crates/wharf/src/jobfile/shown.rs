@@ -56,6 +56,13 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         put(&mut fields, "resume_codes", json!(checkpoint.resume_codes));
         fields
     });
+    let stages = spec.stages.as_ref().map(|stages| {
+        let mut fields = Map::new();
+        put(&mut fields, "data_ms", json!(stages.data_ms));
+        put(&mut fields, "compute_ms", json!(stages.compute_ms));
+        put(&mut fields, "network_ms", json!(stages.network_ms));
+        fields
+    });
     for (name, value) in [
         ("name", json!(spec.name)),
         ("user", json!(spec.user)),
@@ -88,6 +95,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("batch_size", json!(spec.batch_size)),
         ("iterations", json!(spec.iterations)),
         ("iteration_ms", json!(spec.iteration_ms)),
+        ("stages", json!(stages)),
         ("held", json!(spec.held)),
     ] {
         put(&mut fields, name, value);

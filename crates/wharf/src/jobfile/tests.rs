@@ -546,6 +546,7 @@ fn every_field_is_documented_and_every_example_works() {
     let records = [
         ("steps", job::Step::FIELDS),
         ("gang", job::Gang::FIELDS),
+        ("stages", job::Stages::FIELDS),
         ("retries", job::Retries::FIELDS),
         ("activate", job::Activate::FIELDS),
         ("xla", job::Xla::FIELDS),

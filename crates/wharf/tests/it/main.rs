@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod cluster;
+mod demo;
 mod failures;
 mod interrupt;
+mod local;
+mod marked;
 mod outputs;
 mod reference;
 mod sandbox;

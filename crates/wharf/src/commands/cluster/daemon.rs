@@ -20,8 +20,11 @@ use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 
+/// How long the events of jobs that are over can be looked up.
+const HISTORY_DAYS: f64 = 90.0;
+
 /// An async runtime for a daemon or a client.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+pub(in crate::commands) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -33,7 +36,7 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     runtime()?.block_on(async {
         let stopped = on_signal();
-        let head = start_head(args).await?;
+        let head = start_head(args, terminal).await?;
         terminal.note(&format!("head listens on {}", head.address()));
         stopped.notified().await;
         stop_head(head).await?;
@@ -42,13 +45,16 @@ pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<
 }
 
 /// A head that listens, and that others find in its home.
-pub(super) async fn start_head(args: &HeadArgs) -> Result<Head, CliError> {
+pub(super) async fn start_head(args: &HeadArgs, terminal: &Terminal) -> Result<Head, CliError> {
     let home = Home::new(&args.home)?;
     home.create()?;
     let config = head_config(args, &home)?;
     let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
     let head = Head::start(config).await.map_err(failed)?;
     home.announce(&head.address().to_string())?;
+    if let Some(damage) = head.damage() {
+        terminal.warn(&damage.to_string());
+    }
     Ok(head)
 }
 
@@ -82,6 +88,9 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
         token: home.token_or_new()?,
         lost_after: Duration::from_secs_f64(args.lost_after),
         slots: info.slots,
+        history_s: HISTORY_DAYS * 86_400.0,
+        policy_name: args.policy.clone(),
+        cadence: rules.cadence(),
         policy: (info.build)(&build).map_err(|error| usage(&error))?,
         perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
     })
@@ -89,8 +98,8 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let config = worker_config(args)?;
     runtime()?.block_on(async {
+        let config = worker_config(args).await?;
         let stopped = on_signal();
         let told = |notice: Notice| match notice {
             Notice::Welcomed => terminal.note("the head has let this worker in"),
@@ -106,7 +115,7 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
 }
 
 /// What a worker is, from its arguments and its head's home.
-pub(super) fn worker_config(args: &WorkerArgs) -> Result<WorkerConfig, CliError> {
+pub(super) async fn worker_config(args: &WorkerArgs) -> Result<WorkerConfig, CliError> {
     let home = Home::new(&args.home)?;
     let Access { address: head, token } = Access::of_home(home.path())?;
     let node = args.node.clone().unwrap_or_else(host_name);

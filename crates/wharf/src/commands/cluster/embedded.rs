@@ -7,12 +7,13 @@ use clap::Parser as _;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use wharf_head::Head;
-use wharf_worker::{Notice, WorkerError, end_tasks, run_with};
+use wharf_worker::{Notice, WorkerConfig, WorkerError, end_tasks, run_with};
 
 use super::daemon::{start_head, stop_head, worker_config};
 use crate::args::{Cli, Command};
 use crate::error::{CliError, ErrorKind};
 use crate::interrupt;
+use crate::output::Terminal;
 
 /// What an embedded cluster is made of.
 pub(in crate::commands) struct Plan {
@@ -47,14 +48,36 @@ struct Worker {
     task: JoinHandle<Result<(), WorkerError>>,
 }
 
+impl Worker {
+    /// A worker that runs until it is told to stop; the second part tells when it has been let in.
+    fn start(config: WorkerConfig, mut stopped: watch::Receiver<bool>) -> (Self, oneshot::Receiver<()>) {
+        let state_dir = config.state_dir.clone();
+        let shutdown = async move {
+            // A cluster that is dropped stops as well.
+            let _ = stopped.wait_for(|stop| *stop).await;
+        };
+        let (welcome, welcomed) = oneshot::channel();
+        let mut welcome = Some(welcome);
+        let told = move |notice: Notice| {
+            if notice == Notice::Welcomed
+                && let Some(welcome) = welcome.take()
+            {
+                // Nobody waits any more where another worker has failed.
+                let _ = welcome.send(());
+            }
+        };
+        (Self { state_dir, task: tokio::spawn(run_with(config, shutdown, told)) }, welcomed)
+    }
+}
+
 impl Embedded {
     /// Starts everything and returns when every worker has been let in.
-    pub(in crate::commands) async fn start(plan: &Plan) -> Result<Self, CliError> {
+    pub(in crate::commands) async fn start(plan: &Plan, terminal: &Terminal) -> Result<Self, CliError> {
         let mut words = words(&plan.home, "head");
         words.extend(["--listen", "127.0.0.1:0", "--policy", &plan.policy].map(OsString::from));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));
         let Command::Head(args) = typed(words)? else { return Err(misread()) };
-        let head = start_head(&args).await?;
+        let head = start_head(&args, terminal).await?;
         let mut embedded = Self { head, workers: vec![], stop: watch::Sender::new(false) };
         match embedded.start_workers(plan).await {
             Ok(()) => Ok(embedded),
@@ -66,38 +89,19 @@ impl Embedded {
         }
     }
 
+    /// Starts one worker after the other, so that nodes are listed in the order they were asked for.
     async fn start_workers(&mut self, plan: &Plan) -> Result<(), CliError> {
-        let mut welcomes = Vec::new();
         for worker in &plan.workers {
             let mut words = words(&plan.home, "worker");
-            words.extend(["--node", &worker.node].map(OsString::from));
-            words.extend(
-                worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),
-            );
+            let devices = worker.devices.clone().unwrap_or_else(this_machine);
+            words.extend(["--node", &worker.node, "--devices", &devices].map(OsString::from));
             let Command::Worker(args) = typed(words)? else { return Err(misread()) };
-            let config = worker_config(&args)?;
-            let state_dir = config.state_dir.clone();
-            let mut stopped = self.stop.subscribe();
-            let shutdown = async move {
-                // A cluster that is dropped stops as well.
-                let _ = stopped.wait_for(|stop| *stop).await;
-            };
-            let (welcome, welcomed) = oneshot::channel();
-            let mut welcome = Some(welcome);
-            let told = move |notice: Notice| {
-                if let (Notice::Welcomed, Some(welcome)) = (notice, welcome.take()) {
-                    // Nobody waits any more where another worker has failed.
-                    let _ = welcome.send(());
-                }
-            };
-            welcomes.push(welcomed);
-            self.workers.push(Worker { state_dir, task: tokio::spawn(run_with(config, shutdown, told)) });
-        }
-        for (worker, welcomed) in self.workers.iter_mut().zip(welcomes) {
+            let (worker, welcomed) = Worker::start(worker_config(&args).await?, self.stop.subscribe());
+            self.workers.push(worker);
+            let Some(worker) = self.workers.last_mut() else { return Err(misread()) };
             if welcomed.await.is_err() {
                 // It has ended, and its end says why.
-                let ended = (&mut worker.task).await;
-                worker.task = tokio::spawn(async { Ok(()) });
+                let ended = std::mem::replace(&mut worker.task, tokio::spawn(async { Ok(()) })).await;
                 let failed = ended.map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
                 failed.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
             }
@@ -155,6 +159,11 @@ fn words(home: &Path, command: &str) -> Vec<OsString> {
 fn typed(words: Vec<OsString>) -> Result<Command, CliError> {
     let cli = Cli::try_parse_from(words).map_err(|error| CliError::usage(error.kind().to_string()))?;
     Ok(cli.command)
+}
+
+/// A slot for each processor.
+fn this_machine() -> String {
+    format!("cpu:{}", std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn misread() -> CliError {

@@ -54,7 +54,7 @@ fn serve(plan: &Plan, home: &Home, is_detached: bool, terminal: &Terminal) -> Re
     refuse_if_served(home)?;
     runtime()?.block_on(async {
         let interruptions = Interruptions::watch();
-        let cluster = Embedded::start(plan).await?;
+        let cluster = Embedded::start(plan, terminal).await?;
         if is_detached {
             // Who started this may have given up waiting.
             let _ = writeln!(std::io::stdout(), "{READY}");
@@ -104,7 +104,7 @@ fn command(home: &Home, rest: &str) -> String {
 /// The nodes of a cluster: those that were declared, or this machine as it is.
 fn workers(declared: &[String]) -> Result<Vec<WorkerPlan>, CliError> {
     if declared.is_empty() {
-        return Ok(vec![WorkerPlan { node: "n0".to_owned(), devices: Some(this_machine()) }]);
+        return Ok(vec![WorkerPlan { node: "n0".to_owned(), devices: None }]);
     }
     let mut workers: Vec<WorkerPlan> = Vec::new();
     for (index, text) in declared.iter().enumerate() {
@@ -124,11 +124,6 @@ fn workers(declared: &[String]) -> Result<Vec<WorkerPlan>, CliError> {
         workers.push(WorkerPlan { node, devices: Some(devices.to_owned()) });
     }
     Ok(workers)
-}
-
-/// A slot for each processor.
-pub(super) fn this_machine() -> String {
-    format!("cpu:{}", std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn refuse_if_served(home: &Home) -> Result<(), CliError> {

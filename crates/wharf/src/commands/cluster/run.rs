@@ -10,7 +10,6 @@ use super::daemon::runtime;
 use super::embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 use super::follow::show;
 use super::home::Home;
-use super::local::this_machine;
 use crate::args::RunArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -27,24 +26,16 @@ pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Ex
             let ended = Followed { client, terminal, interruptions }.follow(spec).await;
             return ended.map(exit);
         }
-        let devices = args.devices.clone().unwrap_or_else(this_machine);
-        let (_, count) = input::devices(&devices)?;
-        if args.gang > count {
-            return Err(CliError::usage(format!(
-                "the job needs {} devices, but there are {count}",
-                args.gang
-            ))
-            .hint("declare more with `--devices TYPE:COUNT`, or ask for fewer with `--gang N`"));
-        }
+        args.devices.as_deref().map(input::devices).transpose()?;
         let home = tempfile::Builder::new().prefix("wharf-run-").tempdir();
         let home = home.map_err(|error| CliError::write(&std::env::temp_dir(), error))?;
         let plan = Plan {
             home: home.path().to_owned(),
-            workers: vec![WorkerPlan { node: "n0".to_owned(), devices: Some(devices) }],
+            workers: vec![WorkerPlan { node: "n0".to_owned(), devices: args.devices.clone() }],
             policy: "fifo".to_owned(),
             set: vec![],
         };
-        let cluster = Embedded::start(&plan).await?;
+        let cluster = Embedded::start(&plan, terminal).await?;
         let ended = alone(home.path(), terminal, interruptions.clone(), spec).await;
         cluster.stop(Hurry::After(interruptions, 2)).await?;
         home.close().map_err(|error| CliError::write(&plan.home, error))?;
@@ -59,6 +50,12 @@ async fn alone(
     spec: JobSpec,
 ) -> Result<i32, CliError> {
     let client = Client::connect(home).await?;
+    let wanted = spec.gang.as_ref().map_or(0, |gang| gang.devices);
+    let count: u32 = client.list_nodes().await?.iter().map(|node| node.devices).sum();
+    if wanted > count {
+        return Err(CliError::usage(format!("the job needs {wanted} devices, but there are {count}"))
+            .hint("declare more with `--devices TYPE:COUNT`, or ask for fewer with `--gang N`"));
+    }
     Followed { client, terminal, interruptions }.follow(spec).await
 }
 
@@ -121,7 +118,7 @@ impl Followed<'_> {
                 tokio::join!(show(&self.client, self.terminal, job_id), self.client.wait(job_id));
             let ended = ended?;
             shown?;
-            if !ended.reason.is_empty() && ended.phase() != JobPhase::Finished {
+            if !ended.reason.is_empty() && !matches!(ended.phase(), JobPhase::Finished | JobPhase::Failed) {
                 self.terminal.note(&ended.reason);
             }
             Ok(ended.exit_code)

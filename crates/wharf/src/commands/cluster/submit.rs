@@ -6,7 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use wharf_client::Client;
 use wharf_proto::Dependency;
-use wharf_proto::dependency::Kind;
 
 use super::client::with;
 use super::follow::show;
@@ -107,30 +106,31 @@ async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<u32>, Cli
     if planned.iter().all(|job| job.waits.is_empty()) {
         return Ok(client.submit(planned.into_iter().map(|job| job.spec).collect()).await?);
     }
-    let mut ids: Vec<Vec<u32>> = Vec::new();
+    let mut ids: Vec<u32> = Vec::new();
+    // Of each job the ids to wait for: an array's first stands for all of its elements.
+    let mut firsts: Vec<Vec<u32>> = Vec::new();
     for Planned { mut spec, waits } in planned {
         for (kind, index) in waits {
-            // Element by element means the array as a whole; all else means every element.
-            let others = ids.get(index).map(Vec::as_slice).unwrap_or_default();
-            let others = if kind == Kind::AfterCorr { &others[..others.len().min(1)] } else { others };
-            let waits = others.iter().map(|&job_id| Dependency { kind: kind.into(), job_id });
-            spec.dependencies.extend(waits);
+            let firsts = firsts.get(index).map(Vec::as_slice).unwrap_or_default();
+            let wait = |&job_id: &u32| Dependency { kind: kind.into(), job_id, array_index: None };
+            spec.dependencies.extend(firsts.iter().map(wait));
         }
-        let name = spec.name.clone();
+        let (name, elements) = (spec.name.clone(), spec.array.len().max(1));
         let submitted = client.submit(vec![spec]).await.map_err(|error| {
-            let before: Vec<String> = ids.iter().flatten().map(u32::to_string).collect();
             let error = CliError::from(error);
-            if before.is_empty() {
+            if firsts.is_empty() {
                 return error;
             }
-            let ids = before.join(" ");
+            let taken: Vec<String> = firsts.iter().flatten().map(u32::to_string).collect();
+            let taken = taken.join(" ");
             error.hint(format!(
-                "`{name}` was refused after others were taken; `wharf cancel {ids}` undoes that"
+                "`{name}` was refused after others were taken; `wharf cancel {taken}` undoes that"
             ))
         })?;
-        ids.push(submitted);
+        firsts.push(submitted.iter().copied().step_by(elements).collect());
+        ids.extend(submitted);
     }
-    Ok(ids.concat())
+    Ok(ids)
 }
 
 /// Says what the jobs are called from now on. The output of a job that is followed is all that is to be on standard output.

@@ -1,0 +1,150 @@
+//! What was simulated is what will run: the head's dispatcher, on a virtual clock, launches and preempts exactly as the
+//! simulator does.
+
+use wharf_core::{ClusterSpec, JobId, JobSpec, NodeShare, Time};
+use wharf_policy::Settings;
+use wharf_proto::{Gang, JobSpec as WireSpec, Stages};
+use wharf_sim::{Preset, Recorder, RunSpec};
+use wharf_trace::{GangMix, GeneratorSettings, Rate, Trace, generate};
+
+use super::virtual_cluster::{Rules, VirtualCluster};
+use crate::record::{Record, of_shares};
+
+const SEED: u64 = 11;
+
+/// A preemption, or a launch with its devices.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    Preempt(u32),
+    Launch(u32, Vec<(u32, Vec<u32>)>),
+}
+
+#[derive(Default)]
+struct Acts(Vec<(Time, Act)>);
+
+impl Recorder for Acts {
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
+        self.0.push((time, Act::Launch(job.0, of_shares(placement))));
+    }
+
+    fn preempted(&mut self, time: Time, job: JobId) {
+        self.0.push((time, Act::Preempt(job.0)));
+    }
+}
+
+fn trace() -> Trace {
+    let settings = GeneratorSettings {
+        seed: SEED,
+        job_count: 200,
+        rate: Rate::Load { devices: 32, load: 1.2 },
+        gangs: GangMix::philly().at_most(16).unwrap(),
+        ..GeneratorSettings::default()
+    };
+    generate(&settings).unwrap()
+}
+
+fn wire(spec: &JobSpec) -> WireSpec {
+    WireSpec {
+        name: spec.name.to_string(),
+        user: spec.user.as_deref().unwrap_or_default().to_owned(),
+        gang: Some(Gang { devices: spec.gang.devices, ..Gang::default() }),
+        command: vec!["train".to_owned()],
+        iterations: spec.iterations,
+        iteration_ms: spec.iteration_ms,
+        model: spec.model.as_deref().unwrap_or_default().to_owned(),
+        batch_size: spec.batch_size.unwrap_or_default(),
+        priority: spec.priority,
+        stages: spec.stages.map(|stages| Stages {
+            data_ms: stages.data_ms,
+            compute_ms: stages.compute_ms,
+            network_ms: stages.network_ms,
+        }),
+        ..WireSpec::default()
+    }
+}
+
+fn simulated(trace: &Trace, cluster: &ClusterSpec, preset: &Preset, policy: &str) -> Vec<(Time, Act)> {
+    let settings = Settings::default();
+    let spec = RunSpec { trace, cluster, policy, preset, settings: &settings, seed: SEED };
+    let mut acts = Acts::default();
+    wharf_sim::run(&spec, &mut acts).unwrap();
+    acts.0
+}
+
+fn dispatched(trace: &Trace, cluster: &ClusterSpec, policy: &str) -> Vec<(Time, Act)> {
+    let rules = Rules::of(policy, SEED);
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), cluster, rules);
+    let mut arrivals = trace.jobs.iter().peekable();
+    loop {
+        let arrival = arrivals.peek().map(|job| job.submit);
+        let counts = world.dispatcher.engine.state().counts();
+        let has_live = counts.waiting + counts.placed + counts.stopping > 0;
+        if arrival.is_none() && !has_live {
+            break;
+        }
+        let decision = world.dispatcher.next_deadline();
+        let moments = [arrival, world.next_end(), decision];
+        world.set_time(moments.into_iter().flatten().min().expect("something happens next"));
+        let mut inputs = world.take_ends();
+        let mut specs = Vec::new();
+        while let Some(job) = arrivals.next_if(|job| job.submit <= world.now()) {
+            specs.push(wire(job));
+        }
+        let (reply, _receiver) = tokio::sync::oneshot::channel();
+        inputs.push(crate::dispatcher::Input::Submit { specs, reply });
+        world.step(inputs);
+    }
+    assert_eq!(world.dispatcher.engine.violations(), []);
+    drop(world);
+    acts_of(&folder.path().join("journal.sqlite"))
+}
+
+/// What a journal says was launched and preempted.
+fn acts_of(journal: &std::path::Path) -> Vec<(Time, Act)> {
+    let connection = rusqlite::Connection::open(journal).unwrap();
+    let mut query = connection.prepare("SELECT time, record FROM events ORDER BY sequence").unwrap();
+    let rows = query.query_map([], |row| Ok((row.get::<_, f64>(0)?, row.get::<_, String>(1)?))).unwrap();
+    let mut acts = Vec::new();
+    let mut placements = std::collections::BTreeMap::new();
+    for row in rows {
+        let (time_s, text) = row.unwrap();
+        let act = match serde_json::from_str(&text).unwrap() {
+            Record::JobPlaced { job, shares, .. } => {
+                placements.insert(job, shares);
+                continue;
+            }
+            Record::JobLaunched { job, .. } => Act::Launch(job, placements[&job].clone()),
+            Record::JobStopping { job, .. } => Act::Preempt(job),
+            _ => continue,
+        };
+        acts.push((Time::from_seconds(time_s), act));
+    }
+    acts
+}
+
+#[test]
+fn head_and_simulator_make_the_same_decisions() {
+    let (trace, cluster) = (trace(), ClusterSpec::uniform("v100", 4, 8));
+    let preset = Preset::load("wharf").unwrap();
+    for policy in ["fifo", "srtf", "tiresias", "muri-s"] {
+        let mut expected = simulated(&trace, &cluster, &preset, policy);
+        let mut found = dispatched(&trace, &cluster, policy);
+        // Workers answer side by side: what happens at one instant has no order.
+        expected.sort();
+        found.sort();
+        let differs = expected.iter().zip(&found).position(|(left, right)| left != right);
+        if let Some(at) = differs {
+            let around = at.saturating_sub(3)..at + 4;
+            let show = |acts: &[(Time, Act)]| {
+                let shown = acts.iter().enumerate().filter(|(index, _)| around.contains(index));
+                shown.map(|(index, act)| format!("{index}: {act:?}")).collect::<Vec<_>>().join("\n")
+            };
+            panic!("{policy}\nsimulator\n{}\nhead\n{}", show(&expected), show(&found));
+        }
+        assert_eq!(expected.len(), found.len(), "{policy}");
+        assert!(expected.len() >= trace.jobs.len(), "{policy}");
+        let preemptions = expected.iter().filter(|(_, act)| matches!(act, Act::Preempt(_))).count();
+        assert_eq!(preemptions > 0, policy != "fifo", "{policy} preempts {preemptions} times");
+    }
+}

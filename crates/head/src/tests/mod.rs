@@ -1,0 +1,6 @@
+//! Tests of the dispatcher from within, with a clock that is driven by hand.
+
+mod decisions;
+mod gates;
+mod journal;
+mod virtual_cluster;

@@ -1,0 +1,216 @@
+//! A dispatcher on a virtual clock with workers in the same thread: no process, no socket, no waiting.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
+use wharf_core::{Cadence, ClusterSpec, Engine, JobId, NodeId, PerfModel, Phase, Policy, Time};
+use wharf_perf::{Model, Order};
+use wharf_policy::{BuildArgs, Settings};
+use wharf_proto::{
+    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskEnded, TaskId, TaskProgress,
+    TaskStarted, ToWorkerBatch, from_worker, to_worker,
+};
+use wharf_sim::Preset;
+use wharf_sim::preset::Mechanism;
+
+use crate::clock::Clock;
+use crate::dispatcher::{Dispatcher, Input, Setup};
+use crate::journal::Journal;
+
+/// When the virtual world began, in seconds since the Unix epoch.
+pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
+
+/// A clock that stands still unless it is moved.
+#[derive(Clone, Default)]
+struct Hand(Arc<AtomicU64>);
+
+impl Hand {
+    fn set(&self, time: Time) {
+        self.0.store(time.seconds().to_bits(), Ordering::Relaxed);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Time {
+        Time::from_seconds(f64::from_bits(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+/// Who decides, and by which rules.
+pub(super) struct Rules {
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) perf: Box<dyn PerfModel>,
+    pub(super) cadence: Cadence,
+    pub(super) slots: usize,
+}
+
+impl Rules {
+    /// A policy by name under the default preset.
+    pub(super) fn of(policy: &str, seed: u64) -> Self {
+        let preset = Preset::load("wharf").unwrap();
+        let Mechanism::Wharf(rules) = preset.mechanism else { panic!("the default preset is Wharf's own") };
+        let info = wharf_policy::find(policy).unwrap();
+        let build = BuildArgs { settings: &Settings::default(), placement: rules.placement, seed };
+        Self {
+            policy: (info.build)(&build).unwrap(),
+            perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
+            cadence: rules.cadence(),
+            slots: info.slots,
+        }
+    }
+}
+
+/// A head and its workers, which do at once what they are told.
+pub(super) struct VirtualCluster {
+    pub(super) dispatcher: Dispatcher,
+    clock: Hand,
+    /// By node, which is its session too.
+    workers: Vec<UnboundedReceiver<ToWorkerBatch>>,
+    /// What the workers have to say.
+    said: VecDeque<(u64, from_worker::Message)>,
+    /// Tasks that run, by job: generation and nodes.
+    running: BTreeMap<JobId, (u32, Vec<u64>)>,
+}
+
+impl VirtualCluster {
+    pub(super) fn new(journal: &Path, cluster: &ClusterSpec, rules: Rules) -> Self {
+        let clock = Hand::default();
+        let (journal, replayed) = Journal::open(journal, rules.slots, EPOCH_UNIX_S, f64::MAX).unwrap();
+        clock.set(replayed.last);
+        let setup =
+            Setup { clock: Box::new(clock.clone()), policy_name: "test".to_owned(), lost_after_s: 1e9 };
+        let make = |now, state| Engine::resume(now, state, rules.policy, rules.perf, rules.cadence);
+        let dispatcher = Dispatcher::new(make, journal, replayed, setup);
+        let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());
+        let mut world = Self { dispatcher, clock, workers, said, running };
+        for (session, node) in cluster.nodes.iter().enumerate() {
+            let (sender, receiver) = unbounded_channel();
+            world.workers.push(receiver);
+            let register = Register {
+                node: node.name.to_string(),
+                device_type: node.device_type.to_string(),
+                devices: node.devices,
+                cpus: node.cpus,
+                memory_gib: node.memory_gib,
+                switch: node.switch,
+                pool: node.pool.to_string(),
+                ..Register::default()
+            };
+            world.step([Input::Attach { register, session: session as u64, sender }]);
+        }
+        world
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(super) fn set_time(&mut self, time: Time) {
+        self.clock.set(time);
+    }
+
+    /// Lets the dispatcher handle inputs, and the workers do what they are told, until nothing is left to do.
+    pub(super) fn step(&mut self, inputs: impl IntoIterator<Item = Input>) {
+        self.dispatcher.step(inputs.into_iter()).unwrap();
+        loop {
+            for session in 0..self.workers.len() {
+                while let Ok(batch) = self.workers[session].try_recv() {
+                    for message in batch.messages.into_iter().filter_map(|message| message.message) {
+                        self.work(session as u64, message);
+                    }
+                }
+            }
+            let inputs: Vec<Input> = self.said.drain(..).map(input).collect();
+            if inputs.is_empty() {
+                return;
+            }
+            self.dispatcher.step(inputs.into_iter()).unwrap();
+        }
+    }
+
+    fn work(&mut self, session: u64, message: to_worker::Message) {
+        match message {
+            to_worker::Message::Launch(launch) => {
+                let task = launch.task.unwrap();
+                let (generation, nodes) = self.running.entry(JobId(task.job_id)).or_default();
+                *generation = task.generation;
+                nodes.push(session);
+                let started = TaskStarted { task: Some(task) };
+                self.said.push_back((session, from_worker::Message::Started(started)));
+            }
+            to_worker::Message::Stop(stop) => {
+                let task = stop.task.unwrap();
+                let job = JobId(task.job_id);
+                let done = self.dispatcher.engine.state().job(job).done(self.now());
+                self.running.remove(&job);
+                let progress = TaskProgress {
+                    task: Some(task),
+                    iterations: done,
+                    checkpointed: done,
+                    ..TaskProgress::default()
+                };
+                self.said.push_back((session, from_worker::Message::Progress(progress)));
+                self.said.push_back((session, ended(task, 143)));
+            }
+            _ => {}
+        }
+    }
+
+    /// When the first of the running jobs will have done its work, as the engine rates them now.
+    pub(super) fn next_end(&self) -> Option<Time> {
+        self.ends().map(|(time, _)| time).min()
+    }
+
+    fn ends(&self) -> impl Iterator<Item = (Time, JobId)> {
+        let state = self.dispatcher.engine.state();
+        let running = self.running.keys().filter(|&&job| state.job(job).phase == Phase::Running);
+        running.filter_map(|&job| Some((state.job(job).finish(state.spec(job).iterations)?, job)))
+    }
+
+    /// What the workers say of jobs that have done their work by now.
+    pub(super) fn take_ends(&mut self) -> Vec<Input> {
+        let now = self.now();
+        let mut due: Vec<(Time, JobId)> = self.ends().filter(|&(time, _)| time <= now).collect();
+        due.sort_unstable();
+        due.into_iter().flat_map(|(_, job)| self.exit(job, 0)).collect()
+    }
+
+    /// What the workers say when a running job ends.
+    pub(super) fn exit(&mut self, job: JobId, code: i32) -> Vec<Input> {
+        let (generation, nodes) = self.running.remove(&job).expect("it runs");
+        let task = TaskId { job_id: job.0, generation };
+        nodes.into_iter().map(|session| input((session, ended(task, code)))).collect()
+    }
+
+    pub(super) fn submit(&mut self, specs: Vec<WireSpec>) -> Vec<u32> {
+        let (reply, mut receiver) = oneshot::channel();
+        self.step([Input::Submit { specs, reply }]);
+        receiver.try_recv().unwrap().unwrap()
+    }
+
+    pub(super) fn change(&mut self, request: ChangeJobsRequest) -> Vec<Refusal> {
+        let (reply, mut receiver) = oneshot::channel();
+        self.step([Input::Change { request, reply }]);
+        receiver.try_recv().unwrap()
+    }
+
+    pub(super) fn phase(&self, job: u32) -> Phase {
+        self.dispatcher.engine.state().job(JobId(job)).phase
+    }
+
+    pub(super) fn node(&self, name: &str) -> NodeId {
+        crate::views::node_named(&self.dispatcher, name).unwrap()
+    }
+}
+
+fn ended(task: TaskId, exit_code: i32) -> from_worker::Message {
+    from_worker::Message::Ended(TaskEnded { task: Some(task), exit_code, ..TaskEnded::default() })
+}
+
+fn input((session, message): (u64, from_worker::Message)) -> Input {
+    Input::FromWorker { session, messages: vec![FromWorker { message: Some(message) }] }
+}
