@@ -1,18 +1,16 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
-//!
-//! For one host so far: jobs are child processes on declared devices ([`LocalCluster`]).
 
 mod auth;
+pub mod check;
 mod clock;
 mod dispatcher;
 mod exec;
 mod execution;
 mod gates;
 mod journal;
-mod local;
 mod nodes;
+pub mod notify;
 mod ports;
-mod process;
 mod record;
 mod server;
 mod service;
@@ -25,5 +23,4 @@ mod wire;
 
 pub use auth::{Access, AccessError, Setup, WORKER_LIFE};
 pub use journal::{Damage, JournalError};
-pub use local::{JobResult, LocalCluster, LocalError, LocalJob};
 pub use server::{Head, HeadConfig, HeadError};

@@ -29,6 +29,8 @@ pub struct Page {
     pub commands: Vec<String>,
     /// The runs, in the order they are to be listed.
     pub runs: Vec<PageRun>,
+    /// More to show, each under a heading of its own.
+    pub tables: Vec<(String, Table)>,
 }
 
 /// One run on a page.
@@ -73,6 +75,7 @@ pub fn render(page: &Page) -> String {
     let sections = [
         commands(&page.commands),
         summary(&report),
+        page.tables.iter().map(|(heading, table)| section(&escape(heading), &html_table(table))).collect(),
         seeds(&report),
         bar_charts(&report, &names),
         curves(page, &names),
@@ -208,9 +211,10 @@ fn breakdown_table(by: &str, rows: &[BreakdownRow]) -> String {
 }
 
 fn gantts(page: &Page, names: &[String]) -> String {
+    let open = if page.runs.len() > 1 { "" } else { " open" };
     let of_run = |(run, name): (&PageRun, &String)| {
         let plot = run.gantt.as_ref()?;
-        Some(format!("<details>\n<summary>{}</summary>\n{}</details>\n", escape(name), figure(plot)))
+        Some(format!("<details{open}>\n<summary>{}</summary>\n{}</details>\n", escape(name), figure(plot)))
     };
     section("Jobs on devices", &page.runs.iter().zip(names).filter_map(of_run).collect::<String>())
 }
@@ -257,7 +261,7 @@ mod tests {
             PageRun::new(summary, &cluster, &specs, &outcome)
         };
         let commands = vec!["wharf sim --policy 'fifo' <trace.csv".to_owned()];
-        Page { title: "A & B".to_owned(), commands, runs: policies.iter().map(run).collect() }
+        Page { title: "A & B".to_owned(), commands, runs: policies.iter().map(run).collect(), tables: vec![] }
     }
 
     #[test]
@@ -292,7 +296,7 @@ mod tests {
         let summary = Summary::new(fixture::labels("fifo"), &empty, 0.0);
         let run = PageRun::new(summary, &ClusterSpec::default(), &[], &empty);
         for runs in [vec![], vec![run.clone()], vec![run.clone(), run]] {
-            let html = render(&Page { title: String::new(), commands: vec![], runs });
+            let html = render(&Page { title: String::new(), commands: vec![], runs, tables: vec![] });
             assert!(!html.contains("NaN") && !html.contains(">inf"));
         }
     }
@@ -340,7 +344,8 @@ mod tests {
             let summary = Summary::new(fixture::labels("odd"), &outcome, 0.0);
             let json = Report::new(vec![summary.clone()]).to_json().unwrap();
             let run = PageRun::new(summary, &ClusterSpec::default(), &fixture::specs(), &outcome);
-            let html = render(&Page { title: String::new(), commands: vec![], runs: vec![run.clone(), run] });
+            let runs = vec![run.clone(), run];
+            let html = render(&Page { title: String::new(), commands: vec![], runs, tables: vec![] });
             for text in [json, html] {
                 prop_assert!(!text.contains("NaN") && !text.contains("inf\"") && !text.contains(">inf"));
             }

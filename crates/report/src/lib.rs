@@ -4,6 +4,7 @@
 //! equal bytes. Nothing prints; only [`files`] touches the disk.
 
 pub mod breakdown;
+pub mod cluster;
 pub mod compare;
 pub mod fairness;
 pub mod files;

@@ -17,7 +17,7 @@ pub enum Exit {
     Output,
     /// A signal ended the command.
     Signal(u8),
-    /// `wharf run`: what the command that was run exited with.
+    /// `wharf run`, `wharf submit --wait`: what the command that was run exited with.
     Passed(u8),
 }
 
@@ -33,7 +33,7 @@ impl Exit {
         ),
         ("4", "an output that cannot be written: no permission, a full disk, a directory in the way"),
         ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); nothing partial is left behind"),
-        ("other", "`wharf run` passes on the exit code of the command that it ran"),
+        ("other", "`wharf run` and `wharf submit --wait` pass on the exit code of the command"),
     ];
 
     /// The number that the shell sees.

@@ -10,6 +10,7 @@ mod events;
 pub mod exit;
 mod input;
 mod interrupt;
+pub mod jobfile;
 mod output;
 pub mod reference;
 mod runner;

@@ -68,7 +68,12 @@ impl OutDir {
         Ok(Self { staged: StagedDir::new(target)?, target: target.to_owned() })
     }
 
-    fn failed(&self, error: &FileError) -> CliError {
+    /// Where to write meanwhile.
+    pub(crate) fn path(&self) -> &Path {
+        self.staged.path()
+    }
+
+    pub(crate) fn failed(&self, error: &FileError) -> CliError {
         translate::file(error, self.staged.path(), &self.target)
     }
 
@@ -78,7 +83,17 @@ impl OutDir {
     /// Where it cannot be written.
     pub(crate) fn write(&self, name: &Path, text: &str) -> Result<(), CliError> {
         let place = self.target.join(name);
-        fs::write(self.staged.path().join(name), text).map_err(|error| CliError::write(&place, error))
+        let path = self.staged.path().join(name);
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        folder.and_then(|()| fs::write(&path, text)).map_err(|error| CliError::write(&place, error))
+    }
+
+    /// Lets it appear.
+    ///
+    /// # Errors
+    /// Where something is in the way.
+    pub(crate) fn commit(self) -> Result<(), CliError> {
+        self.staged.commit()
     }
 }
 
@@ -129,9 +144,9 @@ impl Batch {
         if let Some(out) = out {
             let title = format!("{} on {}", self.trace.name, self.cluster_name);
             let runs = pages.into_iter().flatten().collect();
-            let page = Page { title, commands: vec![command.to_owned()], runs };
+            let page = Page { title, commands: vec![command.to_owned()], runs, tables: vec![] };
             out.write(Path::new(REPORT_HTML), &wharf_report::html::render(&page))?;
-            out.staged.commit()?;
+            out.commit()?;
         }
         let report = Report::new(summaries);
         warn_of_unfinished(&report, terminal);

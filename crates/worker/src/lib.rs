@@ -11,6 +11,7 @@
 mod agent;
 mod devices;
 mod door;
+mod ending;
 mod environment;
 mod error;
 mod exec;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use devices::{Inventory, Source, Watch, memory_gib, processors};
+pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
 pub use exec::beside_main;
 pub use keeper::{keeper_main, stage_main};

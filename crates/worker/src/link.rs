@@ -37,15 +37,29 @@ impl Keeper {
             Ok(stream) => stream,
             Err(_) => {
                 start(config).await.map_err(failed.clone()("start"))?;
-                UnixStream::connect(&socket).await.map_err(failed.clone()("take connections"))?
+                UnixStream::connect(&socket).await.map_err(failed("take connections"))?
             }
         };
+        Self::greet(stream, &config.state_dir).await
+    }
+
+    /// Connects to the state directory's keeper, if there is one.
+    pub(crate) async fn join(state_dir: &Path) -> Result<Option<(Self, Hello)>, WorkerError> {
+        match UnixStream::connect(keeper_socket(state_dir)).await {
+            Ok(stream) => Self::greet(stream, state_dir).await.map(Some),
+            // Nobody listens: there is no keeper, and no task without one.
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn greet(stream: UnixStream, state_dir: &Path) -> Result<(Self, Hello), WorkerError> {
+        let failed = |source| WorkerError::Keeper { what: "answer", log: keeper_log(state_dir), source };
         let (read, write) = stream.into_split();
         let mut read = BufReader::new(read);
         let hello = tokio::time::timeout(PATIENCE, greeting(&mut read))
             .await
             .unwrap_or_else(|elapsed| Err(elapsed.into()))
-            .map_err(failed("answer"))?;
+            .map_err(failed)?;
         if hello.protocol != PROTOCOL {
             return Err(WorkerError::KeeperVersion {
                 found: hello.protocol,

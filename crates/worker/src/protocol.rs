@@ -18,6 +18,10 @@ pub(crate) enum Request {
     Stop {
         task: TaskKey,
     },
+    /// End it at once, whatever grace it has.
+    Kill {
+        task: TaskKey,
+    },
     /// The head has acknowledged the end.
     Forget {
         task: TaskKey,

@@ -96,76 +96,6 @@ pub struct KeeperArgs {
     pub command: Vec<String>,
 }
 
-/// `wharf submit`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf submit -- python train.py
-  wharf submit --gang 4 --type v100 --wait -- torchrun train.py
-  wharf submit --after-ok 3 --array 0,1,2 -- ./evaluate.sh")]
-pub struct SubmitArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// What the job is called [default: the program's name]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// Whose it is, if not one's own: only an admin may say so
-    #[arg(long, value_name = "NAME")]
-    pub user: Option<String>,
-    /// How many devices it needs, all or nothing
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub gang: u32,
-    /// A device type that it may run on; may be given several times, best first
-    #[arg(long = "type", value_name = "TYPE")]
-    pub types: Vec<String>,
-    /// How urgent it is; larger goes first
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    pub priority: i32,
-    /// Seconds after which it is stopped
-    #[arg(long, value_name = "SECONDS")]
-    pub time_limit: Option<f64>,
-    /// How often it is run again where it fails
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub retries: u32,
-    /// Jobs that must have succeeded before it starts
-    #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_ok: Vec<u32>,
-    /// Jobs that must be over before it starts
-    #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_any: Vec<u32>,
-    /// Indexes of an array of jobs; `WHARF_ARRAY_INDEX` tells each its own
-    #[arg(long, value_name = "INDEX", value_delimiter = ',')]
-    pub array: Vec<u32>,
-    /// A file for its output; `%j` is the job, `%n` the node's rank, `%a` the array index
-    #[arg(long, value_name = "PATH")]
-    pub output_file: Option<String>,
-    /// Submit it held: it starts when it is released
-    #[arg(long)]
-    pub held: bool,
-    /// Wait until it is over and exit with its exit code
-    #[arg(long)]
-    pub wait: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
-}
-
-/// `wharf jobs`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf jobs               Jobs that are not over
-  wharf jobs --all --output json")]
-pub struct JobsArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// Also those that are over
-    #[arg(long)]
-    pub all: bool,
-}
-
 /// Commands about one job.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -198,33 +128,4 @@ pub struct LogsArgs {
     pub rank: u32,
     /// The job's id
     pub job: u32,
-}
-
-/// `wharf cancel`, `hold`, `release`, `requeue`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf cancel 3 4 5
-  wharf hold 7
-  wharf release 7
-  wharf requeue 8")]
-pub struct ChangeArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// The jobs' ids
-    #[arg(required = true)]
-    pub jobs: Vec<u32>,
-}
-
-/// `wharf nodes`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf nodes
-  wharf nodes --output json")]
-pub struct NodesArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
 }

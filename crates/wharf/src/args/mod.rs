@@ -9,10 +9,12 @@ mod demo;
 pub mod env;
 mod exec;
 mod global;
+mod local;
+mod look;
 mod policy;
 mod preset;
-mod run;
 mod sim;
+mod submit;
 mod sweep;
 mod trace;
 
@@ -22,17 +24,19 @@ use clap_complete::Shell;
 pub use access::{
     HeadCommand, InitArgs, RoleArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs,
 };
-pub use cluster::{
-    ChangeArgs, HeadArgs, HomeArgs, JobArgs, JobsArgs, KeeperArgs, LogsArgs, NodesArgs, SubmitArgs,
-    WorkerArgs,
-};
+pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, WorkerArgs};
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use local::{LocalArgs, RunArgs};
+pub use look::{
+    CancelArgs, ChangeArgs, JobStateArg, JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs,
+    ReportArgs, TopArgs,
+};
 pub use policy::{ExplainArgs, PolicyCommand};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
-pub use run::RunArgs;
 pub use sim::SimArgs;
+pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
 
@@ -50,7 +54,9 @@ pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, Tra
     propagate_version = true,
     after_help = "\
 Examples:
-  wharf demo                                              Compare all policies on a made-up trace
+  wharf demo                                              Real training jobs on a small real cluster
+  wharf run -- python train.py                            Run one job
+  wharf local                                             This machine as a cluster; then `wharf submit`
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf  Simulate one policy
   wharf policies                                          List the policies
   wharf help exit-codes                                   What the exit codes mean"
@@ -82,10 +88,12 @@ pub enum Command {
     Policy(PolicyCommand),
     /// List the presets, or show one
     Presets(PresetArgs),
-    /// Generate a trace, compare all policies on it and write a report
+    /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
-    /// Run a command on this machine as a scheduled job
+    /// Run a command as a job, here and now: its output, its exit code
     Run(RunArgs),
+    /// Start a whole cluster on this machine
+    Local(LocalArgs),
     /// Start the head of a cluster
     Head(HeadArgs),
     /// Offer this machine's devices to a head
@@ -109,7 +117,7 @@ pub enum Command {
     /// Run a command, or a shell, beside a running job
     Exec(ExecArgs),
     /// Cancel jobs
-    Cancel(ChangeArgs),
+    Cancel(CancelArgs),
     /// Keep waiting jobs from starting
     Hold(ChangeArgs),
     /// Let held jobs start
@@ -121,6 +129,12 @@ pub enum Command {
     /// Say who may use the cluster: make, list and revoke tokens
     #[command(subcommand, after_help = "Examples:\n  wharf token create --user ann\n  wharf token list")]
     Token(TokenCommand),
+    /// Show one node, or cordon, drain or resume it
+    Node(NodeArgs),
+    /// Watch nodes, running jobs and the queue
+    Top(TopArgs),
+    /// Write a page about what the cluster has done
+    Report(ReportArgs),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Show the help of a command or of a topic

@@ -5,7 +5,6 @@ mod demo;
 mod help;
 mod policies;
 mod presets;
-mod run;
 mod sim;
 mod sweep;
 mod trace;
@@ -30,7 +29,8 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Policy(command) => policies::execute(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
-        Command::Run(args) => run::execute(args, terminal),
+        Command::Run(args) => cluster::run(args, terminal),
+        Command::Local(args) => cluster::local(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Keeper(args) => cluster::keeper(args),
@@ -47,6 +47,9 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Requeue(args) => cluster::requeue(args, terminal),
         Command::Nodes(args) => cluster::nodes(args, terminal),
         Command::Token(command) => cluster::token(command, terminal),
+        Command::Node(args) => cluster::node(args, terminal),
+        Command::Top(args) => cluster::top(args, terminal),
+        Command::Report(args) => cluster::report(args, terminal),
         Command::Completions(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Cli::command(), "wharf", &mut script);

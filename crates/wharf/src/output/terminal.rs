@@ -105,6 +105,11 @@ impl Terminal {
         }
     }
 
+    /// Whether nothing but results and errors is wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Tells something only where `-v` asks for it.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose {

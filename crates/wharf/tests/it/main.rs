@@ -2,13 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod cluster;
+mod demo;
 mod exec;
 mod failures;
 mod interrupt;
+mod local;
+mod marked;
 mod outputs;
 mod reference;
 mod sandbox;
 mod security;
 mod sim;
+mod submit;
 mod sweep;
 mod trace;

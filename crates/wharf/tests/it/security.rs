@@ -465,6 +465,8 @@ async fn certificates_are_renewed_before_they_end() {
         switch: 0,
         address: "127.0.0.1".into(),
         state_dir: state_dir.clone(),
+        network_interface: None,
+        watch: wharf_worker::Watch::default(),
         keeper_program: Some(env!("CARGO_BIN_EXE_wharf").into()),
     };
     let (notices, mut heard) = mpsc::unbounded_channel();

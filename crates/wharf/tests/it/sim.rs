@@ -1,4 +1,4 @@
-//! `wharf sim`, `policies`, `presets`, `demo`.
+//! `wharf sim`, `policies`, `presets`.
 
 use serde_json::Value;
 
@@ -124,24 +124,6 @@ fn presets_are_listed_and_a_shown_one_can_be_used() {
     sandbox.write("broken.toml", "name = \"broken\"\nmechanism = 3\n");
     let error = sandbox.wharf(&format!("{SIM} fifo --preset broken.toml")).fails(3);
     assert!(error.starts_with("error: preset `broken.toml` is not valid"), "{error}");
-}
-
-#[test]
-fn demo_compares_all_policies_and_writes_a_report() {
-    let sandbox = Sandbox::new();
-    let said = sandbox.wharf("demo --jobs 60");
-    assert!(said.stderr.contains("the report is `wharf-demo/report.html`"), "{}", said.stderr);
-    let table = said.ok();
-    for policy in ["fifo", "srtf", "tiresias"] {
-        assert!(table.contains(&format!("\n{policy} ")), "{table}");
-        assert!(sandbox.read(&format!("wharf-demo/demo-{policy}/jobs.csv")).lines().count() == 61);
-    }
-    assert!(sandbox.read("wharf-demo/report.html").contains("wharf demo --jobs 60"));
-    sandbox.wharf("trace lint wharf-demo/trace.csv --cluster 8x8").ok();
-    sandbox.wharf("demo --jobs 60 -q").ok();
-    sandbox.wharf("demo --jobs 60 --cluster 1x2 --out tiny").ok();
-    let error = sandbox.wharf("demo --jobs 0 --out none").fails(2);
-    assert!(error.contains("job_count is 0"), "{error}");
 }
 
 #[test]

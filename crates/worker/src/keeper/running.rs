@@ -121,6 +121,13 @@ impl Running {
         self.kill_at = Some(now + Duration::from_millis(self.manners.grace_ms));
     }
 
+    /// Takes what is left of the grace away.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        if let Some(kill_at) = &mut self.kill_at {
+            *kill_at = now;
+        }
+    }
+
     /// A process could not be started beside those that were.
     pub(super) fn fail(&mut self, exit: Exit, now: Instant) {
         self.failure.get_or_insert(exit);

@@ -181,6 +181,7 @@ impl Keeper {
         match request {
             Request::Start(start) => self.table.start(*start, now),
             Request::Stop { task } => self.table.stop(task, now),
+            Request::Kill { task } => self.table.kill(task, now),
             Request::Forget { task } => self.table.forget(task),
             Request::Locate { task } => self.table.locate(task),
             Request::Quit => self.quit = true,

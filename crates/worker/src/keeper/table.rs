@@ -247,6 +247,14 @@ impl Table {
         self.events.push(Event::Located { task, process });
     }
 
+    /// Stops a task without grace.
+    pub(crate) fn kill(&mut self, key: TaskKey, now: Instant) {
+        self.stop(key, now);
+        if let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) {
+            running.hurry(now);
+        }
+    }
+
     /// Forgets a task that has ended; the others cannot be.
     pub(crate) fn forget(&mut self, key: TaskKey) {
         if self.tasks.get(&key).is_none_or(|task| task.running.is_some()) {

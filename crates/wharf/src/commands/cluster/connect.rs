@@ -1,10 +1,7 @@
 //! A connection to the head, and what its refusals mean.
 
-use wharf_proto::tonic::metadata::{Ascii, MetadataValue};
-use wharf_proto::tonic::service::Interceptor;
-use wharf_proto::tonic::service::interceptor::InterceptedService;
-use wharf_proto::tonic::transport::Channel;
-use wharf_proto::tonic::{Code, Request, Status};
+use wharf_client::{Client, ClientError, Connection};
+use wharf_proto::tonic::Status;
 use wharf_tls::ConnectError;
 
 use super::daemon::runtime;
@@ -12,62 +9,53 @@ use super::home::Home;
 use crate::args::{HomeArgs, env};
 use crate::error::{CliError, ErrorKind};
 
-/// A connection that shows the token with every request.
-pub(super) type Connection = InterceptedService<Channel, Bearer>;
-
-/// Shows the token.
-#[derive(Clone)]
-pub(super) struct Bearer(MetadataValue<Ascii>);
-
-impl Interceptor for Bearer {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.metadata_mut().insert("authorization", self.0.clone());
-        Ok(request)
-    }
+/// Connects and asks.
+pub(super) fn with<T>(
+    args: &HomeArgs,
+    ask: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let access = Home::new(args)?.head()?;
+    runtime()?.block_on(async { ask(&Client::connect_to(&access).await?).await })
 }
 
-/// Connects and asks.
+/// Connects, for calls that the client has no methods for.
 pub(super) fn with_connection<T>(
     args: &HomeArgs,
     ask: impl AsyncFnOnce(Connection) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    let target = Home::new(args)?.head()?;
-    let mut bearer: MetadataValue<Ascii> =
-        format!("Bearer {}", target.token.reveal()).parse().map_err(|_| {
-            CliError::input("the token of the cluster is not one").hint("is the folder really a head's?")
-        })?;
-    bearer.set_sensitive(true);
-    runtime()?.block_on(async {
-        let endpoint = wharf_tls::endpoint(&target.address).map_err(unconnected)?;
-        let channel = wharf_tls::connect(&endpoint, target.authority, None).await.map_err(unconnected)?;
-        ask(InterceptedService::new(channel, Bearer(bearer))).await
-    })
-}
-
-fn unconnected(error: ConnectError) -> CliError {
-    let failed = CliError::from_error(ErrorKind::Input, &error);
-    match error {
-        ConnectError::Away { .. } => failed.hint("is `wharf head` running?"),
-        ConnectError::Impostor { .. } => {
-            failed.hint("the token is of another cluster, or somebody stands between you and the head")
-        }
-        ConnectError::Handshake { .. } => failed.hint("is it really a `wharf head` that listens there?"),
-        ConnectError::Address { .. } | ConnectError::Certificate(_) => failed,
-    }
+    let access = Home::new(args)?.head()?;
+    runtime()?.block_on(async { ask(access.connect().await?).await })
 }
 
 /// What a head refused.
 pub(super) fn refused(status: Status) -> CliError {
-    let kind = match status.code() {
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition => ErrorKind::Usage,
-        _ => ErrorKind::Input,
-    };
-    let failed = CliError::new(kind, status.message());
-    if status.code() == Code::Unauthenticated {
-        let file = env::TOKEN_FILE.name;
-        return failed.hint(format!(
-            "an admin makes a token with `wharf token create --user NAME`; name its file in {file}"
-        ));
+    ClientError::from(status).into()
+}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        let kind = match error {
+            ClientError::Refused { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Input,
+        };
+        let hint = match &error {
+            ClientError::NoHead { .. } => "start one with `wharf head`, or name its folder with `--home DIR`",
+            ClientError::Token => "is the folder really a head's?",
+            ClientError::Unconnected(ConnectError::Away { .. }) => "is `wharf head` running?",
+            ClientError::Unconnected(ConnectError::Impostor { .. }) => {
+                "the token is of another cluster, or somebody stands between you and the head"
+            }
+            ClientError::Unconnected(ConnectError::Handshake { .. }) => {
+                "is it really a `wharf head` that listens there?"
+            }
+            ClientError::Denied { is_unknown: true, .. } => {
+                return Self::from_error(kind, &error).hint(format!(
+                    "an admin makes a token with `wharf token create --user NAME`; name its file in {}",
+                    env::TOKEN_FILE.name
+                ));
+            }
+            _ => return Self::from_error(kind, &error),
+        };
+        Self::from_error(kind, &error).hint(hint)
     }
-    failed
 }

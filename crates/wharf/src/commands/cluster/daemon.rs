@@ -25,7 +25,7 @@ use crate::output::Terminal;
 const HISTORY_DAYS: f64 = 90.0;
 
 /// An async runtime for a daemon or a client.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+pub(in crate::commands) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -38,25 +38,39 @@ pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<
     if let Some(HeadCommand::Init(args)) = &args.command {
         return init::init(args, terminal);
     }
-    let home = Home::new(&args.home)?;
-    let config = head_config(args, &home)?;
-    let fingerprint = config.access.fingerprint();
     runtime()?.block_on(async {
-        let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
         let stopped = on_signal();
-        let head = Head::start(config).await.map_err(failed)?;
-        home.announce(head.address())?;
-        if let Some(damage) = head.damage() {
-            terminal.warn(&damage.to_string());
-        }
+        let (head, fingerprint) = start_head(args, terminal).await?;
         terminal.note(&format!("head listens on {}", head.address()));
         if !head.address().ip().is_loopback() {
             tell_how_to_join(head.address().port(), &fingerprint, terminal);
         }
         stopped.notified().await;
-        head.stop().await.map_err(failed)?;
+        stop_head(head).await?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
     })
+}
+
+/// A head that listens, and that others find in its home; and how its authority is known.
+pub(super) async fn start_head(
+    args: &HeadArgs,
+    terminal: &Terminal,
+) -> Result<(Head, Fingerprint), CliError> {
+    let home = Home::new(&args.home)?;
+    let config = head_config(args, &home)?;
+    let fingerprint = config.access.fingerprint();
+    let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
+    let head = Head::start(config).await.map_err(failed)?;
+    home.announce(head.address())?;
+    if let Some(damage) = head.damage() {
+        terminal.warn(&damage.to_string());
+    }
+    Ok((head, fingerprint))
+}
+
+/// Ends a head; what runs goes on running.
+pub(super) async fn stop_head(head: Head) -> Result<(), CliError> {
+    head.stop().await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))
 }
 
 /// For a head that other machines can reach.
@@ -103,27 +117,8 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let home = Home::new(&args.home)?;
-    let (head, token) = way_in(args, &home)?;
-    let node = args.node.clone().unwrap_or_else(host_name);
-    let runtime = runtime()?;
-    let (device_type, devices, watch) = runtime.block_on(super::devices::offered(args, terminal))?;
-    let config = WorkerConfig {
-        head,
-        token,
-        device_type,
-        devices,
-        cpus: wharf_worker::processors(),
-        memory_gib: wharf_worker::memory_gib(),
-        switch: 0,
-        address: args.address.clone(),
-        state_dir: home.path().join("workers").join(&node),
-        keeper_program: None,
-        network_interface: args.network_interface.clone(),
-        watch,
-        node,
-    };
-    runtime.block_on(async {
+    runtime()?.block_on(async {
+        let config = worker_config(args, terminal).await?;
         let stopped = on_signal();
         let told = |notice: Notice| match notice {
             Notice::Welcomed => terminal.note("the head has let this worker in"),
@@ -147,6 +142,29 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
         let run = wharf_worker::run_with(config, async { stopped.notified().await }, told);
         run.await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
+    })
+}
+
+/// What a worker is, from its arguments and its head's home.
+pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Result<WorkerConfig, CliError> {
+    let home = Home::new(&args.home)?;
+    let (head, token) = way_in(args, &home)?;
+    let node = args.node.clone().unwrap_or_else(host_name);
+    let (device_type, devices, watch) = super::devices::offered(args, terminal).await?;
+    Ok(WorkerConfig {
+        head,
+        token,
+        device_type,
+        devices,
+        cpus: wharf_worker::processors(),
+        memory_gib: wharf_worker::memory_gib(),
+        switch: 0,
+        address: args.address.clone(),
+        state_dir: home.worker_dir(&node),
+        keeper_program: None,
+        network_interface: args.network_interface.clone(),
+        watch,
+        node,
     })
 }
 

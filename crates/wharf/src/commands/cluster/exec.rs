@@ -10,8 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{ExecInput, ExecOpen, ExecOutput, TerminalSize, exec_input, exec_output};
 
-use super::client::with;
-use super::connect::refused;
+use super::connect::{refused, with};
 use crate::args::{BesideArgs, ExecArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -32,7 +31,7 @@ pub(in crate::commands) fn exec(args: &ExecArgs) -> Result<Exit, CliError> {
         let open = ExecOpen { job_id: args.job, rank: args.rank, command, terminal };
         // The channel is new: there is room.
         let _ = inputs.send(message(exec_input::Message::Open(open))).await;
-        let output = client.exec(ReceiverStream::new(stream)).await.map_err(refused)?.into_inner();
+        let output = client.exec(ReceiverStream::new(stream)).await?;
         let _raw = if args.pty { Raw::enter()? } else { None };
         read_input(inputs.clone());
         if args.pty {

@@ -1,9 +1,11 @@
 //! The folder in which a head, its workers and its clients find one another.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use wharf_client::Access;
 use wharf_tls::{Fingerprint, Token, is_missing, write_private};
 
 use crate::args::{HomeArgs, env};
@@ -11,14 +13,6 @@ use crate::error::CliError;
 
 /// A cluster's folder.
 pub(super) struct Home(PathBuf);
-
-/// A head, how to know it, and what to show it.
-pub(super) struct Target {
-    /// `host:port`
-    pub(super) address: String,
-    pub(super) authority: Fingerprint,
-    pub(super) token: Token,
-}
 
 impl Home {
     /// The folder that was asked for, or the user's own.
@@ -39,8 +33,27 @@ impl Home {
         &self.0
     }
 
+    /// Where the worker of a node on this machine keeps its state.
+    pub(super) fn worker_dir(&self, node: &str) -> PathBuf {
+        self.0.join("workers").join(node)
+    }
+
+    /// Makes the folder, for its owner only.
+    pub(super) fn create(&self) -> Result<(), CliError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.0)
+            .map_err(|error| CliError::write(&self.0, error))
+    }
+
+    /// Whether the environment names a head that need not be here.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        std::env::var_os(env::HEAD.name).is_some_and(|value| !value.is_empty())
+    }
+
     /// The head that clients are to ask: of the environment, or the one that serves here.
-    pub(super) fn head(&self) -> Result<Target, CliError> {
+    pub(super) fn head(&self) -> Result<Access, CliError> {
         let address = self.address()?;
         let token_file = env_path(&env::TOKEN_FILE).unwrap_or_else(|| self.0.join("token"));
         let token = Token::new(&read(&token_file).map_err(|error| {
@@ -50,7 +63,7 @@ impl Home {
             ))
         })?);
         let authority = self.authority(&token, &token_file)?;
-        Ok(Target { address, authority, token })
+        Ok(Access { address, authority, token })
     }
 
     /// Which authority the head must have: what the token says, or whose certificate is at hand.

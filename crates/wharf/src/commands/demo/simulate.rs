@@ -1,18 +1,20 @@
-//! `wharf demo`: the first thing to try.
+//! `wharf demo --simulate`: all policies on a generated trace.
 
 use wharf_policy::registry::policies;
 use wharf_sim::sweep::parallel::thread_count;
 use wharf_sim::{RunError, RunSpec, Settings, check};
 use wharf_trace::{Durations, Format, GangMix, GeneratorSettings, MixError, Rate, generate, write_trace};
 
-use super::sim::command_line;
 use crate::args::DemoArgs;
+use crate::commands::sim::command_line;
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
 use crate::runner::{Batch, OutDir, REPORT_HTML};
 
+/// Jobs where no number is given.
+const JOBS: u64 = 500;
 /// The generated trace, among the results.
 const TRACE_FILE: &str = "trace.csv";
 
@@ -69,15 +71,15 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
 /// More work than the cluster can do at once, in jobs short enough to see the end: there policies differ most.
 fn workload(args: &DemoArgs, devices: u32) -> Result<GeneratorSettings, CliError> {
     const HOUR_S: f64 = 3600.0;
-    let too_many =
-        || CliError::usage(format!("`--jobs` is {}, but must be from 1 to {}", args.jobs, u32::MAX));
+    let jobs = args.jobs.unwrap_or(JOBS);
+    let too_many = || CliError::usage(format!("`--jobs` is {jobs}, but must be from 1 to {}", u32::MAX));
     let usage = |error: MixError| CliError::from_error(ErrorKind::Usage, &error);
     let mix: GangMix = "muri".parse().map_err(usage)?;
     let sizes = mix.sizes().iter().copied().filter(|&(size, _)| size <= devices).collect();
     Ok(GeneratorSettings {
         name: "demo".to_owned(),
         seed: args.seed,
-        job_count: u32::try_from(args.jobs).map_err(|_| too_many())?,
+        job_count: u32::try_from(jobs).map_err(|_| too_many())?,
         rate: Rate::Load { devices, load: 1.2 },
         gangs: GangMix::try_new(sizes).map_err(usage)?,
         durations: Durations { tail_from_s: 4.0 * HOUR_S, max_s: 24.0 * HOUR_S, ..Durations::default() },

@@ -1,0 +1,81 @@
+//! Where a head is, how it is known, and what it wants to be shown.
+
+use std::path::Path;
+
+use wharf_proto::tonic::metadata::{Ascii, MetadataValue};
+use wharf_proto::tonic::service::Interceptor;
+use wharf_proto::tonic::service::interceptor::InterceptedService;
+use wharf_proto::tonic::transport::Channel;
+use wharf_proto::tonic::{Request, Status};
+use wharf_tls::{Fingerprint, Token};
+
+use crate::ClientError;
+
+/// A head, how to know it, and what to show it.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// `host:port`
+    pub address: String,
+    /// Whose certificate the head must have.
+    pub authority: Fingerprint,
+    /// What lets in. Never shown.
+    pub token: Token,
+}
+
+impl Access {
+    /// What the head of this home has written down.
+    ///
+    /// # Errors
+    /// [`ClientError::NoHead`] where no head has served here, or its files cannot be read.
+    pub fn of_home(home: &Path) -> Result<Self, ClientError> {
+        let read = |name: &str| {
+            let path = home.join(name);
+            let text = std::fs::read_to_string(&path);
+            text.map(|text| text.trim().to_owned()).map_err(|source| ClientError::NoHead { path, source })
+        };
+        let (address, token) = (read("address")?, Token::new(&read("token")?));
+        let authority = match token.authority() {
+            Some(authority) => authority,
+            None => wharf_tls::fingerprint_of_pem(&read("auth/ca.pem")?).ok_or(ClientError::Token)?,
+        };
+        Ok(Self { address, authority, token })
+    }
+
+    /// Connects, and makes sure that it is the right head.
+    ///
+    /// # Errors
+    /// [`ClientError`] where it does not answer, or is another.
+    pub async fn connect(&self) -> Result<Connection, ClientError> {
+        let mut bearer: MetadataValue<Ascii> =
+            format!("Bearer {}", self.token.reveal()).parse().map_err(|_| ClientError::Token)?;
+        bearer.set_sensitive(true);
+        let endpoint = wharf_tls::endpoint(&self.address)?;
+        let channel = wharf_tls::connect(&endpoint, self.authority, None).await?;
+        Ok(InterceptedService::new(channel, Bearer(bearer)))
+    }
+}
+
+/// A connection that shows the token with every request.
+pub type Connection = InterceptedService<Channel, Bearer>;
+
+/// Shows the token.
+#[derive(Clone)]
+pub struct Bearer(MetadataValue<Ascii>);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.metadata_mut().insert("authorization", self.0.clone());
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn home_without_a_head_is_told_by_its_file() {
+        let error = Access::of_home(Path::new("/nowhere")).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), Some("cannot read `/nowhere/address`"));
+    }
+}

@@ -1,0 +1,144 @@
+//! The calls, one method each.
+
+use std::path::Path;
+
+use tokio_stream::Stream;
+use wharf_proto::cluster_client::ClusterClient;
+use wharf_proto::tonic::Streaming;
+use wharf_proto::{
+    ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, GetJobRequest, InfoReply,
+    InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest,
+    NodeSummary, Refusal, SubmitRequest, WaitRequest,
+};
+
+use crate::{Access, ClientError, Connection};
+
+/// A connection to a head. Clones share it.
+#[derive(Clone)]
+pub struct Client {
+    inner: ClusterClient<Connection>,
+}
+
+impl Client {
+    /// Connects to the head that serves in this home.
+    ///
+    /// # Errors
+    /// [`ClientError`] where there is none, or it does not answer.
+    pub async fn connect(home: &Path) -> Result<Self, ClientError> {
+        Self::connect_to(&Access::of_home(home)?).await
+    }
+
+    /// Connects to a head.
+    ///
+    /// # Errors
+    /// [`ClientError`] where it does not answer.
+    pub async fn connect_to(access: &Access) -> Result<Self, ClientError> {
+        Ok(Self { inner: ClusterClient::new(access.connect().await?) })
+    }
+
+    /// Hands jobs in; they are durable when this returns their ids, in the order given.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn submit(&self, jobs: Vec<JobSpec>) -> Result<Vec<u32>, ClientError> {
+        Ok(self.inner.clone().submit(SubmitRequest { jobs }).await?.into_inner().job_ids)
+    }
+
+    /// Jobs that match a filter, by id.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn list_jobs(&self, filter: ListJobsRequest) -> Result<Vec<JobSummary>, ClientError> {
+        Ok(self.inner.clone().list_jobs(filter).await?.into_inner().jobs)
+    }
+
+    /// One job with its history.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn get_job(&self, job_id: u32) -> Result<JobDetail, ClientError> {
+        Ok(self.inner.clone().get_job(GetJobRequest { job_id }).await?.into_inner())
+    }
+
+    /// Cancels, holds, releases, requeues or reprioritises jobs; tells which were left as they are.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn change_jobs(&self, change: ChangeJobsRequest) -> Result<Vec<Refusal>, ClientError> {
+        Ok(self.inner.clone().change_jobs(change).await?.into_inner().refused)
+    }
+
+    /// All nodes with their devices.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn list_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
+        Ok(self.inner.clone().list_nodes(ListNodesRequest {}).await?.into_inner().nodes)
+    }
+
+    /// Cordons, drains or resumes a node.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn change_node(&self, change: ChangeNodeRequest) -> Result<(), ClientError> {
+        self.inner.clone().change_node(change).await?;
+        Ok(())
+    }
+
+    /// Why a job is where it is.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn explain(&self, job_id: u32) -> Result<String, ClientError> {
+        Ok(self.inner.clone().explain(ExplainRequest { job_id }).await?.into_inner().reason)
+    }
+
+    /// A job's output.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn logs(&self, request: LogsRequest) -> Result<Output, ClientError> {
+        Ok(Output(self.inner.clone().logs(request).await?.into_inner()))
+    }
+
+    /// Returns when a job is over.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn wait(&self, job_id: u32) -> Result<JobSummary, ClientError> {
+        Ok(self.inner.clone().wait(WaitRequest { job_id }).await?.into_inner().summary.unwrap_or_default())
+    }
+
+    /// What the head is and does.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn info(&self) -> Result<InfoReply, ClientError> {
+        Ok(self.inner.clone().info(InfoRequest {}).await?.into_inner())
+    }
+
+    /// A command beside a running task: its input goes in, its output comes out.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn exec(
+        &self,
+        input: impl Stream<Item = ExecInput> + Send + 'static,
+    ) -> Result<Streaming<ExecOutput>, ClientError> {
+        Ok(self.inner.clone().exec(input).await?.into_inner())
+    }
+}
+
+/// A job's output as it comes.
+#[derive(Debug)]
+pub struct Output(Streaming<LogChunk>);
+
+impl Output {
+    /// The next part; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ClientError`] where the head went away before the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        Ok(self.0.message().await?.map(|chunk| chunk.data))
+    }
+}

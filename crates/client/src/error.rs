@@ -1,0 +1,71 @@
+//! What can go wrong between a client and a head.
+
+use std::io;
+use std::path::PathBuf;
+
+use wharf_proto::tonic::{Code, Status};
+use wharf_tls::ConnectError;
+
+/// A call that got no answer, or a "no".
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No head has served in this home.
+    #[error("cannot read `{}`", path.display())]
+    NoHead {
+        /// The file that is missing.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The token has characters that cannot be sent.
+    #[error("the token of the cluster is not one")]
+    Token,
+    /// There is no head at the address, or it is not the right one.
+    #[error(transparent)]
+    Unconnected(#[from] ConnectError),
+    /// The request asks for what is not there or cannot be.
+    #[error("{message}")]
+    Refused {
+        /// What the head said.
+        message: String,
+    },
+    /// The head does not know who asks, or does not let them.
+    #[error("{message}")]
+    Denied {
+        /// What the head said.
+        message: String,
+        /// It does not know who asks.
+        is_unknown: bool,
+    },
+    /// The head went away or failed before it had answered.
+    #[error("{message}")]
+    Failed {
+        /// What the head or the network said.
+        message: String,
+    },
+}
+
+impl ClientError {
+    /// Whether nobody serves: a head may come and answer.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::NoHead { .. } | Self::Unconnected(ConnectError::Away { .. }))
+    }
+}
+
+impl From<Status> for ClientError {
+    fn from(status: Status) -> Self {
+        let message = status.message().to_owned();
+        match status.code() {
+            Code::InvalidArgument
+            | Code::NotFound
+            | Code::FailedPrecondition
+            | Code::AlreadyExists
+            | Code::OutOfRange
+            | Code::Unimplemented => Self::Refused { message },
+            Code::Unauthenticated => Self::Denied { message, is_unknown: true },
+            Code::PermissionDenied => Self::Denied { message, is_unknown: false },
+            _ => Self::Failed { message },
+        }
+    }
+}

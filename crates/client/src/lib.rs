@@ -1,0 +1,12 @@
+//! A typed client of a head: connects, shows the token, and turns each call of the contract into a method.
+//!
+//! A head writes its address and a token into a folder, its *home*; whoever may read that folder may ask. The head is known by
+//! the fingerprint of its authority, which the token names.
+
+mod access;
+mod calls;
+mod error;
+
+pub use access::{Access, Bearer, Connection};
+pub use calls::{Client, Output};
+pub use error::ClientError;

@@ -1,0 +1,511 @@
+//! Whether a submitted job makes sense by itself: what the head refuses, and clients can know beforehand.
+//!
+//! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
+
+use std::collections::BTreeSet;
+
+use wharf_proto::{Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
+
+use crate::notify::Webhook;
+
+/// The most elements that an array may have.
+pub const ARRAY_MAX: usize = 1_000_000;
+
+/// Resource limits by the names that `ulimit` and /etc/security/limits.conf use.
+pub const LIMITS: &[&str] = &[
+    "as",
+    "core",
+    "cpu",
+    "data",
+    "fsize",
+    "locks",
+    "memlock",
+    "msgqueue",
+    "nice",
+    "nofile",
+    "nproc",
+    "rss",
+    "rtprio",
+    "sigpending",
+    "stack",
+];
+
+/// What can follow `%` in the name of a file.
+pub const PATTERNS: &str = "jaAxnNu%";
+
+/// The largest number of a signal.
+const SIGNAL_MAX: i32 = 64;
+
+/// Why a job is refused: which of its fields is wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct CheckError {
+    /// The field, as a job file names it.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// There is nothing to run.
+    #[error("there is nothing to run; give a command, or steps that each have one")]
+    NoCommand,
+    /// Two ways to say the same.
+    #[error("cannot be given together with {0}; leave one of them out")]
+    Besides(&'static str),
+    /// An empty text where one is needed.
+    #[error("is empty; leave it out or fill it in")]
+    Empty,
+    /// A zero byte.
+    #[error("has a zero byte, which no program can be given")]
+    Nul,
+    /// A number that is no length, fraction or amount.
+    #[error("{0} is not a number from 0 on")]
+    NotAnAmount(String),
+    /// A range the wrong way round.
+    #[error(
+        "at least {min}, at most {max} and {devices} devices do not go together; keep min <= devices <= max"
+    )]
+    Range {
+        /// The least.
+        min: u32,
+        /// The most.
+        max: u32,
+        /// What it prefers.
+        devices: u32,
+    },
+    /// Nodes that cannot get equal shares.
+    #[error("{devices} devices cannot be spread evenly over {nodes} nodes; make them a multiple of it")]
+    Uneven {
+        /// All devices.
+        devices: u32,
+        /// All nodes.
+        nodes: u32,
+    },
+    /// An index twice.
+    #[error("index {0} is named twice; name each once")]
+    IndexTwice(u32),
+    /// Too many elements.
+    #[error("{0} elements are more than {ARRAY_MAX}; split it into several")]
+    LargeArray(usize),
+    /// A value that is none of those known.
+    #[error("`{given}` is not known; it can be {known}")]
+    Unknown {
+        /// What was given.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// The name of a variable that cannot be one.
+    #[error("`{0}` cannot be a variable's name; it needs one, without `=`")]
+    VariableName(String),
+    /// A path that depends on where one stands.
+    #[error("`{0}` is not an absolute path; begin it with `/`")]
+    Relative(String),
+    /// A pattern in a file name.
+    #[error("`%{0}` stands for nothing; it can be %j %a %A %x %n %N %u, and %% for a percent sign")]
+    Pattern(String),
+    /// Nobody to tell.
+    #[error("names nobody to tell; give a command or a webhook")]
+    NoTarget,
+    /// An address that cannot be posted to.
+    #[error("`{0}` is not an address; write http://HOST/PATH or https://HOST/PATH")]
+    Address(String),
+    /// A number that is no signal.
+    #[error("{0} is not a signal; signals go from 1 to {SIGNAL_MAX}")]
+    Signal(i32),
+}
+
+/// Looks at a job as its owner sent it.
+///
+/// # Errors
+/// [`CheckError`] for the first thing that cannot be.
+pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
+    check_commands(spec)?;
+    check_texts(spec)?;
+    check_gang(spec)?;
+    check_array(&spec.array)?;
+    check_numbers(spec)?;
+    check_environment("env", &spec.env)?;
+    check_paths(spec)?;
+    check_limits(spec)?;
+    check_choices(spec)?;
+    spec.notify.as_ref().map_or(Ok(()), check_notify)
+}
+
+fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
+    Err(CheckError { field: field.into(), problem })
+}
+
+fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
+    if spec.command.is_empty() && spec.steps.is_empty() {
+        return wrong("command", Problem::NoCommand);
+    }
+    if !spec.command.is_empty() && !spec.steps.is_empty() {
+        return wrong("command", Problem::Besides("steps"));
+    }
+    if !spec.command.is_empty() {
+        check_command("command", &spec.command)?;
+    }
+    for (index, step) in spec.steps.iter().enumerate() {
+        check_step(&format!("steps[{index}]"), step)?;
+    }
+    Ok(())
+}
+
+fn check_step(field: &str, step: &Step) -> Result<(), CheckError> {
+    check_text(&format!("{field}.name"), &step.name)?;
+    check_command(&format!("{field}.command"), &step.command)?;
+    check_environment(&format!("{field}.env"), &step.env)
+}
+
+fn check_command(field: &str, command: &[String]) -> Result<(), CheckError> {
+    match command.first() {
+        None => return wrong(field, Problem::NoCommand),
+        Some(program) if program.is_empty() => return wrong(field, Problem::Empty),
+        Some(_) => {}
+    }
+    command.iter().try_for_each(|word| check_text(field, word))
+}
+
+fn check_text(field: &str, text: &str) -> Result<(), CheckError> {
+    if text.contains('\0') { wrong(field, Problem::Nul) } else { Ok(()) }
+}
+
+fn check_texts(spec: &JobSpec) -> Result<(), CheckError> {
+    let single = [
+        ("name", &spec.name),
+        ("user", &spec.user),
+        ("model", &spec.model),
+        ("pool", &spec.pool),
+        ("network_interface", &spec.network_interface),
+    ];
+    single.into_iter().try_for_each(|(field, text)| check_text(field, text))?;
+    spec.activate.iter().try_for_each(|line| check_text("activate", line))
+}
+
+fn check_gang(spec: &JobSpec) -> Result<(), CheckError> {
+    let gang = spec.gang.clone().unwrap_or_default();
+    let Gang { devices, devices_min, devices_max, nodes, .. } = gang;
+    if gang.device_types.iter().any(String::is_empty) {
+        return wrong("gang.types", Problem::Empty);
+    }
+    gang.device_types.iter().try_for_each(|name| check_text("gang.types", name))?;
+    if gang.every_node && (devices.max(devices_min).max(devices_max) > 1 || nodes > 0) {
+        return wrong("per_node", Problem::Besides("the size of a gang"));
+    }
+    // A bound that is not given is what is preferred.
+    let preferred = devices.max(1);
+    let or = |bound: u32| if bound == 0 { preferred } else { bound };
+    let (min, max) = (or(devices_min), or(devices_max));
+    if min > preferred || preferred > max {
+        return wrong("gang", Problem::Range { min, max, devices: preferred });
+    }
+    if nodes > 0 && !preferred.is_multiple_of(nodes) {
+        return wrong("gang", Problem::Uneven { devices: preferred, nodes });
+    }
+    Ok(())
+}
+
+fn check_array(array: &[u32]) -> Result<(), CheckError> {
+    if array.len() > ARRAY_MAX {
+        return wrong("array", Problem::LargeArray(array.len()));
+    }
+    let is_ascending = array.windows(2).all(|pair| pair[0] < pair[1]);
+    if is_ascending {
+        return Ok(());
+    }
+    let mut seen = BTreeSet::new();
+    match array.iter().find(|&&index| !seen.insert(index)) {
+        Some(&index) => wrong("array", Problem::IndexTwice(index)),
+        None => Ok(()),
+    }
+}
+
+fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
+    let stages = spec.stages.unwrap_or_default();
+    let amounts = [
+        ("stages.data_ms", stages.data_ms),
+        ("stages.compute_ms", stages.compute_ms),
+        ("stages.network_ms", stages.network_ms),
+        ("time_limit", spec.time_limit_s),
+        ("grace", spec.grace_s),
+        ("iterations", spec.iterations),
+        ("iteration_ms", spec.iteration_ms),
+        ("deadline", spec.deadline_s),
+    ];
+    for (field, value) in amounts {
+        if !value.is_finite() || value < 0.0 {
+            return wrong(field, Problem::NotAnAmount(value.to_string()));
+        }
+    }
+    // 0 is the default: the worker's own choice.
+    if !(0..=SIGNAL_MAX).contains(&spec.stop_signal) {
+        return wrong("stop_signal", Problem::Signal(spec.stop_signal));
+    }
+    Ok(())
+}
+
+fn check_environment<'a>(
+    field: &str,
+    env: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> Result<(), CheckError> {
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return wrong(field, Problem::VariableName(name.replace('\0', "\\0")));
+        }
+        check_text(&format!("{field}.{name}"), value)?;
+    }
+    Ok(())
+}
+
+fn check_paths(spec: &JobSpec) -> Result<(), CheckError> {
+    check_path("workdir", &spec.workdir)?;
+    let checkpoint = spec.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.dir.as_str());
+    for (field, path) in
+        [("output", spec.output.as_str()), ("error", &spec.error_output), ("checkpoint.dir", checkpoint)]
+    {
+        check_path(field, path)?;
+        check_patterns(field, path)?;
+    }
+    Ok(())
+}
+
+fn check_path(field: &str, path: &str) -> Result<(), CheckError> {
+    check_text(field, path)?;
+    if path.is_empty() || path.starts_with('/') {
+        return Ok(());
+    }
+    wrong(field, Problem::Relative(path.to_owned()))
+}
+
+fn check_patterns(field: &str, path: &str) -> Result<(), CheckError> {
+    let mut rest = path.chars();
+    while let Some(next) = rest.next() {
+        if next != '%' {
+            continue;
+        }
+        match rest.next() {
+            Some(pattern) if PATTERNS.contains(pattern) => {}
+            other => return wrong(field, Problem::Pattern(other.map(String::from).unwrap_or_default())),
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(spec: &JobSpec) -> Result<(), CheckError> {
+    let mut seen = BTreeSet::new();
+    for limit in &spec.limits {
+        if !LIMITS.contains(&limit.name.as_str()) {
+            let known = LIMITS.join(", ");
+            return wrong("limits", Problem::Unknown { given: limit.name.clone(), known });
+        }
+        if !seen.insert(&limit.name) {
+            return wrong(format!("limits.{}", limit.name), Problem::Besides("itself"));
+        }
+    }
+    Ok(())
+}
+
+/// Numbers that stand for a choice, and must stand for one that there is.
+fn check_choices(spec: &JobSpec) -> Result<(), CheckError> {
+    let unknown = |field: &str, given: i32, known: &str| {
+        wrong(field, Problem::Unknown { given: given.to_string(), known: known.to_owned() })
+    };
+    if Launcher::try_from(spec.launcher).is_err() {
+        return unknown("launcher", spec.launcher, "plain, per-device, torchrun or mpirun");
+    }
+    for dependency in &spec.dependencies {
+        if dependency::Kind::try_from(dependency.kind).is_err() {
+            let known = "after, after_ok, after_not_ok, after_any, after_corr or singleton";
+            return unknown("after", dependency.kind, known);
+        }
+    }
+    Ok(())
+}
+
+fn check_notify(notify: &Notify) -> Result<(), CheckError> {
+    if notify.command.is_empty() && notify.webhook.is_empty() {
+        return wrong("notify", Problem::NoTarget);
+    }
+    if !notify.command.is_empty() {
+        check_command("notify.command", &notify.command)?;
+    }
+    if !notify.webhook.is_empty() && Webhook::parse(&notify.webhook).is_none() {
+        return wrong("notify.webhook", Problem::Address(shown(&notify.webhook)));
+    }
+    match notify.on.iter().find(|&&moment| notify::Moment::try_from(moment).is_err()) {
+        None => Ok(()),
+        Some(moment) => {
+            let known = "started, preempted, finished, failed or cancelled".to_owned();
+            wrong("notify.on", Problem::Unknown { given: moment.to_string(), known })
+        }
+    }
+}
+
+/// An address without what may be secret in it: everything after the host.
+fn shown(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_proto::{Checkpoint, Dependency, ResourceLimit};
+
+    use super::*;
+
+    fn good() -> JobSpec {
+        JobSpec { name: "train".into(), command: vec!["true".into()], ..JobSpec::default() }
+    }
+
+    fn with(change: impl FnOnce(&mut JobSpec)) -> String {
+        let mut spec = good();
+        change(&mut spec);
+        check(&spec).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    fn gang(devices: u32, min: u32, max: u32, nodes: u32) -> String {
+        with(|spec| {
+            spec.gang = Some(Gang { devices, devices_min: min, devices_max: max, nodes, ..Gang::default() });
+        })
+    }
+
+    #[test]
+    fn jobs_that_make_sense_pass() {
+        assert_eq!(with(|_| {}), "");
+        assert_eq!(gang(8, 4, 16, 2), "");
+        assert_eq!(gang(4, 2, 0, 0), "", "no most: as many as preferred");
+        assert_eq!(with(|spec| spec.output = "/logs/%x-%A_%a-%n@%N.%u%%.log".into()), "");
+        assert_eq!(with(|spec| spec.array = (0..1000).collect()), "");
+        assert_eq!(with(|spec| spec.array = vec![3, 1, 2]), "");
+        assert_eq!(
+            with(|spec| {
+                spec.command.clear();
+                spec.steps = vec![Step { command: vec!["a".into()], ..Step::default() }];
+            }),
+            ""
+        );
+        assert_eq!(with(|spec| spec.notify = Some(told("https://chat.example/hook?x=1"))), "");
+    }
+
+    fn told(webhook: &str) -> Notify {
+        Notify { webhook: webhook.into(), ..Notify::default() }
+    }
+
+    #[test]
+    fn impossible_gangs_are_refused() {
+        for (said, expected) in [
+            (
+                gang(4, 6, 8, 0),
+                "gang: at least 6, at most 8 and 4 devices do not go together; keep min <= devices <= max",
+            ),
+            (
+                gang(9, 2, 8, 0),
+                "gang: at least 2, at most 8 and 9 devices do not go together; keep min <= devices <= max",
+            ),
+            (
+                gang(5, 0, 0, 2),
+                "gang: 5 devices cannot be spread evenly over 2 nodes; make them a multiple of it",
+            ),
+        ] {
+            assert_eq!(said, expected);
+        }
+        let everywhere = with(|spec| {
+            spec.gang = Some(Gang { every_node: true, devices: 8, ..Gang::default() });
+        });
+        assert_eq!(
+            everywhere,
+            "per_node: cannot be given together with the size of a gang; leave one of them out"
+        );
+    }
+
+    type Change = fn(&mut JobSpec);
+
+    #[test]
+    fn everything_else_that_cannot_be_is_refused() {
+        let table: &[(&str, Change)] = &[
+            ("command: there is nothing to run; give a command, or steps that each have one", |spec| {
+                spec.command.clear();
+            }),
+            ("command: cannot be given together with steps; leave one of them out", |spec| {
+                spec.steps = vec![Step { command: vec!["a".into()], ..Step::default() }];
+            }),
+            (
+                "steps[0].command: there is nothing to run; give a command, or steps that each have one",
+                |spec| {
+                    spec.command.clear();
+                    spec.steps = vec![Step::default()];
+                },
+            ),
+            ("command: is empty; leave it out or fill it in", |spec| spec.command[0].clear()),
+            ("command: has a zero byte, which no program can be given", |spec| {
+                spec.command.push("a\0b".into());
+            }),
+            ("name: has a zero byte, which no program can be given", |spec| spec.name = "\0".into()),
+            ("array: index 3 is named twice; name each once", |spec| spec.array = vec![3, 1, 3]),
+            ("array: 1000001 elements are more than 1000000; split it into several", |spec| {
+                spec.array = (0..=1_000_000).collect();
+            }),
+            ("time_limit: -1 is not a number from 0 on", |spec| spec.time_limit_s = -1.0),
+            ("grace: NaN is not a number from 0 on", |spec| spec.grace_s = f64::NAN),
+            ("deadline: inf is not a number from 0 on", |spec| spec.deadline_s = f64::INFINITY),
+            ("stop_signal: 99 is not a signal; signals go from 1 to 64", |spec| spec.stop_signal = 99),
+            ("env: `A=B` cannot be a variable's name; it needs one, without `=`", |spec| {
+                spec.env.insert("A=B".into(), String::new());
+            }),
+            ("env.A: has a zero byte, which no program can be given", |spec| {
+                spec.env.insert("A".into(), "\0".into());
+            }),
+            ("workdir: `here` is not an absolute path; begin it with `/`", |spec| {
+                spec.workdir = "here".into()
+            }),
+            (
+                "output: `%z` stands for nothing; it can be %j %a %A %x %n %N %u, and %% for a percent sign",
+                |spec| {
+                    spec.output = "/logs/%z".into();
+                },
+            ),
+            ("checkpoint.dir: `ckpt` is not an absolute path; begin it with `/`", |spec| {
+                spec.checkpoint = Some(Checkpoint { dir: "ckpt".into(), resume_codes: vec![] });
+            }),
+            ("limits.core: cannot be given together with itself; leave one of them out", |spec| {
+                let core = ResourceLimit { name: "core".into(), value: Some(0) };
+                spec.limits = vec![core.clone(), core];
+            }),
+            ("launcher: `9` is not known; it can be plain, per-device, torchrun or mpirun", |spec| {
+                spec.launcher = 9;
+            }),
+            (
+                "after: `9` is not known; it can be after, after_ok, after_not_ok, after_any, after_corr or singleton",
+                |spec| {
+                    spec.dependencies = vec![Dependency { kind: 9, ..Dependency::default() }];
+                },
+            ),
+            ("notify: names nobody to tell; give a command or a webhook", |spec| {
+                spec.notify = Some(Notify::default());
+            }),
+            (
+                "notify.webhook: `ftp://host` is not an address; write http://HOST/PATH or https://HOST/PATH",
+                |spec| {
+                    spec.notify = Some(told("ftp://user:word@host/secret"));
+                },
+            ),
+            (
+                "notify.on: `7` is not known; it can be started, preempted, finished, failed or cancelled",
+                |spec| {
+                    spec.notify = Some(Notify { on: vec![7], ..told("http://host/") });
+                },
+            ),
+        ];
+        for (expected, change) in table {
+            assert_eq!(with(change), *expected);
+        }
+        let limit = with(|spec| spec.limits = vec![ResourceLimit { name: "files".into(), value: None }]);
+        assert!(limit.starts_with("limits: `files` is not known; it can be as, core, cpu, "), "{limit}");
+    }
+}

@@ -1,0 +1,295 @@
+//! Tells people what becomes of their jobs: a command of theirs, or an address that gets JSON.
+//!
+//! Everything happens on a thread of its own behind a bounded queue. Whoever has something to tell never waits; what cannot
+//! be delivered is logged, and nothing depends on it. A notice may arrive twice (after a head's restart, or where an answer
+//! was lost); its id stays the same.
+
+mod command;
+mod webhook;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::{Semaphore, mpsc};
+use wharf_proto::Notify;
+use wharf_proto::notify::Moment;
+
+pub use webhook::Webhook;
+
+/// How many notices may wait to be told.
+const QUEUE_MAX: usize = 10_000;
+/// How many are told at once.
+const AT_ONCE: u32 = 16;
+
+/// What is known of a job when something becomes of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Facts {
+    /// The job.
+    pub job_id: u32,
+    /// Counts its placements, so that a second start is told from the first.
+    pub generation: u32,
+    /// What it is called.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// The phase that it is in now, in lower case.
+    pub phase: String,
+    /// What it exited with, where it has.
+    pub exit_code: Option<i32>,
+    /// Seconds since the Unix epoch.
+    pub submit_s: f64,
+    /// When it started last, where it has.
+    pub start_s: Option<f64>,
+    /// When it ended, where it has.
+    pub end_s: Option<f64>,
+    /// Where it runs, or ran last.
+    pub nodes: Vec<String>,
+    /// Its place in an array.
+    pub array_index: Option<u32>,
+    /// Why it ended as it did; empty where there is nothing to say.
+    pub reason: String,
+}
+
+/// Something that became of a job, and whom to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// What became of it.
+    pub moment: Moment,
+    /// Whom to tell.
+    pub target: Notify,
+    /// The job.
+    pub facts: Facts,
+}
+
+impl Notice {
+    /// A notice, where the job's owner wants to hear of such a moment.
+    pub fn wanted(target: Option<&Notify>, moment: Moment, facts: impl FnOnce() -> Facts) -> Option<Self> {
+        let target = target?;
+        let is_end = matches!(moment, Moment::Finished | Moment::Failed | Moment::Cancelled);
+        let is_wanted = if target.on.is_empty() { is_end } else { target.on().any(|on| on == moment) };
+        is_wanted.then(|| Self { moment, target: target.clone(), facts: facts() })
+    }
+
+    /// The same for every telling of the same moment of the same job.
+    pub fn id(&self) -> String {
+        format!("{}.{}.{}", self.facts.job_id, self.facts.generation, self.moment_name())
+    }
+
+    fn moment_name(&self) -> &'static str {
+        match self.moment {
+            Moment::Started => "started",
+            Moment::Preempted => "preempted",
+            Moment::Finished => "finished",
+            Moment::Failed => "failed",
+            Moment::Cancelled => "cancelled",
+        }
+    }
+
+    /// What a command reads and an address gets.
+    fn json(&self) -> String {
+        let document = serde_json::json!({
+            "schema": 1, "id": self.id(), "moment": self.moment_name(), "job": self.facts,
+        });
+        document.to_string() + "\n"
+    }
+
+    /// The same for a command's environment; what is not known has no variable.
+    fn variables(&self) -> BTreeMap<&'static str, String> {
+        let facts = &self.facts;
+        let some = [
+            ("WHARF_NOTIFY_ID", Some(self.id())),
+            ("WHARF_NOTIFY_MOMENT", Some(self.moment_name().to_owned())),
+            ("WHARF_NOTIFY_JOB_ID", Some(facts.job_id.to_string())),
+            ("WHARF_NOTIFY_JOB_NAME", Some(facts.name.clone())),
+            ("WHARF_NOTIFY_USER", Some(facts.user.clone())),
+            ("WHARF_NOTIFY_PHASE", Some(facts.phase.clone())),
+            ("WHARF_NOTIFY_EXIT_CODE", facts.exit_code.map(|code| code.to_string())),
+            ("WHARF_NOTIFY_SUBMIT_S", Some(facts.submit_s.to_string())),
+            ("WHARF_NOTIFY_START_S", facts.start_s.map(|time| time.to_string())),
+            ("WHARF_NOTIFY_END_S", facts.end_s.map(|time| time.to_string())),
+            ("WHARF_NOTIFY_NODES", Some(facts.nodes.join(","))),
+            ("WHARF_NOTIFY_ARRAY_INDEX", facts.array_index.map(|index| index.to_string())),
+            ("WHARF_NOTIFY_REASON", Some(facts.reason.clone())),
+        ];
+        some.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Why somebody was not told.
+#[derive(Debug, thiserror::Error)]
+pub enum NotifyError {
+    /// Too much to tell.
+    #[error("{QUEUE_MAX} notices wait already")]
+    QueueFull,
+    /// The thread is gone.
+    #[error("nobody tells notices any more")]
+    Stopped,
+    /// The command cannot be started.
+    #[error("cannot run `{program}`")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The command must not be run with the rights of the head.
+    #[error("the head cannot run a command as user `{user}`; use a webhook")]
+    User {
+        /// The job's user.
+        user: String,
+    },
+    /// The command failed.
+    #[error("`{program}` ended with {status}")]
+    Failed {
+        /// The program.
+        program: String,
+        /// How.
+        status: std::process::ExitStatus,
+    },
+    /// It took too long.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// An address that cannot be posted to.
+    #[error("the webhook's address is not one")]
+    Address,
+    /// The address cannot be reached.
+    #[error("cannot reach `{host}`")]
+    Connect {
+        /// The host and its port.
+        host: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The conversation broke.
+    #[error("`{host}` does not speak HTTP as expected")]
+    Http {
+        /// The host and its port.
+        host: String,
+        /// Why.
+        #[source]
+        source: hyper::Error,
+    },
+    /// The answer is no.
+    #[error("`{host}` answered with {status}")]
+    Refused {
+        /// The host and its port.
+        host: String,
+        /// The status.
+        status: u16,
+    },
+}
+
+/// How long things may take.
+#[derive(Clone, Debug)]
+pub struct NotifyConfig {
+    /// A command, before it is killed.
+    pub command_limit: Duration,
+    /// One attempt to post.
+    pub attempt_limit: Duration,
+    /// Pauses before further attempts to post: as many as there are pauses.
+    pub pauses: Vec<Duration>,
+    /// Certificates (DER) of authorities to trust beside the system's.
+    pub extra_roots: Vec<Vec<u8>>,
+}
+
+impl Default for NotifyConfig {
+    fn default() -> Self {
+        Self {
+            command_limit: Duration::from_secs(30),
+            attempt_limit: Duration::from_secs(10),
+            pauses: [1, 5, 25].map(Duration::from_secs).to_vec(),
+            extra_roots: vec![],
+        }
+    }
+}
+
+/// Tells notices, on a thread of its own. What waits when it is dropped is still told while the process lives.
+pub struct Notifier {
+    queue: mpsc::Sender<Notice>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Notifier {
+    /// Starts with the usual limits; `log` hears of what could not be told.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(log: impl Fn(&Notice, &NotifyError) + Send + Sync + 'static) -> std::io::Result<Self> {
+        Self::start_with(NotifyConfig::default(), log)
+    }
+
+    /// Starts with limits of one's own.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start_with(
+        config: NotifyConfig,
+        log: impl Fn(&Notice, &NotifyError) + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let (queue, notices) = mpsc::channel(QUEUE_MAX);
+        let client = Arc::new(webhook::Client::new(&config)?);
+        let config = Arc::new(config);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("notifier".into()).spawn(move || {
+            runtime.block_on(serve(notices, client, config, Arc::new(log)));
+        })?;
+        Ok(Self { queue, thread })
+    }
+
+    /// Queues a notice; never waits.
+    ///
+    /// # Errors
+    /// Where too many wait already: the caller logs that.
+    pub fn tell(&self, notice: Notice) -> Result<(), NotifyError> {
+        self.queue.try_send(notice).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => NotifyError::QueueFull,
+            mpsc::error::TrySendError::Closed(_) => NotifyError::Stopped,
+        })
+    }
+
+    /// Waits until everything that was queued is told or given up.
+    pub fn finish(self) {
+        drop(self.queue);
+        // A thread that panicked has nothing left to tell.
+        let _ = self.thread.join();
+    }
+}
+
+type Log = Arc<dyn Fn(&Notice, &NotifyError) + Send + Sync>;
+
+async fn serve(
+    mut notices: mpsc::Receiver<Notice>,
+    client: Arc<webhook::Client>,
+    config: Arc<NotifyConfig>,
+    log: Log,
+) {
+    let free = Arc::new(Semaphore::new(AT_ONCE as usize));
+    while let Some(notice) = notices.recv().await {
+        // The semaphore is never closed.
+        let Ok(permit) = free.clone().acquire_owned().await else { return };
+        let (config, client, log) = (config.clone(), client.clone(), log.clone());
+        tokio::spawn(async move {
+            deliver(&notice, &config, &client, &log).await;
+            drop(permit);
+        });
+    }
+    // All permits are free again when everything has been told.
+    let _ = free.acquire_many(AT_ONCE).await;
+}
+
+async fn deliver(notice: &Notice, config: &NotifyConfig, client: &webhook::Client, log: &Log) {
+    if !notice.target.command.is_empty()
+        && let Err(error) = command::run(notice, config.command_limit).await
+    {
+        log(notice, &error);
+    }
+    if !notice.target.webhook.is_empty()
+        && let Err(error) = client.tell(notice, config).await
+    {
+        log(notice, &error);
+    }
+}

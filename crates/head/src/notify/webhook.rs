@@ -1,0 +1,183 @@
+//! A notice as JSON that is posted to an address.
+
+use std::io;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::http::Uri;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::{Notice, NotifyConfig, NotifyError};
+
+/// An address that notices can be posted to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    is_tls: bool,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Webhook {
+    /// Reads `http://HOST[:PORT]/PATH` or the same with https; `None` where it is something else.
+    ///
+    /// A name and a password in an address are not taken: they end up in logs.
+    pub fn parse(address: &str) -> Option<Self> {
+        let uri: Uri = address.parse().ok()?;
+        let is_tls = match uri.scheme_str()? {
+            "http" => false,
+            "https" => true,
+            _ => return None,
+        };
+        let authority = uri.authority()?;
+        if authority.as_str().contains('@') || authority.host().is_empty() {
+            return None;
+        }
+        // What follows the host and is no number is no port.
+        let rest = authority.as_str().strip_prefix(authority.host())?;
+        let port = match rest.strip_prefix(':') {
+            Some(port) => port.parse().ok()?,
+            None => {
+                if is_tls {
+                    443
+                } else {
+                    80
+                }
+            }
+        };
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Some(Self { is_tls, host: authority.host().to_owned(), port, path })
+    }
+
+    /// Host and port, which is all that logs are told.
+    fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    fn connect_error(&self, source: io::Error) -> NotifyError {
+        NotifyError::Connect { host: self.authority(), source }
+    }
+}
+
+/// Posts notices.
+pub(super) struct Client {
+    tls: Arc<ClientConfig>,
+}
+
+impl Client {
+    pub(super) fn new(config: &NotifyConfig) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        // A certificate that cannot be used only means that nobody who shows it is trusted.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(config.extra_roots.iter().cloned().map(CertificateDer::from));
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
+        Ok(Self { tls: Arc::new(builder.with_root_certificates(roots).with_no_client_auth()) })
+    }
+
+    /// Posts a notice, again after a pause where that may help.
+    pub(super) async fn tell(&self, notice: &Notice, config: &NotifyConfig) -> Result<(), NotifyError> {
+        let webhook = Webhook::parse(&notice.target.webhook).ok_or(NotifyError::Address)?;
+        let mut pauses = config.pauses.iter();
+        loop {
+            let attempt = tokio::time::timeout(config.attempt_limit, self.post(&webhook, notice)).await;
+            let error = match attempt {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => error,
+                Err(_) => NotifyError::TimedOut(config.attempt_limit),
+            };
+            match pauses.next() {
+                Some(&pause) if may_pass(&error) => tokio::time::sleep(pause).await,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    async fn post(&self, webhook: &Webhook, notice: &Notice) -> Result<(), NotifyError> {
+        // An IPv6 address is written in brackets, and looked up without.
+        let host = webhook.host.trim_start_matches('[').trim_end_matches(']');
+        let stream =
+            TcpStream::connect((host, webhook.port)).await.map_err(|error| webhook.connect_error(error))?;
+        if !webhook.is_tls {
+            return exchange(webhook, notice, stream).await;
+        }
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| webhook.connect_error(io::Error::other(error)))?;
+        let connector = TlsConnector::from(self.tls.clone());
+        let stream = connector.connect(name, stream).await.map_err(|error| webhook.connect_error(error))?;
+        exchange(webhook, notice, stream).await
+    }
+}
+
+/// Whether the same attempt may go better a little later.
+fn may_pass(error: &NotifyError) -> bool {
+    match error {
+        NotifyError::Refused { status, .. } => *status >= 500 || [408, 425, 429].contains(status),
+        _ => true,
+    }
+}
+
+async fn exchange(
+    webhook: &Webhook,
+    notice: &Notice,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<(), NotifyError> {
+    let broken = |source| NotifyError::Http { host: webhook.authority(), source };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let request = Request::post(&webhook.path)
+        .header(HOST, webhook.authority())
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, concat!("wharf/", env!("CARGO_PKG_VERSION")))
+        .header("idempotency-key", notice.id())
+        .body(Full::new(Bytes::from(notice.json())))
+        .map_err(|_| NotifyError::Address)?;
+    // The connection does the sending and receiving; its own end is told by the answer.
+    let driver = tokio::spawn(connection);
+    let answer = sender.send_request(request).await.map_err(broken);
+    driver.abort();
+    let status = answer?.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    Err(NotifyError::Refused { host: webhook.authority(), status: status.as_u16() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_other_texts() {
+        let shown = |address: &str| {
+            let webhook = Webhook::parse(address)?;
+            let scheme = if webhook.is_tls { "https" } else { "http" };
+            Some(format!("{scheme} {} {} {}", webhook.host, webhook.port, webhook.path))
+        };
+        for (address, expected) in [
+            ("http://host", Some("http host 80 /")),
+            ("https://chat.example/a/b?c=d", Some("https chat.example 443 /a/b?c=d")),
+            ("http://127.0.0.1:8080/x", Some("http 127.0.0.1 8080 /x")),
+            ("http://[::1]:8080/x", Some("http [::1] 8080 /x")),
+            ("ftp://host/x", None),
+            ("host/x", None),
+            ("http://", None),
+            ("http://name:word@host/", None),
+            ("http://host:port/", None),
+            ("http://host:99999/", None),
+            ("http://a b/", None),
+            ("", None),
+        ] {
+            assert_eq!(shown(address).as_deref(), expected, "{address}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What a real cluster has recorded, as the outcome that everything else here is made from.
+
+use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, NodeSpec, Time};
+use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span};
+
+use crate::metric::Unit;
+use crate::table::{Cell, Column, Table};
+
+/// Everything that a cluster has recorded about some jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Its nodes, by id.
+    pub nodes: Vec<RecordedNode>,
+    /// The jobs.
+    pub jobs: Vec<RecordedJob>,
+    /// The present: what still runs has run until then. In seconds since any epoch, as all times here.
+    pub now_s: f64,
+}
+
+/// A node.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedNode {
+    /// Its name.
+    pub name: String,
+    /// The type of its devices.
+    pub device_type: String,
+    /// How many it has.
+    pub devices: u32,
+}
+
+/// A job and what became of it.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedJob {
+    /// Its id in the cluster.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Who submitted it.
+    pub user: String,
+    /// The devices it asked for.
+    pub devices: u32,
+    /// Iterations it was to do; 0 where that is not known.
+    pub iterations: f64,
+    /// How long each was said to take; 0 where that is not known.
+    pub iteration_ms: f64,
+    /// Iterations it has told of.
+    pub iterations_done: f64,
+    /// What it is or how it ended, in a word.
+    pub state: String,
+    /// Whether it was done.
+    pub is_finished: bool,
+    /// When it was submitted.
+    pub submit_s: f64,
+    /// When it was over.
+    pub end_s: Option<f64>,
+    /// How often it was stopped before it was done.
+    pub preemptions: u32,
+    /// Where it ran, and when.
+    pub stays: Vec<Stay>,
+}
+
+/// A job on its devices for a while.
+#[derive(Clone, Debug, Default)]
+pub struct Stay {
+    /// For each node its id and the devices there.
+    pub shares: Vec<(u32, Vec<u32>)>,
+    /// From.
+    pub start_s: f64,
+    /// Until; `None` while it lasts.
+    pub end_s: Option<f64>,
+}
+
+impl RecordedJob {
+    /// Seconds that it held devices.
+    pub fn run_s(&self, now_s: f64) -> f64 {
+        self.stays.iter().map(|stay| (stay.end_s.unwrap_or(now_s) - stay.start_s).max(0.0)).sum()
+    }
+
+    /// Seconds that it was submitted but not running.
+    pub fn wait_s(&self, now_s: f64) -> f64 {
+        (self.end_s.unwrap_or(now_s) - self.submit_s - self.run_s(now_s)).max(0.0)
+    }
+}
+
+impl Record {
+    /// The nodes as a cluster.
+    pub fn cluster(&self) -> ClusterSpec {
+        let node = |node: &RecordedNode| NodeSpec {
+            name: node.name.as_str().into(),
+            device_type: node.device_type.as_str().into(),
+            devices: node.devices,
+            cpus: 0,
+            memory_gib: 0,
+            switch: 0,
+            pool: NodeSpec::no_pool(),
+        };
+        ClusterSpec { nodes: self.nodes.iter().map(node).collect() }
+    }
+
+    /// The jobs as a trace, from the first submission on.
+    pub fn specs(&self) -> Vec<JobSpec> {
+        let spec = |job: &RecordedJob| JobSpec {
+            user: (!job.user.is_empty()).then(|| job.user.as_str().into()),
+            ..JobSpec::new(
+                &job.name,
+                self.time(job.submit_s),
+                job.devices,
+                job.iterations.max(1.0),
+                if job.iteration_ms > 0.0 { job.iteration_ms } else { 1000.0 * job.run_s(self.now_s) },
+            )
+        };
+        self.jobs.iter().map(spec).collect()
+    }
+
+    /// What happened.
+    pub fn outcome(&self) -> Outcome {
+        let spans = self.spans();
+        let held = |span: &Span| f64::from(span.share.devices.len()) * span.end.since(span.start);
+        Outcome {
+            jobs: self.jobs.iter().enumerate().map(|(index, job)| self.fate(index, job)).collect(),
+            timeline: self.timeline(),
+            event_count: 0,
+            busy_device_s: spans.iter().map(held).sum(),
+            device_count: self.nodes.iter().map(|node| node.devices).sum(),
+            rules: MetricRules::Wharf,
+            spans,
+        }
+    }
+
+    /// A row for each job.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new(vec![
+            Column::text("job", "job"),
+            Column::text("name", "name"),
+            Column::number("devices", "devices", Unit::Number),
+            Column::text("state", "state"),
+            Column::number("wait_s", "waiting", Unit::Seconds),
+            Column::number("run_s", "running", Unit::Seconds),
+            Column::number("preemptions", "preemptions", Unit::Number),
+            Column::number("progress", "progress", Unit::Share),
+            Column::text("nodes", "nodes"),
+        ]);
+        for job in &self.jobs {
+            // A job that never told is not known to stand at nothing.
+            let is_told = job.iterations > 0.0 && job.iterations_done > 0.0;
+            let progress = is_told.then(|| (job.iterations_done / job.iterations).clamp(0.0, 1.0));
+            table.push(vec![
+                Cell::text(&job.id.to_string()),
+                Cell::text(&job.name),
+                Cell::count(job.devices.into()),
+                Cell::text(&job.state),
+                Cell::number(Some(job.wait_s(self.now_s))),
+                Cell::number(Some(job.run_s(self.now_s))),
+                Cell::count(job.preemptions.into()),
+                Cell::number(progress),
+                Cell::text(&self.path(job)),
+            ]);
+        }
+        table
+    }
+
+    /// The nodes that a job was on, one stay after the other.
+    fn path(&self, job: &RecordedJob) -> String {
+        let name = |id: u32| self.nodes.get(id as usize).map_or("?", |node| node.name.as_str());
+        let stay =
+            |stay: &Stay| stay.shares.iter().map(|&(node, _)| name(node)).collect::<Vec<_>>().join("+");
+        job.stays.iter().map(stay).collect::<Vec<_>>().join(" → ")
+    }
+
+    /// Seconds after the first submission.
+    fn time(&self, at_s: f64) -> Time {
+        let first = self.jobs.iter().map(|job| job.submit_s).fold(f64::INFINITY, f64::min);
+        Time::try_new((at_s - first).max(0.0)).unwrap_or(Time::ZERO)
+    }
+
+    fn fate(&self, index: usize, job: &RecordedJob) -> JobRecord {
+        JobRecord {
+            job: JobId(u32::try_from(index).unwrap_or(u32::MAX)),
+            devices: job.devices,
+            submit: self.time(job.submit_s),
+            first_start: job.stays.first().map(|stay| self.time(stay.start_s)),
+            end: job.end_s.filter(|_| job.is_finished).map(|end_s| self.time(end_s)),
+            queue_s: job.wait_s(self.now_s),
+            run_s: job.run_s(self.now_s),
+            preemptions: job.preemptions,
+        }
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            for stay in &job.stays {
+                let (start, end) = (self.time(stay.start_s), self.time(stay.end_s.unwrap_or(self.now_s)));
+                spans.extend(stay.shares.iter().map(|(node, devices)| Span {
+                    job: JobId(u32::try_from(index).unwrap_or(u32::MAX)),
+                    share: NodeShare { node: NodeId(*node), devices: device_set(devices) },
+                    start,
+                    end: end.max(start),
+                }));
+            }
+        }
+        spans.sort_by_key(|span| span.start);
+        spans
+    }
+
+    /// Occupancy whenever a job comes, starts, stops or ends.
+    fn timeline(&self) -> Vec<Sample> {
+        // Changes of (busy devices, running, waiting).
+        let mut changes: Vec<(Time, [i64; 3])> = Vec::new();
+        for job in &self.jobs {
+            changes.push((self.time(job.submit_s), [0, 0, 1]));
+            for stay in &job.stays {
+                let devices: i64 = stay.shares.iter().map(|(_, devices)| devices.len() as i64).sum();
+                changes.push((self.time(stay.start_s), [devices, 1, -1]));
+                if let Some(end_s) = stay.end_s {
+                    changes.push((self.time(end_s), [-devices, -1, 1]));
+                }
+            }
+            if let Some(end_s) = job.end_s {
+                changes.push((self.time(end_s), [0, 0, -1]));
+            }
+        }
+        changes.sort_by_key(|change| change.0);
+        let mut sum = [0_i64; 3];
+        let mut samples: Vec<Sample> = Vec::new();
+        for (time, change) in changes {
+            sum.iter_mut().zip(change).for_each(|(sum, change)| *sum += change);
+            let [busy_devices, running, waiting] = sum.map(|sum| u32::try_from(sum).unwrap_or(0));
+            let sample = Sample { time, busy_devices, running, waiting };
+            match samples.last_mut().filter(|last| last.time == time) {
+                Some(last) => *last = sample,
+                None => samples.push(sample),
+            }
+        }
+        samples
+    }
+}
+
+fn device_set(devices: &[u32]) -> DeviceSet {
+    devices
+        .iter()
+        .filter(|&&device| device < u128::BITS)
+        .fold(DeviceSet(0), |set, device| DeviceSet(set.0 | 1 << device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stay(node: u32, devices: &[u32], start_s: f64, end_s: Option<f64>) -> Stay {
+        Stay { shares: vec![(node, devices.to_vec())], start_s, end_s }
+    }
+
+    fn record() -> Record {
+        let node = |name: &str| RecordedNode { name: name.into(), device_type: "v100".into(), devices: 2 };
+        let preempted = RecordedJob {
+            name: "long".into(),
+            devices: 2,
+            iterations: 100.0,
+            iterations_done: 100.0,
+            is_finished: true,
+            submit_s: 1000.0,
+            end_s: Some(1060.0),
+            preemptions: 1,
+            stays: vec![stay(0, &[0, 1], 1000.0, Some(1010.0)), stay(1, &[0, 1], 1020.0, Some(1060.0))],
+            ..RecordedJob::default()
+        };
+        let running = RecordedJob {
+            id: 1,
+            devices: 1,
+            submit_s: 1010.0,
+            stays: vec![stay(0, &[1], 1010.0, None)],
+            ..RecordedJob::default()
+        };
+        Record { nodes: vec![node("left"), node("right")], jobs: vec![preempted, running], now_s: 1070.0 }
+    }
+
+    #[test]
+    fn outcome_has_stays_waits_and_occupancy() {
+        let outcome = record().outcome();
+        let times: Vec<(f64, f64)> = outcome.jobs.iter().map(|job| (job.queue_s, job.run_s)).collect();
+        assert_eq!(times, [(10.0, 50.0), (0.0, 60.0)]);
+        assert_eq!(outcome.jobs[1].end, None, "it still runs");
+        assert_eq!((outcome.spans.len(), outcome.device_count, outcome.busy_device_s), (3, 4, 160.0));
+        let busy: Vec<(f64, u32, u32)> =
+            outcome.timeline.iter().map(|s| (s.time.seconds(), s.busy_devices, s.waiting)).collect();
+        assert_eq!(busy, [(0.0, 2, 0), (10.0, 1, 1), (20.0, 3, 0), (60.0, 1, 0)]);
+    }
+
+    #[test]
+    fn table_tells_where_a_job_went() {
+        let plain = record().table().to_plain();
+        assert!(plain.contains("left → right"), "{plain}");
+    }
+}

@@ -1,0 +1,278 @@
+//! What people ask about jobs.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use serde::Serialize;
+use wharf_client::{Client, ClientError};
+use wharf_proto::change_jobs_request::Change;
+use wharf_proto::{ChangeJobsRequest, JobPhase, JobSummary, ListJobsRequest, LogsRequest, Refusal};
+use wharf_report::human;
+
+use super::connect::with;
+use super::frame::progress;
+use super::record::{describe, unix_s};
+use super::top::explain_waiting;
+use crate::args::{CancelArgs, ChangeArgs, JobArgs, JobStateArg, JobsArgs, LogsArgs, OutputFormat};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Terminal;
+use crate::output::grid::Grid;
+
+/// A job as JSON.
+#[derive(Serialize)]
+struct JobRow {
+    job_id: u32,
+    name: String,
+    user: String,
+    phase: &'static str,
+    devices: u32,
+    nodes: Vec<String>,
+    submit_s: f64,
+    start_s: Option<f64>,
+    end_s: Option<f64>,
+    /// From the first start to the end, or until now.
+    elapsed_s: Option<f64>,
+    exit_code: Option<i32>,
+    preemptions: u32,
+    iterations: Option<f64>,
+    iterations_done: f64,
+    /// The share that is done.
+    progress: Option<f64>,
+    metrics: BTreeMap<String, f64>,
+    priority: i32,
+    reason: String,
+}
+
+impl JobRow {
+    fn new(job: JobSummary, now_s: f64) -> Self {
+        let happened = |time_s: f64| (time_s > 0.0).then_some(time_s);
+        let (start_s, end_s) = (happened(job.start_s), happened(job.end_s));
+        let iterations = happened(job.iterations);
+        Self {
+            phase: phase_name(job.phase()),
+            elapsed_s: start_s.map(|start_s| (end_s.unwrap_or(now_s) - start_s).max(0.0)),
+            exit_code: end_s.map(|_| job.exit_code),
+            progress: iterations.map(|_| progress(&job)),
+            start_s,
+            end_s,
+            iterations,
+            nodes: job.placement.into_iter().map(|share| share.node).collect(),
+            metrics: job.metrics.into_iter().collect(),
+            job_id: job.job_id,
+            name: job.name,
+            user: job.user,
+            devices: job.devices,
+            submit_s: job.submit_s,
+            preemptions: job.preemptions,
+            iterations_done: job.iterations_done,
+            priority: job.priority,
+            reason: job.reason,
+        }
+    }
+
+    fn progress_text(&self) -> String {
+        match self.progress {
+            Some(share) => human::percent(share),
+            None if self.iterations_done > 0.0 => format!("{} it", human::number(self.iterations_done)),
+            None => String::new(),
+        }
+    }
+}
+
+/// A phase in a word.
+pub(super) fn phase_name(phase: JobPhase) -> &'static str {
+    match phase {
+        JobPhase::Waiting => "waiting",
+        JobPhase::Held => "held",
+        JobPhase::Placed => "placed",
+        JobPhase::Running => "running",
+        JobPhase::Stopping => "stopping",
+        JobPhase::Finished => "finished",
+        JobPhase::Failed => "failed",
+        JobPhase::Cancelled => "cancelled",
+        JobPhase::TimedOut => "timed-out",
+    }
+}
+
+fn asked_phase(state: JobStateArg) -> JobPhase {
+    match state {
+        JobStateArg::Waiting => JobPhase::Waiting,
+        JobStateArg::Held => JobPhase::Held,
+        JobStateArg::Placed => JobPhase::Placed,
+        JobStateArg::Running => JobPhase::Running,
+        JobStateArg::Stopping => JobPhase::Stopping,
+        JobStateArg::Finished => JobPhase::Finished,
+        JobStateArg::Failed => JobPhase::Failed,
+        JobStateArg::Cancelled => JobPhase::Cancelled,
+        JobStateArg::TimedOut => JobPhase::TimedOut,
+    }
+}
+
+/// Lists jobs.
+pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let phases: Vec<JobPhase> = args.state.iter().copied().map(asked_phase).collect();
+    let request = ListJobsRequest {
+        live_only: !args.all && phases.is_empty(),
+        user: args.user.clone().unwrap_or_default(),
+        ..ListJobsRequest::default()
+    };
+    let jobs = with(&args.home, async |client| {
+        let mut jobs = client.list_jobs(request).await?;
+        jobs.retain(|job| phases.is_empty() || phases.contains(&job.phase()));
+        jobs.retain(|job| args.name.as_ref().is_none_or(|name| job.name.contains(name)));
+        let mut reasons = BTreeMap::new();
+        explain_waiting(client, &jobs, &mut reasons).await?;
+        for job in &mut jobs {
+            if let Some(reason) = reasons.remove(&job.job_id) {
+                job.reason = reason;
+            }
+        }
+        Ok(jobs)
+    })?;
+    let rows: Vec<JobRow> = jobs.into_iter().map(|job| JobRow::new(job, unix_s())).collect();
+    if terminal.format == OutputFormat::Json {
+        terminal.json(&serde_json::json!({ "schema": 1, "jobs": rows }))?;
+        return Ok(Exit::Ok);
+    }
+    let mut grid = Grid::new([
+        "job", "name", "user", "phase", "devices", "nodes", "progress", "elapsed", "exit", "reason",
+    ]);
+    for row in &rows {
+        let exit = row.exit_code.map(|code| code.to_string()).unwrap_or_default();
+        let (id, devices) = (row.job_id.to_string(), row.devices.to_string());
+        let elapsed = row.elapsed_s.map(human::duration).unwrap_or_default();
+        let (nodes, progress) = (row.nodes.join(","), row.progress_text());
+        let cells =
+            [&id, &row.name, &row.user, row.phase, &devices, &nodes, &progress, &elapsed, &exit, &row.reason];
+        grid.push(cells);
+    }
+    terminal.grid(&grid)?;
+    Ok(Exit::Ok)
+}
+
+/// Shows one job with its history.
+pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let (detail, nodes) =
+        with(&args.home, async |client| Ok((client.get_job(args.job).await?, client.list_nodes().await?)))?;
+    let row = JobRow::new(detail.summary.unwrap_or_default(), unix_s());
+    let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
+    let history: Vec<_> = detail
+        .history
+        .iter()
+        .map(|entry| {
+            let text = describe(entry, &nodes);
+            serde_json::json!({ "time_s": entry.time_s, "event": entry.what, "text": text })
+        })
+        .collect();
+    if terminal.format != OutputFormat::Table {
+        let document = serde_json::json!({ "schema": 1, "job": row, "command": command, "history": history });
+        match terminal.format {
+            OutputFormat::Json => terminal.json(&document)?,
+            OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
+        }
+        return Ok(Exit::Ok);
+    }
+    let mut grid = Grid::new(["field", "value"]);
+    let metrics: Vec<String> = row.metrics.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let fields = [
+        ("job", row.job_id.to_string()),
+        ("name", row.name.clone()),
+        ("user", row.user.clone()),
+        ("phase", row.phase.to_owned()),
+        ("reason", row.reason.clone()),
+        ("devices", row.devices.to_string()),
+        ("nodes", row.nodes.join(",")),
+        ("progress", row.progress_text()),
+        ("elapsed", row.elapsed_s.map(human::duration).unwrap_or_default()),
+        ("metrics", metrics.join(", ")),
+        ("preemptions", row.preemptions.to_string()),
+        ("priority", row.priority.to_string()),
+        ("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default()),
+        ("command", command.join(" ")),
+    ];
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        grid.push([name, value]);
+    }
+    for entry in &detail.history {
+        let after = human::duration((entry.time_s - row.submit_s).max(0.0));
+        grid.push([&format!("after {after}"), &describe(entry, &nodes)]);
+    }
+    terminal.grid(&grid)?;
+    Ok(Exit::Ok)
+}
+
+/// Says why a job is where it is.
+pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let reason = with(&args.home, async |client| Ok(client.explain(args.job).await?))?;
+    match terminal.format {
+        OutputFormat::Json => {
+            terminal.json(&serde_json::json!({ "schema": 1, "job": args.job, "reason": reason }))?;
+        }
+        OutputFormat::Table | OutputFormat::Plain => terminal.data(&(reason + "\n"))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Prints a job's output, and follows it where asked to.
+pub(in crate::commands) fn logs(args: &LogsArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
+    let request = LogsRequest { job_id: args.job, rank: args.rank, follow: args.follow };
+    with(&args.home, async |client| {
+        let mut output = client.logs(request).await?;
+        let mut out = std::io::stdout();
+        while let Some(data) = output.next().await? {
+            out.write_all(&data).and_then(|()| out.flush()).map_err(CliError::stdout)?;
+        }
+        Ok(Exit::Ok)
+    })
+}
+
+fn change(args: &ChangeArgs, change: Change, terminal: &Terminal) -> Result<Exit, CliError> {
+    let refused = with(&args.home, async |client| Ok(change_all(client, change, args.jobs.clone()).await?))?;
+    tell_refusals(&refused, args.jobs.len(), terminal)
+}
+
+async fn change_all(client: &Client, change: Change, job_ids: Vec<u32>) -> Result<Vec<Refusal>, ClientError> {
+    client.change_jobs(ChangeJobsRequest { change: change.into(), job_ids, ..Default::default() }).await
+}
+
+fn tell_refusals(refused: &[Refusal], count: usize, terminal: &Terminal) -> Result<Exit, CliError> {
+    for refusal in refused {
+        terminal.warn(&format!("job {}: {}", refusal.job_id, refusal.reason));
+    }
+    match refused.is_empty() {
+        true => Ok(Exit::Ok),
+        false => Err(CliError::usage(format!("{} of {count} jobs were left as they are", refused.len()))),
+    }
+}
+
+/// Cancels jobs.
+pub(in crate::commands) fn cancel(args: &CancelArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let (refused, count) = with(&args.home, async |client| {
+        let mut job_ids = args.jobs.clone();
+        if args.all || args.user.is_some() {
+            let user = args.user.clone().unwrap_or_default();
+            let filter = ListJobsRequest { live_only: true, user, ..ListJobsRequest::default() };
+            job_ids = client.list_jobs(filter).await?.iter().map(|job| job.job_id).collect();
+            terminal.note(&format!("{} jobs are not over", job_ids.len()));
+        }
+        let count = job_ids.len();
+        Ok((change_all(client, Change::Cancel, job_ids).await?, count))
+    })?;
+    tell_refusals(&refused, count, terminal)
+}
+
+/// Keeps waiting jobs from starting.
+pub(in crate::commands) fn hold(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    change(args, Change::Hold, terminal)
+}
+
+/// Lets held jobs start.
+pub(in crate::commands) fn release(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    change(args, Change::Release, terminal)
+}
+
+/// Makes running jobs begin again.
+pub(in crate::commands) fn requeue(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    change(args, Change::Requeue, terminal)
+}

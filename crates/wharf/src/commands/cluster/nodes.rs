@@ -1,0 +1,188 @@
+//! What people ask about nodes.
+
+use serde::Serialize;
+use wharf_proto::change_node_request::Change;
+use wharf_proto::{ChangeNodeRequest, NodeSummary, node_summary};
+
+use super::connect::with;
+use crate::args::{NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, OutputFormat};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Terminal;
+use crate::output::grid::Grid;
+
+/// A node as JSON.
+#[derive(Serialize)]
+struct NodeRow {
+    name: String,
+    health: &'static str,
+    reason: String,
+    device_type: String,
+    devices: u32,
+    free: u32,
+    job_ids: Vec<u32>,
+    pool: String,
+    address: String,
+    cpus: u32,
+    memory_gib: u32,
+    switch: u32,
+    version: String,
+    device: Vec<DeviceRow>,
+}
+
+/// A device as JSON; what its worker cannot tell is null.
+#[derive(Serialize)]
+struct DeviceRow {
+    index: u32,
+    uuid: String,
+    model: String,
+    problem: String,
+    memory_mib: u64,
+    memory_used_mib: Option<u64>,
+    utilisation: Option<f64>,
+    temperature_c: Option<f64>,
+}
+
+impl From<NodeSummary> for NodeRow {
+    fn from(node: NodeSummary) -> Self {
+        let device = |device: wharf_proto::Device| DeviceRow {
+            index: device.index,
+            uuid: device.uuid,
+            model: device.model,
+            problem: device.problem,
+            memory_mib: device.memory_mib,
+            memory_used_mib: device.memory_used_mib,
+            utilisation: device.utilisation,
+            temperature_c: device.temperature_c,
+        };
+        Self {
+            health: health_name(&node),
+            device: node.device.into_iter().map(device).collect(),
+            name: node.name,
+            reason: node.reason,
+            device_type: node.device_type,
+            devices: node.devices,
+            free: node.free,
+            job_ids: node.job_ids,
+            pool: node.pool,
+            address: node.address,
+            cpus: node.cpus,
+            memory_gib: node.memory_gib,
+            switch: node.switch,
+            version: node.version,
+        }
+    }
+}
+
+impl NodeRow {
+    fn jobs(&self) -> String {
+        self.job_ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// A node's health in a word.
+pub(super) fn health_name(node: &NodeSummary) -> &'static str {
+    match node.health() {
+        node_summary::Health::Up => "up",
+        node_summary::Health::Cordoned => "cordoned",
+        node_summary::Health::Draining => "draining",
+        node_summary::Health::Lost => "lost",
+    }
+}
+
+/// Lists nodes.
+pub(in crate::commands) fn nodes(args: &NodesArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let nodes = with(&args.home, async |client| Ok(client.list_nodes().await?))?;
+    let rows: Vec<NodeRow> = nodes.into_iter().map(NodeRow::from).collect();
+    if terminal.format == OutputFormat::Json {
+        terminal.json(&serde_json::json!({ "schema": 1, "nodes": rows }))?;
+        return Ok(Exit::Ok);
+    }
+    let mut grid = Grid::new(["node", "health", "type", "devices", "free", "jobs", "pool", "reason"]);
+    for row in &rows {
+        let (devices, free, jobs) = (row.devices.to_string(), row.free.to_string(), row.jobs());
+        grid.push([&row.name, row.health, &row.device_type, &devices, &free, &jobs, &row.pool, &row.reason]);
+    }
+    terminal.grid(&grid)?;
+    Ok(Exit::Ok)
+}
+
+/// Shows one node, or changes it.
+pub(in crate::commands) fn node(args: &NodeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    match &args.command {
+        None => show(args, terminal),
+        Some(NodeCommand::Cordon(args)) => change(args, Change::Cordon, terminal),
+        Some(NodeCommand::Drain(args)) => change(args, Change::Drain, terminal),
+        Some(NodeCommand::Resume(args)) => change(args, Change::Resume, terminal),
+    }
+}
+
+fn change(args: &NodeChangeArgs, change: Change, terminal: &Terminal) -> Result<Exit, CliError> {
+    let request =
+        ChangeNodeRequest { node: args.name.clone(), change: change.into(), reason: args.reason.clone() };
+    with(&args.home, async |client| Ok(client.change_node(request).await?))?;
+    let done = match change {
+        Change::Cordon => "no new jobs start on it",
+        Change::Drain => "no new jobs start on it, and those that run leave",
+        Change::Resume => "jobs may start on it",
+    };
+    terminal.note(&format!("node `{}`: {done}", args.name));
+    Ok(Exit::Ok)
+}
+
+fn show(args: &NodeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let name = args.name.as_deref().unwrap_or_default();
+    let nodes = with(&args.home, async |client| Ok(client.list_nodes().await?))?;
+    let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let found = nodes.into_iter().find(|node| node.name == name);
+    let row = NodeRow::from(found.ok_or_else(|| {
+        let unknown = CliError::usage(format!("there is no node `{name}`"));
+        unknown.hint_nearest(name, names.iter().map(String::as_str)).hint("`wharf nodes` lists them all")
+    })?);
+    let document = serde_json::json!({ "schema": 1, "node": row });
+    match terminal.format {
+        OutputFormat::Json => terminal.json(&document)?,
+        OutputFormat::Plain => terminal.fields(&document)?,
+        OutputFormat::Table => table(&row, terminal)?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// The node's facts, and below them its devices.
+fn table(row: &NodeRow, terminal: &Terminal) -> Result<(), CliError> {
+    let known = |number: u32, unit: &str| if number == 0 { String::new() } else { format!("{number}{unit}") };
+    let fields = [
+        ("node", row.name.clone()),
+        ("health", row.health.to_owned()),
+        ("reason", row.reason.clone()),
+        ("devices", format!("{} × {}, {} free", row.devices, row.device_type, row.free)),
+        ("jobs", row.jobs()),
+        ("pool", row.pool.clone()),
+        ("address", row.address.clone()),
+        ("processors", known(row.cpus, "")),
+        ("memory", known(row.memory_gib, " GiB")),
+        ("version", row.version.clone()),
+    ];
+    let mut grid = Grid::new(["field", "value"]);
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        grid.push([name, value]);
+    }
+    terminal.grid(&grid)?;
+    if row.device.is_empty() {
+        return Ok(());
+    }
+    let mut grid = Grid::new(["device", "model", "health", "use", "memory MiB", "°C"]);
+    for device in &row.device {
+        let health = if device.problem.is_empty() { "well" } else { &device.problem };
+        let used = device.utilisation.map(wharf_report::human::percent).unwrap_or_default();
+        let memory = match device.memory_used_mib {
+            Some(used) => format!("{used}/{}", device.memory_mib),
+            None if device.memory_mib > 0 => device.memory_mib.to_string(),
+            None => String::new(),
+        };
+        let warm = device.temperature_c.map(|degrees| format!("{degrees:.0}")).unwrap_or_default();
+        grid.push([&device.index.to_string(), &device.model, health, &used, &memory, &warm]);
+    }
+    terminal.data("\n")?;
+    terminal.grid(&grid)
+}

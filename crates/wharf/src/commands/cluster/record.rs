@@ -1,0 +1,156 @@
+//! What a cluster has recorded, in words and for a report.
+
+use serde_json::Value;
+use wharf_client::Client;
+use wharf_proto::{HistoryEntry, JobDetail, JobPhase, ListJobsRequest, NodeSummary};
+use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
+
+use super::jobs::phase_name;
+use crate::error::CliError;
+
+/// Everything about all jobs of a cluster.
+pub(in crate::commands) async fn record(client: &Client) -> Result<Record, CliError> {
+    let nodes = client.list_nodes().await?;
+    let mut jobs = Vec::new();
+    for job in client.list_jobs(ListJobsRequest::default()).await? {
+        jobs.push(recorded(client.get_job(job.job_id).await?));
+    }
+    let node = |node: NodeSummary| RecordedNode {
+        name: node.name,
+        device_type: node.device_type,
+        devices: node.devices,
+    };
+    Ok(Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() })
+}
+
+/// Seconds since the Unix epoch.
+pub(in crate::commands) fn unix_s() -> f64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
+}
+
+fn recorded(detail: JobDetail) -> RecordedJob {
+    let job = detail.summary.unwrap_or_default();
+    let spec = detail.spec.unwrap_or_default();
+    RecordedJob {
+        id: job.job_id,
+        devices: job.devices,
+        iterations: spec.iterations,
+        iteration_ms: spec.iteration_ms,
+        iterations_done: job.iterations_done,
+        state: phase_name(job.phase()).to_owned(),
+        is_finished: job.phase() == JobPhase::Finished,
+        submit_s: job.submit_s,
+        end_s: (job.end_s > 0.0).then_some(job.end_s),
+        preemptions: job.preemptions,
+        stays: stays(&detail.history),
+        name: job.name,
+        user: job.user,
+    }
+}
+
+/// The name and the content of a record in a history.
+fn parts(entry: &HistoryEntry) -> Option<(String, Value)> {
+    let Ok(Value::Object(record)) = serde_json::from_str(&entry.what) else { return None };
+    record.into_iter().next()
+}
+
+/// Where a job was: from its start, or its placement where it did not get that far, until it was stopped or over.
+fn stays(history: &[HistoryEntry]) -> Vec<Stay> {
+    let mut stays: Vec<Stay> = Vec::new();
+    let close = |stays: &mut Vec<Stay>, end_s: f64| {
+        if let Some(stay) = stays.last_mut().filter(|stay| stay.end_s.is_none()) {
+            stay.end_s = Some(end_s);
+        }
+    };
+    for entry in history {
+        let Some((name, record)) = parts(entry) else { continue };
+        match name.as_str() {
+            "job_placed" => {
+                close(&mut stays, entry.time_s);
+                let shares = serde_json::from_value(record["shares"].clone()).unwrap_or_default();
+                stays.push(Stay { shares, start_s: entry.time_s, end_s: None });
+            }
+            "job_launched" => {
+                if let Some(stay) = stays.last_mut().filter(|stay| stay.end_s.is_none()) {
+                    stay.start_s = entry.time_s;
+                }
+            }
+            "job_stopped" | "job_ended" => close(&mut stays, entry.time_s),
+            _ => {}
+        }
+    }
+    stays
+}
+
+/// A record of a history in words; what is not known stays as it is.
+pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
+    let Some((name, record)) = parts(entry) else { return entry.what.clone() };
+    let text = |key: &str| record[key].as_str().unwrap_or_default().replace('_', " ");
+    match name.as_str() {
+        "job_submitted" => "submitted".to_owned(),
+        "job_placed" => {
+            let shares: Vec<(usize, Vec<u32>)> =
+                serde_json::from_value(record["shares"].clone()).unwrap_or_default();
+            let share = |(node, devices): &(usize, Vec<u32>)| {
+                let name = nodes.get(*node).map_or("?", |node| node.name.as_str());
+                let devices: Vec<String> = devices.iter().map(u32::to_string).collect();
+                format!("{name}:{}", devices.join(","))
+            };
+            format!("placed on {}", shares.iter().map(share).collect::<Vec<_>>().join(" "))
+        }
+        "job_launched" => "started".to_owned(),
+        "job_stopping" => format!("told to stop: {}", text("why")),
+        "job_stopped" => format!("stopped, {} iterations are safe", record["done"]),
+        "job_held" => "held".to_owned(),
+        "job_released" => "released".to_owned(),
+        "job_reprioritised" => format!("given priority {}", record["priority"]),
+        "job_ended" => match &record["end"] {
+            Value::String(end) => end.clone(),
+            end => format!("failed with exit code {}", end["failed"]["code"]),
+        },
+        _ => entry.what.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history() -> Vec<HistoryEntry> {
+        let entry = |time_s: f64, what: &str| HistoryEntry { time_s, what: what.to_owned() };
+        vec![
+            entry(1.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
+            entry(2.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
+            entry(3.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
+            entry(5.0, r#"{"job_stopping":{"job":0,"why":"preempted"}}"#),
+            entry(6.0, r#"{"job_stopped":{"job":0,"done":20.0}}"#),
+            entry(7.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
+            entry(9.0, r#"{"job_ended":{"job":0,"end":{"failed":{"code":3}}}}"#),
+        ]
+    }
+
+    #[test]
+    fn history_becomes_stays() {
+        let stays: Vec<_> =
+            stays(&history()).into_iter().map(|stay| (stay.shares.len(), stay.start_s, stay.end_s)).collect();
+        assert_eq!(stays, [(1, 3.0, Some(6.0)), (2, 7.0, Some(9.0))]);
+    }
+
+    #[test]
+    fn history_is_told_in_words() {
+        let node = |name: &str| NodeSummary { name: name.to_owned(), ..NodeSummary::default() };
+        let nodes = [node("left"), node("right")];
+        let told: Vec<String> = history().iter().map(|entry| describe(entry, &nodes)).collect();
+        let expected = [
+            "submitted",
+            "placed on right:0,3",
+            "started",
+            "told to stop: preempted",
+            "stopped, 20.0 iterations are safe",
+            "placed on left:0 right:1",
+            "failed with exit code 3",
+        ];
+        assert_eq!(told, expected);
+    }
+}

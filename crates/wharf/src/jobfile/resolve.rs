@@ -1,0 +1,295 @@
+//! From what a file and the flags say to the contract's job spec: defaults, units, paths, variables.
+
+use std::path::{Path, PathBuf};
+
+use wharf_proto as proto;
+use wharf_proto::dependency::Kind;
+use wharf_proto::{JobSpec, ResourceLimit};
+
+use super::environment::{self, Variables};
+use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify};
+use super::units::{Deadline, Seconds};
+use super::words::{Words, quote};
+
+/// How long a job may take to stop where it does not say.
+const GRACE_S: f64 = 10.0;
+
+/// Where and when a job is submitted.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    /// The folder that it is submitted from.
+    pub(crate) workdir: PathBuf,
+    /// The folder of the job file: files that it names are looked for there.
+    pub(crate) folder: PathBuf,
+    /// Who submits it.
+    pub(crate) user: String,
+    /// Seconds since the Unix epoch.
+    pub(crate) now_s: f64,
+    /// The submitting shell's environment.
+    pub(crate) shell: Variables,
+}
+
+/// A field that cannot be, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) field: String,
+    pub(crate) message: String,
+}
+
+impl Wrong {
+    fn new(field: &str, message: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), message: message.into() }
+    }
+}
+
+/// A job that waits for others: of the cluster in its spec, of the same file here.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Resolved {
+    pub(crate) spec: JobSpec,
+    /// Which of the file's jobs it waits for, by name; the field that says so.
+    pub(crate) waits: Vec<(Kind, String, &'static str)>,
+}
+
+/// Makes a spec of a job and checks it.
+pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
+    let workdir = path(context, &context.workdir, job.workdir.as_deref().unwrap_or_default());
+    let file = |name: &Option<String>| match name.as_deref() {
+        None | Some("") => String::new(),
+        Some(name) => text(&path(context, &workdir, name)),
+    };
+    let (dependencies, waits) = dependencies(job);
+    let retries = job.retries.clone().unwrap_or_default();
+    let spec = JobSpec {
+        name: job.name.clone().unwrap_or_else(|| program(job)),
+        user: context.user.clone(),
+        gang: Some(gang(job)?),
+        command: words(job.command.as_ref()),
+        env: variables(job, context)?.into_iter().collect(),
+        output: file(&job.output),
+        error_output: file(&job.error),
+        priority: job.priority.unwrap_or_default(),
+        time_limit_s: seconds(job.time_limit),
+        dependencies,
+        retries: retries.count.unwrap_or(u32::from(retries.codes.is_some())),
+        retry_codes: retries.codes.unwrap_or_default(),
+        stop_signal: job.stop_signal.map_or(0, |signal| signal.0),
+        grace_s: job.grace.map_or(GRACE_S, |grace| grace.0),
+        iterations: job.iterations.unwrap_or_default(),
+        iteration_ms: job.iteration_ms.unwrap_or_default(),
+        model: job.model.clone().unwrap_or_default(),
+        batch_size: job.batch_size.unwrap_or_default(),
+        held: job.held.unwrap_or_default(),
+        array: job.array.clone().map(super::array::Array::into_indexes).unwrap_or_default(),
+        steps: steps(job),
+        launcher: job.launcher.map_or(proto::Launcher::Plain, Into::into).into(),
+        cpus: job.cpus.unwrap_or_default(),
+        memory_mib: job.memory.map_or(0, |memory| memory.mib()),
+        pool: job.pool.clone().unwrap_or_default(),
+        activate: job.activate.as_ref().map(activation).unwrap_or_default(),
+        limits: limits(job),
+        notify: job.notify.as_ref().map(notify),
+        deadline_s: deadline(job.deadline, context.now_s)?,
+        checkpoint: job.checkpoint.as_ref().map(|checkpoint| self::checkpoint(checkpoint, context, &workdir)),
+        network_interface: job.network_interface.clone().unwrap_or_default(),
+        workdir: text(&workdir),
+        stages: job.stages.as_ref().map(|stages| proto::Stages {
+            data_ms: stages.data_ms.unwrap_or_default(),
+            compute_ms: stages.compute_ms.unwrap_or_default(),
+            network_ms: stages.network_ms.unwrap_or_default(),
+        }),
+    };
+    let checked = wharf_head::check::check(&spec);
+    checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
+    Ok(Resolved { spec, waits })
+}
+
+fn seconds(duration: Option<Seconds>) -> f64 {
+    duration.map_or(0.0, |duration| duration.0)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn words(words: Option<&Words>) -> Vec<String> {
+    words.map(|words| words.0.clone()).unwrap_or_default()
+}
+
+/// A path below `base` unless it is absolute; `~/` is the submitting user's home.
+fn path(context: &Context, base: &Path, name: &str) -> PathBuf {
+    match (name.strip_prefix("~/"), context.shell.get("HOME")) {
+        (Some(rest), Some(home)) => Path::new(home).join(rest),
+        _ if name.is_empty() => base.to_owned(),
+        _ => base.join(name),
+    }
+}
+
+/// What a job without a name is called: as its program.
+fn program(job: &Job) -> String {
+    let step = job.steps.iter().flatten().find_map(|step| step.command.as_ref());
+    let command = job.command.as_ref().or(step);
+    command.and_then(|words| words.0.first().cloned()).unwrap_or_default()
+}
+
+fn steps(job: &Job) -> Vec<proto::Step> {
+    let step = |step: &super::job::Step| proto::Step {
+        name: step.name.clone().unwrap_or_default(),
+        command: words(step.command.as_ref()),
+        env: step.env.clone().unwrap_or_default().into_iter().collect(),
+    };
+    job.steps.iter().flatten().map(step).collect()
+}
+
+fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
+    let gang = job.gang.clone().unwrap_or_default();
+    let types = gang.types.clone().unwrap_or_default();
+    let every_node = job.per_node.unwrap_or_default();
+    if every_node && (Gang { types: None, ..gang.clone() }) != Gang::default() {
+        let message = "it runs once on every node, so a gang can only say `types`; leave the rest out";
+        return Err(Wrong::new("per_node", message));
+    }
+    if every_node {
+        return Ok(proto::Gang { every_node, device_types: types, ..proto::Gang::default() });
+    }
+    for (name, value) in [
+        ("devices", gang.devices),
+        ("nodes", gang.nodes),
+        ("devices_per_node", gang.devices_per_node),
+        ("min", gang.min),
+        ("max", gang.max),
+    ] {
+        if value == Some(0) {
+            let message = "0 is too few; say 1 or more, or leave it out";
+            return Err(Wrong::new(&format!("gang.{name}"), message));
+        }
+    }
+    let (devices, nodes) = size(&gang)?;
+    Ok(proto::Gang {
+        devices,
+        devices_min: gang.min.unwrap_or(0),
+        devices_max: gang.max.unwrap_or(0),
+        device_types: types,
+        nodes,
+        every_node,
+    })
+}
+
+/// All devices, and on how many nodes; 0 nodes are as many as the policy likes.
+fn size(gang: &Gang) -> Result<(u32, u32), Wrong> {
+    let wrong = |message: String| Err(Wrong::new("gang", message));
+    match (gang.devices, gang.nodes, gang.devices_per_node) {
+        (Some(devices), None, Some(each)) if devices.is_multiple_of(each) => Ok((devices, devices / each)),
+        (Some(devices), None, Some(each)) => {
+            wrong(format!("{devices} devices are no multiple of devices_per_node, {each}; make them one"))
+        }
+        (None, None, Some(each)) => Ok((each, 1)),
+        (devices, Some(nodes), Some(each)) => match nodes.checked_mul(each) {
+            Some(all) if devices.is_none_or(|devices| devices == all) => Ok((all, nodes)),
+            Some(all) => wrong(format!("nodes x devices_per_node is {all}; leave `devices` out")),
+            None => wrong("that is more devices than can be counted; say fewer".to_owned()),
+        },
+        // An elastic job prefers what starts soonest; one on so many nodes has a device of each.
+        (devices, nodes, None) => Ok((devices.or(gang.min).or(nodes).unwrap_or(1), nodes.unwrap_or(0))),
+    }
+}
+
+type Waits = Vec<(Kind, String, &'static str)>;
+
+fn dependencies(job: &Job) -> (Vec<proto::Dependency>, Waits) {
+    let kinds = [
+        (Kind::After, "after", &job.after),
+        (Kind::AfterOk, "after_ok", &job.after_ok),
+        (Kind::AfterNotOk, "after_not_ok", &job.after_not_ok),
+        (Kind::AfterAny, "after_any", &job.after_any),
+        (Kind::AfterCorr, "after_corr", &job.after_corr),
+    ];
+    let (mut dependencies, mut waits) = (Vec::new(), Vec::new());
+    for (kind, field, references) in kinds {
+        for reference in references.iter().flatten() {
+            match reference {
+                JobRef::Id(job_id) => {
+                    dependencies.push(proto::Dependency {
+                        kind: kind.into(),
+                        job_id: *job_id,
+                        array_index: None,
+                    });
+                }
+                JobRef::Name(name) => waits.push((kind, name.clone(), field)),
+            }
+        }
+    }
+    if job.singleton == Some(true) {
+        dependencies.push(proto::Dependency { kind: Kind::Singleton.into(), ..proto::Dependency::default() });
+    }
+    (dependencies, waits)
+}
+
+/// The shell's variables, then those of the file, then those of settings, then the job's own: the last word wins.
+fn variables(job: &Job, context: &Context) -> Result<Variables, Wrong> {
+    let mut variables = job.export.clone().unwrap_or_default().of(&context.shell);
+    if let Some(name) = &job.env_file {
+        let file = path(context, &context.folder, name);
+        let shown = file.display();
+        let read = std::fs::read_to_string(&file);
+        let read = read.map_err(|error| Wrong::new("env_file", format!("cannot read `{shown}`: {error}")))?;
+        let lines = environment::read_lines(&read);
+        let wrong = |(line, message)| Wrong::new("env_file", format!("{shown}:{line}: {message}"));
+        variables.extend(lines.map_err(wrong)?);
+    }
+    variables.extend(job.xla.as_ref().map(environment::of_xla).unwrap_or_default());
+    variables.extend(job.nccl.as_ref().map(environment::of_nccl).unwrap_or_default());
+    variables.extend(job.env.clone().unwrap_or_default());
+    Ok(variables)
+}
+
+/// Lines of shell that activate an environment, every value quoted.
+fn activation(activate: &Activate) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(modules) = activate.modules.as_ref().filter(|modules| !modules.is_empty()) {
+        let names: Vec<String> = modules.iter().map(|name| quote(name)).collect();
+        lines.push(format!("module load {}", names.join(" ")));
+    }
+    if let Some(conda) = &activate.conda {
+        lines.push(r#"eval "$(conda shell.posix hook)""#.to_owned());
+        lines.push(format!("conda activate {}", quote(conda)));
+    }
+    if let Some(venv) = &activate.venv {
+        lines.push(format!(". {}", quote(&format!("{}/bin/activate", venv.trim_end_matches('/')))));
+    }
+    lines.extend(activate.lines.iter().flatten().cloned());
+    lines
+}
+
+fn limits(job: &Job) -> Vec<ResourceLimit> {
+    let limits = job.limits.iter().flat_map(|limits| &limits.0);
+    limits.map(|(name, limit)| ResourceLimit { name: name.clone(), value: limit.0 }).collect()
+}
+
+fn notify(notify: &Notify) -> proto::Notify {
+    let moments = notify.on.iter().flatten().flat_map(|moments| moments.to_wire());
+    let mut on: Vec<i32> = moments.map(|&moment| moment.into()).collect();
+    on.sort_unstable();
+    on.dedup();
+    proto::Notify {
+        on,
+        command: words(notify.command.as_ref()),
+        webhook: notify.webhook.clone().unwrap_or_default(),
+    }
+}
+
+fn checkpoint(checkpoint: &Checkpoint, context: &Context, workdir: &Path) -> proto::Checkpoint {
+    let dir = checkpoint.dir.as_deref().map(|dir| text(&path(context, workdir, dir)));
+    proto::Checkpoint {
+        dir: dir.unwrap_or_default(),
+        resume_codes: checkpoint.resume_codes.clone().unwrap_or_default(),
+    }
+}
+
+fn deadline(deadline: Option<Deadline>, now_s: f64) -> Result<f64, Wrong> {
+    match deadline {
+        None => Ok(0.0),
+        Some(Deadline::In(wait)) => Ok(now_s + wait.0),
+        Some(Deadline::At(moment)) if moment > now_s => Ok(moment),
+        Some(Deadline::At(_)) => Err(Wrong::new("deadline", "it has passed already; name a later moment")),
+    }
+}

@@ -1,0 +1,154 @@
+//! A spec as people and programs read it: what is at its default is left out.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use wharf_proto::{Dependency, Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
+
+use super::Planned;
+
+/// Jobs that would be submitted, in their order.
+pub(crate) fn document(planned: &[Planned]) -> Value {
+    let jobs: Vec<Value> = planned
+        .iter()
+        .map(|job| {
+            let mut shown = spec(&job.spec);
+            let waits = job.waits.iter().map(|(kind, index)| {
+                json!({ "kind": kind_name(*kind), "job": planned.get(*index).map(|other| &other.spec.name) })
+            });
+            put(&mut shown, "waits_for", json!(waits.collect::<Vec<_>>()));
+            Value::Object(shown)
+        })
+        .collect();
+    json!({ "schema": 1, "jobs": jobs })
+}
+
+/// Adds a field unless it is at its default.
+fn put(fields: &mut Map<String, Value>, name: &str, value: Value) {
+    let is_default = match &value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(value) => value.as_f64() == Some(0.0),
+        Value::String(value) => value.is_empty(),
+        Value::Array(value) => value.is_empty(),
+        Value::Object(value) => value.is_empty(),
+    };
+    if !is_default {
+        fields.insert(name.to_owned(), value);
+    }
+}
+
+fn spec(spec: &JobSpec) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let limits = spec.limits.iter().map(|limit| {
+        let value = limit.value.map_or_else(|| json!("unlimited"), |value| json!(value));
+        (limit.name.clone(), value)
+    });
+    let launcher = match spec.launcher() {
+        Launcher::Plain => "",
+        Launcher::PerDevice => "per-device",
+        Launcher::Torchrun => "torchrun",
+        Launcher::Mpirun => "mpirun",
+    };
+    let checkpoint = spec.checkpoint.as_ref().map(|checkpoint| {
+        let mut fields = Map::new();
+        put(&mut fields, "dir", json!(checkpoint.dir));
+        put(&mut fields, "resume_codes", json!(checkpoint.resume_codes));
+        fields
+    });
+    let stages = spec.stages.as_ref().map(|stages| {
+        let mut fields = Map::new();
+        put(&mut fields, "data_ms", json!(stages.data_ms));
+        put(&mut fields, "compute_ms", json!(stages.compute_ms));
+        put(&mut fields, "network_ms", json!(stages.network_ms));
+        fields
+    });
+    for (name, value) in [
+        ("name", json!(spec.name)),
+        ("user", json!(spec.user)),
+        ("command", json!(spec.command)),
+        ("steps", json!(spec.steps.iter().map(step).collect::<Vec<_>>())),
+        ("gang", json!(spec.gang.as_ref().map(gang))),
+        ("launcher", json!(launcher)),
+        ("cpus", json!(spec.cpus)),
+        ("memory_mib", json!(spec.memory_mib)),
+        ("pool", json!(spec.pool)),
+        ("array", json!(spec.array)),
+        ("priority", json!(spec.priority)),
+        ("time_limit_s", json!(spec.time_limit_s)),
+        ("deadline_s", json!(spec.deadline_s)),
+        ("dependencies", json!(spec.dependencies.iter().map(depends).collect::<Vec<_>>())),
+        ("retries", json!(spec.retries)),
+        ("retry_codes", json!(spec.retry_codes)),
+        ("env", json!(sorted(&spec.env))),
+        ("activate", json!(spec.activate)),
+        ("limits", Value::Object(limits.collect())),
+        ("network_interface", json!(spec.network_interface)),
+        ("workdir", json!(spec.workdir)),
+        ("output", json!(spec.output)),
+        ("error", json!(spec.error_output)),
+        ("stop_signal", json!(spec.stop_signal)),
+        ("grace_s", json!(spec.grace_s)),
+        ("checkpoint", json!(checkpoint)),
+        ("notify", json!(spec.notify.as_ref().map(told))),
+        ("model", json!(spec.model)),
+        ("batch_size", json!(spec.batch_size)),
+        ("iterations", json!(spec.iterations)),
+        ("iteration_ms", json!(spec.iteration_ms)),
+        ("stages", json!(stages)),
+        ("held", json!(spec.held)),
+    ] {
+        put(&mut fields, name, value);
+    }
+    fields
+}
+
+fn sorted<'a>(env: impl IntoIterator<Item = (&'a String, &'a String)>) -> BTreeMap<&'a String, &'a String> {
+    env.into_iter().collect()
+}
+
+fn step(step: &Step) -> Map<String, Value> {
+    let mut fields = Map::new();
+    put(&mut fields, "name", json!(step.name));
+    put(&mut fields, "command", json!(step.command));
+    put(&mut fields, "env", json!(sorted(&step.env)));
+    fields
+}
+
+fn gang(gang: &Gang) -> Map<String, Value> {
+    let mut fields = Map::new();
+    put(&mut fields, "devices", json!(gang.devices));
+    put(&mut fields, "min", json!(gang.devices_min));
+    put(&mut fields, "max", json!(gang.devices_max));
+    put(&mut fields, "nodes", json!(gang.nodes));
+    put(&mut fields, "every_node", json!(gang.every_node));
+    put(&mut fields, "types", json!(gang.device_types));
+    fields
+}
+
+fn depends(dependency: &Dependency) -> Value {
+    match dependency.kind() {
+        dependency::Kind::Singleton => json!({ "kind": "singleton" }),
+        kind => json!({ "kind": kind_name(kind), "job": dependency.job_id }),
+    }
+}
+
+fn kind_name(kind: dependency::Kind) -> &'static str {
+    match kind {
+        dependency::Kind::After => "after",
+        dependency::Kind::AfterOk => "after_ok",
+        dependency::Kind::AfterNotOk => "after_not_ok",
+        dependency::Kind::AfterAny => "after_any",
+        dependency::Kind::AfterCorr => "after_corr",
+        dependency::Kind::Singleton => "singleton",
+    }
+}
+
+fn told(notify: &Notify) -> Map<String, Value> {
+    let moment = |moment: notify::Moment| moment.as_str_name().to_lowercase();
+    let mut fields = Map::new();
+    put(&mut fields, "on", json!(notify.on().map(moment).collect::<Vec<_>>()));
+    put(&mut fields, "command", json!(notify.command));
+    put(&mut fields, "webhook", json!(notify.webhook));
+    fields
+}

@@ -1,0 +1,103 @@
+//! `wharf submit`: files, standard input, flags, and jobs that wait for one another.
+
+use crate::cluster::Cluster;
+use crate::sandbox::Sandbox;
+
+#[test]
+fn examples_can_be_submitted_as_they_are() {
+    let sandbox = Sandbox::new();
+    let mut shown = Vec::new();
+    for form in ["yaml", "toml", "json"] {
+        sandbox.write(&format!("job.{form}"), &sandbox.wharf(&format!("submit --example {form}")).ok());
+        shown.push(sandbox.wharf(&format!("submit job.{form} --dry-run --output json")).ok());
+    }
+    assert_eq!(shown[0], shown[1]);
+    assert_eq!(shown[0], shown[2]);
+    let document: serde_json::Value = serde_json::from_str(&shown[0]).unwrap();
+    assert_eq!(document["jobs"][0]["gang"]["devices"], 8);
+    let piped = sandbox.shell("$WHARF submit - --format yaml --dry-run --output json < job.yaml").ok();
+    assert_eq!(piped, shown[0]);
+}
+
+#[test]
+fn dry_run_shows_fields_for_people() {
+    let sandbox = Sandbox::new();
+    sandbox.write("job.yaml", "command: python train.py\nexport: NONE\nworkdir: /w\narray: 1-2\n");
+    insta::assert_snapshot!(sandbox.wharf("submit job.yaml --dry-run --gang 2x4").ok(), @"
+    field	value
+    jobs.0.array.0	1
+    jobs.0.array.1	2
+    jobs.0.command.0	python
+    jobs.0.command.1	train.py
+    jobs.0.gang.devices	8
+    jobs.0.gang.nodes	2
+    jobs.0.grace_s	10.0
+    jobs.0.name	python
+    jobs.0.workdir	/w
+    schema	1
+    ");
+}
+
+#[test]
+fn what_cannot_be_submitted_is_told_without_a_head() {
+    let sandbox = Sandbox::new();
+    sandbox.write("bad.yaml", "command: x\ngnag: 4\n");
+    sandbox.write("job.txt", "command: x\n");
+    let said = |words: &str, code| sandbox.wharf(words).fails(code);
+    insta::assert_snapshot!(said("submit bad.yaml", 3), @"
+    error: bad.yaml:2:1: gnag: unknown field `gnag`
+    hint: did you mean `gang`?
+    ");
+    insta::assert_snapshot!(said("submit", 2), @"
+    error: there is nothing to submit
+    hint: name a job file, or give a command after `--`: wharf submit -- python train.py
+    ");
+    insta::assert_snapshot!(said("submit job.txt", 2), @"
+    error: cannot tell the form of `job.txt`
+    hint: say `--format yaml`, `toml` or `json`; a command goes after `--`
+    ");
+    insta::assert_snapshot!(said("submit python", 3), @"
+    error: cannot read `python`
+    caused by: No such file or directory (os error 2)
+    hint: a command goes after `--`
+    ");
+    insta::assert_snapshot!(said("submit --limit files=3 -- true", 2), @"error: limits: `files` is not known; it can be as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, rtprio, sigpending, stack");
+    let error = said("submit --array 5-1 -- true", 2);
+    assert!(error.contains("range `5-1` ends before it begins; turn its ends round"), "{error}");
+    let error = said("submit --memory 4096 -- true", 2);
+    assert!(error.contains("write it with its unit"), "{error}");
+}
+
+#[test]
+fn jobs_of_a_file_run_in_their_order_and_are_followed() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    let _worker = cluster.worker("only");
+    let trail = cluster.path("trail");
+    let file = cluster.path("jobs.yaml");
+    let text = format!(
+        "
+export: [NONE, PATH, GREETING]
+workdir: {}
+jobs:
+- {{name: last, command: [sh, -c, 'echo last >> trail'], after_ok: [middle]}}
+- {{name: first, command: [sh, -c, 'echo first >> trail']}}
+- {{name: middle, command: [sh, -c, 'echo $GREETING$EDITOR >> trail'], after_ok: first}}
+",
+        cluster.path("").display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut submit = cluster.command(&["submit", "--wait", file.to_str().unwrap()]);
+    let said = submit.env("GREETING", "hello").env("EDITOR", "vi").output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert_eq!(said.stdout, b"0\n1\n2\n");
+    assert_eq!(std::fs::read_to_string(&trail).unwrap(), "first\nhello\nlast\n");
+
+    let followed = cluster.run(&["submit", "--follow", "--", "sh", "-c", "echo seen; exit 5"]);
+    assert_eq!(followed.status.code(), Some(5));
+    assert_eq!(String::from_utf8_lossy(&followed.stdout), "seen\n");
+    assert!(String::from_utf8_lossy(&followed.stderr).starts_with("job 3\n"));
+
+    let several = cluster.run(&["submit", "--follow", "--array", "0-1", "--", "true"]);
+    assert_eq!(several.status.code(), Some(2));
+}
