@@ -29,11 +29,14 @@ impl Exit {
         ("2", "wrong usage: an unknown option, policy, preset, format or setting, or a value it cannot take"),
         (
             "3",
-            "an input file that is missing, unreadable or invalid, or a job that the cluster can never hold",
+            "an input file that is missing, unreadable or invalid, a job that the cluster can never hold, or a head that does not answer",
         ),
         ("4", "an output that cannot be written: no permission, a full disk, a directory in the way"),
         ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); nothing partial is left behind"),
-        ("other", "`wharf run` and `wharf submit --wait` pass on the exit code of the command"),
+        (
+            "other",
+            "`wharf run` and `wharf submit --wait` pass on the exit code of the job (126, 127: it could not be started)",
+        ),
     ];
 
     /// The number that the shell sees.

@@ -146,6 +146,17 @@ fn nodes_and_jobs_are_shown_and_changed() {
     let page = std::fs::read_to_string(marked.path("so-far.html")).unwrap();
     assert!(page.contains("first") && page.contains("jobs on devices"));
 
+    let health = || marked.json(&["node", "n0"])["node"]["health"].clone();
+    marked.say(&["cancel", "1"]);
+    marked.say(&["node", "drain", "n0", "--reason", "new driver"]);
+    assert!(marked.say(&["nodes"]).contains("new driver"), "others read why");
+    assert_ne!(health(), "up");
+    marked.say(&["node", "resume", "n0"]);
+    std::fs::read(&started).unwrap();
+    assert_eq!(health(), "up", "and the job that had to leave is back");
+    marked.say(&["node", "cordon", "n0"]);
+    assert_ne!(health(), "up");
+
     marked.say(&["cancel", "--all"]);
     assert_eq!(marked.json(&["jobs", "--state", "waiting,running"])["jobs"].as_array().unwrap().len(), 0);
     marked.say(&["local", "--stop"]);

@@ -88,7 +88,7 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
     let Some((name, record)) = parts(entry) else { return entry.what.clone() };
     let text = |key: &str| record[key].as_str().unwrap_or_default().replace('_', " ");
     match name.as_str() {
-        "job_submitted" => "submitted".to_owned(),
+        "job_submitted" | "array_submitted" => "submitted".to_owned(),
         "job_placed" => {
             let shares: Vec<(usize, Vec<u32>)> =
                 serde_json::from_value(record["shares"].clone()).unwrap_or_default();
@@ -106,7 +106,7 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         "job_released" => "released".to_owned(),
         "job_reprioritised" => format!("given priority {}", record["priority"]),
         "job_ended" => match &record["end"] {
-            Value::String(end) => end.clone(),
+            Value::String(end) => end.replace('_', " "),
             end => format!("failed with exit code {}", end["failed"]["code"]),
         },
         _ => entry.what.clone(),
