@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, Time};
+use wharf_proto::notify::Moment;
 use wharf_proto::{
     ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker, ToWorkerBatch,
     to_worker,
@@ -17,7 +18,9 @@ use crate::clock::Clock;
 use crate::execution::{Execution, TaskPhase};
 use crate::gates::Gates;
 use crate::journal::{Journal, JournalError, Kept, Replayed};
+use crate::news::Teller;
 use crate::nodes::{NodeFacts, Session};
+use crate::notify::Notice;
 use crate::ports::Ports;
 
 /// Inputs handled before they are made durable together.
@@ -110,6 +113,8 @@ pub(crate) struct Dispatcher {
     /// Messages and replies that go out once everything is durable.
     outgoing: BTreeMap<NodeId, Vec<ToWorker>>,
     replies: Vec<Box<dyn FnOnce() + Send>>,
+    pub(crate) notices: Vec<Notice>,
+    teller: Teller,
     news: News,
 }
 
@@ -118,6 +123,13 @@ pub(crate) struct Dispatcher {
 pub(crate) struct News {
     ended: Vec<JobId>,
     launched: Vec<JobId>,
+    preempted: Vec<JobId>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.ended.is_empty() && self.launched.is_empty() && self.preempted.is_empty()
+    }
 }
 
 /// Journals events and keeps those that the dispatcher has to act on.
@@ -132,6 +144,9 @@ impl Log for Tap<'_> {
         match *event {
             Event::JobEnded { job, .. } => self.news.ended.push(job),
             Event::JobLaunched { job, .. } => self.news.launched.push(job),
+            Event::JobStopping { job, .. } if state.job(job).ending().is_none() => {
+                self.news.preempted.push(job);
+            }
             _ => {}
         }
     }
@@ -142,6 +157,7 @@ pub(crate) struct Setup {
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) policy_name: String,
     pub(crate) lost_after_s: f64,
+    pub(crate) teller: Teller,
 }
 
 impl Dispatcher {
@@ -152,7 +168,7 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, policy_name, lost_after_s } = setup;
+        let Setup { clock, policy_name, lost_after_s, teller } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -178,6 +194,8 @@ impl Dispatcher {
             lost_after_s,
             outgoing: BTreeMap::new(),
             replies: Vec::new(),
+            notices: Vec::new(),
+            teller,
             news: News::default(),
         };
         dispatcher.recover();
@@ -331,8 +349,11 @@ impl Dispatcher {
             let mut effects = Vec::new();
             self.engine.drain_effects(&mut effects);
             let news = std::mem::take(&mut self.news);
-            if effects.is_empty() && news.ended.is_empty() && news.launched.is_empty() {
+            if effects.is_empty() && news.is_empty() {
                 return;
+            }
+            for &job in &news.preempted {
+                self.became(job, Moment::Preempted);
             }
             for effect in effects {
                 match effect {
@@ -342,6 +363,7 @@ impl Dispatcher {
             }
             self.watch_limits(&news.launched);
             for &job in &news.launched {
+                self.became(job, Moment::Started);
                 self.open_gates(job);
             }
             for job in news.ended {
@@ -351,6 +373,7 @@ impl Dispatcher {
     }
 
     fn after_end(&mut self, job: JobId) {
+        self.became_over(job);
         self.kept.forget(job.0);
         self.strikes.remove(&job);
         self.progress.remove(&job);
@@ -434,6 +457,9 @@ impl Dispatcher {
         }
         for reply in self.replies.drain(..) {
             reply();
+        }
+        for notice in self.notices.drain(..) {
+            self.teller.tell(notice);
         }
     }
 

@@ -8,6 +8,7 @@ mod exec;
 mod execution;
 mod gates;
 mod journal;
+mod news;
 mod nodes;
 pub mod notify;
 mod ports;

@@ -20,6 +20,7 @@ use crate::auth::{Access, AccessService, Guarded};
 use crate::clock::{Wall, unix_s};
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::{Damage, Journal, JournalError};
+use crate::news::Teller;
 use crate::service::{Service, Shared};
 
 /// What a head needs to begin.
@@ -44,6 +45,8 @@ pub struct HeadConfig {
     pub cadence: Cadence,
     /// What the policy is told about speeds.
     pub perf: Box<dyn PerfModel>,
+    /// Hears of what goes wrong beside the head's work.
+    pub warn: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// A head that cannot begin, or had to stop.
@@ -75,6 +78,7 @@ pub struct Head {
     damage: Option<Damage>,
     inputs: Sender<Input>,
     dispatcher: JoinHandle<Result<(), JournalError>>,
+    ended: oneshot::Receiver<()>,
     stop: oneshot::Sender<()>,
     server: tokio::task::JoinHandle<Result<(), transport::Error>>,
 }
@@ -93,14 +97,19 @@ impl Head {
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         let (inputs, receiver) = channel();
+        let (end, ended) = oneshot::channel();
         let dispatcher = std::thread::spawn(move || {
             let make = |now: Time, state| Engine::resume(now, state, policy, perf, cadence);
             let setup = Setup {
                 clock: Box::new(Wall::new(replayed.epoch_unix_s, replayed.last)),
                 policy_name: config.policy_name,
                 lost_after_s: config.lost_after.as_secs_f64(),
+                teller: Teller::new(config.warn),
             };
-            Dispatcher::new(make, journal, replayed, setup).run(&receiver)
+            let result = Dispatcher::new(make, journal, replayed, setup).run(&receiver);
+            // Nobody may wait for it.
+            let _ = end.send(());
+            result
         });
         let service = Arc::new(Service::new(inputs.clone()));
         let access = Arc::new(access);
@@ -117,7 +126,7 @@ impl Head {
                 // Stopping and dropping mean the same.
                 let _ = stopped.await;
             });
-        Ok(Self { address, damage, inputs, dispatcher, stop, server: tokio::spawn(server) })
+        Ok(Self { address, damage, inputs, dispatcher, ended, stop, server: tokio::spawn(server) })
     }
 
     /// Where it listens.
@@ -128,6 +137,12 @@ impl Head {
     /// What was found damaged in the journal, and cut off.
     pub fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
+    }
+
+    /// Returns when the head cannot go on, such as where its disk is full; [`Head::stop`] says why.
+    pub async fn failed(&mut self) {
+        // It makes no difference whether it says so or is simply gone.
+        let _ = (&mut self.ended).await;
     }
 
     /// Stops: what runs goes on running, and a later head finds it.

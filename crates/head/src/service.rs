@@ -100,18 +100,7 @@ fn stopped() -> Status {
 
 /// Whether a submitted job makes sense.
 fn check(spec: &JobSpec) -> Result<(), Status> {
-    if spec.command.is_empty() {
-        return Err(Status::invalid_argument(format!("job `{}` has no command", spec.name)));
-    }
-    let gang = spec.gang.clone().unwrap_or_default();
-    if gang.devices_min > gang.devices_max || gang.devices_max > 0 && gang.devices > gang.devices_max {
-        return Err(Status::invalid_argument(format!("job `{}` asks for an impossible gang", spec.name)));
-    }
-    let finite = [spec.time_limit_s, spec.grace_s, spec.iterations, spec.iteration_ms];
-    if finite.iter().any(|value| !value.is_finite() || *value < 0.0) {
-        return Err(Status::invalid_argument(format!("job `{}` has a number that is no length", spec.name)));
-    }
-    Ok(())
+    crate::check::check(spec).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 #[wharf_proto::tonic::async_trait]

@@ -20,6 +20,7 @@ use wharf_sim::preset::Mechanism;
 use crate::clock::Clock;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::Journal;
+use crate::news::Teller;
 
 /// When the virtual world began, in seconds since the Unix epoch.
 pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
@@ -81,8 +82,13 @@ impl VirtualCluster {
         let clock = Hand::default();
         let (journal, replayed) = Journal::open(journal, rules.slots, EPOCH_UNIX_S, f64::MAX).unwrap();
         clock.set(replayed.last);
-        let setup =
-            Setup { clock: Box::new(clock.clone()), policy_name: "test".to_owned(), lost_after_s: 1e9 };
+        let teller = Teller::new(Arc::new(|warning| panic!("{warning}")));
+        let setup = Setup {
+            clock: Box::new(clock.clone()),
+            policy_name: "test".to_owned(),
+            lost_after_s: 1e9,
+            teller,
+        };
         let make = |now, state| Engine::resume(now, state, rules.policy, rules.perf, rules.cadence);
         let dispatcher = Dispatcher::new(make, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());

@@ -124,6 +124,17 @@ impl Terminal {
         }
     }
 
+    /// [`Terminal::warn`] for other threads.
+    pub(crate) fn warner(&self) -> std::sync::Arc<dyn Fn(&str) + Send + Sync> {
+        let (is_quiet, label) = (self.quiet, self.styles.warning("warning:").to_string());
+        std::sync::Arc::new(move |text| {
+            if !is_quiet {
+                // Where standard error is gone, so is whoever would read it.
+                let _ = writeln!(std::io::stderr(), "{label} {text}");
+            }
+        })
+    }
+
     /// How words are set off on standard error.
     pub(crate) fn styles(&self) -> &Styles {
         &self.styles

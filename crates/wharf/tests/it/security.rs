@@ -441,6 +441,7 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
         lost_after: PATIENCE,
         slots: info.slots,
         history_s: 3600.0,
+        warn: std::sync::Arc::new(|_| ()),
         policy_name: "fifo".into(),
         cadence: rules.cadence(),
         policy: (info.build)(&build).unwrap(),

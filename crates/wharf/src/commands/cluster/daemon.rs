@@ -40,12 +40,15 @@ pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<
     }
     runtime()?.block_on(async {
         let stopped = on_signal();
-        let (head, fingerprint) = start_head(args, terminal).await?;
+        let (mut head, fingerprint) = start_head(args, terminal).await?;
         terminal.note(&format!("head listens on {}", head.address()));
         if !head.address().ip().is_loopback() {
             tell_how_to_join(head.address().port(), &fingerprint, terminal);
         }
-        stopped.notified().await;
+        tokio::select! {
+            () = stopped.notified() => {}
+            () = head.failed() => {}
+        }
         stop_head(head).await?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
     })
@@ -57,7 +60,7 @@ pub(super) async fn start_head(
     terminal: &Terminal,
 ) -> Result<(Head, Fingerprint), CliError> {
     let home = Home::new(&args.home)?;
-    let config = head_config(args, &home)?;
+    let config = head_config(args, &home, terminal)?;
     let fingerprint = config.access.fingerprint();
     let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
     let head = Head::start(config).await.map_err(failed)?;
@@ -82,7 +85,7 @@ fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
     terminal.note(&format!("`wharf worker --head HOST:{port} --join-token-file join.token`"));
 }
 
-fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
+fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<HeadConfig, CliError> {
     let internal = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Internal, error);
     let usage = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Usage, error);
     let mut settings: Settings = input::settings(&args.set)?;
@@ -112,6 +115,7 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
         cadence: rules.cadence(),
         policy: (info.build)(&build).map_err(|error| usage(&error))?,
         perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
+        warn: terminal.warner(),
     })
 }
 

@@ -1,0 +1,91 @@
+//! What becomes of jobs, for those of their owners who want to be told.
+
+use wharf_core::{JobEnd, JobId, Phase};
+use wharf_proto::notify::Moment;
+use wharf_proto::{JobPhase, JobSummary};
+
+use crate::dispatcher::Dispatcher;
+use crate::notify::{Facts, Notice, Notifier};
+use crate::views;
+
+/// Tells notices; the thread that does it is started with the first one.
+pub(crate) struct Teller {
+    notifier: Option<Notifier>,
+    warn: std::sync::Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Teller {
+    pub(crate) fn new(warn: std::sync::Arc<dyn Fn(&str) + Send + Sync>) -> Self {
+        Self { notifier: None, warn }
+    }
+
+    pub(crate) fn tell(&mut self, notice: Notice) {
+        if self.notifier.is_none() {
+            let warn = self.warn.clone();
+            let log = move |notice: &Notice, error: &crate::notify::NotifyError| {
+                warn(&format!("nobody could be told of job {}: {error}", notice.facts.job_id));
+            };
+            match Notifier::start(log) {
+                Ok(notifier) => self.notifier = Some(notifier),
+                Err(error) => (self.warn)(&format!("nobody can be told of jobs: {error}")),
+            }
+        }
+        if let Some(Err(error)) = self.notifier.as_ref().map(|notifier| notifier.tell(notice)) {
+            (self.warn)(&format!("nobody was told of a job: {error}"));
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Notes something that became of a job, to be told once it is durable.
+    pub(crate) fn became(&mut self, job: JobId, moment: Moment) {
+        let target = self.spec(job).and_then(|spec| spec.notify.as_ref());
+        let facts =
+            || facts(views::summary(self, job), self.engine.state().job(job).generation, self.exit_code(job));
+        if let Some(notice) = Notice::wanted(target, moment, facts) {
+            self.notices.push(notice);
+        }
+    }
+
+    /// Notes how a job ended.
+    pub(crate) fn became_over(&mut self, job: JobId) {
+        let moment = match self.engine.state().job(job).phase {
+            Phase::Ended(JobEnd::Finished) => Moment::Finished,
+            Phase::Ended(JobEnd::Cancelled) => Moment::Cancelled,
+            _ => Moment::Failed,
+        };
+        self.became(job, moment);
+    }
+}
+
+fn facts(summary: JobSummary, generation: u32, exit_code: Option<i32>) -> Facts {
+    let happened = |time_s: f64| (time_s > 0.0).then_some(time_s);
+    Facts {
+        job_id: summary.job_id,
+        generation,
+        phase: phase(summary.phase()).to_owned(),
+        exit_code,
+        submit_s: summary.submit_s,
+        start_s: happened(summary.start_s),
+        end_s: happened(summary.end_s),
+        nodes: summary.placement.into_iter().map(|share| share.node).collect(),
+        array_index: summary.array_index,
+        reason: summary.reason,
+        name: summary.name,
+        user: summary.user,
+    }
+}
+
+fn phase(phase: JobPhase) -> &'static str {
+    match phase {
+        JobPhase::Waiting => "waiting",
+        JobPhase::Held => "held",
+        JobPhase::Placed => "placed",
+        JobPhase::Running => "running",
+        JobPhase::Stopping => "stopping",
+        JobPhase::Finished => "finished",
+        JobPhase::Failed => "failed",
+        JobPhase::Cancelled => "cancelled",
+        JobPhase::TimedOut => "timed-out",
+    }
+}
