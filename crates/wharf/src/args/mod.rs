@@ -96,7 +96,7 @@ pub enum Command {
     #[command(hide = true)]
     Keeper(KeeperArgs),
     /// Hand a job to the head
-    Submit(SubmitArgs),
+    Submit(Box<SubmitArgs>),
     /// List jobs
     Jobs(JobsArgs),
     /// Show one job with its history
