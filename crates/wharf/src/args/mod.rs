@@ -105,7 +105,7 @@ pub enum Command {
     #[command(hide = true)]
     Beside(BesideArgs),
     /// Hand a job to the head
-    Submit(SubmitArgs),
+    Submit(Box<SubmitArgs>),
     /// List jobs
     Jobs(JobsArgs),
     /// Show one job with its history

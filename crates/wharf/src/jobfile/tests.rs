@@ -12,7 +12,7 @@ use crate::output::style::Styles;
 
 fn context() -> Context {
     Context {
-        workdir: "/work".into(),
+        workdir: "/here".into(),
         folder: "/files".into(),
         user: "ann".into(),
         now_s: 1000.0,
@@ -39,7 +39,7 @@ fn spec(text: &str) -> Value {
             "name" => json!("true"),
             "command" => json!(["true"]),
             "user" => json!("ann"),
-            "workdir" => json!("/work"),
+            "workdir" => json!("/here"),
             "grace_s" => json!(10.0),
             "gang" => json!({ "devices": 1 }),
             "env" => json!({ "HOME": "/h/ann" }),
@@ -67,7 +67,7 @@ fn every_form_gives_the_same_spec() {
       ],
       "batch_size": 256,
       "checkpoint": {
-        "dir": "/work/checkpoints/%j",
+        "dir": "/here/checkpoints/%j",
         "resume_codes": [
           85
         ]
@@ -109,7 +109,7 @@ fn every_form_gives_the_same_spec() {
         ],
         "webhook": "https://chat.example.com/hooks/training"
       },
-      "output": "/work/logs/%x-%j.log",
+      "output": "/here/logs/%x-%j.log",
       "priority": 10,
       "retries": 2,
       "retry_codes": [
@@ -118,7 +118,7 @@ fn every_form_gives_the_same_spec() {
       "stop_signal": 10,
       "time_limit_s": 129600.0,
       "user": "ann",
-      "workdir": "/work"
+      "workdir": "/here"
     }
     "#);
 }
@@ -200,7 +200,7 @@ fn fields_become_what_the_contract_has() {
         (
             "{command: 'true', workdir: sub, output: o/%j.log, error: /e/%j, checkpoint: {dir: ~/ckpt}}",
             json!({
-                "workdir": "/work/sub", "output": "/work/sub/o/%j.log", "error": "/e/%j",
+                "workdir": "/here/sub", "output": "/here/sub/o/%j.log", "error": "/e/%j",
                 "checkpoint": {"dir": "/h/ann/ckpt"},
             }),
         ),
