@@ -194,12 +194,14 @@ impl Cluster for Shared {
         &self,
         request: Request<Streaming<ExecInput>>,
     ) -> Result<Response<Self::ExecStream>, Status> {
+        let identity = Identity::of(&request)?;
         let mut input = request.into_inner();
         let first = input.message().await?.and_then(|first| first.message);
         let Some(exec_input::Message::Open(open)) = first else {
             return Err(Status::invalid_argument("the first message must say what is to be run"));
         };
         let job = self.known(open.job_id).await?;
+        identity.must_own(open.job_id, &self.owner(job).await?.unwrap_or_default())?;
         let rank = open.rank;
         let place = self.ask(move |dispatcher| exec::place(dispatcher, job, rank)).await??;
         let output = self.execs.begin(place, open, input);
