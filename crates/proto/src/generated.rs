@@ -935,6 +935,9 @@ pub struct TaskEnded {
     /// Why there is no exit code, where the task could not be started or was lost.
     #[prost(string, tag = "3")]
     pub error: ::prost::alloc::string::String,
+    /// It ended because its lease was over, or because it was told to stop and said so, and has more to do: to be run again.
+    #[prost(bool, tag = "50")]
+    pub interrupted: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {

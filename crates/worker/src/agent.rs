@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 use wharf_proto::{
-    Heartbeat, LaunchTask, Register, SendOutput, TaskProgress, TaskStarted, TaskState, from_worker, to_worker,
+    Heartbeat, LaunchTask, Register, RenewLease, SendOutput, TaskProgress, TaskStarted, TaskState,
+    from_worker, to_worker,
 };
 
 use crate::error::WorkerError;
@@ -19,6 +20,7 @@ use crate::link::Keeper;
 use crate::output::{self, Wanted};
 use crate::protocol::{Event, Hello, Progress, Request, Start, output_file};
 use crate::task::{Exit, TaskKey};
+use crate::trainer::{Lease, Trainer};
 use crate::{Notice, WorkerConfig, environment};
 
 /// Until the head has said how often it wants to hear the worker.
@@ -47,6 +49,8 @@ struct Known {
     /// Until the keeper has said that it was started.
     requested: Option<Box<Start>>,
     stop_requested: bool,
+    /// The latest lease, where it is not the first.
+    renewed: Option<Lease>,
     exit: Option<Exit>,
     progress: Option<Progress>,
     ended: watch::Sender<bool>,
@@ -55,7 +59,7 @@ struct Known {
 impl Known {
     fn new(requested: Option<Box<Start>>) -> Self {
         let ended = watch::Sender::new(false);
-        Self { requested, stop_requested: false, exit: None, progress: None, ended }
+        Self { requested, stop_requested: false, renewed: None, exit: None, progress: None, ended }
     }
 }
 
@@ -160,7 +164,7 @@ impl<N: FnMut(Notice)> Agent<N> {
 
     fn on_progress(&mut self, task: TaskKey, progress: Progress) {
         if let Some(known) = self.tasks.get_mut(&task) {
-            known.progress = Some(progress);
+            known.progress = Some(progress.clone());
         }
         self.tell(progress_message(task, progress));
     }
@@ -190,6 +194,9 @@ impl<N: FnMut(Notice)> Agent<N> {
         for (&task, known) in self.tasks.iter().filter(|(_, known)| known.exit.is_none()) {
             if let Some(start) = &known.requested {
                 self.keeper.ask(Request::Start(start.clone()));
+            }
+            if let Some(lease) = known.renewed {
+                self.keeper.ask(Request::Renew { task, lease });
             }
             if known.stop_requested {
                 self.keeper.ask(Request::Stop { task });
@@ -235,7 +242,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             ..Register::default()
         }));
         for (&task, known) in &self.tasks {
-            if let Some(progress) = known.progress {
+            if let Some(progress) = known.progress.clone() {
                 outbound.send(progress_message(task, progress));
             }
             if let Some(exit) = &known.exit {
@@ -259,7 +266,8 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::Stop(stop) => stop.task.map(|task| self.stop(task.into())),
             to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
-            to_worker::Message::RenewLease(_) | to_worker::Message::Exec(_) => {
+            to_worker::Message::RenewLease(renewal) => self.renew(&renewal),
+            to_worker::Message::Exec(_) => {
                 (self.notice)(Notice::BadMessage { what: "it asks for what this worker cannot do" });
                 Some(())
             }
@@ -270,10 +278,15 @@ impl<N: FnMut(Notice)> Agent<N> {
     }
 
     fn launch(&mut self, task: TaskKey, launch: &LaunchTask) {
-        let (env, refused) = match environment::of_task(&self.config, task, launch) {
+        let (mut env, mut refused) = match environment::of_task(&self.config, task, launch) {
             Ok(env) => (env, None),
             Err(taken) => (BTreeMap::new(), Some(taken.to_string())),
         };
+        let trainer = Trainer::of(launch).unwrap_or_else(|error| {
+            refused = Some(format!("the system has no random numbers: {error}"));
+            Trainer::default()
+        });
+        env.extend(trainer.variables(launch.stop_signal));
         let start = Box::new(Start {
             task,
             command: launch.command.clone(),
@@ -282,6 +295,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             output: PathBuf::from(&launch.output),
             stop_signal: launch.stop_signal,
             grace_ms: grace_ms(launch.grace_s),
+            trainer,
             refused,
         });
         self.tasks.entry(task).or_insert_with(|| Known::new(Some(start.clone())));
@@ -294,6 +308,16 @@ impl<N: FnMut(Notice)> Agent<N> {
             known.stop_requested = true;
         }
         self.keeper.ask(Request::Stop { task });
+    }
+
+    fn renew(&mut self, renewal: &RenewLease) -> Option<()> {
+        let task: TaskKey = renewal.task?.into();
+        let lease = renewal.lease.map(Lease::from).unwrap_or_default();
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.renewed = Some(lease);
+        }
+        self.keeper.ask(Request::Renew { task, lease });
+        Some(())
     }
 
     fn forget(&mut self, task: TaskKey) {
@@ -343,7 +367,7 @@ fn progress_message(task: TaskKey, progress: Progress) -> from_worker::Message {
         task: Some(task.into()),
         iterations: progress.iterations,
         checkpointed: progress.checkpointed,
-        ..TaskProgress::default()
+        metrics: progress.metrics.into_iter().collect(),
     })
 }
 

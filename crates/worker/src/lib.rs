@@ -5,7 +5,7 @@
 //! in a session of its own, so that tasks and their exit codes outlast the agent at the price of one spawn per task. Both meet
 //! at a socket in the state directory; who holds which fact:
 //!
-//! - the keeper: which tasks there are, their process groups, ends that the head has not acknowledged, latest progress;
+//! - the keeper: which tasks there are, their process groups, ends that the head has not acknowledged, latest progress, leases;
 //! - the agent: the stream to the head, the environment of a task, streams of output.
 
 mod agent;
@@ -18,6 +18,7 @@ mod lock;
 mod output;
 mod protocol;
 mod task;
+mod trainer;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::task::{Exit, TaskKey};
+use crate::trainer::{Lease, Trainer};
 
 /// Raised with every change that an older peer would misunderstand.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// What the agent asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +22,11 @@ pub(crate) enum Request {
     /// The head has acknowledged the end.
     Forget {
         task: TaskKey,
+    },
+    /// A task may run longer, or less long, than it was told before.
+    Renew {
+        task: TaskKey,
+        lease: Lease,
     },
     /// End, if nothing runs.
     Quit,
@@ -38,6 +44,7 @@ pub(crate) struct Start {
     pub(crate) output: PathBuf,
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
+    pub(crate) trainer: Trainer,
     /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
     pub(crate) refused: Option<String>,
 }
@@ -82,11 +89,13 @@ pub(crate) struct TaskReport {
 }
 
 /// How far a job has come, in iterations.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     pub(crate) iterations: f64,
     /// What its last checkpoint holds.
     pub(crate) checkpointed: f64,
+    /// The latest values of anything else.
+    pub(crate) metrics: BTreeMap<String, f64>,
 }
 
 /// Appends a value and the end of its line.

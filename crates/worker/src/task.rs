@@ -35,6 +35,9 @@ pub(crate) struct Exit {
     pub(crate) code: i32,
     /// Why there is no real code; empty where there is one.
     pub(crate) error: String,
+    /// Its lease was over or it was told to stop, and it has more to do.
+    #[serde(default)]
+    pub(crate) interrupted: bool,
 }
 
 /// The code of a task whose end nobody saw.
@@ -42,15 +45,20 @@ const CODE_UNKNOWN: i32 = -1;
 
 impl Exit {
     pub(crate) fn code(code: i32) -> Self {
-        Self { code, error: String::new() }
+        Self { code, error: String::new(), interrupted: false }
     }
 
     /// The end of a task that nobody saw ending, or that was never begun.
     pub(crate) fn lost(error: impl Into<String>) -> Self {
-        Self { code: CODE_UNKNOWN, error: error.into() }
+        Self { code: CODE_UNKNOWN, error: error.into(), interrupted: false }
     }
 
     pub(crate) fn to_message(&self, task: TaskKey) -> TaskEnded {
-        TaskEnded { task: Some(task.into()), exit_code: self.code, error: self.error.clone() }
+        TaskEnded {
+            task: Some(task.into()),
+            exit_code: self.code,
+            error: self.error.clone(),
+            interrupted: self.interrupted,
+        }
     }
 }

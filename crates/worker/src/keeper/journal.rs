@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::KeeperError;
 use crate::protocol::write_line;
 use crate::task::{Exit, TaskKey};
+use crate::trainer::{Lease, Trainer};
 
 /// A journal with this many lines is rewritten when most of them are of forgotten tasks.
 const COMPACT_AT: usize = 20_000;
@@ -23,9 +24,17 @@ pub(crate) enum Entry {
     /// What follows happened since this boot of the machine.
     Boot { id: String },
     /// A task is about to be started.
-    Start { task: TaskKey, stop_signal: i32, grace_ms: u64 },
+    Start {
+        task: TaskKey,
+        stop_signal: i32,
+        grace_ms: u64,
+        #[serde(default)]
+        trainer: Trainer,
+    },
     /// It was: its process group, and the session that all of a keeper's tasks share.
     Spawned { task: TaskKey, group: i32, session: i32 },
+    /// It may run until then.
+    Renew { task: TaskKey, lease: Lease },
     /// It has ended.
     End { task: TaskKey, exit: Exit },
     /// The head knows.
@@ -33,10 +42,11 @@ pub(crate) enum Entry {
 }
 
 /// What the journal says of a task that is not forgotten.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
+    pub(crate) trainer: Trainer,
     pub(crate) place: Option<Place>,
     pub(crate) exit: Option<Exit>,
 }
@@ -108,8 +118,14 @@ fn replay(text: &[u8], boot: &str) -> Records {
         let Ok(entry) = serde_json::from_slice(line) else { continue };
         match entry {
             Entry::Boot { id } => records.rebooted = id != boot,
-            Entry::Start { task, stop_signal, grace_ms } => {
-                records.tasks.insert(task, Recorded { stop_signal, grace_ms, place: None, exit: None });
+            Entry::Start { task, stop_signal, grace_ms, trainer } => {
+                let recorded = Recorded { stop_signal, grace_ms, trainer, place: None, exit: None };
+                records.tasks.insert(task, recorded);
+            }
+            Entry::Renew { task, lease } => {
+                if let Some(recorded) = records.tasks.get_mut(&task) {
+                    recorded.trainer.lease = lease;
+                }
             }
             Entry::Spawned { task, group, session } => {
                 if let Some(recorded) = records.tasks.get_mut(&task) {
@@ -134,8 +150,8 @@ fn rewrite(path: &Path, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<(File
     let mut text = Vec::new();
     write_line(&mut text, &Entry::Boot { id: boot_id() })?;
     for (&task, recorded) in tasks {
-        let &Recorded { stop_signal, grace_ms, place, ref exit } = recorded;
-        write_line(&mut text, &Entry::Start { task, stop_signal, grace_ms })?;
+        let &Recorded { stop_signal, grace_ms, ref trainer, place, ref exit } = recorded;
+        write_line(&mut text, &Entry::Start { task, stop_signal, grace_ms, trainer: trainer.clone() })?;
         if let Some(Place { group, session }) = place {
             write_line(&mut text, &Entry::Spawned { task, group, session })?;
         }
@@ -159,19 +175,23 @@ mod tests {
     use super::*;
 
     const TASK: TaskKey = TaskKey { job: 1, generation: 2 };
+    const LEASE: Lease = Lease { until_iteration: Some(0.1), until_s: None };
 
     fn ended() -> Recorded {
         Recorded {
             stop_signal: 15,
             grace_ms: 10,
+            trainer: Trainer { token: "word".into(), lease: LEASE },
             place: Some(Place { group: 7, session: 5 }),
             exit: Some(Exit::code(3)),
         }
     }
 
     fn write_task(journal: &mut Journal) {
-        journal.write(&Entry::Start { task: TASK, stop_signal: 15, grace_ms: 10 }).unwrap();
+        let trainer = Trainer { token: "word".into(), lease: Lease::default() };
+        journal.write(&Entry::Start { task: TASK, stop_signal: 15, grace_ms: 10, trainer }).unwrap();
         journal.write(&Entry::Spawned { task: TASK, group: 7, session: 5 }).unwrap();
+        journal.write(&Entry::Renew { task: TASK, lease: LEASE }).unwrap();
         journal.write(&Entry::End { task: TASK, exit: Exit::code(3) }).unwrap();
     }
 

@@ -8,6 +8,7 @@ mod process;
 mod recovery;
 mod serve;
 mod table;
+mod trainers;
 
 use std::fs::File;
 use std::io::Write;

@@ -23,7 +23,7 @@ const CODE_SIGNAL_BASE: i32 = 128;
 /// Starts a task as the leader of a process group of its own.
 pub(crate) fn spawn(state_dir: &Path, start: &Start) -> Result<Pid, Exit> {
     let Some((program, arguments)) = start.command.split_first() else {
-        return Err(Exit { code: CODE_NOT_FOUND, error: "the command is empty".into() });
+        return Err(Exit { error: "the command is empty".into(), ..Exit::code(CODE_NOT_FOUND) });
     };
     let output = open_output(state_dir, start)
         .map_err(|error| failure(&error, format_args!("open the output {}", start.output.display())))?;
@@ -38,7 +38,7 @@ pub(crate) fn spawn(state_dir: &Path, start: &Start) -> Result<Pid, Exit> {
 
 fn failure(error: &io::Error, what: std::fmt::Arguments<'_>) -> Exit {
     let code = if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE };
-    Exit { code, error: format!("cannot {what}: {error}") }
+    Exit { error: format!("cannot {what}: {error}"), ..Exit::code(code) }
 }
 
 /// The child is collected by [`reap`], as all are.

@@ -7,24 +7,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use serde::Deserialize;
 
 use super::table::Table;
+use super::trainers::Trainers;
 use super::{note, process};
 use crate::error::KeeperError;
-use crate::protocol::{
-    Event, Hello, PROTOCOL, Progress, Request, keeper_socket, progress_socket, write_line,
-};
-use crate::task::TaskKey;
+use crate::protocol::{Event, Hello, PROTOCOL, Request, keeper_socket, progress_socket, write_line};
 
 /// A keeper without tasks and without a worker ends after this long.
 const IDLE_PATIENCE: Duration = Duration::from_secs(180);
-/// Longer datagrams are cut off, and then not understood.
-const DATAGRAM_BYTES_MAX: usize = 4096;
 
 pub(super) struct Keeper {
     listener: UnixListener,
-    progress: UnixDatagram,
+    trainers: Trainers,
     /// A byte comes with each signal that a child has ended.
     children: UnixStream,
     worker: Option<Connection>,
@@ -37,16 +32,6 @@ struct Connection {
     stream: UnixStream,
     input: Vec<u8>,
     output: Vec<u8>,
-}
-
-/// What a trainer tells of itself.
-#[derive(Deserialize)]
-struct Step {
-    job: u32,
-    generation: u32,
-    iterations: f64,
-    #[serde(default)]
-    checkpointed: f64,
 }
 
 /// What there is to do.
@@ -71,7 +56,8 @@ impl Keeper {
         let children = watch_children()
             .map_err(|source| KeeperError::System { what: "watch the ends of children", source })?;
         let idle_since = Instant::now();
-        Ok(Self { listener, progress, children, worker: None, table, idle_since, quit: false })
+        let trainers = Trainers::new(progress);
+        Ok(Self { listener, trainers, children, worker: None, table, idle_since, quit: false })
     }
 
     pub(super) fn serve(&mut self) -> Result<(), KeeperError> {
@@ -104,7 +90,7 @@ impl Keeper {
         });
         let mut watched = vec![
             PollFd::new(self.children.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.progress.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.trainers.socket.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
         ];
         if let Some(worker) = &self.worker {
@@ -132,14 +118,11 @@ impl Keeper {
     }
 
     fn read_progress(&mut self) {
-        let mut buffer = [0; DATAGRAM_BYTES_MAX];
-        while let Ok(length) = self.progress.recv(&mut buffer) {
-            for line in buffer[..length].split(|byte| *byte == b'\n') {
-                // What is not understood is some process' mistake, and no reason to stop the others.
-                let Ok(step) = serde_json::from_slice::<Step>(line) else { continue };
-                let task = TaskKey { job: step.job, generation: step.generation };
-                let progress = Progress { iterations: step.iterations, checkpointed: step.checkpointed };
-                self.table.on_progress(task, progress, Instant::now());
+        while let Some((steps, from)) = self.trainers.receive() {
+            for step in steps {
+                if let Some(word) = self.table.on_step(&step, Instant::now()) {
+                    self.trainers.answer(&step, &from, word);
+                }
             }
         }
     }
@@ -181,12 +164,21 @@ impl Keeper {
             Request::Start(start) => self.table.start(*start, now),
             Request::Stop { task } => self.table.stop(task, now),
             Request::Forget { task } => self.table.forget(task),
+            Request::Renew { task, lease } => self.table.renew(task, lease),
             Request::Quit => self.quit = true,
         }
     }
 
     fn tell_events(&mut self) {
+        for (task, word) in self.table.take_words() {
+            self.trainers.tell(task, word);
+        }
         let events = self.table.take_events();
+        for event in &events {
+            if let Event::Ended { task, .. } = event {
+                self.trainers.forget(*task);
+            }
+        }
         let Some(worker) = &mut self.worker else { return };
         for event in &events {
             worker.tell(event);

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getsid};
@@ -16,8 +16,10 @@ use nix::unistd::{Pid, getsid};
 use super::journal::{Entry, Journal, Place, Recorded};
 use super::note;
 use super::process::{self, Reaped};
+use super::trainers::{Step, Word};
 use crate::protocol::{Event, Progress, Start, TaskReport};
 use crate::task::{Exit, TaskKey};
+use crate::trainer::Lease;
 
 /// Progress of one task is told at most this often.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -27,6 +29,8 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 const ADOPTED_INTERVAL: Duration = Duration::from_millis(200);
 /// After this long a process that was killed hangs in the kernel, and waiting for it helps nobody.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
+/// The machine's clock may be set while a lease runs, so its end is looked at again after this long.
+const LEASE_LOOK_MAX: Duration = Duration::from_secs(60);
 /// Of how many forgotten jobs the newest generation is remembered.
 const REMEMBERED: usize = 100_000;
 
@@ -37,6 +41,10 @@ struct Task {
     progress: Option<Progress>,
     progress_due: Option<Instant>,
     progress_told: Option<Instant>,
+    /// Its trainer said that it ends because it has to, and has more to do.
+    said_stopped: bool,
+    /// It was stopped because its lease was over.
+    overstayed: bool,
 }
 
 struct Running {
@@ -67,6 +75,8 @@ pub(crate) struct Table {
     newest: HashMap<u32, u32>,
     forgotten: VecDeque<TaskKey>,
     events: Vec<Event>,
+    /// Tasks whose trainers have to be told something new.
+    changed: BTreeSet<TaskKey>,
 }
 
 impl Table {
@@ -82,6 +92,7 @@ impl Table {
             newest: HashMap::new(),
             forgotten: VecDeque::new(),
             events: Vec::new(),
+            changed: BTreeSet::new(),
         };
         for (key, recorded) in recorded {
             table.adopt(key, recorded);
@@ -111,11 +122,17 @@ impl Table {
         std::mem::take(&mut self.events)
     }
 
+    /// What trainers have to be told since the last call.
+    pub(crate) fn take_words(&mut self) -> Vec<(TaskKey, Word)> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.into_iter().filter_map(|key| Some((key, self.tasks.get(&key)?.word()?))).collect()
+    }
+
     pub(crate) fn report(&self) -> Vec<TaskReport> {
         let known = self.tasks.iter().map(|(&task, known)| TaskReport {
             task,
             exit: known.recorded.exit.clone(),
-            progress: known.progress,
+            progress: known.progress.clone(),
         });
         let deferred =
             self.deferred.values().map(|start| TaskReport { task: start.task, exit: None, progress: None });
@@ -168,7 +185,8 @@ impl Table {
         if let Some(reason) = &start.refused {
             return self.end_unstarted(start, Exit::lost(reason.clone()));
         }
-        if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms }) {
+        let trainer = start.trainer.clone();
+        if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms, trainer }) {
             // Not begun what could not be found again.
             return self
                 .end_unstarted(start, Exit::lost(format!("the worker cannot keep its journal: {error}")));
@@ -180,8 +198,12 @@ impl Table {
                 self.record(&Entry::Spawned { task, group: place.group, session: place.session });
                 self.leaders.insert(group, task);
                 let running = Running { group, leader: Leader::Child, kill_at: None, killed_at: None };
-                let recorded = Recorded { stop_signal, grace_ms, place: Some(place), exit: None };
+                let trainer = start.trainer.clone();
+                let recorded = Recorded { stop_signal, grace_ms, trainer, place: Some(place), exit: None };
                 self.tasks.insert(task, Task::new(recorded, Some(running)));
+                if start.trainer.lease.until_s.is_some() {
+                    self.watched.insert(task);
+                }
                 self.events.push(Event::Started { task });
             }
         }
@@ -190,13 +212,15 @@ impl Table {
     /// Keeps the end of a task that had no process, as of any other.
     fn end_unstarted(&mut self, start: &Start, exit: Exit) {
         let task = start.task;
+        let (stop_signal, grace_ms) = (start.stop_signal, start.grace_ms);
         let recorded = Recorded {
-            stop_signal: start.stop_signal,
-            grace_ms: start.grace_ms,
+            stop_signal,
+            grace_ms,
+            trainer: start.trainer.clone(),
             place: None,
             exit: Some(exit.clone()),
         };
-        self.record(&Entry::Start { task, stop_signal: start.stop_signal, grace_ms: start.grace_ms });
+        self.record(&Entry::Start { task, stop_signal, grace_ms, trainer: start.trainer.clone() });
         self.record(&Entry::End { task, exit: exit.clone() });
         self.tasks.insert(task, Task::new(recorded, None));
         self.events.push(Event::Ended { task, exit });
@@ -223,7 +247,24 @@ impl Table {
             process::signal_group(running.group, Some(process::stop_signal(task.recorded.stop_signal)));
             running.kill_at = Some(now + Duration::from_millis(task.recorded.grace_ms));
             self.watched.insert(key);
+            self.changed.insert(key);
         }
+    }
+
+    /// Takes a new lease; its trainer is told, and the journal has it for the next keeper.
+    pub(crate) fn renew(&mut self, key: TaskKey, lease: Lease) {
+        if let Some(start) = self.deferred.get_mut(&key.job).filter(|start| start.task == key) {
+            start.trainer.lease = lease;
+            return;
+        }
+        let Some(task) = self.tasks.get_mut(&key).filter(|task| task.running.is_some()) else { return };
+        if task.recorded.trainer.lease == lease {
+            return;
+        }
+        task.recorded.trainer.lease = lease;
+        self.watched.insert(key);
+        self.changed.insert(key);
+        self.record(&Entry::Renew { task: key, lease });
     }
 
     /// Forgets a task that has ended; the others cannot be.
@@ -248,14 +289,24 @@ impl Table {
         }
     }
 
-    pub(crate) fn on_progress(&mut self, key: TaskKey, progress: Progress, now: Instant) {
-        let Some(task) = self.tasks.get_mut(&key).filter(|task| task.running.is_some()) else { return };
-        task.progress = Some(progress);
-        if task.progress_due.is_none() {
-            let told = task.progress_told.map_or(now, |told| told + PROGRESS_INTERVAL);
-            task.progress_due = Some(told.max(now));
-            self.watched.insert(key);
+    /// Takes what a trainer tells, and gives what it has to know; none if it is no trainer of ours.
+    pub(crate) fn on_step(&mut self, step: &Step, now: Instant) -> Option<Word> {
+        let key = step.task();
+        let task = self.tasks.get_mut(&key)?;
+        if task.recorded.trainer.token != step.token {
+            return None;
         }
+        let word = task.word()?;
+        task.said_stopped |= step.stopped;
+        if let Some(progress) = step.progress(task.progress.as_ref()) {
+            task.progress = Some(progress);
+            if task.progress_due.is_none() {
+                let told = task.progress_told.map_or(now, |told| told + PROGRESS_INTERVAL);
+                task.progress_due = Some(told.max(now));
+                self.watched.insert(key);
+            }
+        }
+        Some(word)
     }
 
     pub(crate) fn on_reaped(&mut self, reaped: Reaped, now: Instant) {
@@ -294,10 +345,22 @@ impl Table {
         let watched: Vec<TaskKey> = self.watched.iter().copied().collect();
         for key in watched {
             self.tell_progress(key, now, false);
+            self.tick_lease(key, now);
             self.tick_group(key, now);
             if self.tasks.get(&key).is_none_or(|task| task.next_look(now).is_none()) {
                 self.watched.remove(&key);
             }
+        }
+    }
+
+    /// Stops a task that is still there when its lease's time and its grace are over: its trainer does not know of leases.
+    fn tick_lease(&mut self, key: TaskKey, now: Instant) {
+        if let Some(task) = self.tasks.get_mut(&key)
+            && task.overstay_left() == Some(Duration::ZERO)
+        {
+            note(format_args!("{key}: stopped, because its lease is over"));
+            task.overstayed = true;
+            self.stop(key, now);
         }
     }
 
@@ -326,7 +389,7 @@ impl Table {
         let Some(task) = self.tasks.get_mut(&key) else { return };
         if let Some(due) = task.progress_due
             && (at_once || due <= now)
-            && let Some(progress) = task.progress
+            && let Some(progress) = task.progress.clone()
         {
             task.progress_due = None;
             task.progress_told = Some(now);
@@ -334,8 +397,12 @@ impl Table {
         }
     }
 
-    fn end(&mut self, key: TaskKey, exit: Exit, now: Instant) {
+    fn end(&mut self, key: TaskKey, mut exit: Exit, now: Instant) {
         self.tell_progress(key, now, true);
+        exit.interrupted = self
+            .tasks
+            .get(&key)
+            .is_some_and(|task| task.overstayed || (task.said_stopped && exit == Exit::code(0)));
         self.record(&Entry::End { task: key, exit: exit.clone() });
         if let Some(task) = self.tasks.get_mut(&key) {
             task.running = None;
@@ -365,7 +432,30 @@ impl Table {
 
 impl Task {
     fn new(recorded: Recorded, running: Option<Running>) -> Self {
-        Self { recorded, running, progress: None, progress_due: None, progress_told: None }
+        Self {
+            recorded,
+            running,
+            progress: None,
+            progress_due: None,
+            progress_told: None,
+            said_stopped: false,
+            overstayed: false,
+        }
+    }
+
+    /// What its trainer has to know; none when it has ended.
+    fn word(&self) -> Option<Word> {
+        let running = self.running.as_ref()?;
+        let stop = running.kill_at.is_some() || running.killed_at.is_some();
+        Some(Word { lease: self.recorded.trainer.lease, stop })
+    }
+
+    /// How long until it has overstayed its lease by its grace; none if that cannot be or it was told to stop anyway.
+    fn overstay_left(&self) -> Option<Duration> {
+        let word = self.word().filter(|word| !word.stop)?;
+        let grace = Duration::from_millis(self.recorded.grace_ms);
+        // The grace is taken from the clock, not added to the lease, so that zero means that it is over.
+        word.lease.time_left(SystemTime::now().checked_sub(grace)?)
     }
 
     fn next_look(&self, now: Instant) -> Option<Instant> {
@@ -375,6 +465,8 @@ impl Task {
             Leader::Adopted => Some(now + ADOPTED_INTERVAL),
             Leader::Gone(_) => Some(now + DRAIN_INTERVAL),
         });
-        [group, running.and_then(|running| running.kill_at), self.progress_due].into_iter().flatten().min()
+        let lease = self.overstay_left().map(|left| now + left.min(LEASE_LOOK_MAX));
+        let kill = running.and_then(|running| running.kill_at);
+        [group, kill, self.progress_due, lease].into_iter().flatten().min()
     }
 }
