@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use wharf_worker::{WorkerConfig, keeper_main, run};
+use wharf_worker::{StepAnswer, StepReport, WorkerConfig, keeper_main, run, tell_step};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -12,7 +12,8 @@ fn main() -> ExitCode {
             keeper_main(Path::new(state_dir)).map_err(Into::into)
         }
         [command, head, state_dir] if command == "worker" => worker(head, state_dir.into()),
-        _ => Err("usage: keeper --state-dir DIR | worker HEAD DIR".into()),
+        [command, iterations, metric, value] if command == "step" => step(iterations, metric, value),
+        _ => Err("usage: keeper --state-dir DIR | worker HEAD DIR | step ITERATIONS METRIC VALUE".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -21,6 +22,15 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "{error}: {:?}", error.source());
             ExitCode::FAILURE
         }
+    }
+}
+
+fn step(iterations: &str, metric: &str, value: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let metrics = [(metric.to_owned(), value.parse()?)].into();
+    let report = StepReport { iterations: Some(iterations.parse()?), metrics, ..StepReport::default() };
+    match tell_step(&report) {
+        StepAnswer::GoOn => Ok(()),
+        answer => Err(format!("{answer:?}").into()),
     }
 }
 

@@ -17,6 +17,7 @@ mod link;
 mod lock;
 mod output;
 mod protocol;
+mod step;
 mod task;
 mod trainer;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 pub use error::{KeeperError, WorkerError};
 pub use keeper::keeper_main;
+pub use step::{StepAnswer, StepReport, tell_step};
 
 /// What a worker is and where its head is.
 #[derive(Clone)]

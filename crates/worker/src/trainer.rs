@@ -30,6 +30,16 @@ pub(crate) struct Lease {
     pub(crate) until_s: Option<f64>,
 }
 
+/// What a trainer is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Word {
+    /// By which it knows that its keeper speaks, as any process may send to its socket.
+    pub(crate) token: String,
+    pub(crate) lease: Lease,
+    /// The task was told to stop, whatever its lease says.
+    pub(crate) stop: bool,
+}
+
 impl Trainer {
     /// For a task that is to be launched.
     pub(crate) fn of(launch: &LaunchTask) -> io::Result<Self> {
@@ -55,6 +65,12 @@ impl Trainer {
 }
 
 impl Lease {
+    /// Whether it has ended for a trainer that has done so many iterations.
+    pub(crate) fn is_over(&self, iterations: f64, now: SystemTime) -> bool {
+        self.until_iteration.is_some_and(|until| iterations >= until)
+            || self.time_left(now) == Some(Duration::ZERO)
+    }
+
     /// How long after `now` its time is over; none if it has no such end.
     pub(crate) fn time_left(&self, now: SystemTime) -> Option<Duration> {
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -70,7 +86,8 @@ impl From<wharf_proto::Lease> for Lease {
     }
 }
 
-fn random_word() -> io::Result<String> {
+/// A word that nobody guesses.
+pub(crate) fn random_word() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

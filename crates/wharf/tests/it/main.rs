@@ -8,5 +8,6 @@ mod outputs;
 mod reference;
 mod sandbox;
 mod sim;
+mod step;
 mod sweep;
 mod trace;

@@ -171,7 +171,7 @@ impl Keeper {
 
     fn tell_events(&mut self) {
         for (task, word) in self.table.take_words() {
-            self.trainers.tell(task, word);
+            self.trainers.tell(task, &word);
         }
         let events = self.table.take_events();
         for event in &events {

@@ -16,10 +16,10 @@ use nix::unistd::{Pid, getsid};
 use super::journal::{Entry, Journal, Place, Recorded};
 use super::note;
 use super::process::{self, Reaped};
-use super::trainers::{Step, Word};
+use super::trainers::Step;
 use crate::protocol::{Event, Progress, Start, TaskReport};
 use crate::task::{Exit, TaskKey};
-use crate::trainer::Lease;
+use crate::trainer::{Lease, Trainer, Word};
 
 /// Progress of one task is told at most this often.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -447,7 +447,8 @@ impl Task {
     fn word(&self) -> Option<Word> {
         let running = self.running.as_ref()?;
         let stop = running.kill_at.is_some() || running.killed_at.is_some();
-        Some(Word { lease: self.recorded.trainer.lease, stop })
+        let Trainer { token, lease } = self.recorded.trainer.clone();
+        Some(Word { token, lease, stop })
     }
 
     /// How long until it has overstayed its lease by its grace; none if that cannot be or it was told to stop anyway.

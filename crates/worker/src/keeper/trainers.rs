@@ -8,12 +8,12 @@ use std::io::{self, ErrorKind};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::note;
 use crate::protocol::Progress;
 use crate::task::TaskKey;
-use crate::trainer::Lease;
+use crate::trainer::Word;
 
 /// Longer datagrams are cut off, and then not understood.
 const DATAGRAM_BYTES_MAX: usize = 4096;
@@ -63,14 +63,6 @@ impl Step {
     }
 }
 
-/// What a trainer is told.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Word {
-    pub(crate) lease: Lease,
-    /// The task was told to stop, whatever its lease says.
-    pub(crate) stop: bool,
-}
-
 pub(super) struct Trainers {
     pub(super) socket: UnixDatagram,
     listeners: BTreeMap<TaskKey, Vec<Listener>>,
@@ -101,7 +93,7 @@ impl Trainers {
     pub(super) fn answer(&mut self, step: &Step, from: &SocketAddr, word: Word) {
         if step.query.is_some() {
             // It asks again if it has to know.
-            let _ = self.send(from, word);
+            let _ = self.send(from, &word);
             return;
         }
         let Some(name) = name(from) else { return };
@@ -112,18 +104,18 @@ impl Trainers {
             }
             listeners.push(Listener { address: from.clone(), told: None });
         }
-        self.tell(step.task(), word);
+        self.tell(step.task(), &word);
     }
 
     /// Tells all processes of a task that do not know it yet.
-    pub(super) fn tell(&mut self, task: TaskKey, word: Word) {
+    pub(super) fn tell(&mut self, task: TaskKey, word: &Word) {
         let Some(mut listeners) = self.listeners.remove(&task) else { return };
         listeners.retain_mut(|listener| {
-            if listener.told == Some(word) {
+            if listener.told.as_ref() == Some(word) {
                 return true;
             }
             match self.send(&listener.address, word) {
-                Ok(()) => listener.told = Some(word),
+                Ok(()) => listener.told = Some(word.clone()),
                 // It does not read now: said again when it is heard of next.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => (),
                 Err(_) => return false,
@@ -139,8 +131,8 @@ impl Trainers {
         self.listeners.remove(&task);
     }
 
-    fn send(&self, address: &SocketAddr, word: Word) -> io::Result<()> {
-        let text = serde_json::to_vec(&word).inspect_err(|error| note(format_args!("no word: {error}")))?;
+    fn send(&self, address: &SocketAddr, word: &Word) -> io::Result<()> {
+        let text = serde_json::to_vec(word).inspect_err(|error| note(format_args!("no word: {error}")))?;
         self.socket.send_to_addr(&text, address).map(drop)
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Head, Session, Victim, Worker, id, keeper_pid, read, shell, until, wait_for};
+use crate::support::{Head, Session, Victim, Worker, id, keeper_pid, probe, read, shell, until, wait_for};
 use wharf_proto::{LaunchTask, Lease, TaskEnded, TaskId, TaskProgress, from_worker};
 
 /// A loop that says where it is, waits for the file `go` in its 20th iteration, and saves when it is told to.
@@ -40,7 +40,7 @@ fn until_iteration(iteration: f64) -> Lease {
 }
 
 fn seconds_from_now(seconds: f64) -> Lease {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Lease { until_iteration: None, until_s: Some(now.as_secs_f64() + seconds) }
 }
 
@@ -49,7 +49,7 @@ fn has_python() -> bool {
     let found = Command::new("python3").arg("--version").output().is_ok();
     if !found {
         use std::io::Write;
-        writeln!(std::io::stderr(), "NOT TESTED: there is no python3 for the trainer").unwrap();
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: there is no python3 for the trainer");
     }
     found
 }
@@ -97,7 +97,7 @@ async fn lease_renewed_over_a_new_worker_is_obeyed() {
     }
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Victim::start(head.address, dir.path());
-    let mut session = head.session().await;
+    let session = head.session().await;
     session.launch(trainer(id(1, 1), dir.path(), Some(until_iteration(20.0)))).await;
     until("iteration 20", || dir.path().join("waits").exists()).await;
     worker.kill();
@@ -145,6 +145,19 @@ async fn stop_lets_a_trainer_save() {
     let (ended, last) = end(&mut session, id(1, 1)).await;
     assert_eq!((ended.exit_code, ended.interrupted), (0, true));
     assert_eq!(read(&dir.path().join("saved")), last.checkpointed.to_string());
+    worker.shut_down().await;
+}
+
+#[tokio::test]
+async fn iteration_lease_over_is_told_to_shell_trainers() {
+    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
+    let worker = Worker::start(head.address, dir.path());
+    let mut session = head.session().await;
+    let script = format!("i=0; while {} step $i loss $i; do i=$((i+1)); done; exit 0", probe().display());
+    session.launch(LaunchTask { lease: Some(until_iteration(7.0)), ..shell(id(1, 1), &script) }).await;
+    let (ended, last) = end(&mut session, id(1, 1)).await;
+    assert_eq!((ended.exit_code, ended.interrupted, last.iterations), (0, true, 7.0));
+    assert_eq!(last.metrics, [("loss".to_owned(), 7.0)].into());
     worker.shut_down().await;
 }
 
