@@ -49,7 +49,8 @@ pub struct WorkerConfig {
     pub switch: u32,
     /// Where other nodes of a gang reach it.
     pub address: String,
-    /// Where it keeps its state; made with mode 0700 if it is not there.
+    /// Where it keeps its state; made if it is not there. A root worker's tasks of other users must be able
+    /// to pass through the folders above it, or their progress is not heard.
     pub state_dir: PathBuf,
     /// The program that has a `keeper` subcommand; without one, this very program.
     pub keeper_program: Option<PathBuf>,

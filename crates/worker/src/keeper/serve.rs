@@ -1,7 +1,9 @@
 //! The keeper's loop: one thread that waits for requests, ends of children, progress and time.
 
+use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -45,11 +47,14 @@ impl Keeper {
     pub(super) fn bind(state_dir: &Path, table: Table) -> Result<Self, KeeperError> {
         let listener = bind_at(&keeper_socket(state_dir), |path| {
             let listener = UnixListener::bind(path)?;
+            std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         })?;
         let progress = bind_at(&progress_socket(state_dir), |path| {
             let socket = UnixDatagram::bind(path)?;
+            // For tasks of other users, where there are any; who speaks is known by the task's word.
+            std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
             socket.set_nonblocking(true)?;
             Ok(socket)
         })?;

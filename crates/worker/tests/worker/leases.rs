@@ -24,6 +24,9 @@ for step in wharf.steps(1_000_000, checkpoint_every=1000):
 (folder / "complete").touch()
 "#;
 
+/// A loop that does nothing else.
+const LOOP: &str = "for step in wharf.steps(1000): pass";
+
 fn trainer(task: TaskId, folder: &Path, lease: Option<Lease>) -> LaunchTask {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
     let variable = |path: &Path| path.to_string_lossy().into_owned();
@@ -212,6 +215,33 @@ async fn time_lease_outlives_the_keeper() {
     assert!(Command::new("kill").arg("-9").arg(keeper.to_string()).status().unwrap().success());
     let (ended, _) = end(&mut session, id(1, 1)).await;
     assert!(ended.interrupted && ended.error.contains("keeper died"), "{ended:?}");
+    worker.shut_down().await;
+}
+
+#[tokio::test]
+async fn progress_of_another_user_is_heard() {
+    use std::os::unix::fs::PermissionsExt;
+    if !has_python() {
+        return;
+    }
+    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
+    if std::os::unix::fs::chown(dir.path(), Some(1), None).is_err() {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: tasks of other users, because this is not root");
+        return;
+    }
+    std::os::unix::fs::chown(dir.path(), Some(0), None).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let state_dir = dir.path().join("state");
+    let worker = Worker::start(head.address, &state_dir);
+    let mut session = head.session().await;
+    let mut launch = trainer(id(1, 1), dir.path(), Some(until_iteration(5.0)));
+    let script = format!("import os, wharf; os.setgid(65534); os.setuid(65534)\n{}", LOOP);
+    launch.command = vec!["python3".into(), "-c".into(), script];
+    session.launch(launch).await;
+    let (ended, last) = end(&mut session, id(1, 1)).await;
+    assert_eq!((ended.exit_code, ended.interrupted), (0, true), "{}", read(&state_dir.join("tasks/1-1.out")));
+    assert_eq!(last.iterations, 5.0);
     worker.shut_down().await;
 }
 
