@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::cluster::{DeviceSet, NodeShare};
 use crate::ids::{JobId, NodeId};
+use crate::job::Needs;
 use crate::state::{Phase, State};
 
 /// A rule that a schedule breaks.
@@ -51,7 +52,7 @@ pub enum Violation {
         /// The device's index.
         device: u32,
     },
-    /// The node is out.
+    /// The node or the device is out.
     #[error("{job} was placed on {node}, which is out")]
     NodeOut {
         /// The job.
@@ -77,6 +78,14 @@ pub enum Violation {
         /// The node.
         node: NodeId,
     },
+    /// The node is not in the job's pool, or has not the processors or memory, or the shape is another.
+    #[error("{job} was placed on {node}, which does not offer what it needs")]
+    NeedsUnmet {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
     /// Bookkeeping differs from what the placements say.
     #[error("the free devices of {node} are not those without jobs")]
     FreeDiffers {
@@ -96,14 +105,18 @@ pub enum Violation {
 /// Checks one start against the current state; the cost follows the size of the gang.
 pub(crate) fn check_start(state: &State, job: JobId, placement: &[NodeShare]) -> Result<(), Violation> {
     let startable = matches!(state.job(job).phase, Phase::Waiting | Phase::Stopping);
-    if !startable || state.job(job).is_cancelled() || state.schedule().placement(job).is_some() {
+    if !startable || state.job(job).ending().is_some() || state.schedule().placement(job).is_some() {
         return Err(Violation::NotWaiting { job });
     }
     check_shape(state, job, placement)?;
     for share in placement {
         let node = share.node;
-        if !state.schedule().is_up(node) {
+        let is_broken = !share.devices.intersection(state.schedule().broken(node)).is_empty();
+        if !state.schedule().is_up(node) || is_broken {
             return Err(Violation::NodeOut { job, node });
+        }
+        if let Some(needs) = &state.spec(job).gang.needs {
+            check_needs(state, job, *share, placement.len(), needs)?;
         }
         // Devices without any job have room; only shared ones need a closer look.
         let shared = share.devices.difference(state.schedule().free(node));
@@ -115,6 +128,29 @@ pub(crate) fn check_start(state: &State, job: JobId, placement: &[NodeShare]) ->
         }
     }
     Ok(())
+}
+
+/// Whether a node is one that the job can use, with what it asks for beside devices.
+fn check_needs(
+    state: &State,
+    job: JobId,
+    share: NodeShare,
+    nodes: usize,
+    needs: &Needs,
+) -> Result<(), Violation> {
+    let node = share.node;
+    let devices = u64::from(share.devices.len());
+    let (cpus, memory_mib) = state.schedule().unpromised(state.topology(), node);
+    let is_even = needs.nodes.is_none_or(|wanted| {
+        let each = state.spec(job).gang.devices / wanted.max(1);
+        nodes == wanted as usize && share.devices.len() == each
+    });
+    let is_allowed = needs.allow(&state.topology().node(node).spec);
+    if is_even && is_allowed && needs.devices_within(cpus, memory_mib) >= devices {
+        Ok(())
+    } else {
+        Err(Violation::NeedsUnmet { job, node })
+    }
 }
 
 /// Rules for one placement that do not depend on other jobs.
@@ -156,7 +192,7 @@ pub fn check_all(state: &State) -> Vec<Violation> {
         violations.extend(
             nodes
                 .iter()
-                .filter(|&&node| !state.schedule().is_up(node))
+                .filter(|&&node| !state.schedule().is_there(node))
                 .map(|&node| Violation::NodeOut { job, node }),
         );
         for share in placement {
@@ -170,10 +206,11 @@ pub fn check_all(state: &State) -> Vec<Violation> {
         }
     }
     for node in state.nodes_up() {
-        let free = state.schedule().free(node);
+        let (free, broken) = (state.schedule().free(node), state.schedule().broken(node));
         let differs = load[node.index()]
             .iter()
             .enumerate()
+            .filter(|&(device, _)| !broken.contains(device as u32))
             .any(|(device, &count)| free.contains(device as u32) != (count == 0));
         if differs {
             violations.push(Violation::FreeDiffers { node });

@@ -24,6 +24,7 @@ impl ClusterSpec {
             cpus: NodeSpec::CPUS_PER_DEVICE * devices,
             memory_gib: NodeSpec::MEMORY_GIB_PER_DEVICE * devices,
             switch: 0,
+            pool: NodeSpec::no_pool(),
         };
         Self { nodes: (0..nodes).map(node).collect() }
     }
@@ -49,6 +50,8 @@ pub struct NodeSpec {
     pub memory_gib: u32,
     /// The switch it hangs on.
     pub switch: u32,
+    /// The part of the cluster that it belongs to; empty where there are no parts.
+    pub pool: Arc<str>,
 }
 
 impl NodeSpec {
@@ -56,6 +59,11 @@ impl NodeSpec {
     pub const CPUS_PER_DEVICE: u32 = 8;
     /// Memory assumed per device where a short form names none.
     pub const MEMORY_GIB_PER_DEVICE: u32 = 64;
+
+    /// The pool of a node that belongs to none.
+    pub fn no_pool() -> Arc<str> {
+        Arc::from("")
+    }
 }
 
 /// A set of one node's devices, by their index in the node.
@@ -71,6 +79,12 @@ impl DeviceSet {
     pub const fn first(count: u32) -> Self {
         debug_assert!(count <= DEVICES_PER_NODE_MAX);
         if count >= DEVICES_PER_NODE_MAX { Self(u128::MAX) } else { Self((1 << count) - 1) }
+    }
+
+    /// One device.
+    #[inline]
+    pub const fn single(index: u32) -> Self {
+        Self(1 << index)
     }
 
     /// How many devices are in the set.

@@ -1,5 +1,7 @@
 //! What comes in from outside, and what the outside must do.
 
+use std::sync::Arc;
+
 use crate::cluster::NodeSpec;
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
@@ -15,10 +17,24 @@ pub enum Command {
     LoseNode(NodeId),
     /// A lost node is there again.
     ReturnNode(NodeId),
+    /// A node gets no new jobs.
+    CordonNode(NodeId),
+    /// A node gets no new jobs, and those on it have to go elsewhere.
+    DrainNode(NodeId),
+    /// A cordoned or drained node may get jobs again.
+    OpenNode(NodeId),
+    /// A device does not work: its jobs have to go elsewhere.
+    LoseDevice(NodeId, u32),
+    /// A device works again.
+    ReturnDevice(NodeId, u32),
     /// A user submits a job.
     SubmitJob(JobSpec),
+    /// A user submits an array: jobs that differ by their indexes only.
+    SubmitArray(JobSpec, Arc<[u32]>),
     /// A user does not want a job any more.
     CancelJob(JobId),
+    /// A job has run as long as it may.
+    ExpireJob(JobId),
     /// A waiting job must not start for now.
     HoldJob(JobId),
     /// A held job may start again.
@@ -103,7 +119,7 @@ impl Outbox {
     pub(crate) fn launch_if_ready(&mut self, state: &State, job: JobId) {
         let (phase, generation) = (state.job(job).phase, state.job(job).generation);
         if self.launched.len() <= job.index() {
-            self.launched.resize(job.index() + 1, 0);
+            self.launched.resize(state.next_job().index(), 0);
         }
         let launched = &mut self.launched[job.index()];
         if phase == Phase::Placed && *launched < generation && !state.is_blocked(job) {

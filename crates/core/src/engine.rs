@@ -182,12 +182,34 @@ impl Engine {
             Command::LoseNode(node) => self.lose_node(now, node, log)?,
             Command::ReturnNode(node) => {
                 self.known_node(node)?;
-                self.record(now, Event::NodeReturned { node }, Detail::None, log);
-                self.tell(now, Change::Node(node));
-                self.is_dirty = true;
+                self.record_node(now, node, Event::NodeReturned { node }, log);
+            }
+            Command::CordonNode(node) => self.cordon(now, node, log)?,
+            Command::DrainNode(node) => {
+                self.cordon(now, node, log)?;
+                let mut jobs = Vec::new();
+                self.state.schedule().jobs_on(self.state.topology(), node, &mut jobs);
+                self.stop_all(now, &jobs, StopReason::Moved, log);
+            }
+            Command::OpenNode(node) => {
+                self.known_node(node)?;
+                self.record_node(now, node, Event::NodeOpened { node }, log);
+            }
+            Command::LoseDevice(node, device) => {
+                self.known_device(node, device)?;
+                let state = &self.state;
+                let jobs: Vec<JobId> = state.schedule().occupants(state.topology(), node, device).collect();
+                self.stop_all(now, &jobs, StopReason::NodeLost, log);
+                self.record_node(now, node, Event::DeviceLost { node, device }, log);
+            }
+            Command::ReturnDevice(node, device) => {
+                self.known_device(node, device)?;
+                self.record_node(now, node, Event::DeviceReturned { node, device }, log);
             }
             Command::SubmitJob(spec) => self.submit(now, spec, log),
-            Command::CancelJob(job) => self.cancel(now, job, log)?,
+            Command::SubmitArray(spec, indexes) => self.submit_array(now, spec, &indexes, log),
+            Command::CancelJob(job) => self.end_early(now, job, StopReason::Cancelled, log)?,
+            Command::ExpireJob(job) => self.end_early(now, job, StopReason::TimeLimit, log)?,
             Command::HoldJob(job) => self.hold(now, job, log)?,
             Command::ReleaseJob(job) => self.release(now, job, log)?,
             Command::SetPriority { job, priority } => self.reprioritise(now, job, priority, log)?,
@@ -267,6 +289,17 @@ impl Engine {
         self.is_dirty = true;
     }
 
+    fn submit_array(&mut self, now: Time, spec: JobSpec, indexes: &[u32], log: &mut dyn Log) {
+        let first = self.state.next_job();
+        let count = indexes.len() as u32;
+        let event = Event::ArraySubmitted { first, count };
+        self.record(now, event, Detail::Array(spec, indexes), log);
+        for index in first.index()..self.state.next_job().index() {
+            self.tell(now, Change::Arrived(JobId::from_index(index)));
+        }
+        self.is_dirty = true;
+    }
+
     fn hold(&mut self, now: Time, job: JobId, log: &mut dyn Log) -> Result<(), Ignored> {
         match self.known_job(job)?.phase {
             Phase::Waiting => {
@@ -321,13 +354,20 @@ impl Engine {
         Ok(())
     }
 
-    fn cancel(&mut self, now: Time, job: JobId, log: &mut dyn Log) -> Result<(), Ignored> {
+    /// Stops a job for good.
+    fn end_early(
+        &mut self,
+        now: Time,
+        job: JobId,
+        why: StopReason,
+        log: &mut dyn Log,
+    ) -> Result<(), Ignored> {
         match self.known_job(job)?.phase {
             Phase::Ended(_) => return Err(Ignored::Stale),
             Phase::Waiting | Phase::Held => self.end(now, job, JobEnd::Cancelled, log),
             // Its devices are free only when its processes are gone.
             Phase::Placed | Phase::Running | Phase::Stopping => {
-                policy::stop(now, &mut self.state, log, &mut self.outbox, job, StopReason::Cancelled);
+                policy::stop(now, &mut self.state, log, &mut self.outbox, job, why);
                 self.tell(now, Change::Ended(job));
                 self.is_dirty = true;
             }
@@ -355,8 +395,8 @@ impl Engine {
         if state.phase != Phase::Stopping || state.process_generation() != generation {
             return Err(Ignored::Stale);
         }
-        if state.is_cancelled() {
-            self.end(now, job, JobEnd::Cancelled, log);
+        if let Some(ending) = state.ending() {
+            self.end(now, job, ending, log);
             return Ok(());
         }
         let left = state.leaving().to_vec();
@@ -422,14 +462,29 @@ impl Engine {
         self.known_node(node)?;
         let mut jobs = Vec::new();
         self.state.schedule().jobs_on(self.state.topology(), node, &mut jobs);
-        for job in jobs {
-            policy::stop(now, &mut self.state, log, &mut self.outbox, job, StopReason::NodeLost);
+        self.stop_all(now, &jobs, StopReason::NodeLost, log);
+        self.record_node(now, node, Event::NodeLost { node }, log);
+        Ok(())
+    }
+
+    fn cordon(&mut self, now: Time, node: NodeId, log: &mut dyn Log) -> Result<(), Ignored> {
+        self.known_node(node)?;
+        self.record_node(now, node, Event::NodeCordoned { node }, log);
+        Ok(())
+    }
+
+    fn stop_all(&mut self, now: Time, jobs: &[JobId], why: StopReason, log: &mut dyn Log) {
+        for &job in jobs {
+            policy::stop(now, &mut self.state, log, &mut self.outbox, job, why);
             self.tell(now, Change::Stopping(job));
         }
-        self.record(now, Event::NodeLost { node }, Detail::None, log);
+        self.is_dirty = true;
+    }
+
+    fn record_node(&mut self, now: Time, node: NodeId, event: Event, log: &mut dyn Log) {
+        self.record(now, event, Detail::None, log);
         self.tell(now, Change::Node(node));
         self.is_dirty = true;
-        Ok(())
     }
 
     fn rate_again(&mut self, now: Time, jobs: &[JobId], log: &mut dyn Log) {
@@ -496,6 +551,11 @@ impl Engine {
 
     fn known_node(&self, node: NodeId) -> Result<(), Ignored> {
         if node.index() < self.state.topology().nodes().len() { Ok(()) } else { Err(Ignored::Unknown) }
+    }
+
+    fn known_device(&self, node: NodeId, device: u32) -> Result<(), Ignored> {
+        self.known_node(node)?;
+        if device < self.state.topology().node(node).spec.devices { Ok(()) } else { Err(Ignored::Unknown) }
     }
 
     fn current(&self, job: JobId, generation: u32, phase: Phase) -> Result<(), Ignored> {

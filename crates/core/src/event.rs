@@ -23,10 +23,41 @@ pub enum Event {
         /// The node.
         node: NodeId,
     },
+    /// A node gets no new jobs; those on it go on.
+    NodeCordoned {
+        /// The node.
+        node: NodeId,
+    },
+    /// A cordoned node may get jobs again.
+    NodeOpened {
+        /// The node.
+        node: NodeId,
+    },
+    /// A device must not be used any more.
+    DeviceLost {
+        /// The node.
+        node: NodeId,
+        /// The device's index in it.
+        device: u32,
+    },
+    /// A lost device can be used again.
+    DeviceReturned {
+        /// The node.
+        node: NodeId,
+        /// The device's index in it.
+        device: u32,
+    },
     /// A job entered the system ([`Detail::Spec`]).
     JobSubmitted {
         /// The job.
         job: JobId,
+    },
+    /// All elements of an array entered the system, with consecutive ids ([`Detail::Array`]).
+    ArraySubmitted {
+        /// The first element.
+        first: JobId,
+        /// How many elements there are.
+        count: u32,
     },
     /// A job was given devices ([`Detail::Placement`]).
     JobPlaced {
@@ -105,6 +136,8 @@ pub enum StopReason {
     NodeLost,
     /// Its user does not want it any more.
     Cancelled,
+    /// It has run as long as it may.
+    TimeLimit,
     /// Somebody wants it to begin again, or it failed and is tried again.
     Requeued,
 }
@@ -121,6 +154,8 @@ pub enum JobEnd {
     },
     /// It was cancelled.
     Cancelled,
+    /// It was stopped when it had run as long as it may.
+    TimedOut,
     /// No placement in this cluster could ever hold it.
     Rejected,
 }
@@ -132,6 +167,8 @@ pub enum Detail<'a> {
     None,
     /// The spec of a submitted job.
     Spec(JobSpec),
+    /// The spec that all elements of a submitted array share, and the elements' indexes.
+    Array(JobSpec, &'a [u32]),
     /// The devices of a placed job.
     Placement(&'a [NodeShare]),
     /// The spec of a node that joined.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::cluster::NodeSpec;
 use crate::time::Time;
 
 /// A job as submitted, or as read from a trace. Plain facts: nothing here changes while the job runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {
     /// The name the outside knows the job by; unique within a trace.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// Who submitted it.
     pub user: Option<Arc<str>>,
     /// When it is submitted.
@@ -78,12 +79,43 @@ pub struct Gang {
     pub devices_max: u32,
     /// Device types it may run on, best first; empty means any.
     pub device_types: Arc<[Arc<str>]>,
+    /// What else matters about where it runs; most jobs do not care.
+    pub needs: Option<Arc<Needs>>,
+}
+
+/// What a gang asks of its nodes beside devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Needs {
+    /// Exactly so many nodes, with equally many devices each.
+    pub nodes: Option<u32>,
+    /// The pool that its nodes belong to.
+    pub pool: Option<Arc<str>>,
+    /// The one node that it can run on.
+    pub node: Option<Arc<str>>,
+    /// Processors for each device; 0 where that does not matter.
+    pub cpus: u32,
+    /// Main memory for each device; 0 where that does not matter.
+    pub memory_mib: u64,
+}
+
+impl Needs {
+    /// Whether a node can be one of its nodes.
+    pub fn allow(&self, node: &NodeSpec) -> bool {
+        self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
+            && self.node.as_ref().is_none_or(|name| *name == node.name)
+    }
+
+    /// Devices that so many processors and so much memory are enough for.
+    pub fn devices_within(&self, cpus: u64, memory_mib: u64) -> u64 {
+        let within = |have: u64, each: u64| have.checked_div(each).unwrap_or(u64::MAX);
+        within(cpus, u64::from(self.cpus)).min(within(memory_mib, self.memory_mib))
+    }
 }
 
 impl Gang {
     /// Exactly `devices` devices of any type.
     pub fn fixed(devices: u32) -> Self {
-        Self { devices, devices_min: devices, devices_max: devices, device_types: Arc::from([]) }
+        Self { devices, devices_min: devices, devices_max: devices, device_types: Arc::from([]), needs: None }
     }
 }
 

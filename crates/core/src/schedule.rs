@@ -5,6 +5,7 @@
 
 use crate::cluster::{DeviceSet, NodeShare};
 use crate::ids::{DeviceTypeId, JobId, NodeId};
+use crate::job::{Gang, Needs};
 use crate::node_set::NodeSet;
 use crate::topology::Topology;
 
@@ -12,6 +13,8 @@ use crate::topology::Topology;
 pub const SLOTS_MAX: usize = 4;
 
 const NOBODY: u32 = u32::MAX;
+
+const MIB_PER_GIB: u64 = 1024;
 
 /// Who is placed where.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +34,13 @@ struct NodeUse {
     free: DeviceSet,
     devices: u32,
     device_type: DeviceTypeId,
-    up: bool,
+    is_there: bool,
+    is_cordoned: bool,
+    /// Devices that must not be used.
+    broken: DeviceSet,
+    /// What jobs that asked for a share of the machine were promised.
+    cpus_used: u64,
+    memory_used_mib: u64,
 }
 
 impl Schedule {
@@ -73,10 +82,46 @@ impl Schedule {
         self.nodes[node.index()].free
     }
 
-    /// Whether the node can be used.
+    /// Whether the node can be given jobs.
     #[inline]
     pub fn is_up(&self, node: NodeId) -> bool {
-        self.nodes[node.index()].up
+        let node = &self.nodes[node.index()];
+        node.is_there && !node.is_cordoned
+    }
+
+    /// Whether the node is there; jobs may run on one that gets no new ones.
+    pub fn is_there(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].is_there
+    }
+
+    /// Whether the node gets no new jobs.
+    pub fn is_cordoned(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].is_cordoned
+    }
+
+    /// A node's devices that must not be used.
+    pub fn broken(&self, node: NodeId) -> DeviceSet {
+        self.nodes[node.index()].broken
+    }
+
+    /// Processors and memory of a node that no job was promised; what is not known has no end.
+    pub fn unpromised(&self, topology: &Topology, node: NodeId) -> (u64, u64) {
+        let (spec, used) = (&topology.node(node).spec, &self.nodes[node.index()]);
+        let left = |total: u64, used: u64| if total == 0 { u64::MAX } else { total.saturating_sub(used) };
+        (
+            left(u64::from(spec.cpus), used.cpus_used),
+            left(u64::from(spec.memory_gib) * MIB_PER_GIB, used.memory_used_mib),
+        )
+    }
+
+    /// How many free devices of a node a gang with [`Needs`] may have.
+    pub fn room(&self, topology: &Topology, node: NodeId, needs: &Needs) -> u32 {
+        if !needs.allow(&topology.node(node).spec) {
+            return 0;
+        }
+        let (cpus, memory_mib) = self.unpromised(topology, node);
+        let fits = needs.devices_within(cpus, memory_mib);
+        self.free(node).len().min(u32::try_from(fits).unwrap_or(u32::MAX))
     }
 
     /// What is free, by device type and count.
@@ -136,26 +181,70 @@ impl Schedule {
             free: DeviceSet::EMPTY,
             devices,
             device_type: spec.device_type,
-            up: false,
+            is_there: true,
+            is_cordoned: false,
+            broken: DeviceSet::EMPTY,
+            cpus_used: 0,
+            memory_used_mib: 0,
         });
-        self.set_up(topology, node, true);
+        self.refresh(topology, node);
     }
 
     /// Takes a node in or out. A node that goes out must hold no placement.
-    pub(crate) fn set_up(&mut self, topology: &Topology, node: NodeId, up: bool) {
-        let idle = (0..self.nodes[node.index()].devices)
-            .filter(|&device| self.occupants(topology, node, device).next().is_none())
-            .fold(DeviceSet::EMPTY, |mut set, device| {
-                set.insert(device);
-                set
-            });
-        self.nodes[node.index()].up = up;
-        self.set_free(node, if up { idle } else { DeviceSet::EMPTY });
+    pub(crate) fn set_there(&mut self, topology: &Topology, node: NodeId, is_there: bool) {
+        self.nodes[node.index()].is_there = is_there;
+        self.refresh(topology, node);
+    }
+
+    /// Lets a node have new jobs or not; what runs there is not disturbed.
+    pub(crate) fn set_cordoned(&mut self, topology: &Topology, node: NodeId, is_cordoned: bool) {
+        self.nodes[node.index()].is_cordoned = is_cordoned;
+        self.refresh(topology, node);
+    }
+
+    /// Takes a device in or out. A device that goes out must hold no placement.
+    pub(crate) fn set_broken(&mut self, topology: &Topology, node: NodeId, device: u32, is_broken: bool) {
+        let broken = &mut self.nodes[node.index()].broken;
+        if is_broken {
+            broken.insert(device);
+        } else {
+            *broken = broken.difference(DeviceSet::single(device));
+        }
+        self.refresh(topology, node);
+    }
+
+    /// Finds out anew which devices of a node are free.
+    fn refresh(&mut self, topology: &Topology, node: NodeId) {
+        let mut idle = DeviceSet::EMPTY;
+        for device in 0..self.nodes[node.index()].devices {
+            if self.occupants(topology, node, device).next().is_none() {
+                idle.insert(device);
+            }
+        }
+        let free = if self.is_up(node) { idle.difference(self.broken(node)) } else { DeviceSet::EMPTY };
+        self.set_free(node, free);
+    }
+
+    /// Notes what a job with [`Needs`] is promised, or gives back.
+    fn promise(&mut self, share: NodeShare, needs: &Needs, is_given: bool) {
+        let node = &mut self.nodes[share.node.index()];
+        let devices = u64::from(share.devices.len());
+        let (cpus, memory_mib) = (u64::from(needs.cpus) * devices, needs.memory_mib * devices);
+        if is_given {
+            node.cpus_used += cpus;
+            node.memory_used_mib += memory_mib;
+        } else {
+            node.cpus_used -= cpus;
+            node.memory_used_mib -= memory_mib;
+        }
     }
 
     /// Gives a job its devices. The caller has audited them.
-    pub(crate) fn place(&mut self, topology: &Topology, job: JobId, shares: &[NodeShare]) {
+    pub(crate) fn place(&mut self, topology: &Topology, job: JobId, gang: &Gang, shares: &[NodeShare]) {
         for share in shares {
+            if let Some(needs) = &gang.needs {
+                self.promise(*share, needs, true);
+            }
             let first = topology.node(share.node).first_device;
             for device in share.devices.iter() {
                 let occupants = &mut self.occupants[(first + device) as usize];
@@ -174,10 +263,18 @@ impl Schedule {
     }
 
     /// Takes a job's devices back and returns them.
-    pub(crate) fn release(&mut self, topology: &Topology, job: JobId) -> Option<Box<[NodeShare]>> {
+    pub(crate) fn release(
+        &mut self,
+        topology: &Topology,
+        job: JobId,
+        gang: &Gang,
+    ) -> Option<Box<[NodeShare]>> {
         let shares = self.placements.get_mut(job.index())?.take()?;
         self.placed_count -= 1;
         for share in &shares {
+            if let Some(needs) = &gang.needs {
+                self.promise(*share, needs, false);
+            }
             let first = topology.node(share.node).first_device;
             let mut freed = DeviceSet::EMPTY;
             for device in share.devices.iter() {
@@ -188,6 +285,7 @@ impl Schedule {
                 }
             }
             if self.is_up(share.node) {
+                let freed = freed.difference(self.broken(share.node));
                 self.set_free(share.node, self.free(share.node).union(freed));
             }
         }

@@ -3,7 +3,8 @@
 use crate::cluster::{ClusterSpec, NodeShare};
 use crate::event::{Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
-use crate::job::JobSpec;
+use crate::image::{JobImage, NodeImage};
+use crate::job::{ArrayElement, JobSpec};
 use crate::schedule::Schedule;
 use crate::time::Time;
 use crate::topology::Topology;
@@ -66,19 +67,38 @@ pub struct JobState {
     /// How often it gave devices back before its end.
     pub preemptions: u32,
     /// Iterations done at `since`; from then on one every `iteration_s`.
-    done: f64,
-    since: Time,
-    iteration_s: f64,
+    pub(crate) done: f64,
+    pub(crate) since: Time,
+    pub(crate) iteration_s: f64,
     /// Seconds with devices, up to `placed_at`.
-    attained_s: f64,
-    placed_at: Time,
+    pub(crate) attained_s: f64,
+    pub(crate) placed_at: Time,
     /// The devices that it gives back, or gave back last.
-    left: Option<Box<[NodeShare]>>,
-    leaving_generation: u32,
-    is_cancelled: bool,
+    pub(crate) left: Option<Box<[NodeShare]>>,
+    pub(crate) leaving_generation: u32,
+    /// How it ends as soon as it has stopped.
+    pub(crate) ending: Option<JobEnd>,
 }
 
 impl JobState {
+    fn new(now: Time) -> Self {
+        Self {
+            phase: Phase::Waiting,
+            generation: 0,
+            first_start: None,
+            end: None,
+            preemptions: 0,
+            done: 0.0,
+            since: now,
+            iteration_s: f64::INFINITY,
+            attained_s: 0.0,
+            placed_at: now,
+            left: None,
+            leaving_generation: 0,
+            ending: None,
+        }
+    }
+
     /// Iterations done by `now`: progress accrues lazily.
     pub fn done(&self, now: Time) -> f64 {
         match self.phase {
@@ -121,9 +141,9 @@ impl JobState {
         if self.phase == Phase::Stopping { self.leaving_generation } else { self.generation }
     }
 
-    /// Whether its user does not want it any more; it ends as soon as it has stopped.
-    pub fn is_cancelled(&self) -> bool {
-        self.is_cancelled
+    /// How it ends as soon as it has stopped, where it was stopped for good.
+    pub fn ending(&self) -> Option<JobEnd> {
+        self.ending
     }
 
     /// Whether it is over.
@@ -203,9 +223,25 @@ impl State {
                 self.topology.add(spec);
                 self.schedule.add_node(&self.topology, node);
             }
-            (Event::NodeLost { node }, _) => self.schedule.set_up(&self.topology, node, false),
-            (Event::NodeReturned { node }, _) => self.schedule.set_up(&self.topology, node, true),
+            (Event::NodeLost { node }, _) => self.schedule.set_there(&self.topology, node, false),
+            (Event::NodeReturned { node }, _) => self.schedule.set_there(&self.topology, node, true),
+            (Event::NodeCordoned { node }, _) => self.schedule.set_cordoned(&self.topology, node, true),
+            (Event::NodeOpened { node }, _) => self.schedule.set_cordoned(&self.topology, node, false),
+            (Event::DeviceLost { node, device }, _) => {
+                self.schedule.set_broken(&self.topology, node, device, true);
+            }
+            (Event::DeviceReturned { node, device }, _) => {
+                self.schedule.set_broken(&self.topology, node, device, false);
+            }
             (Event::JobSubmitted { .. }, Detail::Spec(spec)) => self.submit(now, spec),
+            (Event::ArraySubmitted { .. }, Detail::Array(spec, indexes)) => {
+                self.specs.reserve(indexes.len());
+                self.jobs.reserve(indexes.len());
+                for &index in indexes {
+                    let array = Some(ArrayElement { array: spec.name.clone(), index });
+                    self.submit(now, JobSpec { array, ..spec.clone() });
+                }
+            }
             (Event::JobPlaced { job, generation }, Detail::Placement(shares)) => {
                 self.place(now, job, generation, shares);
             }
@@ -242,25 +278,11 @@ impl State {
     fn submit(&mut self, now: Time, spec: JobSpec) {
         self.specs.push(spec);
         self.counts.waiting += 1;
-        self.jobs.push(JobState {
-            phase: Phase::Waiting,
-            generation: 0,
-            first_start: None,
-            end: None,
-            preemptions: 0,
-            done: 0.0,
-            since: now,
-            iteration_s: f64::INFINITY,
-            attained_s: 0.0,
-            placed_at: now,
-            left: None,
-            leaving_generation: 0,
-            is_cancelled: false,
-        });
+        self.jobs.push(JobState::new(now));
     }
 
     fn place(&mut self, now: Time, job: JobId, generation: u32, shares: &[NodeShare]) {
-        self.schedule.place(&self.topology, job, shares);
+        self.schedule.place(&self.topology, job, &self.specs[job.index()].gang, shares);
         let state = &mut self.jobs[job.index()];
         state.generation = generation;
         if state.phase == Phase::Waiting {
@@ -274,22 +296,26 @@ impl State {
 
     fn stopping(&mut self, now: Time, job: JobId, why: StopReason) {
         let state = &mut self.jobs[job.index()];
-        state.is_cancelled |= why == StopReason::Cancelled;
+        match why {
+            StopReason::Cancelled => state.ending = Some(JobEnd::Cancelled),
+            StopReason::TimeLimit => state.ending = Some(JobEnd::TimedOut),
+            StopReason::Preempted | StopReason::Moved | StopReason::NodeLost | StopReason::Requeued => {}
+        }
         if matches!(state.phase, Phase::Placed | Phase::Running) {
             state.done = state.done(now);
             state.attained_s = state.attained_s(now);
             self.counts.placed -= 1;
             self.counts.stopping += 1;
-            if why != StopReason::Cancelled {
+            if state.ending.is_none() {
                 state.preemptions += 1;
             }
             state.phase = Phase::Stopping;
             state.leaving_generation = state.generation;
-            state.left = self.schedule.release(&self.topology, job);
+            state.left = self.schedule.release(&self.topology, job, &self.specs[job.index()].gang);
             self.vacate(job, 1);
         } else {
             // Told to stop again before it began to run where it was to be moved.
-            self.schedule.release(&self.topology, job);
+            self.schedule.release(&self.topology, job, &self.specs[job.index()].gang);
         }
     }
 
@@ -311,7 +337,7 @@ impl State {
 
     fn ended(&mut self, now: Time, job: JobId, end: JobEnd) {
         self.vacate(job, -1);
-        let released = self.schedule.release(&self.topology, job);
+        let released = self.schedule.release(&self.topology, job, &self.specs[job.index()].gang);
         let spec_iterations = self.specs[job.index()].iterations;
         let state = &mut self.jobs[job.index()];
         match state.phase {
@@ -336,6 +362,34 @@ impl State {
                 let count = &mut self.vacating[(first + device) as usize];
                 *count = count.wrapping_add_signed(by);
             }
+        }
+    }
+
+    /// Adds a job in the middle of its life.
+    pub(crate) fn add_image(&mut self, image: JobImage) {
+        let job = self.next_job();
+        let (spec, life, placement) = image.into_parts();
+        let count = match life.phase {
+            Phase::Waiting => &mut self.counts.waiting,
+            Phase::Held => &mut self.counts.held,
+            Phase::Placed | Phase::Running => &mut self.counts.placed,
+            Phase::Stopping => &mut self.counts.stopping,
+            Phase::Ended(_) => &mut self.counts.ended,
+        };
+        *count += 1;
+        self.jobs.push(life);
+        self.specs.push(spec);
+        self.vacate(job, 1);
+        if let Some(shares) = placement {
+            self.schedule.place(&self.topology, job, &self.specs[job.index()].gang, &shares);
+        }
+    }
+
+    pub(crate) fn set_node(&mut self, node: NodeId, image: &NodeImage) {
+        self.schedule.set_there(&self.topology, node, image.is_there);
+        self.schedule.set_cordoned(&self.topology, node, image.is_cordoned);
+        for device in image.broken.iter() {
+            self.schedule.set_broken(&self.topology, node, device, true);
         }
     }
 

@@ -49,7 +49,7 @@ impl Policy for Restless {
             let needed = view.spec(job).gang.devices;
             let nodes = (0..view.topology().nodes().len()).map(NodeId::from_index);
             let node = nodes.into_iter().find(|&node| view.schedule().free(node).len() >= needed);
-            if let (Some(node), false) = (node, view.job(job).is_cancelled()) {
+            if let (Some(node), false) = (node, view.job(job).ending().is_some()) {
                 let devices = view.schedule().free(node).lowest(needed);
                 decision.start(job, &[NodeShare { node, devices }]);
             }
@@ -70,6 +70,7 @@ enum Kept {
     Spec(JobSpec),
     Placement(Vec<NodeShare>),
     Node(NodeSpec),
+    Array(JobSpec, Vec<u32>),
 }
 
 impl Log for Journal {
@@ -78,6 +79,11 @@ impl Log for Journal {
             Event::JobSubmitted { job } => Kept::Spec(state.spec(job).clone()),
             Event::JobPlaced { job, .. } => {
                 Kept::Placement(state.schedule().placement(job).expect("just placed").to_vec())
+            }
+            Event::ArraySubmitted { first, count } => {
+                let ids = first.0..first.0 + count;
+                let index = |id| state.spec(JobId(id)).array.as_ref().expect("an element").index;
+                Kept::Array(JobSpec { array: None, ..state.spec(first).clone() }, ids.map(index).collect())
             }
             Event::NodeJoined { node } => Kept::Node(state.topology().node(node).spec.clone()),
             _ => Kept::Nothing,
@@ -94,6 +100,7 @@ impl Journal {
                 Kept::Nothing => Detail::None,
                 Kept::Spec(spec) => Detail::Spec(spec.clone()),
                 Kept::Placement(shares) => Detail::Placement(shares),
+                Kept::Array(spec, indexes) => Detail::Array(spec.clone(), indexes),
                 Kept::Node(spec) => Detail::Node(spec.clone()),
             };
             state.apply(*time, event, detail);
@@ -163,6 +170,13 @@ enum Step {
     Lose(u32),
     Return(u32),
     Cancel(u32),
+    Array(u32),
+    Cordon(u32),
+    Drain(u32),
+    Open(u32),
+    Break(u32, u32),
+    Mend(u32, u32),
+    Expire(u32),
     Wait,
 }
 
@@ -174,6 +188,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0u32..3).prop_map(Step::Lose),
         1 => (0u32..3).prop_map(Step::Return),
         1 => (0u32..20).prop_map(Step::Cancel),
+        1 => (1u32..4).prop_map(Step::Array),
+        1 => (0u32..3).prop_map(Step::Cordon),
+        1 => (0u32..3).prop_map(Step::Drain),
+        1 => (0u32..3).prop_map(Step::Open),
+        1 => (0u32..3, 0u32..4).prop_map(|(node, device)| Step::Break(node, device)),
+        1 => (0u32..3, 0u32..4).prop_map(|(node, device)| Step::Mend(node, device)),
+        1 => (0u32..20).prop_map(Step::Expire),
         2 => Just(Step::Wait),
     ]
 }
@@ -195,17 +216,33 @@ impl World {
                 }
             }
             Step::Lose(node) => {
-                if self.engine.state().schedule().is_up(NodeId(node)) {
+                if self.engine.state().schedule().is_there(NodeId(node)) {
                     self.tell(Command::LoseNode(NodeId(node))).expect("it exists");
                 }
             }
             Step::Return(node) => {
-                if !self.engine.state().schedule().is_up(NodeId(node)) {
+                if !self.engine.state().schedule().is_there(NodeId(node)) {
                     self.tell(Command::ReturnNode(NodeId(node))).expect("it exists");
                 }
             }
             Step::Cancel(job) => {
                 let _ = self.tell(Command::CancelJob(JobId(job)));
+            }
+            Step::Array(count) => {
+                let spec = JobSpec::new("array", Time::from_seconds(self.now), 1, 100.0, 1000.0);
+                self.tell(Command::SubmitArray(spec, (0..count).collect())).expect("new");
+            }
+            Step::Cordon(node) => self.tell(Command::CordonNode(NodeId(node))).expect("it exists"),
+            Step::Drain(node) => self.tell(Command::DrainNode(NodeId(node))).expect("it exists"),
+            Step::Open(node) => self.tell(Command::OpenNode(NodeId(node))).expect("it exists"),
+            Step::Break(node, device) => {
+                self.tell(Command::LoseDevice(NodeId(node), device)).expect("it exists");
+            }
+            Step::Mend(node, device) => {
+                self.tell(Command::ReturnDevice(NodeId(node), device)).expect("it exists");
+            }
+            Step::Expire(job) => {
+                let _ = self.tell(Command::ExpireJob(JobId(job)));
             }
             Step::Wait => self.now += 10.0,
         }
@@ -215,6 +252,8 @@ impl World {
     fn finish(&mut self) {
         for node in 0..3 {
             self.step(&Step::Return(node));
+            self.step(&Step::Open(node));
+            (0..4).for_each(|device| self.step(&Step::Mend(node, device)));
         }
         for _ in 0..10_000 {
             let counts = self.engine.state().counts();
@@ -230,6 +269,23 @@ impl World {
     }
 }
 
+/// The images of everything in a state make a state that cannot be told from it.
+fn assert_rebuilt(state: &State, slots: usize) {
+    let nodes = || (0..state.topology().nodes().len()).map(NodeId::from_index);
+    let images = state.jobs().map(|(job, _, _)| state.job_image(job));
+    let rebuilt = State::from_images(slots, nodes().map(|node| state.node_image(node)), images);
+    for (job, _, _) in state.jobs() {
+        assert_eq!(rebuilt.job_image(job), state.job_image(job));
+        assert_eq!(rebuilt.is_blocked(job), state.is_blocked(job));
+    }
+    for node in nodes() {
+        assert_eq!(rebuilt.node_image(node), state.node_image(node));
+        assert_eq!(rebuilt.schedule().free(node), state.schedule().free(node));
+    }
+    assert_eq!(rebuilt.counts(), state.counts());
+    assert_eq!(audit::check_all(&rebuilt), []);
+}
+
 proptest! {
     /// No slot is given twice, whatever the outside does; every job ends; the journal alone rebuilds the state.
     #[test]
@@ -242,10 +298,15 @@ proptest! {
             world.step(step);
         }
         prop_assert_eq!(&world.journal.replay(&world.cluster, slots), world.engine.state());
+        assert_rebuilt(world.engine.state(), slots);
         world.finish();
         prop_assert_eq!(&world.journal.replay(&world.cluster, slots), world.engine.state());
-        let submitted = steps.iter().filter(|step| matches!(step, Step::Submit(_))).count();
-        prop_assert_eq!(world.engine.state().counts().ended as usize, submitted);
+        let submitted = steps.iter().map(|step| match step {
+            Step::Submit(_) => 1,
+            Step::Array(count) => *count,
+            _ => 0,
+        });
+        prop_assert_eq!(world.engine.state().counts().ended, submitted.sum::<u32>());
     }
 }
 

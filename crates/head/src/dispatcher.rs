@@ -1,17 +1,24 @@
 //! The dispatcher: one thread around the engine, one input at a time, nothing told before it is durable.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, Time};
-use wharf_proto::{FromWorker, JobSpec as WireSpec, Register, ToWorker, ToWorkerBatch, to_worker};
+use wharf_proto::{
+    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker, ToWorkerBatch,
+    to_worker,
+};
 
+use crate::clock::Clock;
 use crate::execution::{Execution, TaskPhase};
-use crate::journal::{Journal, JournalError, Replayed};
-use crate::wire;
+use crate::gates::Gates;
+use crate::journal::{Journal, JournalError, Kept, Replayed};
+use crate::nodes::{NodeFacts, Session};
+use crate::ports::Ports;
 
 /// Inputs handled before they are made durable together.
 const BATCH_MAX: usize = 512;
@@ -20,11 +27,18 @@ const BATCH_MAX: usize = 512;
 pub(crate) enum Input {
     Submit {
         specs: Vec<WireSpec>,
-        reply: oneshot::Sender<Vec<u32>>,
+        reply: oneshot::Sender<Result<Vec<u32>, String>>,
     },
-    /// Any other command of a person; refused ones are told why.
-    Command {
+    /// What a person wants of jobs.
+    Change {
+        request: ChangeJobsRequest,
+        reply: oneshot::Sender<Vec<Refusal>>,
+    },
+    /// What a person wants of a node; refused ones are told why.
+    ChangeNode {
         command: Command,
+        node: NodeId,
+        reason: String,
         reply: oneshot::Sender<Result<(), Ignored>>,
     },
     /// A question, answered from a state in which everything earlier is durable.
@@ -56,42 +70,52 @@ pub(crate) enum Input {
     Stop,
 }
 
-/// A worker that is connected.
-pub(crate) struct Session {
-    pub(crate) id: u64,
-    pub(crate) sender: UnboundedSender<ToWorkerBatch>,
+/// How far a job has come, as its trainer tells.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) iterations: f64,
+    pub(crate) checkpointed: f64,
+    pub(crate) metrics: BTreeMap<String, f64>,
 }
 
 /// The engine and all that is known beside it.
 pub(crate) struct Dispatcher {
     pub(crate) engine: Engine,
     pub(crate) journal: Journal,
+    clock: Box<dyn Clock>,
     pub(crate) epoch_unix_s: f64,
-    /// What each job runs, by job id.
-    pub(crate) specs: Vec<WireSpec>,
+    pub(crate) policy_name: String,
+    /// What live jobs run, by the first job of their array or their own.
+    pub(crate) specs: BTreeMap<u32, Arc<WireSpec>>,
+    /// Elements of arrays that are not over.
+    pub(crate) array_live: BTreeMap<u32, u32>,
+    pub(crate) kept: Kept,
+    pub(crate) gates: Gates,
     pub(crate) executions: BTreeMap<JobId, Execution>,
     pub(crate) sessions: BTreeMap<NodeId, Session>,
+    pub(crate) node_of_session: BTreeMap<u64, NodeId>,
     /// Nodes without a connection, and until when they may come back.
-    pub(crate) missing: BTreeMap<NodeId, Instant>,
-    pub(crate) addresses: BTreeMap<NodeId, String>,
-    /// Iterations made and iterations checkpointed, as trainers tell.
-    pub(crate) progress: BTreeMap<JobId, (f64, f64)>,
-    pub(crate) retries: BTreeMap<JobId, u32>,
+    pub(crate) missing: BTreeMap<NodeId, Time>,
+    pub(crate) facts: BTreeMap<NodeId, NodeFacts>,
+    pub(crate) progress: BTreeMap<JobId, Progress>,
+    /// How often a job's tasks were lost through no fault of its own.
+    pub(crate) strikes: BTreeMap<JobId, u32>,
+    pub(crate) ports: Ports,
     pub(crate) readers: BTreeMap<u64, UnboundedSender<Vec<u8>>>,
     next_reader: u64,
     waiters: BTreeMap<JobId, Vec<oneshot::Sender<()>>>,
     /// When running jobs reach their time limits.
-    limits: BTreeMap<(Instant, JobId), u32>,
-    lost_after: Duration,
+    limits: BTreeMap<(Time, JobId), u32>,
+    pub(crate) lost_after_s: f64,
     /// Messages and replies that go out once everything is durable.
-    outgoing: Vec<(NodeId, to_worker::Message)>,
+    outgoing: BTreeMap<NodeId, Vec<ToWorker>>,
     replies: Vec<Box<dyn FnOnce() + Send>>,
     news: News,
 }
 
 /// What the engine did since it was last asked.
 #[derive(Default)]
-struct News {
+pub(crate) struct News {
     ended: Vec<JobId>,
     launched: Vec<JobId>,
 }
@@ -113,32 +137,46 @@ impl Log for Tap<'_> {
     }
 }
 
+/// What a dispatcher is told when it begins.
+pub(crate) struct Setup {
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) policy_name: String,
+    pub(crate) lost_after_s: f64,
+}
+
 impl Dispatcher {
     pub(crate) fn new(
         make_engine: impl FnOnce(Time, State) -> Engine,
         journal: Journal,
         replayed: Replayed,
-        lost_after: Duration,
+        setup: Setup,
     ) -> Self {
-        let Replayed { state, specs, last, epoch_unix_s } = replayed;
-        let engine = make_engine(last, state);
+        let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
+        let Setup { clock, policy_name, lost_after_s } = setup;
         let mut dispatcher = Self {
-            engine,
+            engine: make_engine(last, state),
             journal,
+            clock,
             epoch_unix_s,
+            policy_name,
             specs,
+            array_live: BTreeMap::new(),
+            kept,
+            gates: Gates::default(),
             executions: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            node_of_session: BTreeMap::new(),
             missing: BTreeMap::new(),
-            addresses: BTreeMap::new(),
+            facts: BTreeMap::new(),
             progress: BTreeMap::new(),
-            retries: BTreeMap::new(),
+            strikes: BTreeMap::new(),
+            ports: Ports::default(),
             readers: BTreeMap::new(),
             next_reader: 0,
             waiters: BTreeMap::new(),
             limits: BTreeMap::new(),
-            lost_after,
-            outgoing: Vec::new(),
+            lost_after_s,
+            outgoing: BTreeMap::new(),
             replies: Vec::new(),
             news: News::default(),
         };
@@ -149,23 +187,40 @@ impl Dispatcher {
     /// After a restart: what was placed is being carried out somewhere, and every node may come back.
     fn recover(&mut self) {
         let state = self.engine.state();
-        for (job, _, life) in state.jobs() {
+        let mut held = Vec::new();
+        let mut running = Vec::new();
+        for (job, _, life) in state.jobs().filter(|(_, _, life)| !life.is_ended()) {
+            let first = self.kept.first_of(job.0);
+            if self.kept.arrays.contains_key(&first) {
+                *self.array_live.entry(first).or_default() += 1;
+            }
             let placement = state.schedule().placement(job).unwrap_or_default();
             let execution = match life.phase {
                 Phase::Placed => Execution::new(life.generation, placement, TaskPhase::Ordered),
-                Phase::Running => Execution::new(life.generation, placement, TaskPhase::Started),
-                Phase::Stopping => {
-                    let mut execution =
-                        Execution::new(life.process_generation(), life.leaving(), TaskPhase::Started);
-                    execution.is_stopping = true;
-                    execution
+                Phase::Running => {
+                    running.push(job);
+                    Execution::new(life.generation, placement, TaskPhase::Started)
                 }
-                Phase::Waiting | Phase::Held | Phase::Ended(_) => continue,
+                Phase::Stopping => Execution::stopping(life.process_generation(), life.leaving()),
+                Phase::Held => {
+                    held.push(job);
+                    continue;
+                }
+                Phase::Waiting | Phase::Ended(_) => continue,
             };
             self.executions.insert(job, execution);
         }
-        let until = Instant::now() + self.lost_after;
-        self.missing = state.nodes_up().map(|node| (node, until)).collect();
+        let until = self.lost_at();
+        self.missing = self.there().map(|node| (node, until)).collect();
+        self.watch_limits(&running);
+        self.gate_again(&held);
+    }
+
+    /// Nodes that count as being there.
+    fn there(&self) -> impl Iterator<Item = NodeId> {
+        let state = self.engine.state();
+        let nodes = (0..state.topology().nodes().len()).map(NodeId::from_index);
+        nodes.filter(|&node| state.schedule().is_there(node))
     }
 
     /// Serves until told to stop.
@@ -173,50 +228,59 @@ impl Dispatcher {
         loop {
             let first = match self.next_deadline() {
                 Some(deadline) => {
-                    match inputs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                    let wait_s = deadline.since(self.now()).clamp(0.0, 86_400.0);
+                    match inputs.recv_timeout(Duration::from_secs_f64(wait_s)) {
                         Ok(input) => Some(input),
                         Err(RecvTimeoutError::Timeout) => None,
-                        Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                        Err(RecvTimeoutError::Disconnected) => Some(Input::Stop),
                     }
                 }
-                None => match inputs.recv() {
-                    Ok(input) => Some(input),
-                    Err(_) => return Ok(()),
-                },
+                None => Some(inputs.recv().unwrap_or(Input::Stop)),
             };
-            let mut is_last = false;
-            for input in first.into_iter().chain(inputs.try_iter().take(BATCH_MAX)) {
-                is_last |= matches!(input, Input::Stop);
-                self.handle(input);
-            }
-            self.expire();
-            self.settle();
-            self.journal.commit()?;
-            self.tell_everyone();
-            if is_last {
-                return Ok(());
+            let batch = first.into_iter().chain(inputs.try_iter().take(BATCH_MAX));
+            if self.step(batch)? {
+                return self.journal.snapshot(self.engine.state(), &self.kept, self.now());
             }
         }
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        let missing = self.missing.values().min().copied();
-        let limit = self.limits.keys().next().map(|&(at, _)| at);
-        let wake = self.engine.next_decision().map(|at| {
-            let wait_s = at.since(self.now()).clamp(0.0, 86_400.0);
-            Instant::now() + Duration::from_secs_f64(wait_s)
-        });
-        [missing, limit, wake].into_iter().flatten().min()
+    /// Handles a batch of inputs and what is due, makes it durable, and tells everybody. Returns whether it was the last.
+    pub(crate) fn step(&mut self, inputs: impl Iterator<Item = Input>) -> Result<bool, JournalError> {
+        let mut is_last = false;
+        for input in inputs {
+            is_last |= matches!(input, Input::Stop);
+            self.handle(input)?;
+        }
+        self.expire();
+        self.settle();
+        self.journal.commit()?;
+        self.tell_everyone();
+        if self.journal.is_snapshot_due() {
+            self.journal.snapshot(self.engine.state(), &self.kept, self.now())?;
+        }
+        Ok(is_last)
     }
 
-    fn handle(&mut self, input: Input) {
+    /// When something is due even if nothing comes in.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let missing = self.missing.values().min().copied();
+        let limit = self.limits.keys().next().map(|&(at, _)| at);
+        [missing, limit, self.engine.next_decision()].into_iter().flatten().min()
+    }
+
+    fn handle(&mut self, input: Input) -> Result<(), JournalError> {
         match input {
             Input::Submit { specs, reply } => {
-                let ids: Vec<u32> = specs.into_iter().map(|spec| self.submit(spec)).collect();
+                let ids = self.submit_all(specs);
                 self.reply(move || drop(reply.send(ids)));
             }
-            Input::Command { command, reply } => {
+            Input::Change { request, reply } => {
+                let refused = self.change_jobs(&request);
+                self.reply(move || drop(reply.send(refused)));
+            }
+            Input::ChangeNode { command, node, reason, reply } => {
                 let result = self.command(command);
+                self.facts.entry(node).or_default().reason = reason;
                 self.reply(move || {
                     let _ = reply.send(result);
                 });
@@ -224,9 +288,8 @@ impl Dispatcher {
             Input::Ask(question) => {
                 // Events of this batch must be durable before anybody hears of them, also by asking.
                 self.settle();
-                if self.journal.commit().is_ok() {
-                    question(self);
-                }
+                self.journal.commit()?;
+                question(self);
             }
             Input::Wait { job, reply } => {
                 if job >= self.engine.state().next_job() || self.engine.state().job(job).is_ended() {
@@ -243,20 +306,7 @@ impl Dispatcher {
             Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
             Input::Stop => {}
         }
-    }
-
-    fn submit(&mut self, spec: WireSpec) -> u32 {
-        let job = self.engine.state().next_job();
-        let core = wire::to_core(&spec, self.now());
-        self.journal.keep_spec(job.0, &spec);
-        let is_held = spec.held || !spec.dependencies.is_empty();
-        self.specs.push(spec);
-        self.engine_command(Command::SubmitJob(core));
-        if is_held {
-            self.engine_command(Command::HoldJob(job));
-            self.release_if_free(job);
-        }
-        job.0
+        Ok(())
     }
 
     /// Hands a command to the engine; whether it was taken is the sender's business.
@@ -291,6 +341,9 @@ impl Dispatcher {
                 }
             }
             self.watch_limits(&news.launched);
+            for &job in &news.launched {
+                self.open_gates(job);
+            }
             for job in news.ended {
                 self.after_end(job);
             }
@@ -298,54 +351,23 @@ impl Dispatcher {
     }
 
     fn after_end(&mut self, job: JobId) {
-        self.retries.remove(&job);
+        self.kept.forget(job.0);
+        self.strikes.remove(&job);
+        self.progress.remove(&job);
+        self.forget_spec(job);
         for waiter in self.waiters.remove(&job).unwrap_or_default() {
             self.reply(move || {
                 let _ = waiter.send(());
             });
         }
-        let dependents: Vec<JobId> = self
-            .engine
-            .state()
-            .jobs()
-            .filter(|(id, _, life)| life.phase == Phase::Held && self.depends_on(*id, job))
-            .map(|(id, _, _)| id)
-            .collect();
-        for dependent in dependents {
-            self.release_if_free(dependent);
-        }
-    }
-
-    fn depends_on(&self, dependent: JobId, on: JobId) -> bool {
-        self.specs[dependent.index()].dependencies.iter().any(|dependency| dependency.job_id == on.0)
-    }
-
-    /// Releases a held job whose dependencies are met, and cancels one whose dependencies can never be.
-    fn release_if_free(&mut self, job: JobId) {
-        let spec = &self.specs[job.index()];
-        if spec.held {
-            return;
-        }
-        let state = self.engine.state();
-        let end_of = |id: u32| {
-            let job = JobId(id);
-            (job < state.next_job()).then(|| match state.job(job).phase {
-                Phase::Ended(end) => Some(end),
-                _ => None,
-            })
-        };
-        match wire::dependencies(&spec.dependencies, end_of) {
-            wire::Dependencies::Met => self.engine_command(Command::ReleaseJob(job)),
-            wire::Dependencies::Open => {}
-            wire::Dependencies::Impossible => self.engine_command(Command::CancelJob(job)),
-        }
+        self.open_gates(job);
     }
 
     fn watch_limits(&mut self, launched: &[JobId]) {
         for &job in launched {
-            let limit_s = self.specs[job.index()].time_limit_s;
+            let limit_s = self.spec(job).map_or(0.0, |spec| spec.time_limit_s);
             if limit_s > 0.0 {
-                let at = Instant::now() + Duration::from_secs_f64(limit_s.min(1e9));
+                let at = self.now().plus(limit_s.min(1e9));
                 self.limits.insert((at, job), self.engine.state().job(job).generation);
             }
         }
@@ -353,7 +375,7 @@ impl Dispatcher {
 
     /// Deals with what is due: nodes that did not come back, jobs that reached their limit.
     fn expire(&mut self) {
-        let now = Instant::now();
+        let now = self.now();
         while let Some((&(at, job), &generation)) = self.limits.first_key_value() {
             if at > now {
                 break;
@@ -361,7 +383,7 @@ impl Dispatcher {
             self.limits.remove(&(at, job));
             let life = self.engine.state().job(job);
             if life.phase == Phase::Running && life.generation == generation {
-                self.engine_command(Command::CancelJob(job));
+                self.engine_command(Command::ExpireJob(job));
             }
         }
         let gone: Vec<NodeId> =
@@ -382,7 +404,7 @@ impl Dispatcher {
     }
 
     /// The node and the name of a job's latest task of that rank.
-    fn task_of(&self, job: JobId, rank: usize) -> Option<(NodeId, wharf_proto::TaskId)> {
+    pub(crate) fn task_of(&self, job: JobId, rank: usize) -> Option<(NodeId, TaskId)> {
         let state = self.engine.state();
         if job >= state.next_job() {
             return None;
@@ -390,12 +412,12 @@ impl Dispatcher {
         let life = state.job(job);
         let placement = state.schedule().placement(job).filter(|_| life.phase != Phase::Stopping);
         let share = placement.unwrap_or_else(|| life.left()).get(rank)?;
-        let task = wharf_proto::TaskId { job_id: job.0, generation: life.process_generation() };
+        let task = TaskId { job_id: job.0, generation: life.process_generation() };
         Some((share.node, task))
     }
 
     pub(crate) fn send(&mut self, node: NodeId, message: to_worker::Message) {
-        self.outgoing.push((node, message));
+        self.outgoing.entry(node).or_default().push(ToWorker { message: Some(message) });
     }
 
     fn reply(&mut self, reply: impl FnOnce() + Send + 'static) {
@@ -404,11 +426,7 @@ impl Dispatcher {
 
     /// Everything is durable: tell workers and people.
     fn tell_everyone(&mut self) {
-        let mut batches: BTreeMap<NodeId, Vec<ToWorker>> = BTreeMap::new();
-        for (node, message) in self.outgoing.drain(..) {
-            batches.entry(node).or_default().push(ToWorker { message: Some(message) });
-        }
-        for (node, messages) in batches {
+        for (node, messages) in std::mem::take(&mut self.outgoing) {
             if let Some(session) = self.sessions.get(&node) {
                 // A session that just broke is noticed by its own task.
                 let _ = session.sender.send(ToWorkerBatch { messages });
@@ -419,17 +437,14 @@ impl Dispatcher {
         }
     }
 
-    fn detach(&mut self, session: u64) {
-        let node = self.sessions.iter().find(|(_, open)| open.id == session).map(|(&node, _)| node);
-        if let Some(node) = node {
-            self.sessions.remove(&node);
-            self.missing.insert(node, Instant::now() + self.lost_after);
-        }
-    }
-
     /// The engine's present.
     pub(crate) fn now(&self) -> Time {
-        Time::from_seconds(unix_s() - self.epoch_unix_s)
+        self.clock.now()
+    }
+
+    /// What a job that is not over runs.
+    pub(crate) fn spec(&self, job: JobId) -> Option<&Arc<WireSpec>> {
+        self.specs.get(&self.kept.first_of(job.0))
     }
 
     /// How a job's process ended, for people: `None` while it lives.
@@ -437,13 +452,10 @@ impl Dispatcher {
         match self.engine.state().job(job).phase {
             Phase::Ended(JobEnd::Finished) => Some(0),
             Phase::Ended(JobEnd::Failed { code }) => Some(code),
+            // As `timeout` and an interrupted shell have it.
+            Phase::Ended(JobEnd::TimedOut) => Some(124),
             Phase::Ended(JobEnd::Cancelled | JobEnd::Rejected) => Some(130),
             _ => None,
         }
     }
-}
-
-/// Seconds since the Unix epoch; a clock before that counts as its beginning.
-pub(crate) fn unix_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

@@ -45,6 +45,11 @@ impl Execution {
         Self { generation, tasks, is_stopping: false, is_launched, is_struck: false, failure: None }
     }
 
+    /// The tasks of a placement that is being given up.
+    pub(crate) fn stopping(generation: u32, placement: &[NodeShare]) -> Self {
+        Self { is_stopping: true, ..Self::new(generation, placement, TaskPhase::Started) }
+    }
+
     pub(crate) fn task_on(&mut self, node: NodeId) -> Option<&mut Task> {
         self.tasks.iter_mut().find(|task| task.share.node == node)
     }
@@ -72,6 +77,11 @@ impl Execution {
     /// Whether all tasks are over.
     pub(crate) fn is_over(&self) -> bool {
         self.tasks.iter().all(|task| matches!(task.phase, TaskPhase::Ended { .. }))
+    }
+
+    /// Whether all tasks ended with 0.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.tasks.iter().all(|task| task.phase == TaskPhase::Ended { code: 0 })
     }
 
     /// The job's exit code: that of the task that failed first, else 0.

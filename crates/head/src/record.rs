@@ -1,28 +1,100 @@
 //! What the journal keeps: wire types of their own, so that core types make no promise about their shape.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use wharf_core::{
-    Detail, DeviceSet, Event, Gang, JobEnd, JobId, JobSpec, NodeId, NodeShare, NodeSpec, State, StopReason,
-    Time,
+    ArrayElement, Detail, DeviceSet, Event, Gang, JobEnd, JobId, JobSpec, Needs, NodeId, NodeShare, NodeSpec,
+    StageTimes, State, StopReason, Time,
 };
 
 /// One line of the journal: an event with everything that the fold needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Record {
-    NodeJoined { node: u32, spec: NodeRecord },
-    NodeLost { node: u32 },
-    NodeReturned { node: u32 },
-    JobSubmitted { job: u32, spec: Box<SpecRecord> },
-    JobPlaced { job: u32, generation: u32, shares: Vec<(u32, Vec<u32>)> },
-    JobLaunched { job: u32, ready: f64, iteration_s: f64 },
-    JobRated { job: u32, iteration_s: f64 },
-    JobStopping { job: u32, why: WhyRecord },
-    JobStopped { job: u32, done: f64 },
-    JobHeld { job: u32 },
-    JobReleased { job: u32 },
-    JobReprioritised { job: u32, priority: i32 },
-    JobEnded { job: u32, end: EndRecord },
+    NodeJoined {
+        node: u32,
+        spec: NodeRecord,
+    },
+    NodeLost {
+        node: u32,
+    },
+    NodeReturned {
+        node: u32,
+    },
+    NodeCordoned {
+        node: u32,
+    },
+    NodeOpened {
+        node: u32,
+    },
+    DeviceLost {
+        node: u32,
+        device: u32,
+    },
+    DeviceReturned {
+        node: u32,
+        device: u32,
+    },
+    JobSubmitted {
+        job: u32,
+        spec: Box<SpecRecord>,
+    },
+    /// Elements have consecutive ids; their indexes are kept as first and last of each run.
+    ArraySubmitted {
+        job: u32,
+        spec: Box<SpecRecord>,
+        indexes: Vec<(u32, u32)>,
+    },
+    JobPlaced {
+        job: u32,
+        generation: u32,
+        shares: Vec<(u32, Vec<u32>)>,
+    },
+    JobLaunched {
+        job: u32,
+        ready: f64,
+        iteration_s: f64,
+    },
+    JobRated {
+        job: u32,
+        iteration_s: f64,
+    },
+    JobStopping {
+        job: u32,
+        why: WhyRecord,
+    },
+    JobStopped {
+        job: u32,
+        done: f64,
+    },
+    JobHeld {
+        job: u32,
+    },
+    JobReleased {
+        job: u32,
+    },
+    JobReprioritised {
+        job: u32,
+        priority: i32,
+    },
+    JobEnded {
+        job: u32,
+        end: EndRecord,
+    },
+    /// Somebody wants the job to wait, whatever else it waits for.
+    HoldWanted {
+        job: u32,
+    },
+    /// Nobody holds it any more.
+    HoldLifted {
+        job: u32,
+    },
+    /// A failure was forgiven.
+    JobRetried {
+        job: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +105,8 @@ pub(crate) struct NodeRecord {
     cpus: u32,
     memory_gib: u32,
     switch: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pool: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +129,27 @@ pub(crate) struct SpecRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     batch_size: Option<u32>,
     priority: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline_s: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    needs: Option<NeedsRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    array_index: Option<u32>,
+    /// Milliseconds for data, computation and network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stages_ms: Option<[f64; 3]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NeedsRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodes: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    cpus: u32,
+    memory_mib: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +159,7 @@ pub(crate) enum WhyRecord {
     Moved,
     NodeLost,
     Cancelled,
+    TimeLimit,
     Requeued,
 }
 
@@ -73,6 +169,7 @@ pub(crate) enum EndRecord {
     Finished,
     Failed { code: i32 },
     Cancelled,
+    TimedOut,
     Rejected,
 }
 
@@ -90,14 +187,25 @@ impl Record {
             }
             Event::NodeLost { node } => Self::NodeLost { node: node.0 },
             Event::NodeReturned { node } => Self::NodeReturned { node: node.0 },
+            Event::NodeCordoned { node } => Self::NodeCordoned { node: node.0 },
+            Event::NodeOpened { node } => Self::NodeOpened { node: node.0 },
+            Event::DeviceLost { node, device } => Self::DeviceLost { node: node.0, device },
+            Event::DeviceReturned { node, device } => Self::DeviceReturned { node: node.0, device },
+            Event::ArraySubmitted { first, count } => {
+                let index = |id| state.spec(JobId(id)).array.as_ref().map_or(0, |element| element.index);
+                let spec = JobSpec { array: None, ..state.spec(first).clone() };
+                Self::ArraySubmitted {
+                    job: first.0,
+                    spec: Box::new(SpecRecord::of(&spec)),
+                    indexes: runs((first.0..first.0 + count).map(index)),
+                }
+            }
             Event::JobSubmitted { job } => {
                 Self::JobSubmitted { job: job.0, spec: Box::new(SpecRecord::of(state.spec(job))) }
             }
             Event::JobPlaced { job, generation } => {
                 let shares = state.schedule().placement(job).unwrap_or_default();
-                let shares =
-                    shares.iter().map(|share| (share.node.0, share.devices.iter().collect())).collect();
-                Self::JobPlaced { job: job.0, generation, shares }
+                Self::JobPlaced { job: job.0, generation, shares: of_shares(shares) }
             }
             Event::JobLaunched { job, ready, iteration_s } => {
                 Self::JobLaunched { job: job.0, ready: ready.seconds(), iteration_s }
@@ -112,6 +220,36 @@ impl Record {
         }
     }
 
+    /// The jobs that it is about, by id.
+    pub(crate) fn jobs(&self) -> Range<u32> {
+        match self {
+            Self::NodeJoined { .. }
+            | Self::NodeLost { .. }
+            | Self::NodeReturned { .. }
+            | Self::NodeCordoned { .. }
+            | Self::NodeOpened { .. }
+            | Self::DeviceLost { .. }
+            | Self::DeviceReturned { .. } => 0..0,
+            Self::ArraySubmitted { job, indexes, .. } => {
+                let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
+                *job..*job + count
+            }
+            Self::JobSubmitted { job, .. }
+            | Self::JobPlaced { job, .. }
+            | Self::JobLaunched { job, .. }
+            | Self::JobRated { job, .. }
+            | Self::JobStopping { job, .. }
+            | Self::JobStopped { job, .. }
+            | Self::JobHeld { job }
+            | Self::JobReleased { job }
+            | Self::JobReprioritised { job, .. }
+            | Self::JobEnded { job, .. }
+            | Self::HoldWanted { job }
+            | Self::HoldLifted { job }
+            | Self::JobRetried { job } => *job..*job + 1,
+        }
+    }
+
     /// Folds the recorded event into a state.
     pub(crate) fn replay(&self, now: Time, state: &mut State) -> Result<(), BadRecord> {
         let mut apply = |event: Event, detail: Detail<'_>| state.apply(now, &event, detail);
@@ -121,6 +259,19 @@ impl Record {
             }
             Self::NodeLost { node } => apply(Event::NodeLost { node: NodeId(*node) }, Detail::None),
             Self::NodeReturned { node } => apply(Event::NodeReturned { node: NodeId(*node) }, Detail::None),
+            Self::NodeCordoned { node } => apply(Event::NodeCordoned { node: NodeId(*node) }, Detail::None),
+            Self::NodeOpened { node } => apply(Event::NodeOpened { node: NodeId(*node) }, Detail::None),
+            Self::DeviceLost { node, device } => {
+                apply(Event::DeviceLost { node: NodeId(*node), device: *device }, Detail::None);
+            }
+            Self::DeviceReturned { node, device } => {
+                apply(Event::DeviceReturned { node: NodeId(*node), device: *device }, Detail::None);
+            }
+            Self::ArraySubmitted { job, spec, indexes } => {
+                let indexes: Vec<u32> = indexes.iter().flat_map(|&(first, last)| first..=last).collect();
+                let event = Event::ArraySubmitted { first: JobId(*job), count: indexes.len() as u32 };
+                apply(event, Detail::Array(spec.to_core()?, &indexes));
+            }
             Self::JobSubmitted { job, spec } => {
                 apply(Event::JobSubmitted { job: JobId(*job) }, Detail::Spec(spec.to_core()?));
             }
@@ -153,12 +304,30 @@ impl Record {
             Self::JobEnded { job, end } => {
                 apply(Event::JobEnded { job: JobId(*job), end: end.to_core() }, Detail::None);
             }
+            // The head's own, unknown to the engine.
+            Self::HoldWanted { .. } | Self::HoldLifted { .. } | Self::JobRetried { .. } => {}
         }
         Ok(())
     }
 }
 
-fn to_share((node, devices): &(u32, Vec<u32>)) -> NodeShare {
+pub(crate) fn of_shares(shares: &[NodeShare]) -> Vec<(u32, Vec<u32>)> {
+    shares.iter().map(|share| (share.node.0, share.devices.iter().collect())).collect()
+}
+
+/// First and last of each run of consecutive numbers.
+fn runs(numbers: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    runs
+}
+
+pub(crate) fn to_share((node, devices): &(u32, Vec<u32>)) -> NodeShare {
     let mut set = DeviceSet::EMPTY;
     for &device in devices {
         set.insert(device);
@@ -167,7 +336,7 @@ fn to_share((node, devices): &(u32, Vec<u32>)) -> NodeShare {
 }
 
 impl NodeRecord {
-    fn of(spec: &NodeSpec) -> Self {
+    pub(crate) fn of(spec: &NodeSpec) -> Self {
         Self {
             name: spec.name.to_string(),
             device_type: spec.device_type.to_string(),
@@ -175,10 +344,11 @@ impl NodeRecord {
             cpus: spec.cpus,
             memory_gib: spec.memory_gib,
             switch: spec.switch,
+            pool: spec.pool.to_string(),
         }
     }
 
-    fn to_core(&self) -> NodeSpec {
+    pub(crate) fn to_core(&self) -> NodeSpec {
         NodeSpec {
             name: self.name.as_str().into(),
             device_type: self.device_type.as_str().into(),
@@ -186,12 +356,35 @@ impl NodeRecord {
             cpus: self.cpus,
             memory_gib: self.memory_gib,
             switch: self.switch,
+            pool: self.pool.as_str().into(),
+        }
+    }
+}
+
+impl NeedsRecord {
+    fn of(needs: &Needs) -> Self {
+        Self {
+            nodes: needs.nodes,
+            pool: needs.pool.as_deref().map(str::to_owned),
+            node: needs.node.as_deref().map(str::to_owned),
+            cpus: needs.cpus,
+            memory_mib: needs.memory_mib,
+        }
+    }
+
+    fn to_core(&self) -> Needs {
+        Needs {
+            nodes: self.nodes,
+            pool: self.pool.as_deref().map(Into::into),
+            node: self.node.as_deref().map(Into::into),
+            cpus: self.cpus,
+            memory_mib: self.memory_mib,
         }
     }
 }
 
 impl SpecRecord {
-    fn of(spec: &JobSpec) -> Self {
+    pub(crate) fn of(spec: &JobSpec) -> Self {
         Self {
             name: spec.name.to_string(),
             user: spec.user.as_deref().map(str::to_owned),
@@ -206,25 +399,39 @@ impl SpecRecord {
             model: spec.model.as_deref().map(str::to_owned),
             batch_size: spec.batch_size,
             priority: spec.priority,
+            deadline_s: spec.deadline.map(Time::seconds),
+            needs: spec.gang.needs.as_deref().map(NeedsRecord::of),
+            array_index: spec.array.as_ref().map(|element| element.index),
+            stages_ms: spec.stages.map(|stages| [stages.data_ms, stages.compute_ms, stages.network_ms]),
         }
     }
 
-    fn to_core(&self) -> Result<JobSpec, BadRecord> {
+    pub(crate) fn to_core(&self) -> Result<JobSpec, BadRecord> {
         let submit = Time::try_new(self.submit_s).ok_or(BadRecord)?;
         let gang = Gang {
             devices: self.devices,
             devices_min: self.devices_min,
             devices_max: self.devices_max,
             device_types: self.device_types.iter().map(|name| name.as_str().into()).collect(),
+            needs: self.needs.as_ref().map(|needs| Arc::new(needs.to_core())),
         };
+        let deadline = self.deadline_s.map(|deadline_s| Time::try_new(deadline_s).ok_or(BadRecord));
+        let name: Arc<str> = self.name.as_str().into();
         Ok(JobSpec {
+            array: self.array_index.map(|index| ArrayElement { array: name.clone(), index }),
+            deadline: deadline.transpose()?,
+            stages: self.stages_ms.map(|[data_ms, compute_ms, network_ms]| StageTimes {
+                data_ms,
+                compute_ms,
+                network_ms,
+            }),
             user: self.user.as_deref().map(Into::into),
             gang,
             duration_s: self.duration_s,
             model: self.model.as_deref().map(Into::into),
             batch_size: self.batch_size,
             priority: self.priority,
-            ..JobSpec::new(&self.name, submit, self.devices, self.iterations, self.iteration_ms)
+            ..JobSpec::new(&name, submit, self.devices, self.iterations, self.iteration_ms)
         })
     }
 }
@@ -236,6 +443,7 @@ impl WhyRecord {
             StopReason::Moved => Self::Moved,
             StopReason::NodeLost => Self::NodeLost,
             StopReason::Cancelled => Self::Cancelled,
+            StopReason::TimeLimit => Self::TimeLimit,
             StopReason::Requeued => Self::Requeued,
         }
     }
@@ -246,26 +454,29 @@ impl WhyRecord {
             Self::Moved => StopReason::Moved,
             Self::NodeLost => StopReason::NodeLost,
             Self::Cancelled => StopReason::Cancelled,
+            Self::TimeLimit => StopReason::TimeLimit,
             Self::Requeued => StopReason::Requeued,
         }
     }
 }
 
 impl EndRecord {
-    fn of(end: JobEnd) -> Self {
+    pub(crate) fn of(end: JobEnd) -> Self {
         match end {
             JobEnd::Finished => Self::Finished,
             JobEnd::Failed { code } => Self::Failed { code },
             JobEnd::Cancelled => Self::Cancelled,
+            JobEnd::TimedOut => Self::TimedOut,
             JobEnd::Rejected => Self::Rejected,
         }
     }
 
-    fn to_core(self) -> JobEnd {
+    pub(crate) fn to_core(self) -> JobEnd {
         match self {
             Self::Finished => JobEnd::Finished,
             Self::Failed { code } => JobEnd::Failed { code },
             Self::Cancelled => JobEnd::Cancelled,
+            Self::TimedOut => JobEnd::TimedOut,
             Self::Rejected => JobEnd::Rejected,
         }
     }

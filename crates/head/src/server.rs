@@ -10,15 +10,16 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
-use wharf_core::{Cadence, Engine, PerfModel, Policy};
+use wharf_core::{Cadence, Engine, PerfModel, Policy, Time};
 use wharf_proto::cluster_server::ClusterServer;
 use wharf_proto::tonic::service::Interceptor;
 use wharf_proto::tonic::transport::Server;
 use wharf_proto::tonic::{Request, Status, transport};
 use wharf_proto::workers_server::WorkersServer;
 
-use crate::dispatcher::{Dispatcher, Input, unix_s};
-use crate::journal::{Journal, JournalError};
+use crate::clock::{Wall, unix_s};
+use crate::dispatcher::{Dispatcher, Input, Setup};
+use crate::journal::{Damage, Journal, JournalError};
 use crate::service::{Service, Shared};
 
 /// What a head needs to begin.
@@ -33,8 +34,14 @@ pub struct HeadConfig {
     pub lost_after: Duration,
     /// Most jobs on one device.
     pub slots: usize,
+    /// Seconds that events are kept once a snapshot covers them.
+    pub history_s: f64,
+    /// What the policy is called.
+    pub policy_name: String,
     /// Who decides.
     pub policy: Box<dyn Policy>,
+    /// When the policy is called.
+    pub cadence: Cadence,
     /// What the policy is told about speeds.
     pub perf: Box<dyn PerfModel>,
 }
@@ -65,6 +72,7 @@ pub enum HeadError {
 /// A head that listens.
 pub struct Head {
     address: SocketAddr,
+    damage: Option<Damage>,
     inputs: Sender<Input>,
     dispatcher: JoinHandle<Result<(), JournalError>>,
     stop: oneshot::Sender<()>,
@@ -77,15 +85,22 @@ impl Head {
     /// # Errors
     /// [`HeadError`] where the journal or the address cannot be used.
     pub async fn start(config: HeadConfig) -> Result<Self, HeadError> {
-        let HeadConfig { listen, state_dir, token, lost_after, slots, policy, perf } = config;
-        let (journal, replayed) = Journal::open(&state_dir.join("journal.sqlite"), slots, unix_s())?;
+        let HeadConfig { listen, state_dir, token, slots, policy, perf, cadence, .. } = config;
+        let path = state_dir.join("journal.sqlite");
+        let (journal, replayed) = Journal::open(&path, slots, unix_s(), config.history_s)?;
+        let damage = replayed.damage.clone();
         let listening = |source| HeadError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         let (inputs, receiver) = channel();
         let dispatcher = std::thread::spawn(move || {
-            let make = |now, state| Engine::resume(now, state, policy, perf, Cadence::Events);
-            Dispatcher::new(make, journal, replayed, lost_after).run(&receiver)
+            let make = |now: Time, state| Engine::resume(now, state, policy, perf, cadence);
+            let setup = Setup {
+                clock: Box::new(Wall::new(replayed.epoch_unix_s, replayed.last)),
+                policy_name: config.policy_name,
+                lost_after_s: config.lost_after.as_secs_f64(),
+            };
+            Dispatcher::new(make, journal, replayed, setup).run(&receiver)
         });
         let service = Arc::new(Service::new(inputs.clone()));
         let check = Token(token.into());
@@ -99,12 +114,17 @@ impl Head {
                 // Stopping and dropping mean the same.
                 let _ = stopped.await;
             });
-        Ok(Self { address, inputs, dispatcher, stop, server: tokio::spawn(server) })
+        Ok(Self { address, damage, inputs, dispatcher, stop, server: tokio::spawn(server) })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What was found damaged in the journal, and cut off.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
     }
 
     /// Stops: what runs goes on running, and a later head finds it.

@@ -8,15 +8,15 @@ use std::sync::mpsc::Sender;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
-use wharf_core::{Command, Ignored, JobId, NodeId};
+use wharf_core::{Command, JobId, NodeId};
 use wharf_proto::cluster_server::Cluster;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
     ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
-    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal,
-    SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, change_jobs_request, from_worker,
+    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, SubmitReply,
+    SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, from_worker,
 };
 
 use crate::dispatcher::{Dispatcher, Input};
@@ -60,12 +60,6 @@ impl Service {
         receiver.await.map_err(|_| stopped())
     }
 
-    async fn command(&self, command: Command) -> Result<Result<(), Ignored>, Status> {
-        let (reply, receiver) = oneshot::channel();
-        self.send(Input::Command { command, reply })?;
-        receiver.await.map_err(|_| stopped())
-    }
-
     /// The id of a job that exists.
     async fn known(&self, job_id: u32) -> Result<JobId, Status> {
         let job = JobId(job_id);
@@ -78,8 +72,8 @@ fn stopped() -> Status {
     Status::unavailable("the head is stopping")
 }
 
-/// A submitted job that makes sense, its array spread out.
-fn checked(spec: JobSpec) -> Result<Vec<JobSpec>, Status> {
+/// Whether a submitted job makes sense.
+fn check(spec: &JobSpec) -> Result<(), Status> {
     if spec.command.is_empty() {
         return Err(Status::invalid_argument(format!("job `{}` has no command", spec.name)));
     }
@@ -91,29 +85,17 @@ fn checked(spec: JobSpec) -> Result<Vec<JobSpec>, Status> {
     if finite.iter().any(|value| !value.is_finite() || *value < 0.0) {
         return Err(Status::invalid_argument(format!("job `{}` has a number that is no length", spec.name)));
     }
-    if spec.array.is_empty() {
-        return Ok(vec![spec]);
-    }
-    let element = |&index: &u32| {
-        let mut element = JobSpec { array: vec![index], ..spec.clone() };
-        element.name = format!("{}[{index}]", spec.name);
-        element.output = spec.output.replace("%a", &index.to_string());
-        element.env.insert("WHARF_ARRAY_INDEX".to_owned(), index.to_string());
-        element
-    };
-    Ok(spec.array.iter().map(element).collect())
+    Ok(())
 }
 
 #[wharf_proto::tonic::async_trait]
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
-        let mut specs = Vec::new();
-        for spec in request.into_inner().jobs {
-            specs.extend(checked(spec)?);
-        }
+        let specs = request.into_inner().jobs;
+        specs.iter().try_for_each(check)?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, reply })?;
-        let job_ids = receiver.await.map_err(|_| stopped())?;
+        let job_ids = receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)?;
         Ok(Response::new(SubmitReply { job_ids }))
     }
 
@@ -134,23 +116,9 @@ impl Cluster for Shared {
         request: Request<ChangeJobsRequest>,
     ) -> Result<Response<ChangeJobsReply>, Status> {
         let request = request.into_inner();
-        let change = request.change();
-        let mut refused = Vec::new();
-        for &job_id in &request.job_ids {
-            let job = JobId(job_id);
-            let command = match change {
-                change_jobs_request::Change::Cancel => Command::CancelJob(job),
-                change_jobs_request::Change::Hold => Command::HoldJob(job),
-                change_jobs_request::Change::Release => Command::ReleaseJob(job),
-                change_jobs_request::Change::Requeue => Command::RequeueJob(job),
-                change_jobs_request::Change::Priority => {
-                    Command::SetPriority { job, priority: request.priority }
-                }
-            };
-            if let Err(ignored) = self.command(command).await? {
-                refused.push(Refusal { job_id, reason: ignored.to_string() });
-            }
-        }
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::Change { request, reply })?;
+        let refused = receiver.await.map_err(|_| stopped())?;
         Ok(Response::new(ChangeJobsReply { refused }))
     }
 
@@ -164,10 +132,10 @@ impl Cluster for Shared {
         request: Request<ChangeNodeRequest>,
     ) -> Result<Response<ChangeNodeReply>, Status> {
         let request = request.into_inner();
-        let (name, change) = (request.node.clone(), request.change());
+        let name = request.node.clone();
         let node = self.ask(move |dispatcher| views::node_named(dispatcher, &name)).await?;
         let node = node.ok_or_else(|| Status::not_found(format!("there is no node `{}`", request.node)))?;
-        self.change_node_health(node, change).await?;
+        self.change_node_health(node, request).await?;
         Ok(Response::new(ChangeNodeReply {}))
     }
 
@@ -209,20 +177,17 @@ impl Cluster for Shared {
 }
 
 impl Service {
-    async fn change_node_health(
-        &self,
-        node: NodeId,
-        change: wharf_proto::change_node_request::Change,
-    ) -> Result<(), Status> {
+    async fn change_node_health(&self, node: NodeId, request: ChangeNodeRequest) -> Result<(), Status> {
         use wharf_proto::change_node_request::Change;
-        let command = match change {
-            Change::Drain => Command::LoseNode(node),
-            Change::Resume => Command::ReturnNode(node),
-            Change::Cordon => {
-                return Err(Status::unimplemented("cordoning is not possible yet; drain the node"));
-            }
+        let (command, reason) = match request.change() {
+            Change::Cordon => (Command::CordonNode(node), request.reason),
+            Change::Drain => (Command::DrainNode(node), request.reason),
+            Change::Resume => (Command::OpenNode(node), String::new()),
         };
-        self.command(command).await?.map_err(|ignored| Status::failed_precondition(ignored.to_string()))
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::ChangeNode { command, node, reason, reply })?;
+        let result = receiver.await.map_err(|_| stopped())?;
+        result.map_err(|ignored| Status::failed_precondition(ignored.to_string()))
     }
 }
 

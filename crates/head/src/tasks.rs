@@ -1,29 +1,33 @@
 //! Effects become tasks on workers, and what workers say becomes commands.
 
-use std::collections::BTreeSet;
+use wharf_core::{Command, JobId, NodeId, Phase};
+use wharf_proto::{ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, from_worker, to_worker};
 
-use tokio::sync::mpsc::UnboundedSender;
-use wharf_core::{Command, JobId, NodeId, NodeSpec, Phase};
-use wharf_proto::{
-    ForgetTask, FromWorker, LaunchTask, Register, StopTask, TaskId, ToWorkerBatch, Welcome, from_worker,
-    to_worker,
-};
-
-use crate::dispatcher::{Dispatcher, Session};
+use crate::dispatcher::{Dispatcher, Progress};
 use crate::execution::{Execution, TaskPhase};
-
-/// How often a worker has to be heard, in seconds.
-const HEARTBEAT_S: f64 = 5.0;
+use crate::record::Record;
+use crate::wire::Names;
 
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
+
+/// How often a job's tasks may be lost in a row before it counts as failed: something about it may kill its nodes.
+const STRIKES_MAX: u32 = 20;
 
 impl Dispatcher {
     /// Carries out a placement.
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
-        let execution = Execution::new(generation, placement, TaskPhase::Ordered);
+        let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
+        if self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun) {
+            // The others are started by mpirun itself.
+            for task in execution.tasks.iter_mut().skip(1) {
+                task.phase = TaskPhase::Ended { code: 0 };
+            }
+        }
         let nodes = execution.open_nodes();
+        self.ports.take(job);
+        self.progress.remove(&job);
         self.executions.insert(job, execution);
         for node in nodes {
             self.order(job, node);
@@ -31,26 +35,60 @@ impl Dispatcher {
     }
 
     /// Tells one worker to start its task of a job.
-    fn order(&mut self, job: JobId, node: NodeId) {
-        let Some(execution) = self.executions.get(&job) else { return };
-        let Some(rank) = execution.tasks.iter().position(|task| task.share.node == node) else { return };
-        let spec = &self.specs[job.index()];
-        let address = |node: NodeId| self.addresses.get(&node).cloned().unwrap_or_default();
-        let message = LaunchTask {
+    pub(crate) fn order(&mut self, job: JobId, node: NodeId) {
+        let Some(message) = self.launch_task(job, node) else { return };
+        self.send(node, to_worker::Message::Launch(message));
+    }
+
+    fn launch_task(&self, job: JobId, node: NodeId) -> Option<LaunchTask> {
+        let execution = self.executions.get(&job)?;
+        let rank = execution.tasks.iter().position(|task| task.share.node == node)?;
+        let spec = self.spec(job)?;
+        let state = self.engine.state();
+        let array_index = state.spec(job).array.as_ref().map(|element| element.index);
+        let names = Names {
+            job: job.0,
+            array_job: self.kept.first_of(job.0),
+            array_index,
+            rank,
+            node: &state.topology().node(node).spec.name,
+            name: &spec.name,
+            user: &spec.user,
+        };
+        let address = |node| self.facts.get(&node).map(|facts| facts.address.clone()).unwrap_or_default();
+        let devices = execution.tasks[rank].share.devices;
+        let is_shared = !state.schedule().neighbours(state.topology(), job).is_empty();
+        Some(LaunchTask {
             task: Some(TaskId { job_id: job.0, generation: execution.generation }),
             command: spec.command.clone(),
             env: spec.env.clone(),
             workdir: spec.workdir.clone(),
-            output: expand(&spec.output, job, rank),
-            devices: execution.tasks[rank].share.devices.iter().collect(),
+            output: names.expand(&spec.output),
+            devices: devices.iter().collect(),
             rank: rank as u32,
             ranks: execution.tasks.len() as u32,
             addresses: execution.tasks.iter().map(|task| address(task.share.node)).collect(),
             stop_signal: spec.stop_signal,
             grace_s: spec.grace_s,
-            ..LaunchTask::default()
-        };
-        self.send(node, to_worker::Message::Launch(message));
+            steps: spec.steps.clone(),
+            launcher: spec.launcher,
+            cpus: spec.cpus * devices.len(),
+            memory_mib: spec.memory_mib * u64::from(devices.len()),
+            activate: spec.activate.clone(),
+            limits: spec.limits.clone(),
+            error_output: names.expand(&spec.error_output),
+            user: spec.user.clone(),
+            network_interface: spec.network_interface.clone(),
+            master_port: u32::from(self.ports.of(job)),
+            job_name: spec.name.clone(),
+            devices_by_rank: execution.tasks.iter().map(|task| task.share.devices.len()).collect(),
+            lease: None,
+            checkpoint_dir: names.expand(spec.checkpoint.as_ref().map_or("", |contract| &contract.dir)),
+            iterations_done: self.checkpointed(job),
+            is_shared,
+            array_index,
+            array_job: names.array_job,
+        })
     }
 
     /// Stops the tasks of a placement. Those on lost nodes count as over.
@@ -62,7 +100,7 @@ impl Dispatcher {
         };
         execution.is_stopping = true;
         for node in execution.open_nodes() {
-            if self.engine.state().schedule().is_up(node) {
+            if self.engine.state().schedule().is_there(node) {
                 self.send_stop(job, generation, node);
             } else {
                 self.task_ended(job, generation, node, LOST_CODE);
@@ -71,14 +109,13 @@ impl Dispatcher {
         self.finish_if_over(job);
     }
 
-    fn send_stop(&mut self, job: JobId, generation: u32, node: NodeId) {
+    pub(crate) fn send_stop(&mut self, job: JobId, generation: u32, node: NodeId) {
         let task = Some(TaskId { job_id: job.0, generation });
         self.send(node, to_worker::Message::Stop(StopTask { task }));
     }
 
     pub(crate) fn on_messages(&mut self, session: u64, messages: Vec<FromWorker>) {
-        let Some(node) = self.sessions.iter().find(|(_, open)| open.id == session).map(|(&node, _)| node)
-        else {
+        let Some(&node) = self.node_of_session.get(&session) else {
             // From a connection that was replaced by a newer one.
             return;
         };
@@ -96,17 +133,20 @@ impl Dispatcher {
             }
             from_worker::Message::Ended(ended) => {
                 if let Some(task) = ended.task {
-                    let job = JobId(task.job_id);
                     let code = if ended.error.is_empty() { ended.exit_code } else { ended.exit_code.max(1) };
-                    self.task_ended(job, task.generation, node, code);
-                    self.finish_if_over(job);
+                    self.task_over(JobId(task.job_id), task.generation, node, code, ended.is_blameless);
                     // Sent once the end is durable.
                     self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
                 }
             }
-            from_worker::Message::Progress(progress) => {
-                if let Some(task) = progress.task {
-                    self.progress.insert(JobId(task.job_id), (progress.iterations, progress.checkpointed));
+            from_worker::Message::Progress(told) => {
+                let job = told.task.map(|task| JobId(task.job_id));
+                if let Some(job) = job.filter(|job| self.executions.contains_key(job)) {
+                    let progress = self.progress.entry(job).or_default();
+                    let metrics = std::mem::take(&mut progress.metrics);
+                    let (iterations, checkpointed) = (told.iterations, told.checkpointed);
+                    *progress = Progress { iterations, checkpointed, metrics };
+                    progress.metrics.extend(told.metrics);
                 }
             }
             from_worker::Message::Output(output) => {
@@ -120,14 +160,14 @@ impl Dispatcher {
                     self.readers.remove(&output.request);
                 }
             }
+            from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
             from_worker::Message::Register(_)
             | from_worker::Message::Heartbeat(_)
-            | from_worker::Message::Devices(_)
             | from_worker::Message::Exec(_) => {}
         }
     }
 
-    fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {
+    pub(crate) fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {
         let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
             return;
         };
@@ -138,7 +178,6 @@ impl Dispatcher {
     }
 
     fn launched_if_up(&mut self, job: JobId) {
-        let ready = self.now();
         if let Some(execution) = self.executions.get_mut(&job)
             && execution.is_up()
             && !execution.is_launched
@@ -146,8 +185,36 @@ impl Dispatcher {
         {
             execution.is_launched = true;
             let generation = execution.generation;
+            let restart_s = self.engine.perf().restart_s(self.engine.state().spec(job));
+            let ready = self.now().plus(restart_s);
             self.engine_command(Command::JobLaunched { job, generation, ready });
         }
+    }
+
+    /// A task has ended, and its job with it where it was the last.
+    pub(crate) fn task_over(
+        &mut self,
+        job: JobId,
+        generation: u32,
+        node: NodeId,
+        code: i32,
+        is_blameless: bool,
+    ) {
+        if is_blameless {
+            self.task_lost(job, generation, node);
+        } else {
+            self.task_ended(job, generation, node, code);
+            self.finish_if_over(job);
+        }
+    }
+
+    /// A task is gone, for which the job is not to blame.
+    pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId) {
+        if let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) {
+            execution.is_struck = true;
+        }
+        self.task_ended(job, generation, node, LOST_CODE);
+        self.finish_if_over(job);
     }
 
     fn task_ended(&mut self, job: JobId, generation: u32, node: NodeId, code: i32) {
@@ -170,109 +237,50 @@ impl Dispatcher {
             return;
         }
         let Some(execution) = self.executions.remove(&job) else { return };
+        self.ports.give_back(job);
         let generation = execution.generation;
-        let (_, checkpointed) = self.progress.get(&job).copied().unwrap_or_default();
+        let done = self.checkpointed(job);
+        let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
         let code = execution.exit_code();
-        if self.engine.state().job(job).phase == Phase::Stopping {
-            self.engine_command(Command::JobStopped { job, generation, done: checkpointed });
-        } else if execution.is_struck || self.may_retry(job, code) {
-            self.engine_command(Command::JobFailed { job, generation, done: checkpointed });
+        let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
+        let wanted = self.engine.state().spec(job).iterations;
+        // Told to stop when it had just done everything.
+        let is_done = execution.is_clean() && iterations >= wanted;
+        if is_stopping && !is_done {
+            self.kept.checkpoints.insert(job.0, done);
+            self.engine_command(Command::JobStopped { job, generation, done });
+        } else if self.may_retry(job, code, execution.is_struck) {
+            self.kept.checkpoints.insert(job.0, done);
+            self.engine_command(Command::JobFailed { job, generation, done });
         } else {
             self.engine_command(Command::JobExited { job, generation, code });
         }
     }
 
+    /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.
+    fn checkpointed(&self, job: JobId) -> f64 {
+        let before = self.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
+        self.progress.get(&job).map_or(before, |told| told.checkpointed)
+    }
+
     /// Whether a job that exited with this code is run again; counts the attempt.
-    fn may_retry(&mut self, job: JobId, code: i32) -> bool {
-        let spec = &self.specs[job.index()];
+    fn may_retry(&mut self, job: JobId, code: i32, is_struck: bool) -> bool {
+        if is_struck {
+            let strikes = self.strikes.entry(job).or_default();
+            *strikes += 1;
+            return *strikes <= STRIKES_MAX;
+        }
+        let Some(spec) = self.spec(job).cloned() else { return false };
+        if spec.checkpoint.as_ref().is_some_and(|contract| contract.resume_codes.contains(&code)) {
+            return true;
+        }
         let is_wanted = code != 0 && (spec.retry_codes.is_empty() || spec.retry_codes.contains(&code));
-        let used = self.retries.entry(job).or_default();
-        let may = is_wanted && *used < spec.retries;
-        *used += u32::from(may);
+        let used = self.kept.retries.get(&job.0).copied().unwrap_or(0);
+        let may = is_wanted && used < spec.retries;
+        if may {
+            self.kept.retries.insert(job.0, used + 1);
+            self.journal.note(self.now(), Record::JobRetried { job: job.0 });
+        }
         may
     }
-
-    /// A worker introduces itself: its node is there, and both sides agree on what runs.
-    pub(crate) fn attach(
-        &mut self,
-        register: &Register,
-        session: u64,
-        sender: UnboundedSender<ToWorkerBatch>,
-    ) {
-        let topology = self.engine.state().topology();
-        let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);
-        let node = known.map_or(NodeId::from_index(topology.nodes().len()), NodeId::from_index);
-        match known {
-            None => self.engine_command(Command::AddNode(NodeSpec {
-                name: register.node.as_str().into(),
-                device_type: register.device_type.as_str().into(),
-                devices: register.devices,
-                cpus: register.cpus,
-                memory_gib: register.memory_gib,
-                switch: register.switch,
-            })),
-            Some(_) if !self.engine.state().schedule().is_up(node) => {
-                self.engine_command(Command::ReturnNode(node));
-            }
-            Some(_) => {}
-        }
-        self.missing.remove(&node);
-        self.addresses.insert(node, register.address.clone());
-        self.sessions.insert(node, Session { id: session, sender });
-        self.send(node, to_worker::Message::Welcome(Welcome { heartbeat_s: HEARTBEAT_S }));
-        self.reconcile(node, register);
-    }
-
-    /// Compares what a worker has with what it should have.
-    fn reconcile(&mut self, node: NodeId, register: &Register) {
-        let mut reported = BTreeSet::new();
-        for state in &register.tasks {
-            let Some(task) = state.task else { continue };
-            let job = JobId(task.job_id);
-            let is_expected = self.executions.get_mut(&job).is_some_and(|execution| {
-                execution.generation == task.generation && execution.task_on(node).is_some()
-            });
-            if is_expected {
-                reported.insert(job);
-                self.task_started(job, task.generation, node);
-            }
-            if state.ended {
-                self.task_ended(job, task.generation, node, state.exit_code);
-                self.finish_if_over(job);
-                self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
-            } else if !is_expected {
-                self.send_stop(job, task.generation, node);
-            }
-        }
-        let here = |execution: &Execution| {
-            let task = execution.tasks.iter().find(|task| task.share.node == node)?;
-            Some((execution.generation, execution.is_stopping, task.phase))
-        };
-        let expected: Vec<_> =
-            self.executions.iter().filter_map(|(&job, execution)| Some((job, here(execution)?))).collect();
-        for (job, (generation, is_stopping, phase)) in expected {
-            match (phase, reported.contains(&job)) {
-                (TaskPhase::Ordered | TaskPhase::Started, true) if is_stopping => {
-                    self.send_stop(job, generation, node);
-                }
-                (TaskPhase::Ordered, false) if !is_stopping => self.order(job, node),
-                (TaskPhase::Ordered | TaskPhase::Started, false) => self.strike(job, generation, node),
-                _ => {}
-            }
-        }
-    }
-
-    /// A task is gone without a trace: the job is not to blame and is run again.
-    fn strike(&mut self, job: JobId, generation: u32, node: NodeId) {
-        if let Some(execution) = self.executions.get_mut(&job) {
-            execution.is_struck = true;
-        }
-        self.task_ended(job, generation, node, LOST_CODE);
-        self.finish_if_over(job);
-    }
-}
-
-/// Fills `%j` (job) and `%n` (rank) into an output path.
-fn expand(pattern: &str, job: JobId, rank: usize) -> String {
-    pattern.replace("%j", &job.0.to_string()).replace("%n", &rank.to_string())
 }

@@ -12,15 +12,17 @@ use crate::journal::JournalError;
 /// Jobs that match a filter, by id.
 pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<JobSummary> {
     let state = dispatcher.engine.state();
-    state
-        .jobs()
-        .filter(|(job, spec, life)| {
-            (filter.job_ids.is_empty() || filter.job_ids.contains(&job.0))
-                && (!filter.live_only || !life.is_ended())
-                && (filter.user.is_empty() || spec.user.as_deref() == Some(&filter.user))
-        })
-        .map(|(job, _, _)| summary(dispatcher, job))
-        .collect()
+    let is_wanted = |job: JobId| {
+        (!filter.live_only || !state.job(job).is_ended())
+            && (filter.user.is_empty() || state.spec(job).user.as_deref() == Some(&filter.user))
+    };
+    let summarised = |job: JobId| summary(dispatcher, job);
+    if filter.job_ids.is_empty() {
+        let all = state.jobs().map(|(job, _, _)| job);
+        return all.filter(|&job| is_wanted(job)).map(summarised).collect();
+    }
+    let named = filter.job_ids.iter().map(|&id| JobId(id)).filter(|&job| job < state.next_job());
+    named.filter(|&job| is_wanted(job)).map(summarised).collect()
 }
 
 /// One job in a line.
@@ -44,10 +46,30 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         end_s: life.end.map(unix_s).unwrap_or_default(),
         exit_code: dispatcher.exit_code(job).unwrap_or_default(),
         preemptions: life.preemptions,
-        iterations_done: dispatcher.progress.get(&job).map_or(0.0, |&(made, _)| made),
+        iterations_done: iterations_done(dispatcher, job),
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
-        ..JobSummary::default()
+        reason: reason(life),
+        metrics: dispatcher.progress.get(&job).map(|told| told.metrics.clone()).unwrap_or_default(),
+        iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
+        array_index: spec.array.as_ref().map(|element| element.index),
+        array_job: dispatcher.kept.first_of(job.0),
+    }
+}
+
+/// Iterations made, as far as anybody told.
+fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
+    let kept = || dispatcher.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
+    dispatcher.progress.get(&job).map_or_else(kept, |told| told.iterations)
+}
+
+/// Why a job ended as it did, where its phase does not say it all.
+fn reason(life: &JobState) -> String {
+    match life.phase {
+        Phase::Ended(JobEnd::TimedOut) => "time limit reached".to_owned(),
+        Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
+        Phase::Ended(JobEnd::Failed { code }) => format!("exit code {code}"),
+        _ => String::new(),
     }
 }
 
@@ -61,17 +83,23 @@ fn phase(life: &JobState) -> JobPhase {
         Phase::Ended(JobEnd::Finished) => JobPhase::Finished,
         Phase::Ended(JobEnd::Failed { .. } | JobEnd::Rejected) => JobPhase::Failed,
         Phase::Ended(JobEnd::Cancelled) => JobPhase::Cancelled,
+        Phase::Ended(JobEnd::TimedOut) => JobPhase::TimedOut,
     }
 }
 
 /// One job with its history.
 pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, JournalError> {
-    let history = dispatcher.journal.history(job.0)?;
+    let first = dispatcher.kept.first_of(job.0);
+    let history = dispatcher.journal.history(job.0, first)?;
+    let spec = match dispatcher.spec(job) {
+        Some(spec) => Some(spec.clone()),
+        None => dispatcher.journal.spec(first)?,
+    };
     let entry =
         |(time_s, what): (f64, String)| HistoryEntry { time_s: dispatcher.epoch_unix_s + time_s, what };
     Ok(JobDetail {
         summary: Some(summary(dispatcher, job)),
-        spec: dispatcher.specs.get(job.index()).cloned(),
+        spec: spec.map(|spec| (*spec).clone()),
         history: history.into_iter().map(entry).collect(),
     })
 }
@@ -81,27 +109,33 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
     match life.phase {
         Phase::Waiting => dispatcher.engine.explain(dispatcher.now(), job).to_string(),
-        Phase::Held => {
-            let open: Vec<String> = dispatcher.specs[job.index()]
-                .dependencies
-                .iter()
-                .map(|dependency| dependency.job_id)
-                .filter(|&id| !dispatcher.engine.state().job(JobId(id)).is_ended())
-                .map(|id| id.to_string())
-                .collect();
-            if open.is_empty() {
-                dispatcher.engine.explain(dispatcher.now(), job).to_string()
-            } else {
-                format!("waits for the end of job {}", open.join(", "))
-            }
-        }
+        Phase::Held => held(dispatcher, job),
         Phase::Placed => "it has its devices and is being started".to_owned(),
         Phase::Running => "it runs".to_owned(),
         Phase::Stopping => "it was told to stop and saves its work".to_owned(),
         Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
         Phase::Ended(JobEnd::Failed { code }) => format!("it failed with exit code {code}"),
         Phase::Ended(JobEnd::Cancelled) => "it was cancelled".to_owned(),
+        Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
+    }
+}
+
+/// What a held job waits for.
+fn held(dispatcher: &Dispatcher, job: JobId) -> String {
+    const SHOWN_MAX: usize = 5;
+    let state = dispatcher.engine.state();
+    let edges = dispatcher.gates.of(job).map_or(&[][..], |gate| &gate.edges);
+    let open: Vec<u32> =
+        edges.iter().map(|edge| edge.job).filter(|&id| !state.job(JobId(id)).is_ended()).collect();
+    let by_someone = dispatcher.kept.holds.contains(&job.0);
+    if open.is_empty() || by_someone {
+        return dispatcher.engine.explain(dispatcher.now(), job).to_string();
+    }
+    let shown: Vec<String> = open.iter().take(SHOWN_MAX).map(u32::to_string).collect();
+    match open.len().saturating_sub(SHOWN_MAX) {
+        0 => format!("waits for the end of job {}", shown.join(", ")),
+        more => format!("waits for the end of jobs {} and {more} more", shown.join(", ")),
     }
 }
 
@@ -114,20 +148,38 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
         .map(|(index, node)| {
             let id = NodeId::from_index(index);
             state.schedule().jobs_on(state.topology(), id, &mut jobs);
-            let is_up = state.schedule().is_up(id) && dispatcher.sessions.contains_key(&id);
-            let health = if is_up { node_summary::Health::Up } else { node_summary::Health::Lost };
+            let facts = dispatcher.facts.get(&id).cloned().unwrap_or_default();
             NodeSummary {
                 name: node.spec.name.to_string(),
-                health: health.into(),
+                health: health(dispatcher, id, jobs.is_empty()).into(),
                 device_type: node.spec.device_type.to_string(),
                 devices: node.spec.devices,
                 free: state.schedule().free(id).len(),
                 job_ids: jobs.iter().map(|job| job.0).collect(),
-                address: dispatcher.addresses.get(&id).cloned().unwrap_or_default(),
-                ..NodeSummary::default()
+                address: facts.address,
+                cpus: node.spec.cpus,
+                memory_gib: node.spec.memory_gib,
+                switch: node.spec.switch,
+                pool: node.spec.pool.to_string(),
+                device: facts.devices,
+                reason: facts.reason,
+                version: facts.version,
             }
         })
         .collect()
+}
+
+fn health(dispatcher: &Dispatcher, node: NodeId, is_idle: bool) -> node_summary::Health {
+    let schedule = dispatcher.engine.state().schedule();
+    if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
+        node_summary::Health::Lost
+    } else if schedule.is_cordoned(node) && !is_idle {
+        node_summary::Health::Draining
+    } else if schedule.is_cordoned(node) {
+        node_summary::Health::Cordoned
+    } else {
+        node_summary::Health::Up
+    }
 }
 
 /// The node of that name.
@@ -142,7 +194,7 @@ pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
     let counts = state.counts();
     InfoReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        policy: String::new(),
+        policy: dispatcher.policy_name.clone(),
         jobs_live: counts.waiting + counts.held + counts.placed + counts.stopping,
         jobs_ended: counts.ended,
         nodes: state.topology().nodes().len() as u32,

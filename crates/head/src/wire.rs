@@ -1,16 +1,15 @@
 //! Between the wire's types and the core's.
 
-use wharf_core::{Gang, JobEnd, JobSpec, Time};
-use wharf_proto::{Dependency, JobSpec as WireSpec, dependency};
+use std::sync::Arc;
+
+use wharf_core::{Gang, JobSpec, Needs, StageTimes, Time};
+use wharf_proto::JobSpec as WireSpec;
 
 /// What a job is taken to need where its owner does not say: an hour.
 const UNKNOWN_LENGTH_S: f64 = 3600.0;
 
-/// A submitted job as the policy sees it.
-pub(crate) fn to_core(spec: &WireSpec, submit: Time) -> JobSpec {
-    let gang = spec.gang.clone().unwrap_or_default();
-    let devices = gang.devices.max(1);
-    let or = |value: u32| if value == 0 { devices } else { value };
+/// A submitted job as the policy sees it. `epoch_unix_s` is when the engine's time began.
+pub(crate) fn to_core(spec: &WireSpec, submit: Time, epoch_unix_s: f64) -> JobSpec {
     let (iterations, iteration_ms) = if spec.iterations > 0.0 && spec.iteration_ms > 0.0 {
         (spec.iterations, spec.iteration_ms)
     } else if spec.time_limit_s > 0.0 {
@@ -19,53 +18,102 @@ pub(crate) fn to_core(spec: &WireSpec, submit: Time) -> JobSpec {
         (UNKNOWN_LENGTH_S, 1000.0)
     };
     let text = |text: &str| (!text.is_empty()).then(|| text.into());
+    let gang = gang(spec);
     JobSpec {
         user: text(&spec.user),
-        gang: Gang {
-            devices,
-            devices_min: or(gang.devices_min),
-            devices_max: or(gang.devices_max),
-            device_types: gang.device_types.iter().map(|name| name.as_str().into()).collect(),
-        },
         model: text(&spec.model),
         batch_size: (spec.batch_size > 0).then_some(spec.batch_size),
         priority: spec.priority,
-        ..JobSpec::new(&spec.name, submit, devices, iterations, iteration_ms)
+        deadline: (spec.deadline_s > 0.0).then(|| Time::from_seconds(spec.deadline_s - epoch_unix_s)),
+        stages: spec.stages.map(|stages| StageTimes {
+            data_ms: stages.data_ms,
+            compute_ms: stages.compute_ms,
+            network_ms: stages.network_ms,
+        }),
+        ..JobSpec { gang, ..JobSpec::new(&spec.name, submit, 1, iterations, iteration_ms) }
     }
 }
 
-/// Whether a job may start as far as other jobs are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dependencies {
-    Met,
-    Open,
-    Impossible,
+fn gang(spec: &WireSpec) -> Gang {
+    let gang = spec.gang.clone().unwrap_or_default();
+    let devices = gang.devices.max(1);
+    let or = |value: u32| if value == 0 { devices } else { value };
+    let needs = Needs {
+        nodes: (gang.nodes > 0).then_some(gang.nodes),
+        pool: (!spec.pool.is_empty()).then(|| spec.pool.as_str().into()),
+        node: None,
+        cpus: spec.cpus,
+        memory_mib: spec.memory_mib,
+    };
+    Gang {
+        devices,
+        devices_min: or(gang.devices_min),
+        devices_max: or(gang.devices_max),
+        device_types: gang.device_types.iter().map(|name| name.as_str().into()).collect(),
+        needs: (needs != Needs::default()).then(|| Arc::new(needs)),
+    }
 }
 
-/// Judges dependencies by how other jobs ended: `end_of` gives `None` for an unknown job.
-pub(crate) fn dependencies(
-    dependencies: &[Dependency],
-    end_of: impl Fn(u32) -> Option<Option<JobEnd>>,
-) -> Dependencies {
-    let mut verdict = Dependencies::Met;
-    for dependency in dependencies {
-        let is_ok = match (end_of(dependency.job_id), dependency.kind()) {
-            (None, _) => Some(false),
-            (Some(None), _) => None,
-            (
-                Some(Some(_)),
-                dependency::Kind::After | dependency::Kind::AfterAny | dependency::Kind::Singleton,
-            ) => Some(true),
-            (Some(Some(end)), dependency::Kind::AfterOk | dependency::Kind::AfterCorr) => {
-                Some(end == JobEnd::Finished)
+/// What the patterns in a job's paths stand for.
+pub(crate) struct Names<'a> {
+    pub(crate) job: u32,
+    pub(crate) array_job: u32,
+    pub(crate) array_index: Option<u32>,
+    pub(crate) rank: usize,
+    pub(crate) node: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) user: &'a str,
+}
+
+impl Names<'_> {
+    /// Fills in `%j`, `%A`, `%a`, `%n`, `%N`, `%x`, `%u` and `%%`; other letters stay as they are.
+    pub(crate) fn expand(&self, pattern: &str) -> String {
+        let mut text = String::with_capacity(pattern.len());
+        let mut letters = pattern.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                text.push(letter);
+                continue;
             }
-            (Some(Some(end)), dependency::Kind::AfterNotOk) => Some(end != JobEnd::Finished),
+            match letters.next() {
+                Some('j') => text += &self.job.to_string(),
+                Some('A') => text += &self.array_job.to_string(),
+                Some('a') => text += &self.array_index.unwrap_or(0).to_string(),
+                Some('n') => text += &self.rank.to_string(),
+                Some('N') => text += self.node,
+                Some('x') => text += self.name,
+                Some('u') => text += self.user,
+                Some('%') => text.push('%'),
+                Some(other) => text.extend(['%', other]),
+                None => text.push('%'),
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_filled_in() {
+        let names = Names {
+            job: 12,
+            array_job: 10,
+            array_index: Some(2),
+            rank: 1,
+            node: "left",
+            name: "train",
+            user: "ann",
         };
-        match is_ok {
-            Some(true) => {}
-            Some(false) => return Dependencies::Impossible,
-            None => verdict = Dependencies::Open,
+        for (pattern, expected) in [
+            ("logs/%x-%A_%a.%n", "logs/train-10_2.1"),
+            ("%j-%N-%u", "12-left-ann"),
+            ("100%% %q %", "100% %q %"),
+            ("", ""),
+        ] {
+            assert_eq!(names.expand(pattern), expected, "{pattern}");
         }
     }
-    verdict
 }

@@ -6,12 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use wharf_core::{
-    Change, Decision, FreeOfType, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
-};
+use wharf_core::{Change, Decision, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View};
 
-use crate::placement::{Placer, free_of_allowed};
+use crate::placement::Placer;
 use crate::priority::classes::Classes;
+use crate::priority::free_devices;
 use crate::priority::{Key, working_devices};
 use crate::room;
 
@@ -229,10 +228,7 @@ impl<P: Propose> Policy for Rebuild<P> {
 
 /// Why a job that is first in its class does not start on free devices.
 pub(crate) fn busy_or_fragmented(view: &View<'_>, job: JobId) -> Reason {
-    let gang = &view.spec(job).gang;
-    let needed = gang.devices;
-    let free =
-        free_of_allowed(view.topology(), view.schedule(), gang).map(FreeOfType::devices).max().unwrap_or(0);
+    let (needed, free) = (view.spec(job).gang.devices, free_devices(view, job));
     if free < needed { Reason::DevicesBusy { needed, free } } else { Reason::Fragmented { needed, free } }
 }
 
@@ -241,7 +237,9 @@ pub(crate) fn up_devices(view: &View<'_>) -> u32 {
     let nodes = view.topology().nodes().iter().enumerate();
     nodes
         .filter(|(index, _)| view.schedule().is_up(wharf_core::NodeId::from_index(*index)))
-        .map(|(_, node)| node.spec.devices)
+        .map(|(index, node)| {
+            node.spec.devices - view.schedule().broken(wharf_core::NodeId::from_index(index)).len()
+        })
         .sum()
 }
 

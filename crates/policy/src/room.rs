@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{DeviceSet, DeviceTypeId, FreeOfType, Gang, JobId, NodeId, NodeShare, Schedule, View};
+use wharf_core::{
+    DeviceSet, DeviceTypeId, FreeOfType, Gang, JobId, Needs, NodeId, NodeShare, Schedule, View,
+};
 
 use crate::placement::{allowed_types, share};
 
@@ -11,7 +13,7 @@ use crate::placement::{allowed_types, share};
 pub(crate) struct Room {
     pub(crate) leaving: Vec<JobId>,
     /// Nodes and how many devices to take of each.
-    nodes: Vec<(NodeId, u32)>,
+    pub(crate) nodes: Vec<(NodeId, u32)>,
 }
 
 impl Room {
@@ -28,6 +30,9 @@ pub(crate) fn find(
     gang: &Gang,
     candidates: impl IntoIterator<Item = JobId>,
 ) -> Option<Room> {
+    if let Some(needs) = &gang.needs {
+        return find_with_needs(view, gang, needs, candidates);
+    }
     let types: Vec<DeviceTypeId> = allowed_types(view.topology(), gang).collect();
     let is_on_one_node = gang.devices <= node_size_max(view, &types);
     let mut whole = WholeNodes::default();
@@ -58,6 +63,66 @@ pub(crate) fn find(
         }
     }
     None
+}
+
+/// As [`find`], for a gang that asks for more than devices. One that is larger than a node and names no number of nodes
+/// waits for free devices: nobody has to leave for it.
+fn find_with_needs(
+    view: &View<'_>,
+    gang: &Gang,
+    needs: &Needs,
+    candidates: impl IntoIterator<Item = JobId>,
+) -> Option<Room> {
+    let wanted = needs.nodes.unwrap_or(1).max(1);
+    let each = gang.devices / wanted;
+    let types: Vec<DeviceTypeId> = allowed_types(view.topology(), gang).collect();
+    let is_usable = |id: NodeId| {
+        let node = view.topology().node(id);
+        types.contains(&node.device_type) && view.schedule().is_up(id) && needs.allow(&node.spec)
+    };
+    let all = (0..view.topology().nodes().len()).map(NodeId::from_index);
+    let mut ready: Vec<NodeId> = all
+        .filter(|&node| is_usable(node) && view.schedule().room(view.topology(), node, needs) >= each)
+        .collect();
+    let mut nodes: BTreeMap<NodeId, (Clearing, u64, u64)> = BTreeMap::new();
+    let mut leaving = Vec::new();
+    for job in candidates {
+        leaving.push(job);
+        for share in view.schedule().placement(job).unwrap_or_default() {
+            if !is_usable(share.node) || ready.contains(&share.node) {
+                continue;
+            }
+            let (clearing, cpus, memory_mib) = nodes.entry(share.node).or_insert_with(|| {
+                let (cpus, memory_mib) = view.schedule().unpromised(view.topology(), share.node);
+                (Clearing::new(view, share.node), cpus, memory_mib)
+            });
+            clearing.leave(share.devices);
+            if let Some(given) = &view.spec(job).gang.needs {
+                let devices = u64::from(share.devices.len());
+                *cpus = cpus.saturating_add(u64::from(given.cpus) * devices);
+                *memory_mib = memory_mib.saturating_add(given.memory_mib * devices);
+            }
+            let fits = needs.devices_within(*cpus, *memory_mib) >= u64::from(each);
+            if fits && clearing.clear.len() >= each {
+                ready.push(share.node);
+            }
+        }
+        if ready.len() >= wanted as usize {
+            // The latest are the ones that were missing.
+            let chosen = ready.split_off(ready.len() - wanted as usize);
+            return Some(on_nodes(view, &chosen, each, leaving));
+        }
+    }
+    None
+}
+
+/// Room on these nodes, for which only those who are there have to leave.
+fn on_nodes(view: &View<'_>, nodes: &[NodeId], each: u32, mut leaving: Vec<JobId>) -> Room {
+    leaving.retain(|&job| {
+        let shares = view.schedule().placement(job).unwrap_or_default();
+        shares.iter().any(|share| nodes.contains(&share.node))
+    });
+    Room { leaving, nodes: nodes.iter().map(|&node| (node, each)).collect() }
 }
 
 /// Most devices in a node of these types.

@@ -96,6 +96,19 @@ pub struct JobSpec {
     /// The network interface that NCCL and Gloo use; empty: the worker's choice.
     #[prost(string, tag = "32")]
     pub network_interface: ::prost::alloc::string::String,
+    /// How one iteration divides, for policies that interleave jobs.
+    #[prost(message, optional, tag = "33")]
+    pub stages: ::core::option::Option<Stages>,
+}
+/// One iteration's stages, each alone on its resource.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct Stages {
+    #[prost(double, tag = "1")]
+    pub data_ms: f64,
+    #[prost(double, tag = "2")]
+    pub compute_ms: f64,
+    #[prost(double, tag = "3")]
+    pub network_ms: f64,
 }
 /// One of several commands of a job.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -212,8 +225,11 @@ pub struct Gang {
 pub struct Dependency {
     #[prost(enumeration = "dependency::Kind", tag = "1")]
     pub kind: i32,
+    /// The first job of an array stands for all its elements, unless one is named.
     #[prost(uint32, tag = "2")]
     pub job_id: u32,
+    #[prost(uint32, optional, tag = "3")]
+    pub array_index: ::core::option::Option<u32>,
 }
 /// Nested message and enum types in `Dependency`.
 pub mod dependency {
@@ -362,10 +378,14 @@ pub struct HistoryEntry {
 pub struct ChangeJobsRequest {
     #[prost(enumeration = "change_jobs_request::Change", tag = "1")]
     pub change: i32,
+    /// The first job of an array stands for all its elements.
     #[prost(uint32, repeated, tag = "2")]
     pub job_ids: ::prost::alloc::vec::Vec<u32>,
     #[prost(int32, tag = "3")]
     pub priority: i32,
+    /// Each id stands for itself alone.
+    #[prost(bool, tag = "4")]
+    pub elements_only: bool,
 }
 /// Nested message and enum types in `ChangeJobsRequest`.
 pub mod change_jobs_request {
@@ -806,7 +826,7 @@ pub struct TaskId {
     #[prost(uint32, tag = "2")]
     pub generation: u32,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskState {
     #[prost(message, optional, tag = "1")]
     pub task: ::core::option::Option<TaskId>,
@@ -814,12 +834,24 @@ pub struct TaskState {
     pub ended: bool,
     #[prost(int32, tag = "3")]
     pub exit_code: i32,
+    /// As in TaskEnded.
+    #[prost(string, tag = "4")]
+    pub error: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub is_blameless: bool,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {
     /// How often the worker has to be heard.
     #[prost(double, tag = "1")]
     pub heartbeat_s: f64,
+    /// A worker that cannot reach the head for so long stops its tasks: soon after, they are run elsewhere. It does not
+    /// where it is told that no head listens: then nobody gives them away.
+    #[prost(double, tag = "2")]
+    pub fence_after_s: f64,
+    /// What the tasks have left then, from the signal to the kill.
+    #[prost(double, tag = "3")]
+    pub fence_grace_s: f64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LaunchTask {
@@ -935,6 +967,9 @@ pub struct TaskEnded {
     /// Why there is no exit code, where the task could not be started or was lost.
     #[prost(string, tag = "3")]
     pub error: ::prost::alloc::string::String,
+    /// The job is not to blame for it and is run again.
+    #[prost(bool, tag = "4")]
+    pub is_blameless: bool,
     /// It ended because its lease was over, or because it was told to stop and said so, and has more to do: to be run again.
     #[prost(bool, tag = "50")]
     pub interrupted: bool,
@@ -1059,6 +1094,7 @@ pub enum JobPhase {
     Finished = 5,
     Failed = 6,
     Cancelled = 7,
+    TimedOut = 8,
 }
 impl JobPhase {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1075,6 +1111,7 @@ impl JobPhase {
             Self::Finished => "FINISHED",
             Self::Failed => "FAILED",
             Self::Cancelled => "CANCELLED",
+            Self::TimedOut => "TIMED_OUT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1088,6 +1125,7 @@ impl JobPhase {
             "FINISHED" => Some(Self::Finished),
             "FAILED" => Some(Self::Failed),
             "CANCELLED" => Some(Self::Cancelled),
+            "TIMED_OUT" => Some(Self::TimedOut),
             _ => None,
         }
     }

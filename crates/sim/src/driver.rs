@@ -333,6 +333,11 @@ impl Log for Notes<'_> {
         self.event_count += 1;
         match *event {
             Event::JobSubmitted { job } => self.recorder.submitted(time, job),
+            Event::ArraySubmitted { first, count } => {
+                for id in first.0..first.0 + count {
+                    self.recorder.submitted(time, JobId(id));
+                }
+            }
             Event::JobLaunched { job, .. } => {
                 self.rated.push(job);
                 let placement = state.schedule().placement(job).unwrap_or_default();
@@ -359,6 +364,10 @@ impl Log for Notes<'_> {
             Event::NodeLost { node } => self.recorder.node_lost(time, node),
             Event::NodeReturned { node } => self.recorder.node_returned(time, node),
             Event::NodeJoined { .. }
+            | Event::NodeCordoned { .. }
+            | Event::NodeOpened { .. }
+            | Event::DeviceLost { .. }
+            | Event::DeviceReturned { .. }
             | Event::JobPlaced { .. }
             | Event::JobStopped { .. }
             | Event::JobHeld { .. }

@@ -227,6 +227,8 @@ impl<N: FnMut(Notice)> Agent<N> {
             task: Some(task.into()),
             ended: known.exit.is_some(),
             exit_code: known.exit.as_ref().map_or(0, |exit| exit.code),
+            error: known.exit.as_ref().map(|exit| exit.error.clone()).unwrap_or_default(),
+            is_blameless: known.exit.as_ref().is_some_and(Exit::is_blameless),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {

@@ -43,6 +43,9 @@ pub(crate) struct Exit {
 /// The code of a task whose end nobody saw.
 const CODE_UNKNOWN: i32 = -1;
 
+/// What a shell says of a command that cannot be run.
+const CODE_REFUSED: i32 = 126;
+
 impl Exit {
     pub(crate) fn code(code: i32) -> Self {
         Self { code, error: String::new(), interrupted: false }
@@ -53,11 +56,22 @@ impl Exit {
         Self { code: CODE_UNKNOWN, error: error.into(), interrupted: false }
     }
 
+    /// The end of a task that cannot be begun as its job wants it.
+    pub(crate) fn refused(error: impl Into<String>) -> Self {
+        Self { error: error.into(), ..Self::code(CODE_REFUSED) }
+    }
+
+    /// Whether the job had no part in it.
+    pub(crate) fn is_blameless(&self) -> bool {
+        self.code == CODE_UNKNOWN
+    }
+
     pub(crate) fn to_message(&self, task: TaskKey) -> TaskEnded {
         TaskEnded {
             task: Some(task.into()),
             exit_code: self.code,
             error: self.error.clone(),
+            is_blameless: self.is_blameless(),
             interrupted: self.interrupted,
         }
     }

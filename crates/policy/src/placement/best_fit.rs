@@ -2,7 +2,7 @@
 
 use wharf_core::{Gang, NodeShare, Schedule, Topology};
 
-use super::{Placer, free_of_allowed, share, take_in_order};
+use super::{Placer, all_of, free_of_allowed, share, take_in_order};
 
 /// Leaves as few free devices behind as it can; a gang larger than a node takes the emptiest nodes, on any switch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,7 @@ impl Placer for BestFit {
                     placement.push(share(schedule, node, gang.devices));
                     true
                 }
-                None => take_in_order(schedule, free.most_free_first(), gang.devices, placement),
+                None => take_in_order(schedule, all_of(free.most_free_first()), gang.devices, placement),
             }
         })
     }

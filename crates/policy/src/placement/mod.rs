@@ -2,6 +2,7 @@
 
 mod best_fit;
 mod consolidated;
+mod needs;
 mod random;
 mod topology_aware;
 
@@ -9,6 +10,7 @@ use wharf_core::{DeviceSet, DeviceTypeId, FreeOfType, Gang, NodeId, NodeShare, S
 
 pub use best_fit::BestFit;
 pub use consolidated::Consolidated;
+pub use needs::WithNeeds;
 pub use random::Random;
 pub use topology_aware::TopologyAware;
 
@@ -49,12 +51,13 @@ impl Strategy {
 
     /// A placer of this strategy; `seed` is for those that draw at random.
     pub fn placer(self, seed: u64) -> Box<dyn Placer> {
-        match self {
+        let placer: Box<dyn Placer> = match self {
             Self::Consolidated => Box::new(Consolidated),
             Self::Random => Box::new(Random::new(seed)),
             Self::BestFit => Box::new(BestFit),
             Self::TopologyAware => Box::new(TopologyAware),
-        }
+        };
+        Box::new(WithNeeds(placer))
     }
 }
 
@@ -82,16 +85,22 @@ pub(crate) fn share(schedule: &Schedule, node: NodeId, count: u32) -> NodeShare 
     NodeShare { node, devices: schedule.free(node).lowest(count) }
 }
 
-/// Takes free devices from `nodes` in order until `count` are found; `false` (and nothing) where they do not do.
+/// Nodes of which everything that is free may be taken.
+pub(crate) fn all_of(nodes: impl Iterator<Item = NodeId>) -> impl Iterator<Item = (NodeId, u32)> {
+    nodes.map(|node| (node, u32::MAX))
+}
+
+/// Takes free devices from `nodes` in order, at most so many of each, until `count` are found; `false` (and nothing)
+/// where they do not do.
 pub(crate) fn take_in_order(
     schedule: &Schedule,
-    nodes: impl Iterator<Item = NodeId>,
+    nodes: impl Iterator<Item = (NodeId, u32)>,
     count: u32,
     placement: &mut Vec<NodeShare>,
 ) -> bool {
     let mut missing = count;
-    for node in nodes {
-        let share = share(schedule, node, missing);
+    for (node, room) in nodes {
+        let share = share(schedule, node, missing.min(room));
         missing -= share.devices.len();
         if share.devices != DeviceSet::EMPTY {
             placement.push(share);

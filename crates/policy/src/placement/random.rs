@@ -4,7 +4,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use wharf_core::{Gang, NodeShare, Schedule, Topology};
 
-use super::{Placer, free_of_allowed, take_in_order};
+use super::{Placer, all_of, free_of_allowed, take_in_order};
 
 /// Starts at a node drawn at random and takes what is free from there on.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Placer for Random {
                 next = node.index() + 1;
                 (!wrapped || node.index() < start).then_some(node)
             });
-            take_in_order(schedule, in_circle, gang.devices, placement)
+            take_in_order(schedule, all_of(in_circle), gang.devices, placement)
         })
     }
 }

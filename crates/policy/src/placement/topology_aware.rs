@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wharf_core::{FreeOfType, Gang, NodeId, NodeShare, Schedule, Topology};
 
-use super::{Placer, free_of_allowed, share, take_in_order};
+use super::{Placer, all_of, free_of_allowed, share, take_in_order};
 
 /// Keeps a gang as close together as the free devices allow, and never refuses where enough are free.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ impl Placer for TopologyAware {
                 }
                 None => {
                     let nodes = by_closeness(topology, schedule, free, gang.devices);
-                    take_in_order(schedule, nodes.into_iter(), gang.devices, placement)
+                    take_in_order(schedule, all_of(nodes.into_iter()), gang.devices, placement)
                 }
             }
         })

@@ -1,8 +1,9 @@
 //! Waiting and running jobs, by gang, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use wharf_core::{Gang, JobId, Time};
+use wharf_core::{Gang, JobId, Needs, Time};
 
 use super::rank::Key;
 
@@ -28,8 +29,8 @@ pub(crate) struct Class {
     tried: Option<JobId>,
 }
 
-/// Gangs are equal where their bounds and types are.
-type GangKey = (u32, u32, u32, Vec<std::sync::Arc<str>>);
+/// Gangs are equal where their bounds, types and needs are.
+type GangKey = (u32, u32, u32, Vec<Arc<str>>, Option<Arc<Needs>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Place {
@@ -169,7 +170,13 @@ impl Classes {
         if let Some(index) = self.classes.iter().take(8).position(|class| class.gang == *gang) {
             return index;
         }
-        let key = (gang.devices, gang.devices_min, gang.devices_max, gang.device_types.to_vec());
+        let key = (
+            gang.devices,
+            gang.devices_min,
+            gang.devices_max,
+            gang.device_types.to_vec(),
+            gang.needs.clone(),
+        );
         let next = self.classes.len();
         let index = *self.by_gang.entry(key).or_insert(next);
         if index == next {

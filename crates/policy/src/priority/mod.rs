@@ -219,16 +219,29 @@ impl<R: Rank> Policy for Priority<R> {
         {
             return Reason::HeadOfLine { head };
         }
-        let free = crate::placement::free_of_allowed(view.topology(), view.schedule(), gang)
-            .map(wharf_core::FreeOfType::devices)
-            .max()
-            .unwrap_or(0);
+        let free = free_devices(view, job);
         match (self.backfill, self.classes.first().filter(|&head| head != job)) {
             _ if free < needed => Reason::DevicesBusy { needed, free },
             (Backfill::Easy { .. }, Some(holder)) => Reason::Reserved { holder },
             _ => Reason::Fragmented { needed, free },
         }
     }
+}
+
+/// Free devices of the type that has the most of those that the job may use.
+pub(crate) fn free_devices(view: &View<'_>, job: JobId) -> u32 {
+    let gang = &view.spec(job).gang;
+    let of_type = |kind| match &gang.needs {
+        None => view.schedule().free_index().of_type(kind).map_or(0, wharf_core::FreeOfType::devices),
+        Some(needs) => {
+            let nodes = view.topology().nodes().iter().enumerate();
+            nodes
+                .filter(|(_, node)| node.device_type == kind)
+                .map(|(index, _)| view.schedule().room(view.topology(), NodeId::from_index(index), needs))
+                .sum()
+        }
+    };
+    crate::placement::allowed_types(view.topology(), gang).map(of_type).max().unwrap_or(0)
 }
 
 /// Devices of working nodes of the type that has the most of those that the job may use.
@@ -238,9 +251,11 @@ pub(crate) fn working_devices(view: &View<'_>, job: JobId) -> u32 {
         let nodes = view.topology().nodes().iter().enumerate();
         nodes
             .filter(|(index, node)| {
-                node.device_type == kind && view.schedule().is_up(NodeId::from_index(*index))
+                node.device_type == kind
+                    && view.schedule().is_up(NodeId::from_index(*index))
+                    && gang.needs.as_ref().is_none_or(|needs| needs.allow(&node.spec))
             })
-            .map(|(_, node)| node.spec.devices)
+            .map(|(index, node)| node.spec.devices - view.schedule().broken(NodeId::from_index(index)).len())
             .sum()
     };
     crate::placement::allowed_types(view.topology(), gang).map(of_type).max().unwrap_or(0)

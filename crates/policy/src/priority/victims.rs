@@ -50,6 +50,10 @@ pub(super) fn find<R: Rank>(
     if !search.has_candidate() {
         return None;
     }
+    if gang.needs.is_some() {
+        let room = crate::room::find(view, gang, search.worst())?;
+        return Some(Plan { victims: room.leaving, nodes: room.nodes });
+    }
     let node_size = search.node_size_max();
     let devices = gang.devices;
     if devices <= node_size {

@@ -113,6 +113,7 @@ impl Builder {
             cpus: cpus.unwrap_or(NodeSpec::CPUS_PER_DEVICE * devices),
             memory_gib: memory_gib.unwrap_or(NodeSpec::MEMORY_GIB_PER_DEVICE * devices),
             switch,
+            pool: NodeSpec::no_pool(),
         });
         Some(())
     }
@@ -136,6 +137,7 @@ impl Builder {
                 cpus: cpus?,
                 memory_gib: memory_gib?,
                 switch: self.switch_count + (index / u64::from(nodes)) as u32,
+                pool: NodeSpec::no_pool(),
             });
         }
         self.switch_count += switches;

@@ -35,6 +35,7 @@ pub(super) fn parse(text: &str) -> Result<ClusterSpec, String> {
                 cpus: NodeSpec::CPUS_PER_DEVICE * group.devices,
                 memory_gib: NodeSpec::MEMORY_GIB_PER_DEVICE * group.devices,
                 switch: 0,
+                pool: NodeSpec::no_pool(),
             });
         }
         *count += group.nodes;

@@ -141,7 +141,7 @@ fn decode_gang(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<Gang> {
         let message = format!("found {devices_max}, expected at least the {devices} that `devices` asks for");
         row.error(DEVICES_MAX, Note::error(Rule::GangRange, message));
     }
-    Some(Gang { devices, devices_min, devices_max, device_types })
+    Some(Gang { devices, devices_min, devices_max, device_types, needs: None })
 }
 
 /// Iterations, milliseconds an iteration, and the declared duration.

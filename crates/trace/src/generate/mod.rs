@@ -86,6 +86,7 @@ fn draw_jobs(settings: &GeneratorSettings) -> Vec<JobSpec> {
                 devices_min: *devices,
                 devices_max: *devices,
                 device_types: any_type.clone(),
+                needs: None,
             },
             iterations: (duration_s * 1000.0 / iteration_ms).round().max(1.0),
             iteration_ms: *iteration_ms,

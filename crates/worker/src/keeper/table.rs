@@ -183,7 +183,7 @@ impl Table {
         let task = start.task;
         let (stop_signal, grace_ms) = (start.stop_signal, start.grace_ms);
         if let Some(reason) = &start.refused {
-            return self.end_unstarted(start, Exit::lost(reason.clone()));
+            return self.end_unstarted(start, Exit::refused(reason.clone()));
         }
         let trainer = start.trainer.clone();
         if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms, trainer }) {

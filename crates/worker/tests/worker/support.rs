@@ -82,7 +82,7 @@ impl Workers for Service {
             return Err(Status::invalid_argument("no registration"));
         };
         let (outbound, stream) = mpsc::channel(1024);
-        let welcome = to_worker::Message::Welcome(Welcome { heartbeat_s: 0.5 });
+        let welcome = to_worker::Message::Welcome(Welcome { heartbeat_s: 0.5, ..Welcome::default() });
         outbound.send(Ok(one(welcome))).await.unwrap();
         let _ = self.sessions.send(Session { register, inbound, unread, outbound });
         Ok(Response::new(ReceiverStream::new(stream)))

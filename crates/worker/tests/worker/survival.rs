@@ -7,7 +7,7 @@ use wharf_proto::{TaskState, from_worker};
 use wharf_worker::{WorkerError, run};
 
 fn state(session: &Session, job: u32) -> Option<TaskState> {
-    session.register.tasks.iter().find(|state| state.task == Some(id(job, 1))).copied()
+    session.register.tasks.iter().find(|state| state.task == Some(id(job, 1))).cloned()
 }
 
 #[tokio::test]

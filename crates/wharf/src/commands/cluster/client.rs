@@ -91,7 +91,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
 fn spec(args: &SubmitArgs) -> Result<JobSpec, CliError> {
     let program = args.command.first().map(String::as_str).unwrap_or_default();
     let after = |kind: dependency::Kind, ids: &[u32]| {
-        ids.iter().map(|&job_id| Dependency { kind: kind.into(), job_id }).collect::<Vec<_>>()
+        ids.iter()
+            .map(|&job_id| Dependency { kind: kind.into(), job_id, array_index: None })
+            .collect::<Vec<_>>()
     };
     let workdir = std::env::current_dir()
         .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;
@@ -166,6 +168,7 @@ fn phase_name(phase: JobPhase) -> &'static str {
         JobPhase::Finished => "finished",
         JobPhase::Failed => "failed",
         JobPhase::Cancelled => "cancelled",
+        JobPhase::TimedOut => "timed-out",
     }
 }
 
@@ -238,7 +241,8 @@ pub(in crate::commands) fn logs(args: &LogsArgs, _terminal: &Terminal) -> Result
 }
 
 fn change(args: &ChangeArgs, change: Change, terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = ChangeJobsRequest { change: change.into(), job_ids: args.jobs.clone(), priority: 0 };
+    let job_ids = args.jobs.clone();
+    let request = ChangeJobsRequest { change: change.into(), job_ids, ..ChangeJobsRequest::default() };
     let reply = with(&args.home, async |client| {
         Ok(client.change_jobs(request).await.map_err(refused)?.into_inner())
     })?;

@@ -19,6 +19,9 @@ use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 
+/// How long the events of jobs that are over can be looked up.
+const HISTORY_DAYS: f64 = 90.0;
+
 /// An async runtime for a daemon or a client.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     tokio::runtime::Builder::new_multi_thread()
@@ -38,6 +41,9 @@ pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<
         let stopped = on_signal();
         let head = Head::start(config).await.map_err(failed)?;
         home.announce(&head.address().to_string())?;
+        if let Some(damage) = head.damage() {
+            terminal.warn(&damage.to_string());
+        }
         terminal.note(&format!("head listens on {}", head.address()));
         stopped.notified().await;
         head.stop().await.map_err(failed)?;
@@ -70,6 +76,9 @@ fn head_config(args: &HeadArgs, home: &Home) -> Result<HeadConfig, CliError> {
         token: home.token_or_new()?,
         lost_after: Duration::from_secs_f64(args.lost_after),
         slots: info.slots,
+        history_s: HISTORY_DAYS * 86_400.0,
+        policy_name: args.policy.clone(),
+        cadence: rules.cadence(),
         policy: (info.build)(&build).map_err(|error| usage(&error))?,
         perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
     })

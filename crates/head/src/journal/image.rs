@@ -1,0 +1,207 @@
+//! Images of nodes and jobs as a snapshot keeps them, and what the head knows beside the engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
+
+use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
+
+/// What the head knows of jobs that the engine does not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kept {
+    /// Jobs that somebody holds.
+    pub(crate) holds: BTreeSet<u32>,
+    /// How many failures were forgiven.
+    pub(crate) retries: BTreeMap<u32, u32>,
+    /// Iterations that the last checkpoint held when the job was last stopped.
+    pub(crate) checkpoints: BTreeMap<u32, f64>,
+    /// Arrays: the first element, and how many there are.
+    pub(crate) arrays: BTreeMap<u32, u32>,
+}
+
+impl Kept {
+    pub(crate) fn apply(&mut self, record: &Record) {
+        match *record {
+            Record::HoldWanted { job } => {
+                self.holds.insert(job);
+            }
+            Record::HoldLifted { job } => {
+                self.holds.remove(&job);
+            }
+            Record::JobRetried { job } => *self.retries.entry(job).or_default() += 1,
+            Record::JobStopped { job, done } => {
+                self.checkpoints.insert(job, done);
+            }
+            Record::JobEnded { job, .. } => self.forget(job),
+            Record::ArraySubmitted { job, .. } => {
+                self.arrays.insert(job, record.jobs().len() as u32);
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops what was known of a job that is over.
+    pub(crate) fn forget(&mut self, job: u32) {
+        self.holds.remove(&job);
+        self.retries.remove(&job);
+        self.checkpoints.remove(&job);
+    }
+
+    /// The first element of a job's array, or the job itself.
+    pub(crate) fn first_of(&self, job: u32) -> u32 {
+        let before = self.arrays.range(..=job).next_back();
+        before.filter(|&(&first, &count)| job < first + count).map_or(job, |(&first, _)| first)
+    }
+
+    /// Whether a job belongs to an array.
+    pub(crate) fn is_element(&self, job: u32) -> bool {
+        self.arrays.contains_key(&self.first_of(job))
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct NodeImageRecord {
+    spec: NodeRecord,
+    is_there: bool,
+    is_cordoned: bool,
+    broken: Vec<u32>,
+}
+
+impl NodeImageRecord {
+    pub(super) fn of(image: &NodeImage) -> Self {
+        Self {
+            spec: NodeRecord::of(&image.spec),
+            is_there: image.is_there,
+            is_cordoned: image.is_cordoned,
+            broken: image.broken.iter().collect(),
+        }
+    }
+
+    pub(super) fn to_core(&self) -> NodeImage {
+        let mut broken = DeviceSet::EMPTY;
+        self.broken.iter().for_each(|&device| broken.insert(device));
+        let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
+        NodeImage { spec: self.spec.to_core(), is_there, is_cordoned, broken }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PhaseRecord {
+    Waiting,
+    Held,
+    Placed,
+    Running,
+    Stopping,
+    Ended(EndRecord),
+}
+
+type Shares = Vec<(u32, Vec<u32>)>;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct JobImageRecord {
+    spec: SpecRecord,
+    phase: PhaseRecord,
+    generation: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    placement: Option<Shares>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    first_start: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    end: Option<f64>,
+    preemptions: u32,
+    done: f64,
+    since: f64,
+    /// Absent before the first launch.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    iteration_s: Option<f64>,
+    attained_s: f64,
+    placed_at: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    left: Option<Shares>,
+    leaving_generation: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    ending: Option<EndRecord>,
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    is_held_by_someone: bool,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    retries: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    checkpointed: Option<f64>,
+    /// Elements of the array that begins with this job.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    array: Option<u32>,
+}
+
+impl JobImageRecord {
+    pub(super) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
+        let phase = match image.phase {
+            Phase::Waiting => PhaseRecord::Waiting,
+            Phase::Held => PhaseRecord::Held,
+            Phase::Placed => PhaseRecord::Placed,
+            Phase::Running => PhaseRecord::Running,
+            Phase::Stopping => PhaseRecord::Stopping,
+            Phase::Ended(end) => PhaseRecord::Ended(EndRecord::of(end)),
+        };
+        Self {
+            spec: SpecRecord::of(&image.spec),
+            phase,
+            generation: image.generation,
+            placement: image.placement.as_deref().map(of_shares),
+            first_start: image.first_start.map(Time::seconds),
+            end: image.end.map(Time::seconds),
+            preemptions: image.preemptions,
+            done: image.done,
+            since: image.since.seconds(),
+            iteration_s: image.iteration_s.is_finite().then_some(image.iteration_s),
+            attained_s: image.attained_s,
+            placed_at: image.placed_at.seconds(),
+            left: image.left.as_deref().map(of_shares),
+            leaving_generation: image.leaving_generation,
+            ending: image.ending.map(EndRecord::of),
+            is_held_by_someone: kept.holds.contains(&job),
+            retries: kept.retries.get(&job).copied(),
+            checkpointed: kept.checkpoints.get(&job).copied(),
+            array: kept.arrays.get(&job).copied(),
+        }
+    }
+
+    /// The job's image, and into `kept` what the head knows of it; `None` where a number is not one.
+    pub(super) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
+        if self.is_held_by_someone {
+            kept.holds.insert(job);
+        }
+        kept.retries.extend(self.retries.map(|count| (job, count)));
+        kept.checkpoints.extend(self.checkpointed.map(|done| (job, done)));
+        kept.arrays.extend(self.array.map(|count| (job, count)));
+        let phase = match self.phase {
+            PhaseRecord::Waiting => Phase::Waiting,
+            PhaseRecord::Held => Phase::Held,
+            PhaseRecord::Placed => Phase::Placed,
+            PhaseRecord::Running => Phase::Running,
+            PhaseRecord::Stopping => Phase::Stopping,
+            PhaseRecord::Ended(end) => Phase::Ended(end.to_core()),
+        };
+        let shares = |shares: &Option<Shares>| shares.as_ref().map(|all| all.iter().map(to_share).collect());
+        let moment =
+            |time_s: Option<f64>| time_s.map_or(Some(None), |time_s| Time::try_new(time_s).map(Some));
+        Some(JobImage {
+            spec: self.spec.to_core().ok()?,
+            placement: shares(&self.placement),
+            phase,
+            generation: self.generation,
+            first_start: moment(self.first_start)?,
+            end: moment(self.end)?,
+            preemptions: self.preemptions,
+            done: self.done,
+            since: Time::try_new(self.since)?,
+            iteration_s: self.iteration_s.unwrap_or(f64::INFINITY),
+            attained_s: self.attained_s,
+            placed_at: Time::try_new(self.placed_at)?,
+            left: shares(&self.left),
+            leaving_generation: self.leaving_generation,
+            ending: self.ending.map(EndRecord::to_core),
+        })
+    }
+}

@@ -1,0 +1,329 @@
+//! The journal: one SQLite file in WAL mode, every batch of events one durable transaction.
+//!
+//! Each event carries a sum over itself and all before it, and a small file beside the journal tells how far it went: a
+//! damaged or missing end is found when the journal is opened, said, and cut off after the last whole event.
+
+mod image;
+mod mark;
+mod repair;
+mod replay;
+mod schema;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, params};
+use wharf_core::{Event, JobId, Log, NodeId, State, Time};
+use wharf_proto::JobSpec as WireSpec;
+use wharf_proto::prost::Message as _;
+
+pub(crate) use image::Kept;
+pub(crate) use replay::Replayed;
+
+use crate::record::Record;
+use image::{JobImageRecord, NodeImageRecord};
+use mark::Mark;
+use replay::Position;
+
+/// Events after which a snapshot spares the next start their replay.
+const SNAPSHOT_EVERY: u64 = 200_000;
+
+/// Events on disk, and what is about to join them.
+pub(crate) struct Journal {
+    connection: Connection,
+    path: PathBuf,
+    mark: Mark,
+    /// Where the next event goes.
+    position: Position,
+    pending: Vec<Pending>,
+    /// Jobs that changed since the last snapshot, and events since then.
+    changed: BTreeSet<u32>,
+    since_snapshot: u64,
+    /// How long events that a snapshot covers are kept, in seconds.
+    history_s: f64,
+}
+
+struct Pending {
+    time: Time,
+    record: Record,
+    spec: Option<Vec<u8>>,
+}
+
+/// A journal that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file cannot be opened, read or written.
+    #[error("journal `{path}` cannot be used")]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// Another head has it open.
+    #[error("journal `{path}` is in use by another head")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A newer version wrote it.
+    #[error("journal `{path}` has version {found}, this wharf reads up to version {}", schema::VERSION)]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// So much of it is damaged that nothing can be rebuilt.
+    #[error("journal `{path}` is damaged beyond repair: {what}; move it away to begin anew")]
+    Ruined {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// A file beside it cannot be used.
+    #[error("`{path}` cannot be used")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// What was found damaged when a journal was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The last event that is whole; everything after it is lost.
+    pub last_whole: u64,
+    /// Events that are known to be lost.
+    pub lost: u64,
+    /// Where the damaged file was kept; `None` where its end was simply missing.
+    pub kept_as: Option<PathBuf>,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the journal was damaged and is whole again up to event {}", self.last_whole)?;
+        if self.lost > 0 {
+            write!(f, "; {} events after it are lost", self.lost)?;
+        }
+        match &self.kept_as {
+            Some(path) => write!(f, "; the damaged file is kept as `{}`", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Journal {
+    /// Opens a journal, or makes one whose time begins at `now_unix_s`, and replays it. `slots` is for a new one.
+    pub(crate) fn open(
+        path: &Path,
+        slots: usize,
+        now_unix_s: f64,
+        history_s: f64,
+    ) -> Result<(Self, Replayed), JournalError> {
+        let connection = schema::open(path, now_unix_s)?;
+        let mark = Mark::open(&path.with_extension("mark"))?;
+        let mut kept_as = None;
+        let (connection, mut replayed, position) = match replay::replay(&connection, path, slots) {
+            Ok((replayed, position)) => (connection, replayed, position),
+            Err(replay::Failure::Error(error)) => return Err(error),
+            Err(replay::Failure::Damaged) => {
+                drop(connection);
+                kept_as = Some(repair::repair(path, now_unix_s)?);
+                let connection = schema::open(path, now_unix_s)?;
+                let (replayed, position) =
+                    replay::replay(&connection, path, slots).map_err(|failure| failure.finally(path))?;
+                (connection, replayed, position)
+            }
+        };
+        let last_whole = position.sequence.cast_unsigned();
+        let lost = mark.sequence().saturating_sub(last_whole);
+        if lost > 0 || kept_as.is_some() {
+            replayed.damage = Some(Damage { last_whole, lost, kept_as });
+        }
+        let journal = Self {
+            connection,
+            path: path.to_owned(),
+            mark,
+            changed: std::mem::take(&mut replayed.changed),
+            since_snapshot: replayed.since_snapshot,
+            position,
+            pending: Vec::new(),
+            history_s,
+        };
+        Ok((journal, replayed))
+    }
+
+    /// Keeps what a job or an array runs, with the event of its submission, which was the last.
+    pub(crate) fn keep_spec(&mut self, spec: &WireSpec) {
+        if let Some(last) = self.pending.last_mut() {
+            last.spec = Some(spec.encode_to_vec());
+        }
+    }
+
+    /// Keeps something that the engine does not know.
+    pub(crate) fn note(&mut self, time: Time, record: Record) {
+        self.pending.push(Pending { time, record, spec: None });
+    }
+
+    /// Makes everything recorded so far durable.
+    pub(crate) fn commit(&mut self) -> Result<(), JournalError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        let database = |source| JournalError::Database { path, source };
+        self.write().map_err(database)?;
+        self.mark.set(self.position.sequence.cast_unsigned())
+    }
+
+    fn write(&mut self) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction()?;
+        let mut position = self.position;
+        {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO events (sequence, time, job, record, spec, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?;
+            for Pending { time, record, spec } in &self.pending {
+                let text = serde_json::to_string(record)
+                    .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+                position = position.next(time.seconds(), &text, spec.as_deref());
+                let job = record.jobs().next();
+                let sum = position.sum.cast_signed();
+                insert.execute(params![position.sequence, time.seconds(), job, text, spec, sum])?;
+            }
+        }
+        transaction.commit()?;
+        self.position = position;
+        self.since_snapshot += self.pending.len() as u64;
+        for pending in self.pending.drain(..) {
+            self.changed.extend(pending.record.jobs());
+        }
+        Ok(())
+    }
+
+    /// Whether enough has happened since the last snapshot for another.
+    pub(crate) fn is_snapshot_due(&self) -> bool {
+        self.since_snapshot >= SNAPSHOT_EVERY
+    }
+
+    /// Keeps an image of what changed since the last snapshot, and drops events that are covered and old. Everything
+    /// must have been committed.
+    pub(crate) fn snapshot(&mut self, state: &State, kept: &Kept, now: Time) -> Result<(), JournalError> {
+        if self.since_snapshot == 0 {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        let database = |source| JournalError::Database { path, source };
+        let jobs = std::mem::take(&mut self.changed);
+        let before_s = now.seconds() - self.history_s;
+        let sequence = self.position.sequence;
+        let written = self.connection.transaction().and_then(|transaction| {
+            write_images(&transaction, state, kept, &jobs)?;
+            schema::set_meta(&transaction, "snapshot_sequence", sequence)?;
+            prune(&transaction, sequence, before_s)?;
+            transaction.commit()
+        });
+        written.map_err(database)?;
+        self.since_snapshot = 0;
+        Ok(())
+    }
+
+    /// A job's events, as `(time, text)`; `array_job` is the first element of its array, or itself.
+    pub(crate) fn history(&self, job: u32, array_job: u32) -> Result<Vec<(f64, String)>, JournalError> {
+        let database = |source| JournalError::Database { path: self.path.clone(), source };
+        let mut query = self
+            .connection
+            .prepare_cached(
+                "SELECT time, record FROM events WHERE job = ?1
+                 OR (job = ?2 AND record LIKE '{\"array_submitted\"%') ORDER BY sequence",
+            )
+            .map_err(database)?;
+        let rows = query
+            .query_map(params![job, array_job], |row| Ok((row.get::<_, f64>(0)?, row.get::<_, String>(1)?)))
+            .map_err(database)?;
+        rows.collect::<Result<_, _>>().map_err(database)
+    }
+
+    /// What a job or an array runs: `job` is the first element.
+    pub(crate) fn spec(&self, job: u32) -> Result<Option<Arc<WireSpec>>, JournalError> {
+        let database = |source| JournalError::Database { path: self.path.clone(), source };
+        let bytes: Option<Vec<u8>> = self
+            .connection
+            .query_row(
+                "SELECT spec FROM events WHERE job = ?1 AND spec IS NOT NULL
+                 UNION ALL SELECT spec FROM snapshot_jobs WHERE job = ?1 AND spec IS NOT NULL",
+                params![job],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(database)?;
+        let decode = |bytes: Vec<u8>| {
+            WireSpec::decode(bytes.as_slice()).map(Arc::new).map_err(|error| {
+                let (index, kind) = (0, rusqlite::types::Type::Blob);
+                database(rusqlite::Error::FromSqlConversionFailure(index, kind, error.into()))
+            })
+        };
+        bytes.map(decode).transpose()
+    }
+}
+
+fn write_images(
+    transaction: &Transaction<'_>,
+    state: &State,
+    kept: &Kept,
+    jobs: &BTreeSet<u32>,
+) -> rusqlite::Result<()> {
+    let to_text = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
+    let mut insert = transaction.prepare("INSERT OR REPLACE INTO snapshot_nodes VALUES (?1, ?2)")?;
+    for index in 0..state.topology().nodes().len() {
+        let image = NodeImageRecord::of(&state.node_image(NodeId::from_index(index)));
+        insert.execute(params![index as i64, serde_json::to_string(&image).map_err(to_text)?])?;
+    }
+    let mut insert = transaction.prepare(
+        "INSERT OR REPLACE INTO snapshot_jobs (job, image, spec) VALUES (?1, ?2, COALESCE(
+           (SELECT spec FROM events WHERE job = ?1 AND spec IS NOT NULL),
+           (SELECT spec FROM snapshot_jobs WHERE job = ?1)))",
+    )?;
+    for &job in jobs {
+        let image = JobImageRecord::of(&state.job_image(JobId(job)), job, kept);
+        insert.execute(params![job, serde_json::to_string(&image).map_err(to_text)?])?;
+    }
+    Ok(())
+}
+
+/// Drops events that a snapshot covers and that are older than anybody wants to know.
+fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64) -> rusqlite::Result<()> {
+    let last: Option<(i64, i64)> = transaction
+        .query_row(
+            "SELECT sequence, sum FROM events WHERE sequence <= ?1 AND time < ?2 ORDER BY sequence DESC LIMIT 1",
+            params![sequence, before_s],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    let Some((last, sum)) = last else { return Ok(()) };
+    schema::set_meta(transaction, "base_sequence", last)?;
+    schema::set_meta(transaction, "base_sum", sum)?;
+    transaction.execute("DELETE FROM events WHERE sequence <= ?1", params![last])?;
+    Ok(())
+}
+
+impl Log for Journal {
+    fn event(&mut self, time: Time, event: &Event, state: &State) {
+        self.note(time, Record::of(event, state));
+    }
+}
+
+/// Whether SQLite says that the file's contents are not what they were.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure)
+    )
+}

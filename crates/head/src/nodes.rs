@@ -1,0 +1,151 @@
+//! Workers come, go and come back; both sides agree on what runs.
+
+use std::collections::BTreeSet;
+
+use tokio::sync::mpsc::UnboundedSender;
+use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
+use wharf_proto::{Device, ForgetTask, Register, ToWorkerBatch, Welcome, to_worker};
+
+use crate::dispatcher::Dispatcher;
+use crate::execution::{Execution, TaskPhase};
+
+/// How often a worker has to be heard, in seconds.
+const HEARTBEAT_S: f64 = 5.0;
+
+/// A worker that cannot reach the head stops its tasks; they are run elsewhere only this much later, as a part of the
+/// time that it may be away. Of that, its tasks have most to save their work.
+const FENCE_MARGIN: f64 = 0.5;
+const FENCE_GRACE: f64 = 0.4;
+
+/// A worker that is connected.
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) sender: UnboundedSender<ToWorkerBatch>,
+}
+
+/// What a worker said of its node that no policy has to know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeFacts {
+    pub(crate) address: String,
+    pub(crate) version: String,
+    pub(crate) devices: Vec<Device>,
+    /// Why somebody cordoned or drained it.
+    pub(crate) reason: String,
+}
+
+impl Dispatcher {
+    /// A worker introduces itself: its node is there, and both sides agree on what runs.
+    pub(crate) fn attach(
+        &mut self,
+        register: &Register,
+        session: u64,
+        sender: UnboundedSender<ToWorkerBatch>,
+    ) {
+        let topology = self.engine.state().topology();
+        let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);
+        let node = known.map_or(NodeId::from_index(topology.nodes().len()), NodeId::from_index);
+        match known {
+            None => self.engine_command(Command::AddNode(NodeSpec {
+                name: register.node.as_str().into(),
+                device_type: register.device_type.as_str().into(),
+                devices: register.devices,
+                cpus: register.cpus,
+                memory_gib: register.memory_gib,
+                switch: register.switch,
+                pool: register.pool.as_str().into(),
+            })),
+            Some(_) if !self.engine.state().schedule().is_there(node) => {
+                self.engine_command(Command::ReturnNode(node));
+            }
+            Some(_) => {}
+        }
+        self.missing.remove(&node);
+        let facts = self.facts.entry(node).or_default();
+        facts.address.clone_from(&register.address);
+        facts.version.clone_from(&register.version);
+        if let Some(replaced) = self.sessions.insert(node, Session { id: session, sender }) {
+            self.node_of_session.remove(&replaced.id);
+        }
+        self.node_of_session.insert(session, node);
+        self.send(
+            node,
+            to_worker::Message::Welcome(Welcome {
+                heartbeat_s: HEARTBEAT_S,
+                fence_after_s: self.lost_after_s,
+                fence_grace_s: self.lost_after_s * FENCE_GRACE,
+            }),
+        );
+        if !register.device.is_empty() {
+            self.on_devices(node, register.device.clone());
+        }
+        self.reconcile(node, register);
+    }
+
+    /// A connection is gone; the node may come back.
+    pub(crate) fn detach(&mut self, session: u64) {
+        if let Some(node) = self.node_of_session.remove(&session) {
+            self.sessions.remove(&node);
+            let until = self.lost_at();
+            self.missing.insert(node, until);
+        }
+    }
+
+    /// When a node that is away from now on counts as lost.
+    pub(crate) fn lost_at(&self) -> Time {
+        self.now().plus(self.lost_after_s * (1.0 + FENCE_MARGIN))
+    }
+
+    /// Takes devices out that have a problem, and in that have none any more.
+    pub(crate) fn on_devices(&mut self, node: NodeId, devices: Vec<Device>) {
+        let broken = self.engine.state().schedule().broken(node);
+        for device in &devices {
+            let index = device.index;
+            match (broken.contains(index), device.problem.is_empty()) {
+                (false, false) => self.engine_command(Command::LoseDevice(node, index)),
+                (true, true) => self.engine_command(Command::ReturnDevice(node, index)),
+                _ => {}
+            }
+        }
+        self.facts.entry(node).or_default().devices = devices;
+    }
+
+    /// Compares what a worker has with what it should have.
+    fn reconcile(&mut self, node: NodeId, register: &Register) {
+        let mut reported = BTreeSet::new();
+        for state in &register.tasks {
+            let Some(task) = state.task else { continue };
+            let job = JobId(task.job_id);
+            let is_expected = self.executions.get_mut(&job).is_some_and(|execution| {
+                execution.generation == task.generation && execution.task_on(node).is_some()
+            });
+            if is_expected {
+                reported.insert(job);
+                self.task_started(job, task.generation, node);
+            }
+            if state.ended {
+                self.task_over(job, task.generation, node, state.exit_code, state.is_blameless);
+                self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
+            } else if !is_expected {
+                self.send_stop(job, task.generation, node);
+            }
+        }
+        let here = |execution: &Execution| {
+            let task = execution.tasks.iter().find(|task| task.share.node == node)?;
+            Some((execution.generation, execution.is_stopping, task.phase))
+        };
+        let expected: Vec<_> =
+            self.executions.iter().filter_map(|(&job, execution)| Some((job, here(execution)?))).collect();
+        for (job, (generation, is_stopping, phase)) in expected {
+            match (phase, reported.contains(&job)) {
+                (TaskPhase::Ordered | TaskPhase::Started, true) if is_stopping => {
+                    self.send_stop(job, generation, node);
+                }
+                (TaskPhase::Ordered, false) if !is_stopping => self.order(job, node),
+                (TaskPhase::Ordered | TaskPhase::Started, false) => {
+                    self.task_lost(job, generation, node);
+                }
+                _ => {}
+            }
+        }
+    }
+}
