@@ -973,6 +973,9 @@ pub struct TaskEnded {
     /// The job is not to blame for it and is run again.
     #[prost(bool, tag = "4")]
     pub is_blameless: bool,
+    /// It ended because its lease was over, or because it was told to stop and said so, and has more to do: to be run again.
+    #[prost(bool, tag = "50")]
+    pub interrupted: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {

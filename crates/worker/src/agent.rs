@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 use wharf_proto::{
-    Device, DeviceReport, Heartbeat, LaunchTask, Register, SendOutput, TaskProgress, TaskStarted, TaskState,
-    ToExec, from_worker, to_worker,
+    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, TaskProgress, TaskStarted,
+    TaskState, ToExec, from_worker, to_worker,
 };
 
 use crate::devices::{self, Sharing};
@@ -22,6 +22,7 @@ use crate::link::Keeper;
 use crate::output::{self, Wanted};
 use crate::protocol::{Event, Hello, Progress, Request, Start, output_file};
 use crate::task::{Exit, TaskKey};
+use crate::trainer::Lease;
 use crate::{Notice, WorkerConfig, exec};
 
 /// Until the head has said how often it wants to hear the worker.
@@ -53,6 +54,8 @@ struct Known {
     /// Until the keeper has said that it was started.
     requested: Option<Box<Start>>,
     stop_requested: bool,
+    /// The latest lease, where it is not the first.
+    renewed: Option<Lease>,
     exit: Option<Exit>,
     progress: Option<Progress>,
     ended: watch::Sender<bool>,
@@ -61,7 +64,7 @@ struct Known {
 impl Known {
     fn new(requested: Option<Box<Start>>) -> Self {
         let ended = watch::Sender::new(false);
-        Self { requested, stop_requested: false, exit: None, progress: None, ended }
+        Self { requested, stop_requested: false, renewed: None, exit: None, progress: None, ended }
     }
 }
 
@@ -178,7 +181,7 @@ impl<N: FnMut(Notice)> Agent<N> {
 
     fn on_progress(&mut self, task: TaskKey, progress: Progress) {
         if let Some(known) = self.tasks.get_mut(&task) {
-            known.progress = Some(progress);
+            known.progress = Some(progress.clone());
         }
         self.tell(progress_message(task, progress));
     }
@@ -211,6 +214,9 @@ impl<N: FnMut(Notice)> Agent<N> {
         for (&task, known) in self.tasks.iter().filter(|(_, known)| known.exit.is_none()) {
             if let Some(start) = &known.requested {
                 self.keeper.ask(Request::Start(start.clone()));
+            }
+            if let Some(lease) = known.renewed {
+                self.keeper.ask(Request::Renew { task, lease });
             }
             if known.stop_requested {
                 self.keeper.ask(Request::Stop { task });
@@ -256,7 +262,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             exit_code: known.exit.as_ref().map_or(0, |exit| exit.code),
             error: known.exit.as_ref().map(|exit| exit.error.clone()).unwrap_or_default(),
             is_blameless: known.exit.as_ref().is_some_and(Exit::is_blameless),
-            progress: known.progress.map(|progress| told(task, progress)),
+            progress: known.progress.clone().map(|progress| told(task, progress)),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {
@@ -273,7 +279,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             ..Register::default()
         }));
         for (&task, known) in &self.tasks {
-            if let Some(progress) = known.progress {
+            if let Some(progress) = known.progress.clone() {
                 outbound.send(progress_message(task, progress));
             }
             if let Some(exit) = &known.exit {
@@ -303,12 +309,9 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::Stop(stop) => stop.task.map(|task| self.stop(task.into())),
             to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
+            to_worker::Message::RenewLease(renewal) => self.renew(&renewal),
             to_worker::Message::Exec(message) => {
                 self.on_exec(message);
-                Some(())
-            }
-            to_worker::Message::RenewLease(_) => {
-                (self.notice)(Notice::BadMessage { what: "it asks for what this worker cannot do" });
                 Some(())
             }
         };
@@ -355,6 +358,16 @@ impl<N: FnMut(Notice)> Agent<N> {
             known.stop_requested = true;
         }
         self.keeper.ask(Request::Stop { task });
+    }
+
+    fn renew(&mut self, renewal: &RenewLease) -> Option<()> {
+        let task: TaskKey = renewal.task?.into();
+        let lease = renewal.lease.map(Lease::from).unwrap_or_default();
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.renewed = Some(lease);
+        }
+        self.keeper.ask(Request::Renew { task, lease });
+        Some(())
     }
 
     fn forget(&mut self, task: TaskKey) {
@@ -408,7 +421,7 @@ fn told(task: TaskKey, progress: Progress) -> TaskProgress {
         task: Some(task.into()),
         iterations: progress.iterations,
         checkpointed: progress.checkpointed,
-        ..TaskProgress::default()
+        metrics: progress.metrics.into_iter().collect(),
     }
 }
 

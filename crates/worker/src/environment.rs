@@ -54,6 +54,10 @@ const IDENTITY: &[&str] = &[
     "WHARF_CHECKPOINT_DIR",
     "WHARF_ITERATIONS_DONE",
     "WHARF_PROGRESS_SOCKET",
+    "WHARF_PROGRESS_TOKEN",
+    "WHARF_STOP_SIGNAL",
+    "WHARF_LEASE_UNTIL_ITERATION",
+    "WHARF_LEASE_UNTIL_S",
 ];
 
 /// Of these, what mpirun's processes on other nodes have to know, too: it is the same there.

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::task::{Exit, TaskKey};
+use crate::trainer::{Lease, Trainer};
 
 /// Raised with every change that an older peer would misunderstand.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 /// What the agent asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,6 +26,11 @@ pub(crate) enum Request {
     /// Say which process is the task's.
     Locate {
         task: TaskKey,
+    },
+    /// A task may run longer, or less long, than it was told before.
+    Renew {
+        task: TaskKey,
+        lease: Lease,
     },
     /// End, if nothing runs.
     Quit,
@@ -50,6 +56,7 @@ pub(crate) struct Start {
     pub(crate) confinement: Confinement,
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
+    pub(crate) trainer: Trainer,
     /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
     pub(crate) refused: Option<Exit>,
 }
@@ -144,11 +151,13 @@ pub(crate) struct TaskReport {
 }
 
 /// How far a job has come, in iterations.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     pub(crate) iterations: f64,
     /// What its last checkpoint holds.
     pub(crate) checkpointed: f64,
+    /// The latest values of anything else.
+    pub(crate) metrics: BTreeMap<String, f64>,
 }
 
 /// Appends a value and the end of its line.

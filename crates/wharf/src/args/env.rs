@@ -38,9 +38,14 @@ pub const DATA: EnvVar = EnvVar {
 /// `--home`
 pub const HOME: EnvVar =
     EnvVar { name: "WHARF_HOME", help: "default of `--home`: the folder of a cluster's head" };
+/// `wharf step`
+pub const PROGRESS_SOCKET: EnvVar = EnvVar {
+    name: "WHARF_PROGRESS_SOCKET",
+    help: "set in a job by its worker: where `wharf step` and the Python SDK tell progress",
+};
 /// No colour.
 pub const NO_COLOR: EnvVar =
     EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };
 
 /// All of them, as the help lists them.
-pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, NO_COLOR];
+pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, PROGRESS_SOCKET, NO_COLOR];

@@ -12,6 +12,7 @@ mod policy;
 mod preset;
 mod run;
 mod sim;
+mod step;
 mod sweep;
 mod trace;
 
@@ -29,6 +30,7 @@ pub use policy::{ExplainArgs, PolicyCommand};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use run::RunArgs;
 pub use sim::SimArgs;
+pub use step::StepArgs;
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
 
@@ -114,6 +116,8 @@ pub enum Command {
     Requeue(ChangeArgs),
     /// List nodes
     Nodes(NodesArgs),
+    /// From within a job: tell how far it has come, and learn whether to go on
+    Step(StepArgs),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Show the help of a command or of a topic

@@ -7,6 +7,7 @@ mod policies;
 mod presets;
 mod run;
 mod sim;
+mod step;
 mod sweep;
 mod trace;
 
@@ -46,6 +47,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Release(args) => cluster::release(args, terminal),
         Command::Requeue(args) => cluster::requeue(args, terminal),
         Command::Nodes(args) => cluster::nodes(args, terminal),
+        Command::Step(args) => step::execute(args, terminal),
         Command::Completions(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Cli::command(), "wharf", &mut script);

@@ -9,5 +9,6 @@ mod outputs;
 mod reference;
 mod sandbox;
 mod sim;
+mod step;
 mod sweep;
 mod trace;

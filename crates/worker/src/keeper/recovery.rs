@@ -71,6 +71,7 @@ fn living_place(stat: &str) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trainer::Trainer;
 
     #[test]
     fn living_place_odd_name_is_read() {
@@ -86,6 +87,7 @@ mod tests {
         let task = |group| Recorded {
             stop_signal: 15,
             grace_ms: 0,
+            trainer: Trainer::default(),
             places: vec![Place { group, ..place }],
             exit: None,
         };

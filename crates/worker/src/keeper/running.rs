@@ -121,6 +121,10 @@ impl Running {
         self.kill_at = Some(now + Duration::from_millis(self.manners.grace_ms));
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
     /// A process could not be started beside those that were.
     pub(super) fn fail(&mut self, exit: Exit, now: Instant) {
         self.failure.get_or_insert(exit);

@@ -1,30 +1,27 @@
 //! The keeper's loop: one thread that waits for requests, ends of children, progress and time.
 
+use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use serde::Deserialize;
 
 use super::table::Table;
+use super::trainers::Trainers;
 use super::{note, process};
 use crate::error::KeeperError;
-use crate::protocol::{
-    Event, Hello, PROTOCOL, Progress, Request, keeper_socket, progress_socket, write_line,
-};
-use crate::task::TaskKey;
+use crate::protocol::{Event, Hello, PROTOCOL, Request, keeper_socket, progress_socket, write_line};
 
 /// A keeper without tasks and without a worker ends after this long.
 const IDLE_PATIENCE: Duration = Duration::from_secs(180);
-/// Longer datagrams are cut off, and then not understood.
-const DATAGRAM_BYTES_MAX: usize = 4096;
 
 pub(super) struct Keeper {
     listener: UnixListener,
-    progress: UnixDatagram,
+    trainers: Trainers,
     /// A byte comes with each signal that a child has ended.
     children: UnixStream,
     worker: Option<Connection>,
@@ -39,16 +36,6 @@ struct Connection {
     output: Vec<u8>,
 }
 
-/// What a trainer tells of itself.
-#[derive(Deserialize)]
-struct Step {
-    job: u32,
-    generation: u32,
-    iterations: f64,
-    #[serde(default)]
-    checkpointed: f64,
-}
-
 /// What there is to do.
 #[derive(Default)]
 struct Ready {
@@ -60,18 +47,22 @@ impl Keeper {
     pub(super) fn bind(state_dir: &Path, table: Table) -> Result<Self, KeeperError> {
         let listener = bind_at(&keeper_socket(state_dir), |path| {
             let listener = UnixListener::bind(path)?;
+            std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         })?;
         let progress = bind_at(&progress_socket(state_dir), |path| {
             let socket = UnixDatagram::bind(path)?;
+            // For tasks of other users, where there are any; who speaks is known by the task's word.
+            std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
             socket.set_nonblocking(true)?;
             Ok(socket)
         })?;
         let children = watch_children()
             .map_err(|source| KeeperError::System { what: "watch the ends of children", source })?;
         let idle_since = Instant::now();
-        Ok(Self { listener, progress, children, worker: None, table, idle_since, quit: false })
+        let trainers = Trainers::new(progress);
+        Ok(Self { listener, trainers, children, worker: None, table, idle_since, quit: false })
     }
 
     pub(super) fn serve(&mut self) -> Result<(), KeeperError> {
@@ -105,7 +96,7 @@ impl Keeper {
         });
         let mut watched = vec![
             PollFd::new(self.children.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.progress.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.trainers.socket.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
         ];
         if let Some(worker) = &self.worker {
@@ -133,14 +124,11 @@ impl Keeper {
     }
 
     fn read_progress(&mut self) {
-        let mut buffer = [0; DATAGRAM_BYTES_MAX];
-        while let Ok(length) = self.progress.recv(&mut buffer) {
-            for line in buffer[..length].split(|byte| *byte == b'\n') {
-                // What is not understood is some process' mistake, and no reason to stop the others.
-                let Ok(step) = serde_json::from_slice::<Step>(line) else { continue };
-                let task = TaskKey { job: step.job, generation: step.generation };
-                let progress = Progress { iterations: step.iterations, checkpointed: step.checkpointed };
-                self.table.on_progress(task, progress, Instant::now());
+        while let Some((steps, from)) = self.trainers.receive() {
+            for step in steps {
+                if let Some(word) = self.table.on_step(&step, Instant::now()) {
+                    self.trainers.answer(&step, &from, word);
+                }
             }
         }
     }
@@ -183,12 +171,21 @@ impl Keeper {
             Request::Stop { task } => self.table.stop(task, now),
             Request::Forget { task } => self.table.forget(task),
             Request::Locate { task } => self.table.locate(task),
+            Request::Renew { task, lease } => self.table.renew(task, lease),
             Request::Quit => self.quit = true,
         }
     }
 
     fn tell_events(&mut self) {
+        for (task, word) in self.table.take_words() {
+            self.trainers.tell(task, &word);
+        }
         let events = self.table.take_events();
+        for event in &events {
+            if let Event::Ended { task, .. } = event {
+                self.trainers.forget(*task);
+            }
+        }
         let Some(worker) = &mut self.worker else { return };
         for event in &events {
             worker.tell(event);

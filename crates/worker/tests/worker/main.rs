@@ -3,6 +3,7 @@
 mod devices;
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod launching;
+mod leases;
 #[expect(clippy::unwrap_used, reason = "what serves tests fails like them")]
 mod support;
 mod survival;

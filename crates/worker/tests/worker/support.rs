@@ -13,8 +13,8 @@ use wharf_proto::tonic::transport::Server;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::{Workers, WorkersServer};
 use wharf_proto::{
-    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Register, SendOutput, StopTask, TaskId,
-    ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
+    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Lease, Register, RenewLease, SendOutput,
+    StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
 };
 use wharf_worker::{Watch, WorkerConfig, run};
 
@@ -141,6 +141,11 @@ impl Session {
 
     pub(crate) async fn stop(&self, task: TaskId) {
         self.send(to_worker::Message::Stop(StopTask { task: Some(task) })).await;
+    }
+
+    pub(crate) async fn renew(&self, task: TaskId, lease: Lease) {
+        let renewal = RenewLease { task: Some(task), lease: Some(lease) };
+        self.send(to_worker::Message::RenewLease(renewal)).await;
     }
 
     pub(crate) async fn forget(&self, task: TaskId) {

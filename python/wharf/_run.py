@@ -1,0 +1,224 @@
+"""One run of a training loop: what it tells, and when it has to stop."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
+
+from ._lease import Lease
+from ._link import Link
+from ._signals import StopSignal
+
+#: Iterations are told at most this often, and answers looked for.
+TELL_INTERVAL_S = 0.1
+#: A loop whose lease seems over waits this long for the keeper to say whether it was renewed; a keeper that is away is
+#: noticed without waiting.
+ASK_PATIENCE_S = 2.0
+#: A word that matters waits this long for room in the keeper's queue.
+SEND_PATIENCE_S = 0.5
+#: More would not fit into a datagram.
+METRICS_MAX = 32
+NAME_LENGTH_MAX = 64
+
+
+class Run:
+    """What `wharf.steps` and the other functions work on; a process has one of its own, and rarely needs another."""
+
+    def __init__(self, environment: Optional[Mapping[str, str]] = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._link = Link.open(self._environment)
+        # Of several processes of a task the first one speaks; all of them listen.
+        self._speaks = self._environment.get("LOCAL_RANK", "0") == "0"
+        self._signal = StopSignal(self._environment)
+        self._lease = Lease.from_environment(self._environment) if self._link else Lease()
+        self._told_to_stop = False
+        self._done = 0.0
+        # What will be done when the iteration at hand is over.
+        self._ahead = 0.0
+        self._checkpointed: Optional[float] = None
+        self._metrics: Dict[str, Any] = {}
+        self._total: Optional[int] = None
+        self._checkpoint_every = 0
+        self._agree: Optional[Callable[[bool], bool]] = None
+        self._asks_for_checkpoints = False
+        self._stopping = False
+        self._next_tell = 0.0
+        self._next_listen = 0.0
+
+    @property
+    def active(self) -> bool:
+        """Whether there is a Wharf to talk to."""
+        return self._link is not None
+
+    @property
+    def lease(self) -> Lease:
+        """How long this process may run, as far as is known."""
+        self._listen()
+        return self._lease
+
+    def steps(
+        self,
+        total: Optional[int],
+        start: int = 0,
+        checkpoint_every: int = 0,
+        agree: Optional[Callable[[bool], bool]] = None,
+        exit_on_stop: bool = True,
+    ) -> Iterator[int]:
+        """The loop's iterations from `start` to `total` (None: for ever).
+
+        When it is time to stop, `should_checkpoint` says yes, and after that iteration the process exits with 0, so that
+        what follows the loop happens only when training is complete; with `exit_on_stop=False` the loop just ends. A loop
+        that never asks `should_checkpoint` ends after the iteration at hand.
+
+        `checkpoint_every` has `should_checkpoint` say yes every so many iterations, and after the last one.
+
+        `agree` makes one decision of what the processes of a gang would each do; it is called once an iteration by each,
+        for example with an all-reduce that takes the maximum. Without it a process decides alone, and may leave others
+        waiting for it.
+        """
+        self._signal.install()
+        self._total, self._checkpoint_every, self._agree = total, checkpoint_every, agree
+        self._asks_for_checkpoints = self._stopping = False
+        if self._checkpointed is None and start > 0:
+            self._checkpointed = float(start)
+        self._done = self._ahead = float(start)
+        try:
+            self._tell(force=True)
+            at = start
+            while total is None or at < total:
+                if at == start or not self._asks_for_checkpoints:
+                    self._stopping = self._decide()
+                if self._stopping:
+                    self._leave(exit_on_stop)
+                    return
+                self._ahead = at + 1.0
+                yield at
+                at += 1
+                self._done = float(at)
+                self._tell()
+        finally:
+            self._tell(force=True)
+            self._signal.uninstall()
+
+    def _leave(self, exit_on_stop: bool) -> None:
+        self._tell(force=True, stopped=True)
+        if exit_on_stop:
+            raise SystemExit(0)
+
+    def step(self, done: float, **metrics: Any) -> bool:
+        """Tells that `done` iterations are done, in a loop of any form; false: checkpoint and exit with 0."""
+        self._signal.install()
+        self._done = self._ahead = float(done)
+        self.report(**metrics)
+        self._tell()
+        if not self.should_stop():
+            return True
+        self._tell(force=True, stopped=True)
+        return False
+
+    def close(self) -> None:
+        """Tells the last word and gives the stop signal back; a loop of `steps` does that by itself."""
+        self._tell(force=True)
+        self._signal.uninstall()
+
+    def report(self, **metrics: Any) -> None:
+        """Values to show beside the iterations. They are read only when something is sent, so a tensor costs nothing here."""
+        for name, value in metrics.items():
+            if not hasattr(value, "__float__"):
+                raise TypeError(f"metric {name!r} is not a number but {type(value).__name__}")
+            # A loss must not keep its graph alive until the next one comes.
+            detach = getattr(value, "detach", None)
+            if name in self._metrics or len(self._metrics) < METRICS_MAX:
+                self._metrics[name] = detach() if callable(detach) else value
+
+    def should_checkpoint(self) -> bool:
+        """Whether to save a checkpoint at the end of this iteration: it is time for one, or the loop is about to stop."""
+        self._asks_for_checkpoints = True
+        self._stopping = self._decide()
+        if self._stopping:
+            return True
+        if self._total is not None and self._ahead >= self._total:
+            return True
+        return self._checkpoint_every > 0 and self._ahead % self._checkpoint_every == 0
+
+    def checkpointed(self, iterations: Optional[float] = None) -> None:
+        """Tells that a checkpoint is safe on disk; it holds all iterations so far, or as many as given."""
+        if iterations is None:
+            self._done = self._ahead
+        self._checkpointed = self._ahead if iterations is None else float(iterations)
+        self._tell(force=True)
+
+    def should_stop(self) -> bool:
+        """Whether this process is to checkpoint and exit with 0: the stop signal came, or the lease is over."""
+        if self._signal.came or self._told_to_stop:
+            return True
+        if time.monotonic() >= self._next_listen:
+            self._listen()
+        if self._lease.is_over(self._ahead):
+            # It may have been renewed a moment ago.
+            self._hear(self._link.ask(self._message(query=True), ASK_PATIENCE_S) if self._link else None)
+        return self._told_to_stop or self._lease.is_over(self._ahead)
+
+    def checkpoint_dir(self, default: Union[str, Path] = "checkpoints") -> Path:
+        """The folder for this job's checkpoints: Wharf's choice, or `default`. It is there when this returns."""
+        folder = Path(self._environment.get("WHARF_CHECKPOINT_DIR") or default)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _decide(self) -> bool:
+        mine = self.should_stop()
+        return mine if self._agree is None else bool(self._agree(mine))
+
+    def _message(self, stopped: bool = False, query: bool = False) -> Dict[str, Any]:
+        message: Dict[str, Any] = {}
+        if self._speaks:
+            message["iterations"] = self._done
+            if self._checkpointed is not None:
+                message["checkpointed"] = self._checkpointed
+            metrics = {name[:NAME_LENGTH_MAX]: number for name, number in _numbers(self._metrics)}
+            if metrics:
+                message["metrics"] = metrics
+            if stopped:
+                message["stopped"] = True
+        if query:
+            message["query"] = "lease"
+        return message
+
+    def _tell(self, force: bool = False, stopped: bool = False) -> None:
+        if self._link is None:
+            return
+        now = time.monotonic()
+        if now < self._next_tell and not force:
+            return
+        self._next_tell = now + TELL_INTERVAL_S
+        if self._speaks:
+            self._link.send(self._message(stopped=stopped), SEND_PATIENCE_S if force else 0.0)
+        self._listen()
+
+    def _listen(self) -> None:
+        if self._link is not None:
+            self._next_listen = time.monotonic() + TELL_INTERVAL_S
+            self._hear(self._link.receive())
+
+    def _hear(self, answer: Optional[Dict[str, Any]]) -> None:
+        if answer is None:
+            return
+        if answer.get("stop") is True:
+            self._told_to_stop = True
+        lease = Lease.from_reply(answer.get("lease"))
+        if lease is not None:
+            self._lease = lease
+
+
+def _numbers(metrics: Mapping[str, Any]) -> Iterator[Tuple[str, float]]:
+    """The metrics that can be told: JSON has no infinity."""
+    for name, value in metrics.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            continue
+        if math.isfinite(number):
+            yield name, number
