@@ -842,6 +842,9 @@ pub struct TaskState {
     /// What its trainer told last.
     #[prost(message, optional, tag = "6")]
     pub progress: ::core::option::Option<TaskProgress>,
+    /// As in TaskEnded.
+    #[prost(bool, tag = "7")]
+    pub interrupted: bool,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {

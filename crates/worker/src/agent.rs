@@ -262,6 +262,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             exit_code: known.exit.as_ref().map_or(0, |exit| exit.code),
             error: known.exit.as_ref().map(|exit| exit.error.clone()).unwrap_or_default(),
             is_blameless: known.exit.as_ref().is_some_and(Exit::is_blameless),
+            interrupted: known.exit.as_ref().is_some_and(|exit| exit.interrupted),
             progress: known.progress.clone().map(|progress| told(task, progress)),
         });
         let config = &self.config;

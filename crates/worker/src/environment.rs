@@ -396,7 +396,7 @@ pub(crate) mod tests {
                 [
                     ("RANK", "5"),
                     ("LOCAL_RANK", "1"),
-                    ("CUDA_VISIBLE_DEVICES", "0"),
+                    ("HIP_VISIBLE_DEVICES", "0"),
                     ("ROCR_VISIBLE_DEVICES", "3"),
                 ],
             ),
