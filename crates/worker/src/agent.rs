@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_proto::{
     Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, TaskProgress, TaskStarted,
     TaskState, ToExec, from_worker, to_worker,
@@ -16,11 +16,12 @@ use wharf_proto::{
 
 use crate::devices::{self, Sharing};
 use crate::error::WorkerError;
+use crate::fence::Clock;
 use crate::head::{HeadEvent, Outbound};
 use crate::launch::{Launching, Prepared};
 use crate::link::Keeper;
 use crate::output::{self, Wanted};
-use crate::protocol::{Event, Hello, Progress, Request, Start, output_file};
+use crate::protocol::{Event, Fence, Hello, Progress, Request, Start, output_file};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::Lease;
 use crate::{Notice, WorkerConfig, exec};
@@ -47,6 +48,7 @@ pub(crate) struct Agent<N> {
     device_news: mpsc::Receiver<Vec<Device>>,
     sharing: Sharing,
     execs: exec::Sessions,
+    clock: Clock,
 }
 
 /// What the agent knows of a task.
@@ -84,6 +86,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             device_news: devices::watch(&config),
             sharing: Sharing::new(&config),
             execs: exec::Sessions::default(),
+            clock: Clock::new(hello.fence, Instant::now()),
             config,
             keeper,
             notice,
@@ -126,6 +129,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 },
                 Some(event) = from_head.recv() => self.on_head(event).await?,
                 Some(devices) = self.device_news.recv() => self.on_devices(devices),
+                () = at(self.clock.due()) => self.cut_off(),
                 _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
             }
             self.sharing.settle().await;
@@ -209,6 +213,10 @@ impl<N: FnMut(Notice)> Agent<N> {
         };
         self.keeper = keeper;
         (self.notice)(Notice::KeeperRestarted);
+        self.keeper.ask(Request::Fence(self.clock.fence));
+        if self.clock.is_cut_off {
+            self.keeper.ask(Request::CutOff);
+        }
         self.on_hello(hello);
         self.execs.waiting().into_iter().for_each(|task| self.keeper.ask(Request::Locate { task }));
         for (&task, known) in self.tasks.iter().filter(|(_, known)| known.exit.is_none()) {
@@ -244,14 +252,22 @@ impl<N: FnMut(Notice)> Agent<N> {
             HeadEvent::Opening(outbound) => self.register(outbound),
             HeadEvent::Message(message) => self.on_message(*message).await,
             HeadEvent::Refused { reason } => return Err(WorkerError::Refused { reason }),
-            HeadEvent::Away { reason, retry_in } => {
+            HeadEvent::Away { reason, retry_in, last_contact } => {
                 self.head = None;
+                self.clock.on_away(last_contact, Instant::now());
                 self.end_outputs();
                 self.execs.end_all();
                 (self.notice)(Notice::HeadAway { reason, retry_in });
             }
         }
         Ok(())
+    }
+
+    /// Stops all tasks: soon the head runs them elsewhere.
+    fn cut_off(&mut self) {
+        self.clock.is_cut_off = true;
+        self.keeper.ask(Request::CutOff);
+        (self.notice)(Notice::CutOff);
     }
 
     /// Says who this is and all that the head may have missed.
@@ -297,6 +313,8 @@ impl<N: FnMut(Notice)> Agent<N> {
                 let period =
                     Duration::try_from_secs_f64(welcome.heartbeat_s / 2.0).unwrap_or(HEARTBEAT_FIRST);
                 self.heartbeat = ticking(period.max(HEARTBEAT_MIN));
+                self.clock.on_welcome(Fence::new(welcome.fence_after_s, welcome.fence_grace_s));
+                self.keeper.ask(Request::Fence(self.clock.fence));
                 (self.notice)(Notice::Welcomed);
                 Some(())
             }
@@ -423,6 +441,14 @@ fn told(task: TaskKey, progress: Progress) -> TaskProgress {
         iterations: progress.iterations,
         checkpointed: progress.checkpointed,
         metrics: progress.metrics.into_iter().collect(),
+    }
+}
+
+/// Waits until then, or forever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,6 +13,7 @@ mod devices;
 mod environment;
 mod error;
 mod exec;
+mod fence;
 mod head;
 mod keeper;
 mod launch;
@@ -113,6 +114,8 @@ pub enum Notice {
         /// What was wrong with it.
         what: &'static str,
     },
+    /// The head was not heard of for so long that it may run the tasks elsewhere: they were told to stop.
+    CutOff,
     /// The keeper was gone and another was started.
     KeeperRestarted,
     /// Tasks run, but without something that they ask for; said once for each thing.
@@ -148,7 +151,7 @@ pub async fn run_with(
     lock::prepare(&config.state_dir)?;
     let _held = lock::take(&config.state_dir).await?;
     let (keeper, hello) = link::Keeper::attach(&config).await?;
-    let (head, from_head) = head::connect(&config)?;
+    let (head, from_head) = head::connect(&config, hello.fence)?;
     let result = agent::Agent::new(config, keeper, hello, notice)?.serve(from_head, shutdown).await;
     head.abort();
     result

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +33,37 @@ pub(crate) enum Request {
         task: TaskKey,
         lease: Lease,
     },
+    /// How long a worker that is cut off waits before its tasks are stopped.
+    Fence(Fence),
+    /// The worker is cut off from the head: all tasks are stopped.
+    CutOff,
     /// End, if nothing runs.
     Quit,
+}
+
+/// When tasks are stopped because the worker is cut off: soon after that the head runs them elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fence {
+    /// 0: never.
+    pub(crate) after_ms: u64,
+    /// What they have left then, from the signal to the kill.
+    pub(crate) grace_ms: u64,
+}
+
+impl Fence {
+    /// As the head says it; nonsense is never.
+    pub(crate) fn new(after_s: f64, grace_s: f64) -> Self {
+        let ms = |seconds: f64| {
+            let duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            u64::try_from(duration.as_millis()).unwrap_or(0)
+        };
+        Self { after_ms: ms(after_s), grace_ms: ms(grace_s) }
+    }
+
+    /// How long the worker may be cut off; none: as long as it likes.
+    pub(crate) fn after(&self) -> Option<Duration> {
+        (self.after_ms > 0).then(|| Duration::from_millis(self.after_ms))
+    }
 }
 
 /// A task to be started.
@@ -139,6 +169,8 @@ pub(crate) struct Hello {
     pub(crate) protocol: u32,
     pub(crate) pid: u32,
     pub(crate) tasks: Vec<TaskReport>,
+    /// As an earlier agent has said.
+    pub(crate) fence: Fence,
 }
 
 /// A task that the keeper knows.

@@ -56,6 +56,11 @@ impl Exit {
         Self { code: CODE_UNKNOWN, error: error.into(), interrupted: false }
     }
 
+    /// The end of a task that was stopped because its head may run it elsewhere by now.
+    pub(crate) fn cut_off() -> Self {
+        Self::lost("the node was cut off from the head")
+    }
+
     /// The end of a task that cannot be begun as its job wants it.
     pub(crate) fn refused(error: impl Into<String>) -> Self {
         Self { error: error.into(), ..Self::code(CODE_REFUSED) }

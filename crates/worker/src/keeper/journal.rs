@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::KeeperError;
-use crate::protocol::write_line;
+use crate::protocol::{Fence, write_line};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Trainer};
 
@@ -39,6 +39,8 @@ pub(crate) enum Entry {
     End { task: TaskKey, exit: Exit },
     /// The head knows.
     Forget { task: TaskKey },
+    /// When tasks are stopped because nobody hears of the head.
+    Fence(Fence),
 }
 
 /// What the journal says of a task that is not forgotten.
@@ -71,6 +73,7 @@ pub(crate) struct Records {
     pub(crate) tasks: BTreeMap<TaskKey, Recorded>,
     /// The machine has restarted since.
     pub(crate) rebooted: bool,
+    pub(crate) fence: Fence,
 }
 
 pub(crate) struct Journal {
@@ -78,6 +81,7 @@ pub(crate) struct Journal {
     file: File,
     lines: usize,
     buffer: Vec<u8>,
+    fence: Fence,
 }
 
 impl Journal {
@@ -90,8 +94,10 @@ impl Journal {
             text => text.map_err(|source| failed("read", source))?,
         };
         let records = replay(&text, &boot_id());
-        let (file, lines) = rewrite(&path, &records.tasks).map_err(|source| failed("write", source))?;
-        Ok((Self { path, file, lines, buffer: Vec::new() }, records))
+        let (file, lines) =
+            rewrite(&path, records.fence, &records.tasks).map_err(|source| failed("write", source))?;
+        let fence = records.fence;
+        Ok((Self { path, file, lines, buffer: Vec::new(), fence }, records))
     }
 
     pub(crate) fn write(&mut self, entry: &Entry) -> io::Result<()> {
@@ -99,7 +105,14 @@ impl Journal {
         write_line(&mut self.buffer, entry)?;
         self.file.write_all(&self.buffer)?;
         self.lines += 1;
+        if let Entry::Fence(fence) = entry {
+            self.fence = *fence;
+        }
         Ok(())
+    }
+
+    pub(crate) fn fence(&self) -> Fence {
+        self.fence
     }
 
     /// Whether the journal should be compacted when `tasks` of its tasks still matter.
@@ -108,7 +121,7 @@ impl Journal {
     }
 
     pub(crate) fn compact(&mut self, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<()> {
-        (self.file, self.lines) = rewrite(&self.path, tasks)?;
+        (self.file, self.lines) = rewrite(&self.path, self.fence, tasks)?;
         Ok(())
     }
 }
@@ -125,6 +138,7 @@ fn replay(text: &[u8], boot: &str) -> Records {
         let Ok(entry) = serde_json::from_slice(line) else { continue };
         match entry {
             Entry::Boot { id } => records.rebooted = id != boot,
+            Entry::Fence(fence) => records.fence = fence,
             Entry::Start { task, stop_signal, grace_ms, trainer } => {
                 records.tasks.insert(task, Recorded::new(stop_signal, grace_ms, trainer));
             }
@@ -152,9 +166,12 @@ fn replay(text: &[u8], boot: &str) -> Records {
 }
 
 /// Writes a journal of just these tasks in the place of another, whole or not at all.
-fn rewrite(path: &Path, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<(File, usize)> {
+fn rewrite(path: &Path, fence: Fence, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<(File, usize)> {
     let mut text = Vec::new();
     write_line(&mut text, &Entry::Boot { id: boot_id() })?;
+    if fence != Fence::default() {
+        write_line(&mut text, &Entry::Fence(fence))?;
+    }
     for (&task, recorded) in tasks {
         let &Recorded { stop_signal, grace_ms, ref trainer, ref places, ref exit } = recorded;
         write_line(&mut text, &Entry::Start { task, stop_signal, grace_ms, trainer: trainer.clone() })?;
@@ -209,8 +226,11 @@ mod tests {
         let (mut journal, records) = Journal::open(dir.path()).unwrap();
         assert!(records.tasks.is_empty());
         write_task(&mut journal);
+        let fence = Fence { after_ms: 30, grace_ms: 20 };
+        journal.write(&Entry::Fence(fence)).unwrap();
         for _ in 0..2 {
             let (_, records) = Journal::open(dir.path()).unwrap();
+            assert_eq!(records.fence, fence);
             assert_eq!(records.tasks, BTreeMap::from([(TASK, ended())]));
             assert!(!records.rebooted);
         }

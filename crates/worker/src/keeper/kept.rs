@@ -25,6 +25,8 @@ pub(super) struct Task {
     pub(super) said_stopped: bool,
     /// It was stopped because its lease was over.
     pub(super) overstayed: bool,
+    /// It was stopped because the worker was cut off from the head.
+    pub(super) is_fenced: bool,
 }
 
 impl Task {
@@ -37,6 +39,7 @@ impl Task {
             progress_told: None,
             said_stopped: false,
             overstayed: false,
+            is_fenced: false,
         }
     }
 
@@ -77,6 +80,9 @@ impl Task {
 
     /// Its end as the head has to know it, from how its processes ended.
     pub(super) fn judged(&self, exit: Exit) -> Exit {
+        if self.is_fenced {
+            return Exit::cut_off();
+        }
         let interrupted = self.overstayed || (self.said_stopped && exit == Exit::code(0));
         Exit { interrupted, ..exit }
     }

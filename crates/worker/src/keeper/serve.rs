@@ -27,6 +27,8 @@ pub(super) struct Keeper {
     worker: Option<Connection>,
     table: Table,
     idle_since: Instant,
+    /// When the worker left; none while it is there, or when its tasks were stopped since.
+    alone_since: Option<Instant>,
     quit: bool,
 }
 
@@ -62,7 +64,16 @@ impl Keeper {
             .map_err(|source| KeeperError::System { what: "watch the ends of children", source })?;
         let idle_since = Instant::now();
         let trainers = Trainers::new(progress);
-        Ok(Self { listener, trainers, children, worker: None, table, idle_since, quit: false })
+        Ok(Self {
+            listener,
+            trainers,
+            children,
+            worker: None,
+            table,
+            idle_since,
+            alone_since: Some(idle_since),
+            quit: false,
+        })
     }
 
     pub(super) fn serve(&mut self) -> Result<(), KeeperError> {
@@ -76,6 +87,7 @@ impl Keeper {
             if ready.listener {
                 self.accept();
             }
+            self.fence(Instant::now());
             self.table.tick(Instant::now());
             self.tell_events();
             if self.is_over() {
@@ -88,7 +100,7 @@ impl Keeper {
     fn wait(&self) -> io::Result<Ready> {
         let now = Instant::now();
         let idle_end = self.worker.is_none().then_some(self.idle_since + IDLE_PATIENCE);
-        let until = [self.table.next_look(now), idle_end].into_iter().flatten().min();
+        let until = [self.table.next_look(now), idle_end, self.fenced_at()].into_iter().flatten().min();
         let timeout = until.map_or(PollTimeout::NONE, |until| {
             // Rounded up, so that what is waited for is due then.
             let ms = until.saturating_duration_since(now).as_micros().div_ceil(1000);
@@ -111,6 +123,25 @@ impl Keeper {
         }
         let is_ready = |index: usize| watched.get(index).is_some_and(|fd| fd.any().unwrap_or(true));
         Ok(Ready { listener: is_ready(2), worker: is_ready(3) })
+    }
+
+    /// When the tasks are stopped if no worker comes.
+    fn fenced_at(&self) -> Option<Instant> {
+        self.alone_since?.checked_add(self.table.fence().after()?)
+    }
+
+    /// Stops the tasks of a worker that has been gone for too long: the head does not hear of them either.
+    fn fence(&mut self, now: Instant) {
+        if self.fenced_at().is_some_and(|at| at <= now) {
+            self.alone_since = None;
+            self.table.cut_off(now);
+        }
+    }
+
+    fn worker_gone(&mut self) {
+        self.worker = None;
+        self.idle_since = Instant::now();
+        self.alone_since = Some(self.idle_since);
     }
 
     /// Takes children that have ended, and what they said before they did.
@@ -145,9 +176,11 @@ impl Keeper {
             self.table.take_events();
             let mut worker = Connection { stream, input: Vec::new(), output: Vec::new() };
             let pid = std::process::id();
-            let hello = Hello { protocol: PROTOCOL, pid, tasks: self.table.report() };
+            let (tasks, fence) = (self.table.report(), self.table.fence());
+            let hello = Hello { protocol: PROTOCOL, pid, tasks, fence };
             worker.tell(&Event::Hello(hello));
             self.worker = Some(worker);
+            self.alone_since = None;
             self.quit = false;
         }
     }
@@ -159,8 +192,7 @@ impl Keeper {
             self.obey(request);
         }
         if !is_open {
-            self.worker = None;
-            self.idle_since = Instant::now();
+            self.worker_gone();
         }
     }
 
@@ -172,6 +204,8 @@ impl Keeper {
             Request::Forget { task } => self.table.forget(task),
             Request::Locate { task } => self.table.locate(task),
             Request::Renew { task, lease } => self.table.renew(task, lease),
+            Request::Fence(fence) => self.table.set_fence(fence),
+            Request::CutOff => self.table.cut_off(now),
             Request::Quit => self.quit = true,
         }
     }
@@ -192,8 +226,7 @@ impl Keeper {
         }
         if let Err(error) = worker.flush() {
             note(format_args!("the worker has gone: {error}"));
-            self.worker = None;
-            self.idle_since = Instant::now();
+            self.worker_gone();
         }
     }
 

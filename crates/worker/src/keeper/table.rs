@@ -20,7 +20,7 @@ use super::process::{self, Reaped, Spawned};
 use super::running::{Rest, Running};
 use super::trainers::Step;
 use super::{files, note, strays};
-use crate::protocol::{Event, Start, TaskReport, progress_socket, refusal_file};
+use crate::protocol::{Event, Fence, Start, TaskReport, progress_socket, refusal_file};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Word};
 
@@ -245,6 +245,32 @@ impl Table {
         running.stop(now);
         self.watched.insert(key);
         self.changed.insert(key);
+    }
+
+    pub(crate) fn fence(&self) -> Fence {
+        self.journal.fence()
+    }
+
+    pub(crate) fn set_fence(&mut self, fence: Fence) {
+        if fence != self.fence() {
+            self.record(&Entry::Fence(fence));
+        }
+    }
+
+    /// Stops all tasks, because soon the head runs them elsewhere.
+    pub(crate) fn cut_off(&mut self, now: Instant) {
+        for start in std::mem::take(&mut self.deferred).into_values() {
+            self.end_unstarted(&start, Exit::cut_off());
+        }
+        let grace = Duration::from_millis(self.fence().grace_ms);
+        for (&key, task) in &mut self.tasks {
+            let Some(running) = &mut task.running else { continue };
+            note(format_args!("{key}: stopped, because the node is cut off from the head"));
+            running.stop_within(grace, now);
+            task.is_fenced = true;
+            self.watched.insert(key);
+            self.changed.insert(key);
+        }
     }
 
     /// Takes a new lease; its trainer is told, and the journal has it for the next keeper.

@@ -1,6 +1,7 @@
 //! The worker with real processes and real gRPC, against a head that does what each test says.
 
 mod devices;
+mod fencing;
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod launching;
 mod leases;
