@@ -1,5 +1,6 @@
 //! The worker with real processes and real gRPC, against a head that does what each test says.
 
+#[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod devices;
 mod fencing;
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
