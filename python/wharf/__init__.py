@@ -38,15 +38,15 @@ __all__ = [
     "steps",
 ]
 
-_run: Optional[Run] = None
+_default: Optional[Run] = None
 
 
 def _current() -> Run:
     """The run of this process; made when it is first needed, so that importing has no effect."""
-    global _run
-    if _run is None:
-        _run = Run()
-    return _run
+    global _default
+    if _default is None:
+        _default = Run()
+    return _default
 
 
 def active() -> bool:

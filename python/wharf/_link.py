@@ -1,7 +1,7 @@
 """The line to the keeper of the task: datagrams over a local socket.
 
 Each datagram is a JSON object with the task's name (`job`, `generation`) and its secret (`token`). The keeper answers at this
-side's own address, when the lease has changed or when asked. A keeper that is away is no error: the next datagram may find its
+side's own address, with the same secret, when the lease has changed or when asked. A keeper that is away is no error: the next datagram may find its
 successor.
 """
 
@@ -17,6 +17,8 @@ from typing import Any, Dict, Mapping, Optional
 
 #: The keeper cuts off what is longer.
 BYTES_MAX = 4096
+#: Between attempts to send to a keeper that has much to read.
+RETRY_S = 0.01
 
 
 class Link:
@@ -36,6 +38,10 @@ class Link:
         with contextlib.suppress(OSError):
             self._socket.bind("")
 
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError):
+            self._socket.close()
+
     @classmethod
     def open(cls, environment: Mapping[str, str]) -> Optional["Link"]:
         """None where there is no Wharf, or not one that can be understood."""
@@ -44,19 +50,25 @@ class Link:
         except (KeyError, ValueError, OSError, AttributeError):
             return None
 
-    def send(self, message: Mapping[str, Any]) -> bool:
-        """Whether the keeper has taken it."""
+    def send(self, message: Mapping[str, Any], patience_s: float = 0.0) -> bool:
+        """Whether the keeper has taken it; waits for room in its queue only if told to."""
         if os.getpid() != self._owner:
             return False
         text = json.dumps({**self._name, **message}, separators=(",", ":"), allow_nan=False).encode()
         if len(text) > BYTES_MAX:
             return False
-        try:
-            self._socket.sendto(text, self._path)
-        except OSError:
-            # Gone, or its queue is full: the next datagram says all that this one did.
-            return False
-        return True
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                self._socket.sendto(text, self._path)
+                return True
+            except BlockingIOError:
+                # Its queue is full. Nothing tells when there is room, and the next datagram says all that this one does.
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(RETRY_S)
+            except OSError:
+                return False
 
     def receive(self) -> Optional[Dict[str, Any]]:
         """The newest answer that is there; does not wait."""
@@ -68,16 +80,17 @@ class Link:
                 break
             with contextlib.suppress(ValueError):
                 answer = json.loads(text)
-                if isinstance(answer, dict):
+                # Others may send to this address as well, but do not know the word.
+                if isinstance(answer, dict) and answer.get("token") == self._name["token"]:
                     newest = answer
         return newest
 
     def ask(self, message: Mapping[str, Any], patience_s: float) -> Optional[Dict[str, Any]]:
         """Sends and waits for an answer, but not long."""
         self.receive()
-        if not self.send(message):
-            return None
         deadline = time.monotonic() + patience_s
+        if not self.send(message, patience_s):
+            return None
         while True:
             left = deadline - time.monotonic()
             if left <= 0:

@@ -14,8 +14,11 @@ from ._signals import StopSignal
 
 #: Iterations are told at most this often, and answers looked for.
 TELL_INTERVAL_S = 0.1
-#: A loop whose lease seems over waits this long for the keeper to say whether it was renewed.
-ASK_PATIENCE_S = 0.5
+#: A loop whose lease seems over waits this long for the keeper to say whether it was renewed; a keeper that is away is
+#: noticed without waiting.
+ASK_PATIENCE_S = 2.0
+#: A word that matters waits this long for room in the keeper's queue.
+SEND_PATIENCE_S = 0.5
 #: More would not fit into a datagram.
 METRICS_MAX = 32
 NAME_LENGTH_MAX = 64
@@ -111,7 +114,15 @@ class Run:
         self._done = self._ahead = float(done)
         self.report(**metrics)
         self._tell()
-        return not self.should_stop()
+        if not self.should_stop():
+            return True
+        self._tell(force=True, stopped=True)
+        return False
+
+    def close(self) -> None:
+        """Tells the last word and gives the stop signal back; a loop of `steps` does that by itself."""
+        self._tell(force=True)
+        self._signal.uninstall()
 
     def report(self, **metrics: Any) -> None:
         """Values to show beside the iterations. They are read only when something is sent, so a tensor costs nothing here."""
@@ -184,7 +195,7 @@ class Run:
             return
         self._next_tell = now + TELL_INTERVAL_S
         if self._speaks:
-            self._link.send(self._message(stopped=stopped))
+            self._link.send(self._message(stopped=stopped), SEND_PATIENCE_S if force else 0.0)
         self._listen()
 
     def _listen(self) -> None:

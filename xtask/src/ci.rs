@@ -22,6 +22,7 @@ pub(crate) fn run() -> Complaints {
         tell(&format!("== {name}: cargo {}", arguments.join(" ")));
         complaints.extend(cargo(arguments).err());
     }
+    complaints.extend(trainers().err());
     tell("== documents");
     complaints.extend(docs::check(&root()));
     tell("== tidiness");
@@ -37,6 +38,24 @@ fn cargo(arguments: &[&str]) -> Result<(), String> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(failed(status.to_string())),
         Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// The trainers' side is Python: its own tests, and those of the examples.
+fn trainers() -> Result<(), String> {
+    tell("== trainers: python3 -m unittest discover -s python/tests");
+    let python = |arguments: &[&str]| Command::new("python3").args(arguments).current_dir(root()).status();
+    if !python(&["-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
+        .is_ok_and(|status| status.success())
+    {
+        tell("== NOT RUN: the trainers' tests need python3, 3.8 or newer");
+        return Ok(());
+    }
+    // Without files beside the sources, which would be taken for sources.
+    match python(&["-B", "-W", "error", "-m", "unittest", "discover", "-s", "python/tests"]) {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the trainers' tests: {status}")),
+        Err(error) => Err(format!("the trainers' tests: {error}")),
     }
 }
 

@@ -12,7 +12,7 @@ const LINES_MAX: usize = 600;
 const GENERATED: &str = "// This file is @generated";
 
 /// Folders that hold no sources of ours.
-const SKIPPED: &[&str] = &[".git", "target", "out", "node_modules"];
+const SKIPPED: &[&str] = &[".git", "target", "out", "node_modules", "__pycache__"];
 
 /// Checks every file of the workspace.
 pub(crate) fn check(root: &Path) -> Complaints {
@@ -47,7 +47,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 fn check_text(name: &str, text: &str, complaints: &mut Complaints) {
-    let is_prose = [".rs", ".md", ".toml", ".sh", ".css", ".js"].iter().any(|ending| name.ends_with(ending));
+    let is_prose = [".rs", ".md", ".toml", ".sh", ".css", ".js", ".py", ".yaml"]
+        .iter()
+        .any(|ending| name.ends_with(ending));
     if !is_prose && !name.starts_with(".ci/") {
         return;
     }

@@ -16,6 +16,16 @@ pub(crate) enum TaskPhase {
     },
 }
 
+/// How a task ended, as its worker tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) code: i32,
+    /// The job had no part in it.
+    pub(crate) is_blameless: bool,
+    /// Its lease was over or it was told to stop; it has saved and has more to do.
+    pub(crate) is_interrupted: bool,
+}
+
 /// One node's part of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
@@ -34,6 +44,8 @@ pub(crate) struct Execution {
     pub(crate) is_launched: bool,
     /// A task was lost, which is not the job's fault.
     pub(crate) is_struck: bool,
+    /// A task ended with more to do.
+    is_interrupted: bool,
     /// The first exit code other than 0 of a task that was not told to stop.
     failure: Option<i32>,
 }
@@ -42,7 +54,15 @@ impl Execution {
     pub(crate) fn new(generation: u32, placement: &[NodeShare], phase: TaskPhase) -> Self {
         let tasks = placement.iter().map(|&share| Task { share, phase }).collect();
         let is_launched = phase == TaskPhase::Started;
-        Self { generation, tasks, is_stopping: false, is_launched, is_struck: false, failure: None }
+        Self {
+            generation,
+            tasks,
+            is_stopping: false,
+            is_launched,
+            is_struck: false,
+            is_interrupted: false,
+            failure: None,
+        }
     }
 
     /// The tasks of a placement that is being given up.
@@ -67,6 +87,20 @@ impl Execution {
             return !self.is_over();
         }
         false
+    }
+
+    /// Notes the end of a task that has saved and has more to do, whatever its code.
+    pub(crate) fn interrupt_task(&mut self, node: NodeId) {
+        let is_open = |task: &&mut Task| !matches!(task.phase, TaskPhase::Ended { .. });
+        if let Some(task) = self.task_on(node).filter(is_open) {
+            task.phase = TaskPhase::Ended { code: 0 };
+            self.is_interrupted = true;
+        }
+    }
+
+    /// Whether the job has more to do: a task said so, and no other failed.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted && self.failure.is_none() && self.is_clean()
     }
 
     /// Whether all tasks run or have run.
@@ -117,6 +151,19 @@ mod tests {
         assert!(!execution.end_task(NodeId(1), 143), "it was told to stop");
         assert!(execution.is_over());
         assert_eq!(execution.exit_code(), 3);
+    }
+
+    #[test]
+    fn is_interrupted_when_no_other_task_failed() {
+        // The codes of the other task, and whether it was told to stop before.
+        for (code, is_stopping, expected) in [(0, false, true), (3, false, false), (143, true, false)] {
+            let mut execution = pair();
+            execution.is_stopping = is_stopping;
+            execution.interrupt_task(NodeId(0));
+            assert!(!execution.is_interrupted() && !execution.is_over());
+            execution.end_task(NodeId(1), code);
+            assert_eq!(execution.is_interrupted(), expected, "{code}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
 use wharf_proto::{Device, ForgetTask, Register, ToWorkerBatch, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
-use crate::execution::{Execution, TaskPhase};
+use crate::execution::{End, Execution, TaskPhase};
 
 /// How often a worker has to be heard, in seconds.
 const HEARTBEAT_S: f64 = 5.0;
@@ -126,7 +126,12 @@ impl Dispatcher {
                 }
             }
             if state.ended {
-                self.task_over(job, task.generation, node, state.exit_code, state.is_blameless);
+                let end = End {
+                    code: state.exit_code,
+                    is_blameless: state.is_blameless,
+                    is_interrupted: state.interrupted,
+                };
+                self.task_over(job, task.generation, node, end);
                 self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
             } else if !is_expected {
                 self.send_stop(job, task.generation, node);

@@ -6,7 +6,7 @@ use wharf_proto::{
 };
 
 use crate::dispatcher::Dispatcher;
-use crate::execution::{Execution, TaskPhase};
+use crate::execution::{End, Execution, TaskPhase};
 use crate::record::Record;
 use crate::wire::Names;
 
@@ -136,7 +136,9 @@ impl Dispatcher {
             from_worker::Message::Ended(ended) => {
                 if let Some(task) = ended.task {
                     let code = if ended.error.is_empty() { ended.exit_code } else { ended.exit_code.max(1) };
-                    self.task_over(JobId(task.job_id), task.generation, node, code, ended.is_blameless);
+                    let end =
+                        End { code, is_blameless: ended.is_blameless, is_interrupted: ended.interrupted };
+                    self.task_over(JobId(task.job_id), task.generation, node, end);
                     // Sent once the end is durable.
                     self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
                 }
@@ -197,20 +199,19 @@ impl Dispatcher {
     }
 
     /// A task has ended, and its job with it where it was the last.
-    pub(crate) fn task_over(
-        &mut self,
-        job: JobId,
-        generation: u32,
-        node: NodeId,
-        code: i32,
-        is_blameless: bool,
-    ) {
-        if is_blameless {
-            self.task_lost(job, generation, node);
-        } else {
-            self.task_ended(job, generation, node, code);
-            self.finish_if_over(job);
+    pub(crate) fn task_over(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
+        if end.is_blameless {
+            return self.task_lost(job, generation, node);
         }
+        let execution = self.executions.get_mut(&job).filter(|run| run.generation == generation);
+        match execution.filter(|_| end.is_interrupted) {
+            Some(execution) => {
+                execution.interrupt_task(node);
+                self.launched_if_up(job);
+            }
+            None => self.task_ended(job, generation, node, end.code),
+        }
+        self.finish_if_over(job);
     }
 
     /// A task is gone, for which the job is not to blame.
@@ -254,6 +255,10 @@ impl Dispatcher {
         if is_stopping && !is_done {
             self.kept.checkpoints.insert(job.0, done);
             self.engine_command(Command::JobStopped { job, generation, done });
+        } else if !is_stopping && execution.is_interrupted() {
+            // It has saved and has more to do, which is no failure.
+            self.kept.checkpoints.insert(job.0, done);
+            self.engine_command(Command::JobFailed { job, generation, done });
         } else if self.may_retry(job, code, execution.is_struck) {
             self.kept.checkpoints.insert(job.0, done);
             self.engine_command(Command::JobFailed { job, generation, done });

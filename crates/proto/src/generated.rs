@@ -842,6 +842,9 @@ pub struct TaskState {
     /// What its trainer told last.
     #[prost(message, optional, tag = "6")]
     pub progress: ::core::option::Option<TaskProgress>,
+    /// As in TaskEnded.
+    #[prost(bool, tag = "7")]
+    pub interrupted: bool,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {
@@ -973,6 +976,9 @@ pub struct TaskEnded {
     /// The job is not to blame for it and is run again.
     #[prost(bool, tag = "4")]
     pub is_blameless: bool,
+    /// It ended because its lease was over, or because it was told to stop and said so, and has more to do: to be run again.
+    #[prost(bool, tag = "50")]
+    pub interrupted: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {

@@ -15,6 +15,8 @@ pub enum Exit {
     Input,
     /// An output cannot be written.
     Output,
+    /// `wharf step`: the trainer is to save a checkpoint and exit with 0.
+    LeaseOver,
     /// A signal ended the command.
     Signal(u8),
     /// `wharf run`, `wharf submit --wait`: what the command that was run exited with.
@@ -32,6 +34,10 @@ impl Exit {
             "an input file that is missing, unreadable or invalid, a job that the cluster can never hold, or a head that does not answer",
         ),
         ("4", "an output that cannot be written: no permission, a full disk, a directory in the way"),
+        (
+            "10",
+            "`wharf step`: the job's lease is over or it was told to stop; it saves a checkpoint and exits with 0",
+        ),
         ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); nothing partial is left behind"),
         (
             "other",
@@ -47,6 +53,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Input => 3,
             Self::Output => 4,
+            Self::LeaseOver => 10,
             Self::Signal(signal) => 128u8.saturating_add(signal),
             Self::Passed(code) => code,
         }
@@ -65,7 +72,8 @@ mod tests {
 
     #[test]
     fn every_fixed_code_is_documented() {
-        for exit in [Exit::Ok, Exit::Internal, Exit::Usage, Exit::Input, Exit::Output, Exit::Signal(2)] {
+        let fixed = [Exit::Ok, Exit::Internal, Exit::Usage, Exit::Input, Exit::Output, Exit::LeaseOver];
+        for exit in fixed.into_iter().chain([Exit::Signal(2)]) {
             let code = exit.code().to_string();
             assert!(Exit::DOCUMENTED.iter().any(|(documented, _)| *documented == code), "{exit:?}");
         }

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use wharf_worker::{Inventory, Watch, WorkerConfig, beside_main, keeper_main, run, stage_main};
+use wharf_worker::{
+    Inventory, StepAnswer, StepReport, Watch, WorkerConfig, beside_main, keeper_main, run, stage_main,
+    tell_step,
+};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -17,10 +20,10 @@ fn main() -> ExitCode {
         }
         [command, head, state_dir] if command == "worker" => worker(head, state_dir.into()),
         [command, words @ ..] if command == "beside" => return beside(words),
-        _ => {
-            Err("usage: keeper --state-dir DIR | worker HEAD DIR | beside --task PID [--terminal] -- COMMAND"
-                .into())
-        }
+        [command, iterations, metric, value] if command == "step" => step(iterations, metric, value),
+        _ => Err("usage: keeper --state-dir DIR | worker HEAD DIR | step ITERATIONS METRIC VALUE | \
+                  beside --task PID [--terminal] -- COMMAND"
+            .into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,6 +40,15 @@ fn beside(words: &[String]) -> ExitCode {
     let task = words.get(1).and_then(|pid| pid.parse().ok()).unwrap_or_default();
     let is_terminal = words[..split].iter().any(|word| word == "--terminal");
     ExitCode::from(beside_main(task, is_terminal, words.get(split + 1..).unwrap_or_default()))
+}
+
+fn step(iterations: &str, metric: &str, value: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let metrics = [(metric.to_owned(), value.parse()?)].into();
+    let report = StepReport { iterations: Some(iterations.parse()?), metrics, ..StepReport::default() };
+    match tell_step(&report) {
+        StepAnswer::GoOn => Ok(()),
+        answer => Err(format!("{answer:?}").into()),
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]

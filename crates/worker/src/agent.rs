@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_proto::{
-    Device, DeviceReport, Heartbeat, LaunchTask, Register, SendOutput, TaskProgress, TaskStarted, TaskState,
-    ToExec, from_worker, to_worker,
+    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, TaskProgress, TaskStarted,
+    TaskState, ToExec, from_worker, to_worker,
 };
 
 use crate::devices::{self, Sharing};
 use crate::error::WorkerError;
+use crate::fence::Clock;
 use crate::head::{HeadEvent, Outbound};
 use crate::launch::{Launching, Prepared};
 use crate::link::Keeper;
 use crate::output::{self, Wanted};
-use crate::protocol::{Event, Hello, Progress, Request, Start, output_file};
+use crate::protocol::{Event, Fence, Hello, Progress, Request, Start, output_file};
 use crate::task::{Exit, TaskKey};
+use crate::trainer::Lease;
 use crate::{Notice, WorkerConfig, exec};
 
 /// Until the head has said how often it wants to hear the worker.
@@ -46,6 +48,7 @@ pub(crate) struct Agent<N> {
     device_news: mpsc::Receiver<Vec<Device>>,
     sharing: Sharing,
     execs: exec::Sessions,
+    clock: Clock,
 }
 
 /// What the agent knows of a task.
@@ -53,6 +56,8 @@ struct Known {
     /// Until the keeper has said that it was started.
     requested: Option<Box<Start>>,
     stop_requested: bool,
+    /// The latest lease, where it is not the first.
+    renewed: Option<Lease>,
     exit: Option<Exit>,
     progress: Option<Progress>,
     ended: watch::Sender<bool>,
@@ -61,7 +66,7 @@ struct Known {
 impl Known {
     fn new(requested: Option<Box<Start>>) -> Self {
         let ended = watch::Sender::new(false);
-        Self { requested, stop_requested: false, exit: None, progress: None, ended }
+        Self { requested, stop_requested: false, renewed: None, exit: None, progress: None, ended }
     }
 }
 
@@ -81,6 +86,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             device_news: devices::watch(&config),
             sharing: Sharing::new(&config),
             execs: exec::Sessions::default(),
+            clock: Clock::new(hello.fence, Instant::now()),
             config,
             keeper,
             notice,
@@ -123,6 +129,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 },
                 Some(event) = from_head.recv() => self.on_head(event).await?,
                 Some(devices) = self.device_news.recv() => self.on_devices(devices),
+                () = at(self.clock.due()) => self.cut_off(),
                 _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
             }
             self.sharing.settle().await;
@@ -178,7 +185,7 @@ impl<N: FnMut(Notice)> Agent<N> {
 
     fn on_progress(&mut self, task: TaskKey, progress: Progress) {
         if let Some(known) = self.tasks.get_mut(&task) {
-            known.progress = Some(progress);
+            known.progress = Some(progress.clone());
         }
         self.tell(progress_message(task, progress));
     }
@@ -206,11 +213,18 @@ impl<N: FnMut(Notice)> Agent<N> {
         };
         self.keeper = keeper;
         (self.notice)(Notice::KeeperRestarted);
+        self.keeper.ask(Request::Fence(self.clock.fence));
+        if self.clock.is_cut_off {
+            self.keeper.ask(Request::CutOff);
+        }
         self.on_hello(hello);
         self.execs.waiting().into_iter().for_each(|task| self.keeper.ask(Request::Locate { task }));
         for (&task, known) in self.tasks.iter().filter(|(_, known)| known.exit.is_none()) {
             if let Some(start) = &known.requested {
                 self.keeper.ask(Request::Start(start.clone()));
+            }
+            if let Some(lease) = known.renewed {
+                self.keeper.ask(Request::Renew { task, lease });
             }
             if known.stop_requested {
                 self.keeper.ask(Request::Stop { task });
@@ -242,14 +256,22 @@ impl<N: FnMut(Notice)> Agent<N> {
                 Err(reason) => Notice::NotRenewed { reason },
             }),
             HeadEvent::Refused { reason } => return Err(WorkerError::Refused { reason }),
-            HeadEvent::Away { reason, retry_in } => {
+            HeadEvent::Away { reason, retry_in, last_contact } => {
                 self.head = None;
+                self.clock.on_away(last_contact, Instant::now());
                 self.end_outputs();
                 self.execs.end_all();
                 (self.notice)(Notice::HeadAway { reason, retry_in });
             }
         }
         Ok(())
+    }
+
+    /// Stops all tasks: soon the head runs them elsewhere.
+    fn cut_off(&mut self) {
+        self.clock.is_cut_off = true;
+        self.keeper.ask(Request::CutOff);
+        (self.notice)(Notice::CutOff);
     }
 
     /// Says who this is and all that the head may have missed.
@@ -260,7 +282,8 @@ impl<N: FnMut(Notice)> Agent<N> {
             exit_code: known.exit.as_ref().map_or(0, |exit| exit.code),
             error: known.exit.as_ref().map(|exit| exit.error.clone()).unwrap_or_default(),
             is_blameless: known.exit.as_ref().is_some_and(Exit::is_blameless),
-            progress: known.progress.map(|progress| told(task, progress)),
+            interrupted: known.exit.as_ref().is_some_and(|exit| exit.interrupted),
+            progress: known.progress.clone().map(|progress| told(task, progress)),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {
@@ -277,7 +300,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             ..Register::default()
         }));
         for (&task, known) in &self.tasks {
-            if let Some(progress) = known.progress {
+            if let Some(progress) = known.progress.clone() {
                 outbound.send(progress_message(task, progress));
             }
             if let Some(exit) = &known.exit {
@@ -294,6 +317,8 @@ impl<N: FnMut(Notice)> Agent<N> {
                 let period =
                     Duration::try_from_secs_f64(welcome.heartbeat_s / 2.0).unwrap_or(HEARTBEAT_FIRST);
                 self.heartbeat = ticking(period.max(HEARTBEAT_MIN));
+                self.clock.on_welcome(Fence::new(welcome.fence_after_s, welcome.fence_grace_s));
+                self.keeper.ask(Request::Fence(self.clock.fence));
                 (self.notice)(Notice::Welcomed);
                 Some(())
             }
@@ -307,12 +332,9 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::Stop(stop) => stop.task.map(|task| self.stop(task.into())),
             to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
+            to_worker::Message::RenewLease(renewal) => self.renew(&renewal),
             to_worker::Message::Exec(message) => {
                 self.on_exec(message);
-                Some(())
-            }
-            to_worker::Message::RenewLease(_) => {
-                (self.notice)(Notice::BadMessage { what: "it asks for what this worker cannot do" });
                 Some(())
             }
         };
@@ -359,6 +381,16 @@ impl<N: FnMut(Notice)> Agent<N> {
             known.stop_requested = true;
         }
         self.keeper.ask(Request::Stop { task });
+    }
+
+    fn renew(&mut self, renewal: &RenewLease) -> Option<()> {
+        let task: TaskKey = renewal.task?.into();
+        let lease = renewal.lease.map(Lease::from).unwrap_or_default();
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.renewed = Some(lease);
+        }
+        self.keeper.ask(Request::Renew { task, lease });
+        Some(())
     }
 
     fn forget(&mut self, task: TaskKey) {
@@ -412,7 +444,15 @@ fn told(task: TaskKey, progress: Progress) -> TaskProgress {
         task: Some(task.into()),
         iterations: progress.iterations,
         checkpointed: progress.checkpointed,
-        ..TaskProgress::default()
+        metrics: progress.metrics.into_iter().collect(),
+    }
+}
+
+/// Waits until then, or forever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

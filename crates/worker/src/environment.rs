@@ -54,6 +54,10 @@ const IDENTITY: &[&str] = &[
     "WHARF_CHECKPOINT_DIR",
     "WHARF_ITERATIONS_DONE",
     "WHARF_PROGRESS_SOCKET",
+    "WHARF_PROGRESS_TOKEN",
+    "WHARF_STOP_SIGNAL",
+    "WHARF_LEASE_UNTIL_ITERATION",
+    "WHARF_LEASE_UNTIL_S",
 ];
 
 /// Of these, what mpirun's processes on other nodes have to know, too: it is the same there.
@@ -392,7 +396,7 @@ pub(crate) mod tests {
                 [
                     ("RANK", "5"),
                     ("LOCAL_RANK", "1"),
-                    ("CUDA_VISIBLE_DEVICES", "0"),
+                    ("HIP_VISIBLE_DEVICES", "0"),
                     ("ROCR_VISIBLE_DEVICES", "3"),
                 ],
             ),

@@ -1,5 +1,6 @@
 //! The stream to the head: opened, opened again when it breaks, never given up unless the head says no.
 
+use std::io;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -13,6 +14,7 @@ use wharf_proto::{FromWorker, FromWorkerBatch, from_worker, to_worker};
 use crate::WorkerConfig;
 use crate::door::Door;
 use crate::error::WorkerError;
+use crate::protocol::Fence;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(3);
@@ -20,6 +22,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
 /// A head whose machine has lost power says nothing: this finds out.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long nothing was heard of the head when that has found it out: one period of waiting, one of asking.
+pub(crate) const SILENCE: Duration = Duration::from_secs(2 * KEEPALIVE.as_secs());
 /// Messages that are sent as one.
 const BATCH_MAX: usize = 256;
 /// Chunks of output that wait for the network; with their size this bounds the memory.
@@ -37,11 +41,23 @@ pub(crate) enum HeadEvent {
     Away {
         reason: String,
         retry_in: Duration,
+        last_contact: Contact,
     },
     /// The head does not want this worker.
     Refused {
         reason: String,
     },
+}
+
+/// When the head's machine was heard of last, as the end of a stream tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contact {
+    /// Just now: the stream was closed, or the machine says that no head listens there.
+    Now,
+    /// The stream broke, perhaps because the head was not heard of for [`SILENCE`].
+    Broken,
+    /// Not since it was away last.
+    NotSince,
 }
 
 /// Where messages to the head go.
@@ -63,6 +79,7 @@ impl Outbound {
 /// Begins to connect to the head, for as long as the returned task is not aborted.
 pub(crate) fn connect(
     config: &WorkerConfig,
+    fence: Fence,
 ) -> Result<(JoinHandle<()>, mpsc::Receiver<HeadEvent>), WorkerError> {
     let door = Door::new(config, |endpoint| {
         endpoint
@@ -73,7 +90,7 @@ pub(crate) fn connect(
             .keep_alive_while_idle(true)
     })?;
     let (events, receiver) = mpsc::channel(256);
-    let link = Link { door, events, backoff: BACKOFF_FIRST, welcomed: false };
+    let link = Link { door, events, backoff: BACKOFF_FIRST, fence, welcomed: false, is_attached: false };
     Ok((tokio::spawn(link.run()), receiver))
 }
 
@@ -81,28 +98,39 @@ struct Link {
     door: Door,
     events: mpsc::Sender<HeadEvent>,
     backoff: Duration,
+    fence: Fence,
     /// This head has let this worker in before: a refusal may be a passing mistake, and tasks run.
     welcomed: bool,
+    /// The present stream is one that the head has taken.
+    is_attached: bool,
 }
 
 impl Link {
     async fn run(mut self) {
         loop {
-            let reason = match self.attach().await {
-                Ok(()) => "the head closed the stream".to_owned(),
+            self.is_attached = false;
+            let (reason, last_contact) = match self.attach().await {
+                Ok(()) => ("the head closed the stream".to_owned(), Contact::Now),
                 Err(status) if is_refusal(&status) && !self.welcomed => {
                     let _ = self.events.send(HeadEvent::Refused { reason: status.message().into() }).await;
                     return;
                 }
-                Err(status) => reason(&status),
+                Err(status) if is_from_live_machine(&status) => (reason(&status), Contact::Now),
+                Err(status) if self.is_attached => (reason(&status), Contact::Broken),
+                Err(status) => (reason(&status), Contact::NotSince),
             };
             let retry_in = self.backoff;
-            if self.events.send(HeadEvent::Away { reason, retry_in }).await.is_err() {
+            if self.events.send(HeadEvent::Away { reason, retry_in, last_contact }).await.is_err() {
                 return;
             }
             tokio::time::sleep(retry_in).await;
-            self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+            self.backoff = (self.backoff * 2).min(self.backoff_max());
         }
+    }
+
+    /// So short that a machine without a head is asked several times before tasks are stopped.
+    fn backoff_max(&self) -> Duration {
+        self.fence.after().map_or(BACKOFF_MAX, |after| (after / 4).clamp(BACKOFF_FIRST, BACKOFF_MAX))
     }
 
     /// Opens one stream and passes on what comes, until it ends.
@@ -137,8 +165,9 @@ impl Link {
             };
             let Some(batch) = batch else { return Ok(()) };
             for message in batch.messages.into_iter().filter_map(|envelope| envelope.message) {
-                if matches!(message, to_worker::Message::Welcome(_)) {
-                    self.welcomed = true;
+                if let to_worker::Message::Welcome(welcome) = &message {
+                    self.fence = Fence::new(welcome.fence_after_s, welcome.fence_grace_s);
+                    (self.welcomed, self.is_attached) = (true, true);
                     self.backoff = BACKOFF_FIRST;
                 }
                 self.events.send(HeadEvent::Message(Box::new(message))).await.map_err(closed)?;
@@ -168,6 +197,18 @@ fn is_refusal(status: &Status) -> bool {
             | Code::AlreadyExists
             | Code::Unimplemented
     )
+}
+
+/// Whether the head's machine itself says that no head is there.
+fn is_from_live_machine(status: &Status) -> bool {
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset);
+        }
+        source = error.source();
+    }
+    false
 }
 
 /// A status in words, with what lies below it: the status of a failed connection says little itself.

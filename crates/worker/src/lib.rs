@@ -5,7 +5,7 @@
 //! in a session of its own, so that tasks and their exit codes outlast the agent at the price of one spawn per task. Both meet
 //! at a socket in the state directory; who holds which fact:
 //!
-//! - the keeper: which tasks there are, their process groups, ends that the head has not acknowledged, latest progress;
+//! - the keeper: which tasks there are, their process groups, ends that the head has not acknowledged, latest progress, leases;
 //! - the agent: the stream to the head, the environment of a task, streams of output.
 
 mod agent;
@@ -15,6 +15,7 @@ mod ending;
 mod environment;
 mod error;
 mod exec;
+mod fence;
 mod head;
 mod identity;
 mod keeper;
@@ -23,9 +24,11 @@ mod link;
 mod lock;
 mod output;
 mod protocol;
+mod step;
 mod task;
 #[cfg(test)]
 mod testing;
+mod trainer;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +38,7 @@ pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
 pub use exec::beside_main;
 pub use keeper::{keeper_main, stage_main};
+pub use step::{StepAnswer, StepReport, tell_step};
 
 /// What a worker is and where its head is.
 #[derive(Clone)]
@@ -58,7 +62,8 @@ pub struct WorkerConfig {
     pub switch: u32,
     /// Where other nodes of a gang reach it.
     pub address: String,
-    /// Where it keeps its state; made with mode 0700 if it is not there.
+    /// Where it keeps its state; made if it is not there. A root worker's tasks of other users must be able
+    /// to pass through the folders above it, or their progress is not heard.
     pub state_dir: PathBuf,
     /// The program that has the subcommands `keeper` and `beside`; without one, this very program.
     pub keeper_program: Option<PathBuf>,
@@ -121,6 +126,8 @@ pub enum Notice {
         /// What happened.
         reason: String,
     },
+    /// The head was not heard of for so long that it may run the tasks elsewhere: they were told to stop.
+    CutOff,
     /// The keeper was gone and another was started.
     KeeperRestarted,
     /// Tasks run, but without something that they ask for; said once for each thing.
@@ -156,7 +163,7 @@ pub async fn run_with(
     lock::prepare(&config.state_dir)?;
     let _held = lock::take(&config.state_dir).await?;
     let (keeper, hello) = link::Keeper::attach(&config).await?;
-    let (head, from_head) = head::connect(&config)?;
+    let (head, from_head) = head::connect(&config, hello.fence)?;
     let result = agent::Agent::new(config, keeper, hello, notice)?.serve(from_head, shutdown).await;
     head.abort();
     result

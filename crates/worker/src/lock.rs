@@ -11,12 +11,13 @@ use crate::error::WorkerError;
 /// How long a worker that was killed may take to be gone.
 const PREDECESSOR_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Makes the state directory, for this user only.
+/// Makes the state directory, for this user only; tasks of other users, which only root can have, pass through it to the
+/// progress socket and find nothing else that they may open.
 pub(crate) fn prepare(state_dir: &Path) -> Result<(), WorkerError> {
     let failed = |source| WorkerError::StateDir { path: state_dir.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(state_dir.join("tasks")).map_err(failed)?;
-    // Sockets in it are protected by nothing else.
-    std::fs::set_permissions(state_dir, Permissions::from_mode(0o700)).map_err(failed)
+    let mode = if nix::unistd::geteuid().is_root() { 0o711 } else { 0o700 };
+    std::fs::set_permissions(state_dir, Permissions::from_mode(mode)).map_err(failed)
 }
 
 /// Holds the state directory until dropped, or until the process ends in whatever way.

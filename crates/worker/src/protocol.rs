@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::task::{Exit, TaskKey};
+use crate::trainer::{Lease, Trainer};
 
 /// Raised with every change that an older peer would misunderstand.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 /// What the agent asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,8 +32,42 @@ pub(crate) enum Request {
     Locate {
         task: TaskKey,
     },
+    /// A task may run longer, or less long, than it was told before.
+    Renew {
+        task: TaskKey,
+        lease: Lease,
+    },
+    /// How long a worker that is cut off waits before its tasks are stopped.
+    Fence(Fence),
+    /// The worker is cut off from the head: all tasks are stopped.
+    CutOff,
     /// End, if nothing runs.
     Quit,
+}
+
+/// When tasks are stopped because the worker is cut off: soon after that the head runs them elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fence {
+    /// 0: never.
+    pub(crate) after_ms: u64,
+    /// What they have left then, from the signal to the kill.
+    pub(crate) grace_ms: u64,
+}
+
+impl Fence {
+    /// As the head says it; nonsense is never.
+    pub(crate) fn new(after_s: f64, grace_s: f64) -> Self {
+        let ms = |seconds: f64| {
+            let duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            u64::try_from(duration.as_millis()).unwrap_or(0)
+        };
+        Self { after_ms: ms(after_s), grace_ms: ms(grace_s) }
+    }
+
+    /// How long the worker may be cut off; none: as long as it likes.
+    pub(crate) fn after(&self) -> Option<Duration> {
+        (self.after_ms > 0).then(|| Duration::from_millis(self.after_ms))
+    }
 }
 
 /// A task to be started.
@@ -54,6 +90,7 @@ pub(crate) struct Start {
     pub(crate) confinement: Confinement,
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
+    pub(crate) trainer: Trainer,
     /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
     pub(crate) refused: Option<Exit>,
 }
@@ -136,6 +173,8 @@ pub(crate) struct Hello {
     pub(crate) protocol: u32,
     pub(crate) pid: u32,
     pub(crate) tasks: Vec<TaskReport>,
+    /// As an earlier agent has said.
+    pub(crate) fence: Fence,
 }
 
 /// A task that the keeper knows.
@@ -148,11 +187,13 @@ pub(crate) struct TaskReport {
 }
 
 /// How far a job has come, in iterations.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     pub(crate) iterations: f64,
     /// What its last checkpoint holds.
     pub(crate) checkpointed: f64,
+    /// The latest values of anything else.
+    pub(crate) metrics: BTreeMap<String, f64>,
 }
 
 /// Appends a value and the end of its line.

@@ -35,6 +35,9 @@ pub(crate) struct Exit {
     pub(crate) code: i32,
     /// Why there is no real code; empty where there is one.
     pub(crate) error: String,
+    /// Its lease was over or it was told to stop, and it has more to do.
+    #[serde(default)]
+    pub(crate) interrupted: bool,
 }
 
 /// The code of a task whose end nobody saw.
@@ -45,17 +48,22 @@ const CODE_REFUSED: i32 = 126;
 
 impl Exit {
     pub(crate) fn code(code: i32) -> Self {
-        Self { code, error: String::new() }
+        Self { code, error: String::new(), interrupted: false }
     }
 
     /// The end of a task that nobody saw ending, or that was never begun.
     pub(crate) fn lost(error: impl Into<String>) -> Self {
-        Self { code: CODE_UNKNOWN, error: error.into() }
+        Self { code: CODE_UNKNOWN, error: error.into(), interrupted: false }
+    }
+
+    /// The end of a task that was stopped because its head may run it elsewhere by now.
+    pub(crate) fn cut_off() -> Self {
+        Self::lost("the node was cut off from the head")
     }
 
     /// The end of a task that cannot be begun as its job wants it.
     pub(crate) fn refused(error: impl Into<String>) -> Self {
-        Self { code: CODE_REFUSED, error: error.into() }
+        Self { error: error.into(), ..Self::code(CODE_REFUSED) }
     }
 
     /// Whether the job had no part in it.
@@ -69,6 +77,7 @@ impl Exit {
             exit_code: self.code,
             error: self.error.clone(),
             is_blameless: self.is_blameless(),
+            interrupted: self.interrupted,
         }
     }
 }

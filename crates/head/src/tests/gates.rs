@@ -57,6 +57,23 @@ fn jobs_wait_for_what_they_depend_on() {
 }
 
 #[test]
+fn interrupted_jobs_go_on_from_their_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(&folder, 1);
+    world.submit(vec![job("trainer", &[])]);
+    // Oftener than a job may be struck or lost.
+    for round in 1..=20_u32 {
+        let ends = world.interrupt(JobId(0), f64::from(round));
+        world.step(ends);
+        assert_eq!(world.phase(0), Phase::Running, "round {round}");
+        assert_eq!(world.dispatcher.kept.checkpoints.get(&0), Some(&f64::from(round)));
+    }
+    let ends = world.exit(JobId(0), 0);
+    world.step(ends);
+    assert_eq!(world.phase(0), ENDED);
+}
+
+#[test]
 fn arrays_are_waited_for_as_a_whole_or_element_by_element() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder, 2);

@@ -192,6 +192,19 @@ impl VirtualCluster {
         nodes.into_iter().map(|session| input((session, ended(task, code)))).collect()
     }
 
+    /// What the workers say when a running job was interrupted and has saved so much.
+    pub(super) fn interrupt(&mut self, job: JobId, checkpointed: f64) -> Vec<Input> {
+        let (generation, nodes) = self.running.remove(&job).expect("it runs");
+        let task = Some(TaskId { job_id: job.0, generation });
+        let told = TaskProgress { task, iterations: checkpointed, checkpointed, ..TaskProgress::default() };
+        let ended = TaskEnded { task, interrupted: true, ..TaskEnded::default() };
+        let said = |session| {
+            let progress = from_worker::Message::Progress(told.clone());
+            [input((session, progress)), input((session, from_worker::Message::Ended(ended.clone())))]
+        };
+        nodes.into_iter().flat_map(said).collect()
+    }
+
     pub(super) fn submit(&mut self, specs: Vec<WireSpec>) -> Vec<u32> {
         let (reply, mut receiver) = oneshot::channel();
         self.step([Input::Submit { specs, reply }]);

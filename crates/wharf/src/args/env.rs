@@ -51,9 +51,15 @@ pub const CA_FILE: EnvVar = EnvVar {
     name: "WHARF_CA_FILE",
     help: "the file with the certificate of the cluster's authority; tokens say by themselves which it is",
 };
+/// `wharf step`
+pub const PROGRESS_SOCKET: EnvVar = EnvVar {
+    name: "WHARF_PROGRESS_SOCKET",
+    help: "set in a job by its worker: where `wharf step` and the Python SDK tell progress",
+};
 /// No colour.
 pub const NO_COLOR: EnvVar =
     EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };
 
 /// All of them, as the help lists them.
-pub const ALL: &[EnvVar] = &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, HEAD, TOKEN_FILE, CA_FILE, NO_COLOR];
+pub const ALL: &[EnvVar] =
+    &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, HEAD, TOKEN_FILE, CA_FILE, PROGRESS_SOCKET, NO_COLOR];

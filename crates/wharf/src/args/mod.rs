@@ -14,6 +14,7 @@ mod look;
 mod policy;
 mod preset;
 mod sim;
+mod step;
 mod submit;
 mod sweep;
 mod trace;
@@ -36,6 +37,7 @@ pub use look::{
 pub use policy::{ExplainArgs, PolicyCommand};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use sim::SimArgs;
+pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
@@ -135,6 +137,8 @@ pub enum Command {
     Top(TopArgs),
     /// Write a page about what the cluster has done
     Report(ReportArgs),
+    /// From within a job: tell how far it has come, and learn whether to go on
+    Step(StepArgs),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Show the help of a command or of a topic

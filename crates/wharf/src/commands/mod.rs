@@ -6,6 +6,7 @@ mod help;
 mod policies;
 mod presets;
 mod sim;
+mod step;
 mod sweep;
 mod trace;
 
@@ -50,6 +51,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Node(args) => cluster::node(args, terminal),
         Command::Top(args) => cluster::top(args, terminal),
         Command::Report(args) => cluster::report(args, terminal),
+        Command::Step(args) => step::execute(args, terminal),
         Command::Completions(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Cli::command(), "wharf", &mut script);

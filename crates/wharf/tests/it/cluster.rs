@@ -172,6 +172,26 @@ fn running_jobs_survive_the_death_of_head_and_worker() {
 }
 
 #[test]
+fn a_shell_trainer_tells_steps_and_is_told_to_stop() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    let _worker = cluster.worker("only");
+    let started = cluster.pipe("started");
+    // The signal that stops it reaches also the `wharf step` that runs just then, which is therefore asked again.
+    let script = format!(
+        "trap : TERM; $0 step 5 --checkpointed 4 --metric loss=0.25; echo first $?; echo > {}; \
+         code=0; until [ $code = 10 ]; do $0 step 6; code=$?; done; echo then $code",
+        started.display()
+    );
+    cluster.say(&["submit", "--", "sh", "-c", &script, env!("CARGO_BIN_EXE_wharf")]);
+    std::fs::read(&started).unwrap();
+    cluster.say(&["cancel", "0"]);
+    cluster.run(&["submit", "--wait", "--after-any", "0", "--", "true"]);
+    let said = cluster.say(&["logs", "0"]);
+    assert!(said.starts_with("first 0\n") && said.ends_with("then 10\n"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_is_told_clearly() {
     let cluster = Cluster::new();
     let alone = cluster.run(&["jobs"]);

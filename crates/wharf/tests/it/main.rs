@@ -13,6 +13,7 @@ mod reference;
 mod sandbox;
 mod security;
 mod sim;
+mod step;
 mod submit;
 mod sweep;
 mod trace;

@@ -228,7 +228,10 @@ fn users_look_at_all_jobs_and_into_their_own() {
         assert!(cluster.run_as(&bob, &[change, "0"]).fails(2).contains(denied), "{change}");
     }
     assert!(
-        cluster.run_as(&bob, &["submit", "--user", "daemon", "--", "true"]).fails(3).contains("only an admin")
+        cluster
+            .run_as(&bob, &["submit", "--user", "daemon", "--", "true"])
+            .fails(3)
+            .contains("only an admin")
     );
     for words in [&["token", "list"][..], &["token", "create", "--user", "eve"], &["token", "revoke", "x"]] {
         assert!(cluster.run_as(&bob, words).fails(3).contains("needs an admin's token"), "{words:?}");
@@ -406,8 +409,8 @@ fn secrets_show_nowhere() {
         }
     }
     drop((head, worker));
-    let may_hold =
-        ["token", "worker-token", "daemon.token", "workers/only/identity.json"].map(|name| cluster.path(name));
+    let may_hold = ["token", "worker-token", "daemon.token", "workers/only/identity.json"]
+        .map(|name| cluster.path(name));
     let all = files(cluster.folder.path());
     assert!(all.iter().any(|(path, _)| path.ends_with("journal.sqlite")), "the journal is looked at");
     for (path, bytes) in all.iter().filter(|(path, _)| !may_hold.contains(path)) {

@@ -263,7 +263,11 @@ mod tests {
             (Device { memory_used_mib: Some(1), ..base.clone() }, true),
         ];
         for (now, expected) in rows {
-            assert_eq!(has_other_figures(&[base.clone()], &[now.clone()]), expected, "{now:?}");
+            assert_eq!(
+                has_other_figures(std::slice::from_ref(&base), std::slice::from_ref(&now)),
+                expected,
+                "{now:?}"
+            );
         }
         let broken = Device { problem: "hot".to_owned(), ..base.clone() };
         assert!(has_other_problems(&[base], &[broken]));

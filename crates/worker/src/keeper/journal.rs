@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::KeeperError;
-use crate::protocol::write_line;
+use crate::protocol::{Fence, write_line};
 use crate::task::{Exit, TaskKey};
+use crate::trainer::{Lease, Trainer};
 
 /// A journal with this many lines is rewritten when most of them are of forgotten tasks.
 const COMPACT_AT: usize = 20_000;
@@ -23,28 +24,39 @@ pub(crate) enum Entry {
     /// What follows happened since this boot of the machine.
     Boot { id: String },
     /// A task is about to be started.
-    Start { task: TaskKey, stop_signal: i32, grace_ms: u64 },
+    Start {
+        task: TaskKey,
+        stop_signal: i32,
+        grace_ms: u64,
+        #[serde(default)]
+        trainer: Trainer,
+    },
     /// It was, or its next step: its process groups, and the session that all of a keeper's tasks share.
     Spawned { task: TaskKey, groups: Vec<i32>, session: i32 },
+    /// It may run until then.
+    Renew { task: TaskKey, lease: Lease },
     /// It has ended.
     End { task: TaskKey, exit: Exit },
     /// The head knows.
     Forget { task: TaskKey },
+    /// When tasks are stopped because nobody hears of the head.
+    Fence(Fence),
 }
 
 /// What the journal says of a task that is not forgotten.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
+    pub(crate) trainer: Trainer,
     /// None: it may have been spawned or not.
     pub(crate) places: Vec<Place>,
     pub(crate) exit: Option<Exit>,
 }
 
 impl Recorded {
-    pub(crate) fn new(stop_signal: i32, grace_ms: u64) -> Self {
-        Self { stop_signal, grace_ms, places: Vec::new(), exit: None }
+    pub(crate) fn new(stop_signal: i32, grace_ms: u64, trainer: Trainer) -> Self {
+        Self { stop_signal, grace_ms, trainer, places: Vec::new(), exit: None }
     }
 }
 
@@ -61,6 +73,7 @@ pub(crate) struct Records {
     pub(crate) tasks: BTreeMap<TaskKey, Recorded>,
     /// The machine has restarted since.
     pub(crate) rebooted: bool,
+    pub(crate) fence: Fence,
 }
 
 pub(crate) struct Journal {
@@ -68,6 +81,7 @@ pub(crate) struct Journal {
     file: File,
     lines: usize,
     buffer: Vec<u8>,
+    fence: Fence,
 }
 
 impl Journal {
@@ -80,8 +94,10 @@ impl Journal {
             text => text.map_err(|source| failed("read", source))?,
         };
         let records = replay(&text, &boot_id());
-        let (file, lines) = rewrite(&path, &records.tasks).map_err(|source| failed("write", source))?;
-        Ok((Self { path, file, lines, buffer: Vec::new() }, records))
+        let (file, lines) =
+            rewrite(&path, records.fence, &records.tasks).map_err(|source| failed("write", source))?;
+        let fence = records.fence;
+        Ok((Self { path, file, lines, buffer: Vec::new(), fence }, records))
     }
 
     pub(crate) fn write(&mut self, entry: &Entry) -> io::Result<()> {
@@ -89,7 +105,14 @@ impl Journal {
         write_line(&mut self.buffer, entry)?;
         self.file.write_all(&self.buffer)?;
         self.lines += 1;
+        if let Entry::Fence(fence) = entry {
+            self.fence = *fence;
+        }
         Ok(())
+    }
+
+    pub(crate) fn fence(&self) -> Fence {
+        self.fence
     }
 
     /// Whether the journal should be compacted when `tasks` of its tasks still matter.
@@ -98,7 +121,7 @@ impl Journal {
     }
 
     pub(crate) fn compact(&mut self, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<()> {
-        (self.file, self.lines) = rewrite(&self.path, tasks)?;
+        (self.file, self.lines) = rewrite(&self.path, self.fence, tasks)?;
         Ok(())
     }
 }
@@ -115,8 +138,14 @@ fn replay(text: &[u8], boot: &str) -> Records {
         let Ok(entry) = serde_json::from_slice(line) else { continue };
         match entry {
             Entry::Boot { id } => records.rebooted = id != boot,
-            Entry::Start { task, stop_signal, grace_ms } => {
-                records.tasks.insert(task, Recorded::new(stop_signal, grace_ms));
+            Entry::Fence(fence) => records.fence = fence,
+            Entry::Start { task, stop_signal, grace_ms, trainer } => {
+                records.tasks.insert(task, Recorded::new(stop_signal, grace_ms, trainer));
+            }
+            Entry::Renew { task, lease } => {
+                if let Some(recorded) = records.tasks.get_mut(&task) {
+                    recorded.trainer.lease = lease;
+                }
             }
             Entry::Spawned { task, groups, session } => {
                 if let Some(recorded) = records.tasks.get_mut(&task) {
@@ -137,12 +166,15 @@ fn replay(text: &[u8], boot: &str) -> Records {
 }
 
 /// Writes a journal of just these tasks in the place of another, whole or not at all.
-fn rewrite(path: &Path, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<(File, usize)> {
+fn rewrite(path: &Path, fence: Fence, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<(File, usize)> {
     let mut text = Vec::new();
     write_line(&mut text, &Entry::Boot { id: boot_id() })?;
+    if fence != Fence::default() {
+        write_line(&mut text, &Entry::Fence(fence))?;
+    }
     for (&task, recorded) in tasks {
-        let &Recorded { stop_signal, grace_ms, ref places, ref exit } = recorded;
-        write_line(&mut text, &Entry::Start { task, stop_signal, grace_ms })?;
+        let &Recorded { stop_signal, grace_ms, ref trainer, ref places, ref exit } = recorded;
+        write_line(&mut text, &Entry::Start { task, stop_signal, grace_ms, trainer: trainer.clone() })?;
         if let Some(Place { session, .. }) = places.first().copied() {
             let groups = places.iter().map(|place| place.group).collect();
             write_line(&mut text, &Entry::Spawned { task, groups, session })?;
@@ -167,20 +199,24 @@ mod tests {
     use super::*;
 
     const TASK: TaskKey = TaskKey { job: 1, generation: 2 };
+    const LEASE: Lease = Lease { until_iteration: Some(0.1), until_s: None };
 
     fn ended() -> Recorded {
         Recorded {
             stop_signal: 15,
             grace_ms: 10,
+            trainer: Trainer { token: "word".into(), lease: LEASE },
             places: vec![Place { group: 7, session: 5 }, Place { group: 8, session: 5 }],
             exit: Some(Exit::code(3)),
         }
     }
 
     fn write_task(journal: &mut Journal) {
-        journal.write(&Entry::Start { task: TASK, stop_signal: 15, grace_ms: 10 }).unwrap();
+        let trainer = Trainer { token: "word".into(), lease: Lease::default() };
+        journal.write(&Entry::Start { task: TASK, stop_signal: 15, grace_ms: 10, trainer }).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![6], session: 5 }).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![7, 8], session: 5 }).unwrap();
+        journal.write(&Entry::Renew { task: TASK, lease: LEASE }).unwrap();
         journal.write(&Entry::End { task: TASK, exit: Exit::code(3) }).unwrap();
     }
 
@@ -190,8 +226,11 @@ mod tests {
         let (mut journal, records) = Journal::open(dir.path()).unwrap();
         assert!(records.tasks.is_empty());
         write_task(&mut journal);
+        let fence = Fence { after_ms: 30, grace_ms: 20 };
+        journal.write(&Entry::Fence(fence)).unwrap();
         for _ in 0..2 {
             let (_, records) = Journal::open(dir.path()).unwrap();
+            assert_eq!(records.fence, fence);
             assert_eq!(records.tasks, BTreeMap::from([(TASK, ended())]));
             assert!(!records.rebooted);
         }

@@ -6,6 +6,7 @@
 mod cgroup;
 pub(crate) mod files;
 mod journal;
+mod kept;
 pub(crate) mod limits;
 mod process;
 mod recovery;
@@ -14,6 +15,7 @@ mod serve;
 mod stage;
 mod strays;
 mod table;
+mod trainers;
 
 use std::fs::File;
 use std::io::Write;

@@ -71,6 +71,7 @@ fn living_place(stat: &str) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trainer::Trainer;
 
     #[test]
     fn living_place_odd_name_is_read() {
@@ -86,14 +87,15 @@ mod tests {
         let task = |group| Recorded {
             stop_signal: 15,
             grace_ms: 0,
+            trainer: Trainer::default(),
             places: vec![Place { group, ..place }],
             exit: None,
         };
         let (lives, gone) = (TaskKey { job: 1, generation: 1 }, TaskKey { job: 2, generation: 1 });
         let tasks = BTreeMap::from([(lives, task(place.group)), (gone, task(i32::MAX))]);
-        let found = reconcile(Path::new("/"), Records { tasks: tasks.clone(), rebooted: false });
+        let found = reconcile(Path::new("/"), Records { tasks: tasks.clone(), ..Records::default() });
         assert_eq!((found[&lives].exit.is_none(), found[&gone].exit.is_none()), (true, false));
-        let rebooted = reconcile(Path::new("/"), Records { tasks, rebooted: true });
+        let rebooted = reconcile(Path::new("/"), Records { tasks, rebooted: true, ..Records::default() });
         assert!(rebooted.values().all(|task| task.exit.is_some()));
     }
 }

@@ -113,12 +113,22 @@ impl Running {
 
     /// Asks all processes to end, and kills them when they have had their time.
     pub(super) fn stop(&mut self, now: Instant) {
+        self.stop_within(Duration::from_millis(self.manners.grace_ms), now);
+    }
+
+    /// As [`Self::stop`], with another grace; never more than it has already.
+    pub(super) fn stop_within(&mut self, grace: Duration, now: Instant) {
         if self.is_stopping {
+            self.kill_at = self.kill_at.map(|at| at.min(now + grace));
             return;
         }
         self.is_stopping = true;
         self.signal(process::stop_signal(self.manners.stop_signal));
-        self.kill_at = Some(now + Duration::from_millis(self.manners.grace_ms));
+        self.kill_at = Some(now + grace);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping
     }
 
     /// Takes what is left of the grace away.

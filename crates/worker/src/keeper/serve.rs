@@ -1,35 +1,34 @@
 //! The keeper's loop: one thread that waits for requests, ends of children, progress and time.
 
+use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use serde::Deserialize;
 
 use super::table::Table;
+use super::trainers::Trainers;
 use super::{note, process};
 use crate::error::KeeperError;
-use crate::protocol::{
-    Event, Hello, PROTOCOL, Progress, Request, keeper_socket, progress_socket, write_line,
-};
-use crate::task::TaskKey;
+use crate::protocol::{Event, Hello, PROTOCOL, Request, keeper_socket, progress_socket, write_line};
 
 /// A keeper without tasks and without a worker ends after this long.
 const IDLE_PATIENCE: Duration = Duration::from_secs(180);
-/// Longer datagrams are cut off, and then not understood.
-const DATAGRAM_BYTES_MAX: usize = 4096;
 
 pub(super) struct Keeper {
     listener: UnixListener,
-    progress: UnixDatagram,
+    trainers: Trainers,
     /// A byte comes with each signal that a child has ended.
     children: UnixStream,
     worker: Option<Connection>,
     table: Table,
     idle_since: Instant,
+    /// When the worker left; none while it is there, or when its tasks were stopped since.
+    alone_since: Option<Instant>,
     quit: bool,
 }
 
@@ -37,16 +36,6 @@ struct Connection {
     stream: UnixStream,
     input: Vec<u8>,
     output: Vec<u8>,
-}
-
-/// What a trainer tells of itself.
-#[derive(Deserialize)]
-struct Step {
-    job: u32,
-    generation: u32,
-    iterations: f64,
-    #[serde(default)]
-    checkpointed: f64,
 }
 
 /// What there is to do.
@@ -60,18 +49,31 @@ impl Keeper {
     pub(super) fn bind(state_dir: &Path, table: Table) -> Result<Self, KeeperError> {
         let listener = bind_at(&keeper_socket(state_dir), |path| {
             let listener = UnixListener::bind(path)?;
+            std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         })?;
         let progress = bind_at(&progress_socket(state_dir), |path| {
             let socket = UnixDatagram::bind(path)?;
+            // For tasks of other users, where there are any; who speaks is known by the task's word.
+            std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
             socket.set_nonblocking(true)?;
             Ok(socket)
         })?;
         let children = watch_children()
             .map_err(|source| KeeperError::System { what: "watch the ends of children", source })?;
         let idle_since = Instant::now();
-        Ok(Self { listener, progress, children, worker: None, table, idle_since, quit: false })
+        let trainers = Trainers::new(progress);
+        Ok(Self {
+            listener,
+            trainers,
+            children,
+            worker: None,
+            table,
+            idle_since,
+            alone_since: Some(idle_since),
+            quit: false,
+        })
     }
 
     pub(super) fn serve(&mut self) -> Result<(), KeeperError> {
@@ -85,6 +87,7 @@ impl Keeper {
             if ready.listener {
                 self.accept();
             }
+            self.fence(Instant::now());
             self.table.tick(Instant::now());
             self.tell_events();
             if self.is_over() {
@@ -97,7 +100,7 @@ impl Keeper {
     fn wait(&self) -> io::Result<Ready> {
         let now = Instant::now();
         let idle_end = self.worker.is_none().then_some(self.idle_since + IDLE_PATIENCE);
-        let until = [self.table.next_look(now), idle_end].into_iter().flatten().min();
+        let until = [self.table.next_look(now), idle_end, self.fenced_at()].into_iter().flatten().min();
         let timeout = until.map_or(PollTimeout::NONE, |until| {
             // Rounded up, so that what is waited for is due then.
             let ms = until.saturating_duration_since(now).as_micros().div_ceil(1000);
@@ -105,7 +108,7 @@ impl Keeper {
         });
         let mut watched = vec![
             PollFd::new(self.children.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.progress.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.trainers.socket.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
         ];
         if let Some(worker) = &self.worker {
@@ -122,6 +125,25 @@ impl Keeper {
         Ok(Ready { listener: is_ready(2), worker: is_ready(3) })
     }
 
+    /// When the tasks are stopped if no worker comes.
+    fn fenced_at(&self) -> Option<Instant> {
+        self.alone_since?.checked_add(self.table.fence().after()?)
+    }
+
+    /// Stops the tasks of a worker that has been gone for too long: the head does not hear of them either.
+    fn fence(&mut self, now: Instant) {
+        if self.fenced_at().is_some_and(|at| at <= now) {
+            self.alone_since = None;
+            self.table.cut_off(now);
+        }
+    }
+
+    fn worker_gone(&mut self) {
+        self.worker = None;
+        self.idle_since = Instant::now();
+        self.alone_since = Some(self.idle_since);
+    }
+
     /// Takes children that have ended, and what they said before they did.
     fn collect_children(&mut self) {
         let mut bytes = [0; 512];
@@ -133,14 +155,11 @@ impl Keeper {
     }
 
     fn read_progress(&mut self) {
-        let mut buffer = [0; DATAGRAM_BYTES_MAX];
-        while let Ok(length) = self.progress.recv(&mut buffer) {
-            for line in buffer[..length].split(|byte| *byte == b'\n') {
-                // What is not understood is some process' mistake, and no reason to stop the others.
-                let Ok(step) = serde_json::from_slice::<Step>(line) else { continue };
-                let task = TaskKey { job: step.job, generation: step.generation };
-                let progress = Progress { iterations: step.iterations, checkpointed: step.checkpointed };
-                self.table.on_progress(task, progress, Instant::now());
+        while let Some((steps, from)) = self.trainers.receive() {
+            for step in steps {
+                if let Some(word) = self.table.on_step(&step, Instant::now()) {
+                    self.trainers.answer(&step, &from, word);
+                }
             }
         }
     }
@@ -157,9 +176,11 @@ impl Keeper {
             self.table.take_events();
             let mut worker = Connection { stream, input: Vec::new(), output: Vec::new() };
             let pid = std::process::id();
-            let hello = Hello { protocol: PROTOCOL, pid, tasks: self.table.report() };
+            let (tasks, fence) = (self.table.report(), self.table.fence());
+            let hello = Hello { protocol: PROTOCOL, pid, tasks, fence };
             worker.tell(&Event::Hello(hello));
             self.worker = Some(worker);
+            self.alone_since = None;
             self.quit = false;
         }
     }
@@ -171,8 +192,7 @@ impl Keeper {
             self.obey(request);
         }
         if !is_open {
-            self.worker = None;
-            self.idle_since = Instant::now();
+            self.worker_gone();
         }
     }
 
@@ -184,20 +204,30 @@ impl Keeper {
             Request::Kill { task } => self.table.kill(task, now),
             Request::Forget { task } => self.table.forget(task),
             Request::Locate { task } => self.table.locate(task),
+            Request::Renew { task, lease } => self.table.renew(task, lease),
+            Request::Fence(fence) => self.table.set_fence(fence),
+            Request::CutOff => self.table.cut_off(now),
             Request::Quit => self.quit = true,
         }
     }
 
     fn tell_events(&mut self) {
+        for (task, word) in self.table.take_words() {
+            self.trainers.tell(task, &word);
+        }
         let events = self.table.take_events();
+        for event in &events {
+            if let Event::Ended { task, .. } = event {
+                self.trainers.forget(*task);
+            }
+        }
         let Some(worker) = &mut self.worker else { return };
         for event in &events {
             worker.tell(event);
         }
         if let Err(error) = worker.flush() {
             note(format_args!("the worker has gone: {error}"));
-            self.worker = None;
-            self.idle_since = Instant::now();
+            self.worker_gone();
         }
     }
 

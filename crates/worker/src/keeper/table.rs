@@ -15,25 +15,17 @@ use nix::unistd::{Pid, getsid};
 
 use super::cgroup::{Cgroups, TaskCgroup};
 use super::journal::{Entry, Journal, Place, Recorded};
+use super::kept::Task;
 use super::process::{self, Reaped, Spawned};
-use super::running::{Manners, Rest, Running};
+use super::running::{Rest, Running};
+use super::trainers::Step;
 use super::{files, note, strays};
-use crate::protocol::{Event, Progress, Start, TaskReport, progress_socket, refusal_file};
+use crate::protocol::{Event, Fence, Start, TaskReport, progress_socket, refusal_file};
 use crate::task::{Exit, TaskKey};
+use crate::trainer::{Lease, Word};
 
-/// Progress of one task is told at most this often.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Of how many forgotten jobs the newest generation is remembered.
 const REMEMBERED: usize = 100_000;
-
-struct Task {
-    recorded: Recorded,
-    /// None when it has ended: then `recorded` has its exit.
-    running: Option<Running>,
-    progress: Option<Progress>,
-    progress_due: Option<Instant>,
-    progress_told: Option<Instant>,
-}
 
 pub(crate) struct Table {
     state_dir: PathBuf,
@@ -50,6 +42,8 @@ pub(crate) struct Table {
     newest: HashMap<u32, u32>,
     forgotten: VecDeque<TaskKey>,
     events: Vec<Event>,
+    /// Tasks whose trainers have to be told something new.
+    changed: BTreeSet<TaskKey>,
 }
 
 impl Table {
@@ -67,6 +61,7 @@ impl Table {
             newest: HashMap::new(),
             forgotten: VecDeque::new(),
             events: Vec::new(),
+            changed: BTreeSet::new(),
         };
         for (key, recorded) in recorded {
             table.adopt(key, recorded);
@@ -101,11 +96,17 @@ impl Table {
         std::mem::take(&mut self.events)
     }
 
+    /// What trainers have to be told since the last call.
+    pub(crate) fn take_words(&mut self) -> Vec<(TaskKey, Word)> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.into_iter().filter_map(|key| Some((key, self.tasks.get(&key)?.word()?))).collect()
+    }
+
     pub(crate) fn report(&self) -> Vec<TaskReport> {
         let known = self.tasks.iter().map(|(&task, known)| TaskReport {
             task,
             exit: known.recorded.exit.clone(),
-            progress: known.progress,
+            progress: known.progress.clone(),
         });
         let deferred =
             self.deferred.values().map(|start| TaskReport { task: start.task, exit: None, progress: None });
@@ -158,7 +159,8 @@ impl Table {
         if let Some(exit) = &start.refused {
             return self.end_unstarted(&start, exit.clone());
         }
-        if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms }) {
+        let trainer = start.trainer.clone();
+        if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms, trainer }) {
             // Not begun what could not be found again.
             return self
                 .end_unstarted(&start, Exit::lost(format!("the worker cannot keep its journal: {error}")));
@@ -174,7 +176,10 @@ impl Table {
             }
             return self.end_unstarted(&start, exit.clone());
         }
-        let recorded = Recorded::new(stop_signal, grace_ms);
+        let recorded = Recorded::new(stop_signal, grace_ms, start.trainer.clone());
+        if recorded.trainer.lease.until_s.is_some() {
+            self.watched.insert(task);
+        }
         let is_staged = !start.confinement.is_none();
         let rest = (start.steps.len() > 1).then_some(Rest { start, next: 1 });
         let mut running = Running::new(&groups, recorded.manners(), cgroup, rest);
@@ -211,9 +216,10 @@ impl Table {
     /// Keeps the end of a task that had no process, as of any other.
     fn end_unstarted(&mut self, start: &Start, exit: Exit) {
         let task = start.task;
-        let exit_of = Some(exit.clone());
-        let recorded = Recorded { exit: exit_of, ..Recorded::new(start.stop_signal, start.grace_ms) };
-        self.record(&Entry::Start { task, stop_signal: start.stop_signal, grace_ms: start.grace_ms });
+        let (stop_signal, grace_ms, trainer) = (start.stop_signal, start.grace_ms, start.trainer.clone());
+        let mut recorded = Recorded::new(stop_signal, grace_ms, trainer.clone());
+        recorded.exit = Some(exit.clone());
+        self.record(&Entry::Start { task, stop_signal, grace_ms, trainer });
         self.record(&Entry::End { task, exit: exit.clone() });
         self.tasks.insert(task, Task::new(recorded, None));
         self.events.push(Event::Ended { task, exit });
@@ -238,6 +244,49 @@ impl Table {
         let Some(running) = &mut task.running else { return };
         running.stop(now);
         self.watched.insert(key);
+        self.changed.insert(key);
+    }
+
+    pub(crate) fn fence(&self) -> Fence {
+        self.journal.fence()
+    }
+
+    pub(crate) fn set_fence(&mut self, fence: Fence) {
+        if fence != self.fence() {
+            self.record(&Entry::Fence(fence));
+        }
+    }
+
+    /// Stops all tasks, because soon the head runs them elsewhere.
+    pub(crate) fn cut_off(&mut self, now: Instant) {
+        for start in std::mem::take(&mut self.deferred).into_values() {
+            self.end_unstarted(&start, Exit::cut_off());
+        }
+        let grace = Duration::from_millis(self.fence().grace_ms);
+        for (&key, task) in &mut self.tasks {
+            let Some(running) = &mut task.running else { continue };
+            note(format_args!("{key}: stopped, because the node is cut off from the head"));
+            running.stop_within(grace, now);
+            task.is_fenced = true;
+            self.watched.insert(key);
+            self.changed.insert(key);
+        }
+    }
+
+    /// Takes a new lease; its trainer is told, and the journal has it for the next keeper.
+    pub(crate) fn renew(&mut self, key: TaskKey, lease: Lease) {
+        if let Some(start) = self.deferred.get_mut(&key.job).filter(|start| start.task == key) {
+            start.trainer.lease = lease;
+            return;
+        }
+        let Some(task) = self.tasks.get_mut(&key).filter(|task| task.running.is_some()) else { return };
+        if task.recorded.trainer.lease == lease {
+            return;
+        }
+        task.recorded.trainer.lease = lease;
+        self.watched.insert(key);
+        self.changed.insert(key);
+        self.record(&Entry::Renew { task: key, lease });
     }
 
     /// Tells which process is a task's.
@@ -277,14 +326,18 @@ impl Table {
         }
     }
 
-    pub(crate) fn on_progress(&mut self, key: TaskKey, progress: Progress, now: Instant) {
-        let Some(task) = self.tasks.get_mut(&key).filter(|task| task.running.is_some()) else { return };
-        task.progress = Some(progress);
-        if task.progress_due.is_none() {
-            let told = task.progress_told.map_or(now, |told| told + PROGRESS_INTERVAL);
-            task.progress_due = Some(told.max(now));
+    /// Takes what a trainer tells, and gives what it has to know; none if it is no trainer of ours.
+    pub(crate) fn on_step(&mut self, step: &Step, now: Instant) -> Option<Word> {
+        let key = step.task();
+        let task = self.tasks.get_mut(&key)?;
+        if task.recorded.trainer.token != step.token {
+            return None;
+        }
+        let word = task.word()?;
+        if task.on_step(step, now) {
             self.watched.insert(key);
         }
+        Some(word)
     }
 
     pub(crate) fn on_reaped(&mut self, reaped: Reaped, now: Instant) {
@@ -314,7 +367,9 @@ impl Table {
 
     /// Goes on to the next step, or to the end, when the present step is over.
     fn advance(&mut self, key: TaskKey, now: Instant) {
-        let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
+        let Some(task) = self.tasks.get_mut(&key) else { return };
+        let has_more = !task.said_stopped;
+        let Some(running) = &mut task.running else { return };
         self.watched.insert(key);
         if !running.is_over(now) {
             return;
@@ -322,8 +377,9 @@ impl Table {
         let state_dir = &self.state_dir;
         // The cgroup is lent to the step, which borrows the rest of the task.
         let cgroup = running.cgroup.take();
-        let next = running
-            .next_step()
+        let next = has_more
+            .then(|| running.next_step())
+            .flatten()
             .map(|(start, index)| process::spawn(state_dir, start, &start.steps[index], cgroup.as_ref()));
         running.cgroup = cgroup;
         if let Some(Spawned { groups, failed }) = next {
@@ -359,10 +415,22 @@ impl Table {
         let watched: Vec<TaskKey> = self.watched.iter().copied().collect();
         for key in watched {
             self.tell_progress(key, now, false);
+            self.tick_lease(key, now);
             self.tick_processes(key, now);
             if self.tasks.get(&key).is_none_or(|task| task.next_look(now).is_none()) {
                 self.watched.remove(&key);
             }
+        }
+    }
+
+    /// Stops a task that is still there when its lease's time and its grace are over: its trainer does not know of leases.
+    fn tick_lease(&mut self, key: TaskKey, now: Instant) {
+        if let Some(task) = self.tasks.get_mut(&key)
+            && task.overstay_left() == Some(Duration::ZERO)
+        {
+            note(format_args!("{key}: stopped, because its lease is over"));
+            task.overstayed = true;
+            self.stop(key, now);
         }
     }
 
@@ -373,19 +441,15 @@ impl Table {
     }
 
     fn tell_progress(&mut self, key: TaskKey, now: Instant, at_once: bool) {
-        let Some(task) = self.tasks.get_mut(&key) else { return };
-        if let Some(due) = task.progress_due
-            && (at_once || due <= now)
-            && let Some(progress) = task.progress
-        {
-            task.progress_due = None;
-            task.progress_told = Some(now);
+        let task = self.tasks.get_mut(&key);
+        if let Some(progress) = task.and_then(|task| task.take_progress(now, at_once)) {
             self.events.push(Event::Progress { task: key, progress });
         }
     }
 
     fn end(&mut self, key: TaskKey, exit: Exit, now: Instant) {
         self.tell_progress(key, now, true);
+        let exit = self.tasks.get(&key).map_or(exit.clone(), |task| task.judged(exit));
         self.clear(key);
         self.record(&Entry::End { task: key, exit: exit.clone() });
         if let Some(task) = self.tasks.get_mut(&key) {
@@ -434,23 +498,6 @@ impl Table {
         if let Err(error) = self.journal.write(entry) {
             note(format_args!("cannot write {entry:?} to the journal: {error}"));
         }
-    }
-}
-
-impl Task {
-    fn new(recorded: Recorded, running: Option<Running>) -> Self {
-        Self { recorded, running, progress: None, progress_due: None, progress_told: None }
-    }
-
-    fn next_look(&self, now: Instant) -> Option<Instant> {
-        let processes = self.running.as_ref().and_then(|running| running.next_look(now));
-        processes.into_iter().chain(self.progress_due).min()
-    }
-}
-
-impl Recorded {
-    fn manners(&self) -> Manners {
-        Manners { stop_signal: self.stop_signal, grace_ms: self.grace_ms }
     }
 }
 

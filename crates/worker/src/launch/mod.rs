@@ -16,6 +16,7 @@ use crate::environment::{self, Surroundings};
 use crate::keeper::limits;
 use crate::protocol::{Confinement, Limit, Process, Start, Step};
 use crate::task::{Exit, TaskKey};
+use crate::trainer::Trainer;
 use hosts::Hostfiles;
 
 /// For jobs that do not say how long they may take to stop.
@@ -81,6 +82,7 @@ impl Launching {
             },
             stop_signal: launch.stop_signal,
             grace_ms: grace_ms(launch.grace_s),
+            trainer: Trainer::default(),
             refused: None,
         };
         if let Err(refused) = self.fill(&mut start, config, launch) {
@@ -114,6 +116,9 @@ impl Launching {
         let (env, port) = environment::of_task(config, start.task, launch, &surroundings)
             .map_err(|error| Exit::lost(error.to_string()))?;
         (start.env, start.port) = (env, port);
+        start.trainer = Trainer::of(launch)
+            .map_err(|error| Exit::lost(format!("the system has no random numbers: {error}")))?;
+        start.env.extend(start.trainer.variables(launch.stop_signal));
         start.steps = steps(config, launch, &start.env, &hostfile, counts);
         Ok(())
     }

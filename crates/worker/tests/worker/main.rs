@@ -1,8 +1,11 @@
 //! The worker with real processes and real gRPC, against a head that does what each test says.
 
+#[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod devices;
+mod fencing;
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod launching;
+mod leases;
 #[expect(clippy::unwrap_used, reason = "what serves tests fails like them")]
 mod support;
 mod survival;

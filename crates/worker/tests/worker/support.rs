@@ -13,8 +13,8 @@ use wharf_proto::tonic::transport::Server;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::{Workers, WorkersServer};
 use wharf_proto::{
-    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Register, SendOutput, StopTask, TaskId,
-    ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
+    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Lease, Register, RenewLease, SendOutput,
+    StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
 };
 use wharf_worker::{Watch, WorkerConfig, run};
 
@@ -61,6 +61,7 @@ pub(crate) struct Session {
 
 struct Service {
     sessions: mpsc::UnboundedSender<Session>,
+    welcome: Welcome,
 }
 
 #[wharf_proto::tonic::async_trait]
@@ -82,8 +83,7 @@ impl Workers for Service {
             return Err(Status::invalid_argument("no registration"));
         };
         let (outbound, stream) = mpsc::channel(1024);
-        let welcome = to_worker::Message::Welcome(Welcome { heartbeat_s: 0.5, ..Welcome::default() });
-        outbound.send(Ok(one(welcome))).await.unwrap();
+        outbound.send(Ok(one(to_worker::Message::Welcome(self.welcome)))).await.unwrap();
         let _ = self.sessions.send(Session { register, inbound, unread, outbound });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
@@ -99,6 +99,11 @@ impl Head {
     }
 
     pub(crate) async fn start_at(address: SocketAddr) -> Self {
+        Self::start_with(address, Welcome { heartbeat_s: 0.5, ..Welcome::default() }).await
+    }
+
+    /// Starts where an earlier head was, and says that to its workers.
+    pub(crate) async fn start_with(address: SocketAddr, welcome: Welcome) -> Self {
         // An earlier head's socket may live on for a moment in a child that another test is starting.
         let binding = async {
             loop {
@@ -111,7 +116,7 @@ impl Head {
         let listener = tokio::time::timeout(PATIENCE, binding).await.expect("the address stays taken");
         let address = listener.local_addr().unwrap();
         let (sender, sessions) = mpsc::unbounded_channel();
-        let service = WorkersServer::new(Service { sessions: sender });
+        let service = WorkersServer::new(Service { sessions: sender, welcome });
         let server = Server::builder().add_service(service);
         let server = tokio::spawn(async move {
             server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
@@ -141,6 +146,11 @@ impl Session {
 
     pub(crate) async fn stop(&self, task: TaskId) {
         self.send(to_worker::Message::Stop(StopTask { task: Some(task) })).await;
+    }
+
+    pub(crate) async fn renew(&self, task: TaskId, lease: Lease) {
+        let renewal = RenewLease { task: Some(task), lease: Some(lease) };
+        self.send(to_worker::Message::RenewLease(renewal)).await;
     }
 
     pub(crate) async fn forget(&self, task: TaskId) {

@@ -173,7 +173,7 @@ async fn progress_is_told_and_comes_before_the_end() {
     let trainer = "import json,os,socket\n\
         s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)\n\
         for i in range(2001):\n \
-        t={'job':int(os.environ['WHARF_JOB_ID']),'generation':int(os.environ['WHARF_GENERATION']),'iterations':i,'checkpointed':i//100*100}\n \
+        t={'job':int(os.environ['WHARF_JOB_ID']),'generation':int(os.environ['WHARF_GENERATION']),'iterations':i,'checkpointed':i//100*100,'token':os.environ['WHARF_PROGRESS_TOKEN']}\n \
         s.sendto(json.dumps(t).encode(),os.environ['WHARF_PROGRESS_SOCKET'])\n";
     let launch =
         LaunchTask { command: vec!["python3".into(), "-c".into(), trainer.into()], ..shell(id(1, 1), "") };

@@ -129,6 +129,7 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
             Notice::HeadAway { reason, retry_in } => {
                 terminal.warn(&format!("{reason}; next try in {:.1} s", retry_in.as_secs_f64()));
             }
+            Notice::CutOff => terminal.warn("cut off from the head for too long: the tasks are stopped"),
             Notice::Reduced { what } => terminal.warn(&what),
             Notice::Device { index, problem } if problem.is_empty() => {
                 terminal.note(&format!("device {index} is well again"));

@@ -1,0 +1,313 @@
+"""The loop as a trainer sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import unittest
+import unittest.mock as mock
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from keeper import PACKAGE, Keeper
+
+sys.path.insert(0, str(PACKAGE))
+import wharf
+from wharf import Lease, Run
+
+
+class Alone(unittest.TestCase):
+    """Without Wharf."""
+
+    def test_loop_runs_to_its_end(self):
+        run = Run({})
+        saved = []
+        for step in run.steps(10, checkpoint_every=4):
+            run.report(loss=1.0)
+            if run.should_checkpoint():
+                saved.append(step + 1)
+                run.checkpointed()
+        self.assertEqual(saved, [4, 8, 10])
+        self.assertFalse(run.active)
+        self.assertFalse(run.should_stop())
+        self.assertEqual(run.lease, Lease(None, None))
+
+    def test_broken_environment_is_no_wharf(self):
+        for broken in (
+            {"WHARF_PROGRESS_SOCKET": "/nowhere", "WHARF_JOB_ID": "x", "WHARF_GENERATION": "1"},
+            {"WHARF_PROGRESS_SOCKET": "/nowhere"},
+        ):
+            self.assertEqual(list(Run(broken).steps(3)), [0, 1, 2])
+
+    def test_resumed_loop_does_the_rest(self):
+        self.assertEqual(list(Run({}).steps(5, start=3)), [3, 4])
+        self.assertEqual(list(Run({}).steps(5, start=5)), [])
+
+    def test_metric_that_is_no_number_is_refused_where_it_is_given(self):
+        with self.assertRaises(TypeError):
+            Run({}).report(loss="low")
+
+    def test_stop_signal_saves_and_exits_with_0(self):
+        run = Run({})
+        saved = []
+        with self.assertRaises(SystemExit) as left:
+            for step in run.steps(10):
+                if step == 4:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                if run.should_checkpoint():
+                    saved.append(step + 1)
+        self.assertEqual((saved, left.exception.code), ([5], 0))
+        self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
+
+    def test_stop_signal_in_the_last_iteration_is_no_interruption(self):
+        run = Run({})
+        for step in run.steps(3):
+            if step == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+            run.should_checkpoint()
+
+    def test_own_handler_is_called_as_well(self):
+        heard = []
+        before = signal.signal(signal.SIGTERM, lambda *_: heard.append(True))
+        try:
+            run = Run({})
+            for step in run.steps(10, exit_on_stop=False):
+                if step == 2:
+                    os.kill(os.getpid(), signal.SIGTERM)
+            self.assertEqual((step, heard), (2, [True]))
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def test_forked_child_dies_of_the_signal(self):
+        run = Run({})
+        for _ in run.steps(1):
+            ready, tell = os.pipe()
+            child = os.fork()
+            if child == 0:
+                # Python forgets signals that come while it forks.
+                os.write(tell, b"x")
+                time.sleep(30)
+                os._exit(1)
+            os.read(ready, 1), os.close(ready), os.close(tell)
+            os.kill(child, signal.SIGTERM)
+            _, status = os.waitpid(child, 0)
+        self.assertTrue(os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM)
+        self.assertFalse(run.should_stop())
+
+    def test_other_threads_may_loop(self):
+        done = []
+        thread = threading.Thread(target=lambda: done.extend(Run({}).steps(3)))
+        thread.start()
+        thread.join()
+        self.assertEqual(done, [0, 1, 2])
+
+    def test_gang_stops_together(self):
+        """Each process asks the others, also when it would go on itself."""
+        asked = []
+
+        def agree(mine):
+            asked.append(mine)
+            return len(asked) == 4
+
+        run = Run({})
+        done = []
+        for step in run.steps(100, agree=agree, exit_on_stop=False):
+            run.should_checkpoint()
+            done.append(step)
+        self.assertEqual((done, asked), ([0, 1, 2], [False] * 4))
+
+
+class WithKeeper(unittest.TestCase):
+    def setUp(self):
+        self.keeper = Keeper()
+        self.addCleanup(self.keeper.close)
+        # This keeper answers only where a test says so.
+        self.patience(0.1)
+
+    def patience(self, seconds):
+        patch = mock.patch("wharf._run.ASK_PATIENCE_S", seconds)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def run_of(self, **more):
+        return Run(self.keeper.environment(**more))
+
+    def test_progress_is_told_seldom_and_the_last_word_always(self):
+        run = self.run_of()
+        begin = time.monotonic()
+        for step in run.steps(None):
+            run.report(loss=0.5)
+            elapsed = time.monotonic() - begin
+            if elapsed > 0.35:
+                break
+        told = self.keeper.waiting()
+        self.assertGreater(step, 100)
+        self.assertLessEqual(len(told), elapsed / 0.1 + 3)
+        first, last = told[0], told[-1]
+        self.assertEqual((first["job"], first["generation"], first["token"]), (7, 2, "word"))
+        self.assertEqual((first["iterations"], last["iterations"], last["metrics"]), (0, step, {"loss": 0.5}))
+
+    def test_checkpoint_is_told_at_once(self):
+        run = self.run_of()
+        loop = run.steps(10)
+        next(loop)
+        run.checkpointed()
+        last = self.keeper.waiting()[-1]
+        self.assertEqual((last["iterations"], last["checkpointed"]), (1, 1))
+        loop.close()
+
+    def test_iteration_that_failed_is_not_told(self):
+        run = self.run_of()
+        loop = run.steps(10)
+        next(loop), next(loop)
+        loop.close()
+        self.assertEqual(self.keeper.waiting()[-1]["iterations"], 1)
+
+    def test_resumed_loop_has_a_checkpoint(self):
+        list(self.run_of().steps(6, start=5))
+        self.assertEqual(self.keeper.waiting()[0]["checkpointed"], 5)
+
+    def test_iteration_lease_ends_the_loop(self):
+        run = self.run_of(WHARF_LEASE_UNTIL_ITERATION="3")
+        saved = []
+        with self.assertRaises(SystemExit) as left:
+            for step in run.steps(10):
+                if run.should_checkpoint():
+                    saved.append(step + 1)
+                    run.checkpointed()
+        self.assertEqual((saved, left.exception.code), ([3], 0))
+        last = [message for message in self.keeper.waiting() if message.get("stopped")]
+        self.assertEqual((last[0]["iterations"], last[0]["checkpointed"]), (3, 3))
+
+    def test_lease_over_at_the_start_does_nothing(self):
+        run = self.run_of(WHARF_LEASE_UNTIL_S="1")
+        with self.assertRaises(SystemExit):
+            for _ in run.steps(10, start=4):
+                self.fail("an iteration after the lease")
+
+    def test_renewal_is_asked_for_before_the_end(self):
+        run = self.run_of(WHARF_LEASE_UNTIL_ITERATION="3")
+        self.patience(30)
+
+        def answer():
+            while not self.keeper.receive().get("query"):
+                pass
+            self.keeper.say({"lease": {"until_iteration": 6, "until_s": None}, "stop": False})
+            while not self.keeper.receive().get("query"):
+                pass
+            self.keeper.say({"lease": {"until_iteration": 6, "until_s": None}, "stop": False})
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        done = list(run.steps(100, exit_on_stop=False))
+        thread.join()
+        self.assertEqual(done, [0, 1, 2, 3, 4, 5])
+        self.assertEqual(run.lease, Lease(6.0, None))
+
+    def test_told_to_stop_stops(self):
+        run = self.run_of()
+        for step in run.steps(1000, exit_on_stop=False):
+            if step == 0:
+                self.keeper.receive()
+                self.keeper.say({"lease": {}, "stop": True})
+                time.sleep(0.15)
+        self.assertEqual(step, 0)
+
+    def test_nonsense_from_the_socket_is_ignored(self):
+        run = self.run_of()
+        for step in run.steps(3):
+            if step == 0:
+                self.keeper.receive()
+            for text in ([], "x", {"lease": 3}, {"lease": {"until_s": "soon"}}, {"stop": "perhaps"}):
+                self.keeper.say(text)
+            time.sleep(0.11)
+        self.assertEqual((step, run.lease), (2, Lease()))
+
+    def test_strangers_cannot_stop_it(self):
+        run = self.run_of()
+        for step in run.steps(3):
+            if step == 0:
+                self.keeper.receive()
+            self.keeper.say({"stop": True}, token="guessed")
+            time.sleep(0.11)
+        self.assertEqual(step, 2)
+
+    def test_keeper_that_dies_is_no_error(self):
+        run = self.run_of()
+        for step in run.steps(5):
+            if step == 1:
+                self.keeper.socket.close()
+                os.unlink(self.keeper.path)
+            run.report(loss=1)
+            run.checkpointed()
+        self.assertEqual(step, 4)
+
+    def test_other_local_ranks_listen_but_do_not_speak(self):
+        run = self.run_of(LOCAL_RANK="1")
+        for _ in run.steps(3):
+            run.checkpointed()
+        self.assertEqual(self.keeper.waiting(), [])
+
+    def test_step_in_a_loop_of_any_form(self):
+        run = self.run_of(WHARF_LEASE_UNTIL_ITERATION="2")
+        self.assertTrue(run.step(1, loss=0.5))
+        self.assertFalse(run.step(2, loss=0.25))
+        told = self.keeper.waiting()
+        self.assertEqual(told[-1]["stopped"], True)
+        run.close()
+
+    def test_values_that_json_cannot_hold_are_left_out(self):
+        run = self.run_of()
+        run.report(loss=float("nan"), rate=2)
+        run.checkpointed()
+        self.assertEqual(self.keeper.waiting()[-1]["metrics"], {"rate": 2.0})
+
+    def test_tensors_are_read_late_and_detached(self):
+        class Tensor:
+            reads = 0
+
+            def detach(self):
+                return self
+
+            def __float__(self):
+                Tensor.reads += 1
+                return 1.5
+
+        run = self.run_of()
+        run.checkpointed()
+        for _ in range(1000):
+            run.report(loss=Tensor())
+        self.assertEqual(Tensor.reads, 0)
+        run.checkpointed()
+        self.assertEqual(self.keeper.waiting()[-1]["metrics"], {"loss": 1.5})
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.keeper = Keeper()
+        self.addCleanup(self.keeper.close)
+        self.folder = Path(self.keeper.folder.name)
+
+    def test_atomic_write_fails_whole(self):
+        path = self.folder / "deep" / "model"
+        with wharf.atomic_write(path) as file:
+            file.write(b"one")
+        with self.assertRaises(RuntimeError):
+            with wharf.atomic_write(path) as file:
+                file.write(b"half of tw")
+                raise RuntimeError
+        self.assertEqual(path.read_bytes(), b"one")
+        self.assertEqual([entry.name for entry in path.parent.iterdir()], ["model"])
+
+    def test_checkpoint_dir_is_wharfs_choice_or_the_default(self):
+        chosen = Run({"WHARF_CHECKPOINT_DIR": str(self.folder / "theirs")}).checkpoint_dir("other")
+        own = Run({}).checkpoint_dir(self.folder / "mine")
+        self.assertEqual((chosen, own), (self.folder / "theirs", self.folder / "mine"))
+        self.assertTrue(chosen.is_dir() and own.is_dir())
+
+
+if __name__ == "__main__":
+    unittest.main()
