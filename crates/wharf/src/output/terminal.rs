@@ -105,6 +105,11 @@ impl Terminal {
         }
     }
 
+    /// The same for a part of something larger, whose notes matter only where `-v` asks for more.
+    pub(crate) fn quieter(&self) -> Self {
+        Self { quiet: !self.verbose, ..self.clone() }
+    }
+
     /// Whether nothing but results and errors is wanted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet

@@ -93,6 +93,11 @@ fn run_without_a_cluster_has_its_own() {
     ]);
     assert_eq!((run.status.code(), String::from_utf8_lossy(&run.stdout).as_ref()), (Some(3), "0,1\n"));
     assert_eq!(marked.run(&["run", "--", "true"]).status.code(), Some(0));
+    let elsewhere = marked
+        .command(&["run", "--devices", "gpu:1", "--", "true"])
+        .env("WHARF_HEAD", "127.0.0.1:1")
+        .output();
+    assert_eq!(elsewhere.unwrap().status.code(), Some(0), "its own workers know its own head");
     assert_eq!(marked.run(&["run", "--", "/no/such/program"]).status.code(), Some(127), "as a shell has it");
     let wide = marked.run(&["run", "--devices", "gpu:2", "--gang", "3", "--", "true"]);
     assert_eq!(wide.status.code(), Some(2));

@@ -98,9 +98,13 @@ impl Embedded {
             words.extend(
                 worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),
             );
+            // Whatever head the environment names is another one.
+            let address = self.head.address().to_string();
+            words.extend(["--head", &address, "--join-token-file"].map(OsString::from));
+            words.push(plan.home.join("worker-token").into());
             let Command::Worker(args) = typed(words)? else { return Err(misread()) };
             let (worker, welcomed) =
-                Worker::start(worker_config(&args, terminal).await?, self.stop.subscribe());
+                Worker::start(worker_config(&args, &terminal.quieter()).await?, self.stop.subscribe());
             self.workers.push(worker);
             let Some(worker) = self.workers.last_mut() else { return Err(misread()) };
             if welcomed.await.is_err() {
