@@ -65,6 +65,7 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         address: "127.0.0.1".into(),
         state_dir,
         keeper_program: None,
+        rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
     };

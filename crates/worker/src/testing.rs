@@ -16,6 +16,7 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         address: "127.0.0.1".into(),
         state_dir: "/tmp/w".into(),
         keeper_program: None,
+        rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
     }

@@ -79,6 +79,18 @@ pub struct WorkerArgs {
     /// The network interface that gangs talk through (NCCL, Gloo, MPI) [default: that which carries the address]
     #[arg(long, value_name = "NAME")]
     pub network_interface: Option<String>,
+    /// Do not run tasks, to measure everything around them
+    #[arg(long, value_name = "MODE", hide = true)]
+    pub rehearse: Option<RehearsalArg>,
+}
+
+/// What becomes of tasks that are not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum RehearsalArg {
+    /// They end at once
+    End,
+    /// They seem to run until they are told to stop
+    Hold,
 }
 
 /// `wharf keeper`: what the worker starts for itself.

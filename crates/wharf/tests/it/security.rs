@@ -473,6 +473,7 @@ async fn certificates_are_renewed_before_they_end() {
         network_interface: None,
         watch: wharf_worker::Watch::default(),
         keeper_program: Some(env!("CARGO_BIN_EXE_wharf").into()),
+        rehearsal: None,
     };
     let (notices, mut heard) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -247,6 +247,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         address: "10.0.0.9".into(),
         state_dir: state_dir.to_owned(),
         keeper_program: Some(probe()),
+        rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
     }

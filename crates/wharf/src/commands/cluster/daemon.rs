@@ -10,11 +10,11 @@ use wharf_policy::{BuildArgs, Settings};
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
 use wharf_tls::Fingerprint;
-use wharf_worker::{Notice, WorkerConfig};
+use wharf_worker::{Notice, Rehearsal, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::init;
-use crate::args::{HeadArgs, HeadCommand, KeeperArgs, WorkerArgs};
+use crate::args::{HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
@@ -167,6 +167,10 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         address: args.address.clone(),
         state_dir: home.worker_dir(&node),
         keeper_program: None,
+        rehearsal: args.rehearse.map(|mode| match mode {
+            RehearsalArg::End => Rehearsal::End,
+            RehearsalArg::Hold => Rehearsal::Hold,
+        }),
         network_interface: args.network_interface.clone(),
         watch,
         node,
