@@ -293,6 +293,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             cpus: config.cpus,
             memory_gib: config.memory_gib,
             switch: config.switch,
+            pool: config.pool.clone(),
             address: config.address.clone(),
             tasks: tasks.collect(),
             device: self.devices.clone(),

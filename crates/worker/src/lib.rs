@@ -60,6 +60,8 @@ pub struct WorkerConfig {
     pub memory_gib: u32,
     /// The switch that it hangs on.
     pub switch: u32,
+    /// The part of the cluster that it belongs to; empty where there are no parts.
+    pub pool: String,
     /// Where other nodes of a gang reach it.
     pub address: String,
     /// Where it keeps its state; made if it is not there. A root worker's tasks of other users must be able
@@ -86,6 +88,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("cpus", &self.cpus)
             .field("memory_gib", &self.memory_gib)
             .field("switch", &self.switch)
+            .field("pool", &self.pool)
             .field("address", &self.address)
             .field("state_dir", &self.state_dir)
             .field("keeper_program", &self.keeper_program)

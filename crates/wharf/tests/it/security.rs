@@ -468,6 +468,7 @@ async fn certificates_are_renewed_before_they_end() {
         cpus: 1,
         memory_gib: 1,
         switch: 0,
+        pool: String::new(),
         address: "127.0.0.1".into(),
         state_dir: state_dir.clone(),
         network_interface: None,
