@@ -55,13 +55,10 @@ impl Cluster {
     }
 
     /// Submits an array of `/bin/true` whose output nobody wants, and returns its first job.
-    pub(crate) fn submit_array(&self, count: u32, held: bool) -> u32 {
+    pub(crate) fn submit_array(&self, count: u32) -> u32 {
         let array = format!("0-{}", count - 1);
-        let mut words = vec!["submit", "--array", &array, "--output-file", "/dev/null", "--export", "NONE"];
-        if held {
-            words.push("--held");
-        }
-        words.extend(["--output", "json", "--", "/bin/true"]);
+        let words = ["submit", "--array", &array, "--output-file", "/dev/null", "--export", "NONE"];
+        let words = [&words[..], &["--output", "json", "--", "/bin/true"]].concat();
         let said: serde_json::Value = serde_json::from_str(&self.say(&words)).unwrap();
         said["job_ids"][0].as_u64().unwrap().try_into().unwrap()
     }
@@ -69,7 +66,7 @@ impl Cluster {
     /// Runs an array and tells how long that took, from its submission to its end.
     pub(crate) fn run_array(&self, count: u32) -> Duration {
         let began = Instant::now();
-        let array = self.submit_array(count, false).to_string();
+        let array = self.submit_array(count).to_string();
         self.say(&[
             "submit",
             "--wait",

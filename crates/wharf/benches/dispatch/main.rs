@@ -88,7 +88,7 @@ fn submit() {
     cluster.hold(|| {
         for round in 1..=ROUNDS {
             let began = Instant::now();
-            let array = cluster.submit_array(ARRAY_TASKS, true);
+            let array = cluster.submit_array(ARRAY_TASKS);
             println!("  round {round}: submission returned after {:.0?}", began.elapsed());
             cluster.say(&["cancel", &array.to_string()]);
         }
