@@ -39,7 +39,7 @@ impl Dispatcher {
     /// Tells one worker to start its task of a job.
     pub(crate) fn order(&mut self, job: JobId, node: NodeId) {
         let Some(message) = self.launch_task(job, node) else { return };
-        self.send(node, to_worker::Message::Launch(message));
+        self.send(node, to_worker::Message::Launch(Box::new(message)));
     }
 
     fn launch_task(&self, job: JobId, node: NodeId) -> Option<LaunchTask> {
