@@ -49,7 +49,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         iterations_done: iterations_done(dispatcher, job),
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
-        reason: reason(life),
+        reason: reason(dispatcher, job),
         metrics: dispatcher.progress.get(&job).map(|told| told.metrics.clone()).unwrap_or_default(),
         iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
         array_index: spec.array.as_ref().map(|element| element.index),
@@ -64,7 +64,12 @@ fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
 }
 
 /// Why a job ended as it did, where its phase does not say it all.
-fn reason(life: &JobState) -> String {
+fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
+    let life = dispatcher.engine.state().job(job);
+    let is_noted = matches!(life.phase, Phase::Waiting | Phase::Held | Phase::Ended(JobEnd::Failed { .. }));
+    if let Some(noted) = dispatcher.kept.reasons.get(&job.0).filter(|_| is_noted) {
+        return noted.clone();
+    }
     match life.phase {
         Phase::Ended(JobEnd::TimedOut) => "time limit reached".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
@@ -120,7 +125,10 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
         Phase::Running => "it runs".to_owned(),
         Phase::Stopping => "it was told to stop and saves its work".to_owned(),
         Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
-        Phase::Ended(JobEnd::Failed { code }) => format!("it failed with exit code {code}"),
+        Phase::Ended(JobEnd::Failed { code }) => match dispatcher.kept.reasons.get(&job.0) {
+            Some(noted) => format!("it failed: {noted}"),
+            None => format!("it failed with exit code {code}"),
+        },
         Phase::Ended(JobEnd::Cancelled) => "it was cancelled".to_owned(),
         Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
@@ -157,7 +165,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
             let facts = dispatcher.facts.get(&id).cloned().unwrap_or_default();
             NodeSummary {
                 name: node.spec.name.to_string(),
-                health: health(dispatcher, id, jobs.is_empty()).into(),
+                health: health(dispatcher, id, &jobs).into(),
                 device_type: node.spec.device_type.to_string(),
                 devices: node.spec.devices,
                 free: state.schedule().free(id).len(),
@@ -175,11 +183,14 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
         .collect()
 }
 
-fn health(dispatcher: &Dispatcher, node: NodeId, is_idle: bool) -> node_summary::Health {
-    let schedule = dispatcher.engine.state().schedule();
+fn health(dispatcher: &Dispatcher, node: NodeId, jobs: &[JobId]) -> node_summary::Health {
+    let state = dispatcher.engine.state();
+    let schedule = state.schedule();
+    // Jobs of a node that is only cordoned run on.
+    let are_leaving = !jobs.is_empty() && jobs.iter().all(|&job| state.job(job).phase == Phase::Stopping);
     if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
         node_summary::Health::Lost
-    } else if schedule.is_cordoned(node) && !is_idle {
+    } else if schedule.is_cordoned(node) && are_leaving {
         node_summary::Health::Draining
     } else if schedule.is_cordoned(node) {
         node_summary::Health::Cordoned

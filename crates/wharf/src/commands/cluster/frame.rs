@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use wharf_proto::{JobPhase, JobSummary, NodeSummary};
 use wharf_report::human;
 
-use super::jobs::phase_name;
 use super::nodes::health_name;
 use crate::output::grid::Grid;
 
@@ -137,7 +136,7 @@ impl Frame {
             let row = [
                 job.job_id.to_string(),
                 job.name.clone(),
-                phase_name(job.phase()).to_owned(),
+                job.phase().word().to_owned(),
                 job.devices.to_string(),
                 job.placement.iter().map(|share| share.node.as_str()).collect::<Vec<_>>().join("+"),
                 done,
@@ -156,7 +155,7 @@ impl Frame {
         for job in jobs {
             let reason = self.reasons.get(&job.job_id).unwrap_or(&job.reason);
             let (id, devices) = (job.job_id.to_string(), job.devices.to_string());
-            let name = phase_name(job.phase());
+            let name = job.phase().word();
             grid.push([&id, &job.name, name, &devices, &self.since(job.submit_s), reason]);
         }
         grid
