@@ -1,8 +1,8 @@
 //! What becomes of jobs, for those of their owners who want to be told.
 
 use wharf_core::{JobEnd, JobId, Phase};
-use wharf_proto::notify::Moment;
 use wharf_proto::JobSummary;
+use wharf_proto::notify::Moment;
 
 use crate::dispatcher::Dispatcher;
 use crate::notify::{Facts, Notice, Notifier};

@@ -73,7 +73,6 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     match life.phase {
         Phase::Ended(JobEnd::TimedOut) => "time limit reached".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
-        Phase::Ended(JobEnd::Failed { code }) => format!("exit code {code}"),
         _ => String::new(),
     }
 }

@@ -6,6 +6,7 @@ use wharf_proto::{JobPhase, JobSummary, NodeSummary};
 use wharf_report::human;
 
 use super::nodes::health_name;
+use crate::number::{JobNumber, elements};
 use crate::output::grid::Grid;
 
 /// Characters of a progress bar.
@@ -134,7 +135,7 @@ impl Frame {
                 false => String::new(),
             };
             let row = [
-                job.job_id.to_string(),
+                JobNumber::of(job).to_string(),
                 job.name.clone(),
                 job.phase().word().to_owned(),
                 job.devices.to_string(),
@@ -152,9 +153,16 @@ impl Frame {
 
     fn waiting_grid(&self, jobs: &[&JobSummary]) -> Grid<6> {
         let mut grid = Grid::new(["job", "name", "phase", "devices", "waiting", "why"]);
-        for job in jobs {
+        let is_same = |a: &&JobSummary, b: &&JobSummary| {
+            let key = |job: &JobSummary| (job.array_job, job.phase);
+            a.array_index.is_some() && b.array_index.is_some() && key(a) == key(b)
+        };
+        for group in jobs.chunk_by(is_same) {
+            let Some(job) = group.first() else { continue };
             let reason = self.reasons.get(&job.job_id).unwrap_or(&job.reason);
-            let (id, devices) = (job.job_id.to_string(), job.devices.to_string());
+            let indexes: Vec<u32> = group.iter().filter_map(|job| job.array_index).collect();
+            let (id, devices) = (elements(job.array_job, indexes), job.devices.to_string());
+            let id = if job.array_index.is_some() { id } else { job.job_id.to_string() };
             let name = job.phase().word();
             grid.push([&id, &job.name, name, &devices, &self.since(job.submit_s), reason]);
         }
