@@ -1,5 +1,7 @@
 //! What people see of jobs and nodes.
 
+use std::collections::BTreeSet;
+
 use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
     HistoryEntry, InfoReply, JobDetail, JobPhase, JobSummary, ListJobsRequest, NodeSummary, Share,
@@ -7,6 +9,7 @@ use wharf_proto::{
 };
 
 use crate::dispatcher::Dispatcher;
+use crate::execution::Execution;
 use crate::journal::JournalError;
 
 /// Jobs that match a filter, by id.
@@ -156,6 +159,7 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
 pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
     let state = dispatcher.engine.state();
     let mut jobs = Vec::new();
+    let leaving = leaving(dispatcher);
     let nodes = state.topology().nodes().iter().enumerate();
     nodes
         .map(|(index, node)| {
@@ -164,7 +168,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
             let facts = dispatcher.facts.get(&id).cloned().unwrap_or_default();
             NodeSummary {
                 name: node.spec.name.to_string(),
-                health: health(dispatcher, id, &jobs).into(),
+                health: health(dispatcher, id, leaving.contains(&id)).into(),
                 device_type: node.spec.device_type.to_string(),
                 devices: node.spec.devices,
                 free: state.schedule().free(id).len(),
@@ -182,14 +186,22 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
         .collect()
 }
 
-fn health(dispatcher: &Dispatcher, node: NodeId, jobs: &[JobId]) -> node_summary::Health {
-    let state = dispatcher.engine.state();
-    let schedule = state.schedule();
+/// Nodes with tasks all of which were told to stop.
+fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
+    let of = |is_stopping: bool| {
+        let runs = dispatcher.executions.values().filter(move |run| run.is_stopping == is_stopping);
+        runs.flat_map(Execution::open_nodes)
+    };
     // Jobs of a node that is only cordoned run on.
-    let are_leaving = !jobs.is_empty() && jobs.iter().all(|&job| state.job(job).phase == Phase::Stopping);
+    let staying: BTreeSet<NodeId> = of(false).collect();
+    of(true).filter(|node| !staying.contains(node)).collect()
+}
+
+fn health(dispatcher: &Dispatcher, node: NodeId, is_left: bool) -> node_summary::Health {
+    let schedule = dispatcher.engine.state().schedule();
     if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
         node_summary::Health::Lost
-    } else if schedule.is_cordoned(node) && are_leaving {
+    } else if schedule.is_cordoned(node) && is_left {
         node_summary::Health::Draining
     } else if schedule.is_cordoned(node) {
         node_summary::Health::Cordoned

@@ -88,7 +88,11 @@ impl Frame {
     fn node_grid(&self) -> Grid<6> {
         let mut grid = Grid::new(["node", "health", "type", "devices", "free", "jobs"]);
         for node in &self.nodes {
-            let jobs: Vec<String> = node.job_ids.iter().map(u32::to_string).collect();
+            let number = |id: &u32| match self.jobs.binary_search_by_key(id, |job| job.job_id) {
+                Ok(found) => JobNumber::of(&self.jobs[found]).to_string(),
+                Err(_) => id.to_string(),
+            };
+            let jobs: Vec<String> = node.job_ids.iter().map(number).collect();
             let (bar, free) = (self.device_bar(node), format!("{}/{}", node.free, node.devices));
             grid.push([&node.name, health_name(node), &node.device_type, &bar, &free, &jobs.join(",")]);
         }
