@@ -13,6 +13,9 @@ use wharf_proto::{
 
 use crate::{Access, ClientError, Connection};
 
+/// A list of a million jobs fits.
+const REPLY_BYTES_MAX: usize = 1 << 30;
+
 /// A connection to a head. Clones share it.
 #[derive(Clone)]
 pub struct Client {
@@ -33,7 +36,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`] where it does not answer.
     pub async fn connect_to(access: &Access) -> Result<Self, ClientError> {
-        Ok(Self { inner: ClusterClient::new(access.connect().await?) })
+        let inner = ClusterClient::new(access.connect().await?);
+        Ok(Self { inner: inner.max_decoding_message_size(REPLY_BYTES_MAX) })
     }
 
     /// Hands jobs in; they are durable when this returns their ids, in the order given.

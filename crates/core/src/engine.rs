@@ -39,13 +39,13 @@ pub enum Cadence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
     /// It is about an older placement, or the job is over.
-    #[error("stale: the job has moved on")]
+    #[error("it is over, or has moved on")]
     Stale,
     /// There is no such job or node.
-    #[error("unknown job or node")]
+    #[error("there is no such job or node")]
     Unknown,
     /// The job is not in a phase in which that can be done.
-    #[error("not possible in the job's present phase")]
+    #[error("not possible in its present phase")]
     WrongPhase,
 }
 

@@ -71,18 +71,26 @@ pub enum Reason {
     },
 }
 
+/// A number of devices in words.
+fn devices(count: u32) -> String {
+    if count == 1 { "1 device".to_owned() } else { format!("{count} devices") }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotWaiting => write!(f, "not waiting"),
             Self::Held => write!(f, "held until it is released"),
             Self::DevicesBusy { needed, free } => {
-                write!(f, "needs {needed} devices, {free} that it may use are free")
+                write!(f, "needs {}, {free} that it may use are free", devices(*needed))
             }
             Self::Fragmented { needed, free } => {
-                write!(f, "needs {needed} devices together, {free} are free but apart")
+                write!(f, "needs {} together, {free} are free but apart", devices(*needed))
             }
-            Self::Behind { first, ahead } => write!(f, "{ahead} jobs go first, {first} next"),
+            Self::Behind { first, ahead } => match ahead {
+                1 => write!(f, "{first} goes first"),
+                _ => write!(f, "{ahead} jobs go first, {first} next"),
+            },
             Self::HeadOfLine { head } => write!(f, "strict order: {head} is first and does not fit yet"),
             Self::Reserved { holder } => {
                 write!(f, "starting it would delay {holder}, which has a reservation")
@@ -91,14 +99,19 @@ impl fmt::Display for Reason {
             Self::NoPartner { needed, free } => {
                 write!(
                     f,
-                    "needs {needed} devices, {free} are free and no running job can share enough others with it"
+                    "needs {}, {free} are free and no running job can share enough others with it",
+                    devices(*needed)
                 )
             }
             Self::Leased { until, ahead } => {
                 write!(f, "devices are leased until {until} s, and {ahead} waiting jobs are worse off")
             }
             Self::NodesOut { needed, working } => {
-                write!(f, "needs {needed} devices, the working nodes have {working}")
+                write!(
+                    f,
+                    "cannot run as things are: needs {}, the working nodes have {working} that it may use together",
+                    devices(*needed)
+                )
             }
         }
     }

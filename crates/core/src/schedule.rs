@@ -114,6 +114,18 @@ impl Schedule {
         )
     }
 
+    /// How many devices of a node a gang with [`Needs`] may have when nobody else is there.
+    pub fn capacity(&self, topology: &Topology, node: NodeId, needs: &Needs) -> u32 {
+        let spec = &topology.node(node).spec;
+        if !needs.allow(spec) {
+            return 0;
+        }
+        let all = |total: u64| if total == 0 { u64::MAX } else { total };
+        let (cpus, memory_mib) = (all(spec.cpus.into()), all(u64::from(spec.memory_gib) * MIB_PER_GIB));
+        let fits = needs.devices_within(cpus, memory_mib);
+        (spec.devices - self.broken(node).len()).min(u32::try_from(fits).unwrap_or(u32::MAX))
+    }
+
     /// How many free devices of a node a gang with [`Needs`] may have.
     pub fn room(&self, topology: &Topology, node: NodeId, needs: &Needs) -> u32 {
         if !needs.allow(&topology.node(node).spec) {

@@ -1,8 +1,8 @@
 //! What becomes of jobs, for those of their owners who want to be told.
 
 use wharf_core::{JobEnd, JobId, Phase};
+use wharf_proto::JobSummary;
 use wharf_proto::notify::Moment;
-use wharf_proto::{JobPhase, JobSummary};
 
 use crate::dispatcher::Dispatcher;
 use crate::notify::{Facts, Notice, Notifier};
@@ -63,7 +63,7 @@ fn facts(summary: JobSummary, generation: u32, exit_code: Option<i32>) -> Facts 
     Facts {
         job_id: summary.job_id,
         generation,
-        phase: phase(summary.phase()).to_owned(),
+        phase: summary.phase().word().to_owned(),
         exit_code,
         submit_s: summary.submit_s,
         start_s: happened(summary.start_s),
@@ -73,19 +73,5 @@ fn facts(summary: JobSummary, generation: u32, exit_code: Option<i32>) -> Facts 
         reason: summary.reason,
         name: summary.name,
         user: summary.user,
-    }
-}
-
-fn phase(phase: JobPhase) -> &'static str {
-    match phase {
-        JobPhase::Waiting => "waiting",
-        JobPhase::Held => "held",
-        JobPhase::Placed => "placed",
-        JobPhase::Running => "running",
-        JobPhase::Stopping => "stopping",
-        JobPhase::Finished => "finished",
-        JobPhase::Failed => "failed",
-        JobPhase::Cancelled => "cancelled",
-        JobPhase::TimedOut => "timed-out",
     }
 }

@@ -131,6 +131,7 @@ impl Dispatcher {
                     is_blameless: state.is_blameless,
                     is_interrupted: state.interrupted,
                 };
+                self.note_reason(task, state.error.clone());
                 self.task_over(job, task.generation, node, end);
                 self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
             } else if !is_expected {

@@ -95,6 +95,11 @@ pub(crate) enum Record {
     JobRetried {
         job: u32,
     },
+    /// What a worker said of a task that could not be run.
+    JobNoted {
+        job: u32,
+        reason: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -246,7 +251,8 @@ impl Record {
             | Self::JobEnded { job, .. }
             | Self::HoldWanted { job }
             | Self::HoldLifted { job }
-            | Self::JobRetried { job } => *job..*job + 1,
+            | Self::JobRetried { job }
+            | Self::JobNoted { job, .. } => *job..*job + 1,
         }
     }
 
@@ -305,7 +311,10 @@ impl Record {
                 apply(Event::JobEnded { job: JobId(*job), end: end.to_core() }, Detail::None);
             }
             // The head's own, unknown to the engine.
-            Self::HoldWanted { .. } | Self::HoldLifted { .. } | Self::JobRetried { .. } => {}
+            Self::HoldWanted { .. }
+            | Self::HoldLifted { .. }
+            | Self::JobRetried { .. }
+            | Self::JobNoted { .. } => {}
         }
         Ok(())
     }

@@ -16,6 +16,9 @@ const LOST_CODE: i32 = 1;
 /// How often a job's tasks may be lost in a row before it counts as failed: something about it may kill its nodes.
 const STRIKES_MAX: u32 = 20;
 
+/// A reason is a line for people, not a log.
+const REASON_BYTES_MAX: usize = 1000;
+
 impl Dispatcher {
     /// Carries out a placement.
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
@@ -30,6 +33,7 @@ impl Dispatcher {
         let nodes = execution.open_nodes();
         self.ports.take(job);
         self.progress.remove(&job);
+        self.kept.reasons.remove(&job.0);
         self.executions.insert(job, execution);
         for node in nodes {
             self.order(job, node);
@@ -39,7 +43,7 @@ impl Dispatcher {
     /// Tells one worker to start its task of a job.
     pub(crate) fn order(&mut self, job: JobId, node: NodeId) {
         let Some(message) = self.launch_task(job, node) else { return };
-        self.send(node, to_worker::Message::Launch(message));
+        self.send(node, to_worker::Message::Launch(Box::new(message)));
     }
 
     fn launch_task(&self, job: JobId, node: NodeId) -> Option<LaunchTask> {
@@ -138,6 +142,7 @@ impl Dispatcher {
                     let code = if ended.error.is_empty() { ended.exit_code } else { ended.exit_code.max(1) };
                     let end =
                         End { code, is_blameless: ended.is_blameless, is_interrupted: ended.interrupted };
+                    self.note_reason(task, ended.error);
                     self.task_over(JobId(task.job_id), task.generation, node, end);
                     // Sent once the end is durable.
                     self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
@@ -196,6 +201,18 @@ impl Dispatcher {
             let ready = self.now().plus(restart_s);
             self.engine_command(Command::JobLaunched { job, generation, ready });
         }
+    }
+
+    /// Keeps what a worker says of a task that could not be run.
+    pub(crate) fn note_reason(&mut self, task: TaskId, mut reason: String) {
+        let is_current =
+            self.executions.get(&JobId(task.job_id)).is_some_and(|run| run.generation == task.generation);
+        if reason.is_empty() || !is_current || self.kept.reasons.contains_key(&task.job_id) {
+            return;
+        }
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        self.kept.reasons.insert(task.job_id, reason.clone());
+        self.journal.note(self.now(), Record::JobNoted { job: task.job_id, reason });
     }
 
     /// A task has ended, and its job with it where it was the last.

@@ -1,5 +1,7 @@
 //! What people see of jobs and nodes.
 
+use std::collections::BTreeSet;
+
 use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
     HistoryEntry, InfoReply, JobDetail, JobPhase, JobSummary, ListJobsRequest, NodeSummary, Share,
@@ -7,6 +9,7 @@ use wharf_proto::{
 };
 
 use crate::dispatcher::Dispatcher;
+use crate::execution::Execution;
 use crate::journal::JournalError;
 
 /// Jobs that match a filter, by id.
@@ -49,7 +52,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         iterations_done: iterations_done(dispatcher, job),
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
-        reason: reason(life),
+        reason: reason(dispatcher, job),
         metrics: dispatcher.progress.get(&job).map(|told| told.metrics.clone()).unwrap_or_default(),
         iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
         array_index: spec.array.as_ref().map(|element| element.index),
@@ -64,11 +67,15 @@ fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
 }
 
 /// Why a job ended as it did, where its phase does not say it all.
-fn reason(life: &JobState) -> String {
+fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
+    let life = dispatcher.engine.state().job(job);
+    let is_noted = matches!(life.phase, Phase::Waiting | Phase::Held | Phase::Ended(JobEnd::Failed { .. }));
+    if let Some(noted) = dispatcher.kept.reasons.get(&job.0).filter(|_| is_noted) {
+        return noted.clone();
+    }
     match life.phase {
         Phase::Ended(JobEnd::TimedOut) => "time limit reached".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
-        Phase::Ended(JobEnd::Failed { code }) => format!("exit code {code}"),
         _ => String::new(),
     }
 }
@@ -120,7 +127,10 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
         Phase::Running => "it runs".to_owned(),
         Phase::Stopping => "it was told to stop and saves its work".to_owned(),
         Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
-        Phase::Ended(JobEnd::Failed { code }) => format!("it failed with exit code {code}"),
+        Phase::Ended(JobEnd::Failed { code }) => match dispatcher.kept.reasons.get(&job.0) {
+            Some(noted) => format!("it failed: {noted}"),
+            None => format!("it failed with exit code {code}"),
+        },
         Phase::Ended(JobEnd::Cancelled) => "it was cancelled".to_owned(),
         Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
@@ -149,6 +159,7 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
 pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
     let state = dispatcher.engine.state();
     let mut jobs = Vec::new();
+    let leaving = leaving(dispatcher);
     let nodes = state.topology().nodes().iter().enumerate();
     nodes
         .map(|(index, node)| {
@@ -157,7 +168,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
             let facts = dispatcher.facts.get(&id).cloned().unwrap_or_default();
             NodeSummary {
                 name: node.spec.name.to_string(),
-                health: health(dispatcher, id, jobs.is_empty()).into(),
+                health: health(dispatcher, id, leaving.contains(&id)).into(),
                 device_type: node.spec.device_type.to_string(),
                 devices: node.spec.devices,
                 free: state.schedule().free(id).len(),
@@ -175,11 +186,22 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
         .collect()
 }
 
-fn health(dispatcher: &Dispatcher, node: NodeId, is_idle: bool) -> node_summary::Health {
+/// Nodes with tasks all of which were told to stop.
+fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
+    let of = |is_stopping: bool| {
+        let runs = dispatcher.executions.values().filter(move |run| run.is_stopping == is_stopping);
+        runs.flat_map(Execution::open_nodes)
+    };
+    // Jobs of a node that is only cordoned run on.
+    let staying: BTreeSet<NodeId> = of(false).collect();
+    of(true).filter(|node| !staying.contains(node)).collect()
+}
+
+fn health(dispatcher: &Dispatcher, node: NodeId, is_left: bool) -> node_summary::Health {
     let schedule = dispatcher.engine.state().schedule();
     if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
         node_summary::Health::Lost
-    } else if schedule.is_cordoned(node) && !is_idle {
+    } else if schedule.is_cordoned(node) && is_left {
         node_summary::Health::Draining
     } else if schedule.is_cordoned(node) {
         node_summary::Health::Cordoned

@@ -772,7 +772,7 @@ pub mod to_worker {
         #[prost(message, tag = "1")]
         Welcome(super::Welcome),
         #[prost(message, tag = "2")]
-        Launch(super::LaunchTask),
+        Launch(::prost::alloc::boxed::Box<super::LaunchTask>),
         #[prost(message, tag = "3")]
         Stop(super::StopTask),
         #[prost(message, tag = "4")]

@@ -5,6 +5,7 @@
 
 #[rustfmt::skip]
 mod generated;
+mod words;
 
 pub use generated::*;
 pub use {prost, tonic};

@@ -11,6 +11,7 @@ pub mod exit;
 mod input;
 mod interrupt;
 pub mod jobfile;
+pub mod number;
 mod output;
 pub mod reference;
 mod runner;

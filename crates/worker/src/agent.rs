@@ -325,7 +325,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             }
             to_worker::Message::Launch(launch) => match launch.task {
                 Some(task) => {
-                    self.launch(task.into(), launch).await;
+                    self.launch(task.into(), *launch).await;
                     Some(())
                 }
                 None => None,

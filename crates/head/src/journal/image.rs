@@ -18,11 +18,19 @@ pub(crate) struct Kept {
     pub(crate) checkpoints: BTreeMap<u32, f64>,
     /// Arrays: the first element, and how many there are.
     pub(crate) arrays: BTreeMap<u32, u32>,
+    /// Why the last run of a job came to nothing, where its worker said so; also of jobs that are over.
+    pub(crate) reasons: BTreeMap<u32, String>,
 }
 
 impl Kept {
     pub(crate) fn apply(&mut self, record: &Record) {
         match *record {
+            Record::JobNoted { job, ref reason } => {
+                self.reasons.insert(job, reason.clone());
+            }
+            Record::JobPlaced { job, .. } => {
+                self.reasons.remove(&job);
+            }
             Record::HoldWanted { job } => {
                 self.holds.insert(job);
             }
@@ -132,6 +140,8 @@ pub(super) struct JobImageRecord {
     /// Elements of the array that begins with this job.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     array: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    reason: Option<String>,
 }
 
 impl JobImageRecord {
@@ -164,6 +174,7 @@ impl JobImageRecord {
             retries: kept.retries.get(&job).copied(),
             checkpointed: kept.checkpoints.get(&job).copied(),
             array: kept.arrays.get(&job).copied(),
+            reason: kept.reasons.get(&job).cloned(),
         }
     }
 
@@ -175,6 +186,7 @@ impl JobImageRecord {
         kept.retries.extend(self.retries.map(|count| (job, count)));
         kept.checkpoints.extend(self.checkpointed.map(|done| (job, done)));
         kept.arrays.extend(self.array.map(|count| (job, count)));
+        kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {
             PhaseRecord::Waiting => Phase::Waiting,
             PhaseRecord::Held => Phase::Held,

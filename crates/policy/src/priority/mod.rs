@@ -244,19 +244,26 @@ pub(crate) fn free_devices(view: &View<'_>, job: JobId) -> u32 {
     crate::placement::allowed_types(view.topology(), gang).map(of_type).max().unwrap_or(0)
 }
 
-/// Devices of working nodes of the type that has the most of those that the job may use.
+/// Devices of working nodes of the type that has the most of those that the job may use at once.
 pub(crate) fn working_devices(view: &View<'_>, job: JobId) -> u32 {
     let gang = &view.spec(job).gang;
+    let (topology, schedule) = (view.topology(), view.schedule());
+    let usable = |node: NodeId| match &gang.needs {
+        None => topology.node(node).spec.devices - schedule.broken(node).len(),
+        Some(needs) => {
+            let capacity = schedule.capacity(topology, node, needs);
+            match needs.nodes.filter(|&nodes| nodes > 0) {
+                // The same share on each node: one that has less is of no use.
+                Some(nodes) if capacity < gang.devices / nodes => 0,
+                Some(nodes) => gang.devices / nodes,
+                None => capacity,
+            }
+        }
+    };
     let of_type = |kind| {
-        let nodes = view.topology().nodes().iter().enumerate();
-        nodes
-            .filter(|(index, node)| {
-                node.device_type == kind
-                    && view.schedule().is_up(NodeId::from_index(*index))
-                    && gang.needs.as_ref().is_none_or(|needs| needs.allow(&node.spec))
-            })
-            .map(|(index, node)| node.spec.devices - view.schedule().broken(NodeId::from_index(index)).len())
-            .sum()
+        let nodes = (0..topology.nodes().len()).map(NodeId::from_index);
+        let working = nodes.filter(|&node| topology.node(node).device_type == kind && schedule.is_up(node));
+        working.map(usable).sum()
     };
     crate::placement::allowed_types(view.topology(), gang).map(of_type).max().unwrap_or(0)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{HeadCommand, env};
+use crate::number::JobNumber;
 
 /// Where a cluster keeps its state and its token.
 #[derive(Debug, Args)]
@@ -124,8 +125,8 @@ pub struct JobArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The job's id
-    pub job: u32,
+    /// The job's id; `12_3` is an element of an array
+    pub job: JobNumber,
 }
 
 /// `wharf logs`
@@ -144,6 +145,6 @@ pub struct LogsArgs {
     /// The node's rank in the gang
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub rank: u32,
-    /// The job's id
-    pub job: u32,
+    /// The job's id; `12_3` is an element of an array
+    pub job: JobNumber,
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::cluster::HomeArgs;
+use crate::number::JobNumber;
 
 /// `wharf exec`
 #[derive(Debug, Args)]
@@ -21,8 +22,8 @@ pub struct ExecArgs {
     /// Give it a terminal; without a command it is a shell
     #[arg(long, short = 't')]
     pub pty: bool,
-    /// The job's id
-    pub job: u32,
+    /// The job's id; `12_3` is an element of an array
+    pub job: JobNumber,
     /// The command and its arguments
     #[arg(last = true, required_unless_present = "pty", value_name = "COMMAND")]
     pub command: Vec<String>,

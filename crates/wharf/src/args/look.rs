@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::cluster::HomeArgs;
+use crate::number::JobNumber;
 
 /// `wharf jobs`
 #[derive(Debug, Args)]
@@ -60,15 +61,16 @@ pub enum JobStateArg {
 #[command(after_help = "\
 Examples:
   wharf cancel 3 4 5
+  wharf cancel 12_3           One element of the array 12; `wharf cancel 12` ends all of it
   wharf cancel --user ada     All of hers
   wharf cancel --all          Everything")]
 pub struct CancelArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The jobs' ids
+    /// The jobs' ids; of an array `12` is all of it, `12_3` one element
     #[arg(required_unless_present_any = ["all", "user"], conflicts_with_all = ["all", "user"], value_name = "JOB")]
-    pub jobs: Vec<u32>,
+    pub jobs: Vec<JobNumber>,
     /// Every job that is not over
     #[arg(long)]
     pub all: bool,
@@ -88,9 +90,9 @@ pub struct ChangeArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The jobs' ids
+    /// The jobs' ids; of an array `12` is all of it, `12_3` one element
     #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<u32>,
+    pub jobs: Vec<JobNumber>,
 }
 
 /// `wharf nodes`

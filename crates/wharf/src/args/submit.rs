@@ -7,6 +7,7 @@ use clap::Args;
 use super::cluster::HomeArgs;
 use crate::jobfile::job::{self, Launcher, Moments};
 use crate::jobfile::{Array, Deadline, Export, Format, Job, Limit, Seconds, Size, StopSignal, Words};
+use crate::number::JobNumber;
 
 /// `wharf submit`
 #[derive(Debug, Args)]
@@ -91,19 +92,19 @@ pub struct JobFlags {
     pub array: Option<Array>,
     /// Jobs that must have started before it starts
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after: Vec<u32>,
-    /// Jobs that must have succeeded before it starts
+    pub after: Vec<JobNumber>,
+    /// Jobs that must have succeeded before it starts; `12_3` is an element of an array
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_ok: Vec<u32>,
+    pub after_ok: Vec<JobNumber>,
     /// Jobs that must be over before it starts
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_any: Vec<u32>,
+    pub after_any: Vec<JobNumber>,
     /// Jobs that must have failed before it starts
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_not_ok: Vec<u32>,
+    pub after_not_ok: Vec<JobNumber>,
     /// Arrays whose element of the same index must have succeeded before an element starts
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
-    pub after_corr: Vec<u32>,
+    pub after_corr: Vec<JobNumber>,
     /// Start it only after all earlier jobs of the same name and user
     #[arg(long)]
     pub singleton: bool,
@@ -224,7 +225,7 @@ impl SubmitArgs {
     pub fn to_job(&self) -> Job {
         let JobFlags { gang, types, .. } = &self.job;
         let flags = &self.job;
-        let jobs = |ids: &[u32]| some(&ids.iter().map(|&id| job::JobRef::Id(id)).collect::<Vec<_>>());
+        let jobs = |ids: &[JobNumber]| some(&ids.iter().map(|&id| job::JobRef::Id(id)).collect::<Vec<_>>());
         Job {
             name: flags.name.clone(),
             command: some(&self.command).map(Words),

@@ -15,6 +15,7 @@ use super::environment::Export;
 use super::node::{Node, Value};
 use super::units::{Deadline, Fraction, Limit, Seconds, Size, StopSignal};
 use super::words::Words;
+use crate::number::JobNumber;
 
 /// A map of optional fields: its type, the names of its fields, how it is read, and how one lies over another.
 macro_rules! record {
@@ -385,8 +386,8 @@ impl FromStr for Gang {
 /// A job that another one waits for: by its id, or by its name within the same file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobRef {
-    /// A job of the cluster.
-    Id(u32),
+    /// A job of the cluster, or an element of an array.
+    Id(JobNumber),
     /// A job of the file.
     Name(String),
 }

@@ -207,11 +207,11 @@ fn dependencies(job: &Job) -> (Vec<proto::Dependency>, Waits) {
     for (kind, field, references) in kinds {
         for reference in references.iter().flatten() {
             match reference {
-                JobRef::Id(job_id) => {
+                JobRef::Id(number) => {
                     dependencies.push(proto::Dependency {
                         kind: kind.into(),
-                        job_id: *job_id,
-                        array_index: None,
+                        job_id: number.job,
+                        array_index: number.index,
                     });
                 }
                 JobRef::Name(name) => waits.push((kind, name.clone(), field)),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use wharf_proto::{Dependency, Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
 
 use super::Planned;
+use crate::number::JobNumber;
 
 /// Jobs that would be submitted, in their order.
 pub(crate) fn document(planned: &[Planned]) -> Value {
@@ -129,7 +130,13 @@ fn gang(gang: &Gang) -> Map<String, Value> {
 fn depends(dependency: &Dependency) -> Value {
     match dependency.kind() {
         dependency::Kind::Singleton => json!({ "kind": "singleton" }),
-        kind => json!({ "kind": kind_name(kind), "job": dependency.job_id }),
+        kind => match dependency.array_index {
+            Some(index) => {
+                let number = JobNumber { job: dependency.job_id, index: Some(index) };
+                json!({ "kind": kind_name(kind), "job": number.to_string() })
+            }
+            None => json!({ "kind": kind_name(kind), "job": dependency.job_id }),
+        },
     }
 }
 

@@ -141,7 +141,7 @@ impl Session {
     }
 
     pub(crate) async fn launch(&self, launch: LaunchTask) {
-        self.send(to_worker::Message::Launch(launch)).await;
+        self.send(to_worker::Message::Launch(Box::new(launch))).await;
     }
 
     pub(crate) async fn stop(&self, task: TaskId) {

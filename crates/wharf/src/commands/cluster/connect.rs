@@ -39,9 +39,13 @@ impl From<ClientError> for CliError {
             _ => ErrorKind::Input,
         };
         let hint = match &error {
-            ClientError::NoHead { .. } => "start one with `wharf head`, or name its folder with `--home DIR`",
+            ClientError::NoHead { .. } => {
+                "start one with `wharf head` or `wharf local`, or name its folder with `--home DIR`"
+            }
             ClientError::Token => "is the folder really a head's?",
-            ClientError::Unconnected(ConnectError::Away { .. }) => "is `wharf head` running?",
+            ClientError::Unconnected(ConnectError::Away { .. }) => {
+                "is `wharf head` or `wharf local` running there?"
+            }
             ClientError::Unconnected(ConnectError::Impostor { .. }) => {
                 "the token is of another cluster, or somebody stands between you and the head"
             }

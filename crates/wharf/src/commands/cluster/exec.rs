@@ -11,6 +11,7 @@ use wharf_proto::tonic::Streaming;
 use wharf_proto::{ExecInput, ExecOpen, ExecOutput, TerminalSize, exec_input, exec_output};
 
 use super::connect::{refused, with};
+use super::jobs::id_of;
 use crate::args::{BesideArgs, ExecArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -25,10 +26,11 @@ const INPUT_PIECES: usize = 4;
 /// Runs a command beside a job and ends with its exit code.
 pub(in crate::commands) fn exec(args: &ExecArgs) -> Result<Exit, CliError> {
     with(&args.home, async |client| {
+        let job_id = id_of(client, args.job).await?;
         let terminal = args.pty.then(size);
         let (inputs, stream) = mpsc::channel(INPUT_PIECES);
         let command = args.command.clone();
-        let open = ExecOpen { job_id: args.job, rank: args.rank, command, terminal };
+        let open = ExecOpen { job_id, rank: args.rank, command, terminal };
         // The channel is new: there is room.
         let _ = inputs.send(message(exec_input::Message::Open(open))).await;
         let output = client.exec(ReceiverStream::new(stream)).await?;

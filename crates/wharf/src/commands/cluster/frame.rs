@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use wharf_proto::{JobPhase, JobSummary, NodeSummary};
 use wharf_report::human;
 
-use super::jobs::phase_name;
 use super::nodes::health_name;
+use crate::number::{JobNumber, elements};
 use crate::output::grid::Grid;
 
 /// Characters of a progress bar.
@@ -88,7 +88,11 @@ impl Frame {
     fn node_grid(&self) -> Grid<6> {
         let mut grid = Grid::new(["node", "health", "type", "devices", "free", "jobs"]);
         for node in &self.nodes {
-            let jobs: Vec<String> = node.job_ids.iter().map(u32::to_string).collect();
+            let number = |id: &u32| match self.jobs.binary_search_by_key(id, |job| job.job_id) {
+                Ok(found) => JobNumber::of(&self.jobs[found]).to_string(),
+                Err(_) => id.to_string(),
+            };
+            let jobs: Vec<String> = node.job_ids.iter().map(number).collect();
             let (bar, free) = (self.device_bar(node), format!("{}/{}", node.free, node.devices));
             grid.push([&node.name, health_name(node), &node.device_type, &bar, &free, &jobs.join(",")]);
         }
@@ -135,9 +139,9 @@ impl Frame {
                 false => String::new(),
             };
             let row = [
-                job.job_id.to_string(),
+                JobNumber::of(job).to_string(),
                 job.name.clone(),
-                phase_name(job.phase()).to_owned(),
+                job.phase().word().to_owned(),
                 job.devices.to_string(),
                 job.placement.iter().map(|share| share.node.as_str()).collect::<Vec<_>>().join("+"),
                 done,
@@ -153,10 +157,17 @@ impl Frame {
 
     fn waiting_grid(&self, jobs: &[&JobSummary]) -> Grid<6> {
         let mut grid = Grid::new(["job", "name", "phase", "devices", "waiting", "why"]);
-        for job in jobs {
+        let is_same = |a: &&JobSummary, b: &&JobSummary| {
+            let key = |job: &JobSummary| (job.array_job, job.phase);
+            a.array_index.is_some() && b.array_index.is_some() && key(a) == key(b)
+        };
+        for group in jobs.chunk_by(is_same) {
+            let Some(job) = group.first() else { continue };
             let reason = self.reasons.get(&job.job_id).unwrap_or(&job.reason);
-            let (id, devices) = (job.job_id.to_string(), job.devices.to_string());
-            let name = phase_name(job.phase());
+            let indexes: Vec<u32> = group.iter().filter_map(|job| job.array_index).collect();
+            let (id, devices) = (elements(job.array_job, indexes), job.devices.to_string());
+            let id = if job.array_index.is_some() { id } else { job.job_id.to_string() };
+            let name = job.phase().word();
             grid.push([&id, &job.name, name, &devices, &self.since(job.submit_s), reason]);
         }
         grid

@@ -92,7 +92,9 @@ impl Home {
         match std::env::var(env::HEAD.name).ok().filter(|value| !value.is_empty()) {
             Some(value) => address(&value),
             None => read(&self.0.join("address")).map_err(|error| {
-                error.hint("start one with `wharf head`, or name its folder with `--home DIR`")
+                error.hint(
+                    "start one with `wharf head` or `wharf local`, or name its folder with `--home DIR`",
+                )
             }),
         }
     }

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use serde::Serialize;
-use wharf_client::{Client, ClientError};
-use wharf_proto::change_jobs_request::Change;
-use wharf_proto::{ChangeJobsRequest, JobPhase, JobSummary, ListJobsRequest, LogsRequest, Refusal};
+use wharf_client::Client;
+use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, LogsRequest};
 use wharf_report::human;
 
 use super::connect::with;
 use super::frame::progress;
 use super::record::{describe, unix_s};
 use super::top::explain_waiting;
-use crate::args::{CancelArgs, ChangeArgs, JobArgs, JobStateArg, JobsArgs, LogsArgs, OutputFormat};
+use crate::args::{JobArgs, JobStateArg, JobsArgs, LogsArgs, OutputFormat};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::jobfile::Array;
+use crate::number::{JobNumber, elements};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
@@ -23,6 +24,11 @@ use crate::output::grid::Grid;
 #[derive(Serialize)]
 struct JobRow {
     job_id: u32,
+    /// The array's first job, of an element.
+    array_job: Option<u32>,
+    array_index: Option<u32>,
+    #[serde(skip)]
+    number: String,
     name: String,
     user: String,
     phase: &'static str,
@@ -49,8 +55,9 @@ impl JobRow {
         let happened = |time_s: f64| (time_s > 0.0).then_some(time_s);
         let (start_s, end_s) = (happened(job.start_s), happened(job.end_s));
         let iterations = happened(job.iterations);
+        let number = JobNumber::of(&job).to_string();
         Self {
-            phase: phase_name(job.phase()),
+            phase: job.phase().word(),
             elapsed_s: start_s.map(|start_s| (end_s.unwrap_or(now_s) - start_s).max(0.0)),
             exit_code: end_s.map(|_| job.exit_code),
             progress: iterations.map(|_| progress(&job)),
@@ -59,6 +66,9 @@ impl JobRow {
             iterations,
             nodes: job.placement.into_iter().map(|share| share.node).collect(),
             metrics: job.metrics.into_iter().collect(),
+            number,
+            array_job: job.array_index.map(|_| job.array_job),
+            array_index: job.array_index,
             job_id: job.job_id,
             name: job.name,
             user: job.user,
@@ -77,21 +87,6 @@ impl JobRow {
             None if self.iterations_done > 0.0 => format!("{} it", human::number(self.iterations_done)),
             None => String::new(),
         }
-    }
-}
-
-/// A phase in a word.
-pub(super) fn phase_name(phase: JobPhase) -> &'static str {
-    match phase {
-        JobPhase::Waiting => "waiting",
-        JobPhase::Held => "held",
-        JobPhase::Placed => "placed",
-        JobPhase::Running => "running",
-        JobPhase::Stopping => "stopping",
-        JobPhase::Finished => "finished",
-        JobPhase::Failed => "failed",
-        JobPhase::Cancelled => "cancelled",
-        JobPhase::TimedOut => "timed-out",
     }
 }
 
@@ -130,7 +125,10 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
         }
         Ok(jobs)
     })?;
-    let rows: Vec<JobRow> = jobs.into_iter().map(|job| JobRow::new(job, unix_s())).collect();
+    let mut rows: Vec<JobRow> = jobs.into_iter().map(|job| JobRow::new(job, unix_s())).collect();
+    if terminal.format == OutputFormat::Table {
+        rows = collapsed(rows);
+    }
     if terminal.format == OutputFormat::Json {
         terminal.json(&serde_json::json!({ "schema": 1, "jobs": rows }))?;
         return Ok(Exit::Ok);
@@ -140,21 +138,73 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
     ]);
     for row in &rows {
         let exit = row.exit_code.map(|code| code.to_string()).unwrap_or_default();
-        let (id, devices) = (row.job_id.to_string(), row.devices.to_string());
+        let devices = row.devices.to_string();
         let elapsed = row.elapsed_s.map(human::duration).unwrap_or_default();
         let (nodes, progress) = (row.nodes.join(","), row.progress_text());
-        let cells =
-            [&id, &row.name, &row.user, row.phase, &devices, &nodes, &progress, &elapsed, &exit, &row.reason];
+        let cells = [
+            &row.number,
+            &row.name,
+            &row.user,
+            row.phase,
+            &devices,
+            &nodes,
+            &progress,
+            &elapsed,
+            &exit,
+            &row.reason,
+        ];
         grid.push(cells);
     }
     terminal.grid(&grid)?;
     Ok(Exit::Ok)
 }
 
+/// Elements of one array that wait, one after the other, as one row.
+fn collapsed(rows: Vec<JobRow>) -> Vec<JobRow> {
+    let is_waiting = |row: &JobRow| row.array_index.is_some() && matches!(row.phase, "waiting" | "held");
+    let key = |row: &JobRow| (is_waiting(row), row.array_job, row.phase);
+    let mut groups: Vec<(JobRow, Vec<u32>)> = Vec::new();
+    for row in rows {
+        match groups.last_mut().filter(|(first, _)| is_waiting(&row) && key(first) == key(&row)) {
+            Some((_, indexes)) => indexes.extend(row.array_index),
+            None => {
+                let indexes = row.array_index.into_iter().collect();
+                groups.push((row, indexes));
+            }
+        }
+    }
+    let named = |(mut row, indexes): (JobRow, Vec<u32>)| {
+        if let Some(job) = row.array_job {
+            row.number = elements(job, indexes);
+        }
+        row
+    };
+    groups.into_iter().map(named).collect()
+}
+
+/// The id of a job by what people call it.
+pub(super) async fn id_of(client: &Client, number: JobNumber) -> Result<u32, CliError> {
+    let Some(index) = number.index else { return Ok(number.job) };
+    let detail = client.get_job(number.job).await?;
+    let indexes = detail.spec.map(|spec| spec.array).unwrap_or_default();
+    let is_first = detail.summary.is_some_and(|job| job.array_index.is_some() && job.array_job == job.job_id);
+    let offset = indexes.binary_search(&index).ok().filter(|_| is_first);
+    let id = offset.and_then(|offset| number.job.checked_add(u32::try_from(offset).ok()?));
+    id.ok_or_else(|| {
+        let error = CliError::usage(format!("there is no job {number}"));
+        match (is_first, Array::new(indexes)) {
+            (true, Ok(indexes)) => error.hint(format!("the array {} has the indexes {indexes}", number.job)),
+            _ => error.hint(format!("job {} is not the first of an array", number.job)),
+        }
+    })
+}
+
 /// Shows one job with its history.
 pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let (detail, nodes) =
-        with(&args.home, async |client| Ok((client.get_job(args.job).await?, client.list_nodes().await?)))?;
+    let (detail, nodes) = with(&args.home, async |client| {
+        let id = id_of(client, args.job).await?;
+        Ok((client.get_job(id).await?, client.list_nodes().await?))
+    })?;
     let row = JobRow::new(detail.summary.unwrap_or_default(), unix_s());
     let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
     let history: Vec<_> = detail
@@ -176,7 +226,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     let mut grid = Grid::new(["field", "value"]);
     let metrics: Vec<String> = row.metrics.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let fields = [
-        ("job", row.job_id.to_string()),
+        ("job", row.number.clone()),
         ("name", row.name.clone()),
         ("user", row.user.clone()),
         ("phase", row.phase.to_owned()),
@@ -204,10 +254,13 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
 
 /// Says why a job is where it is.
 pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let reason = with(&args.home, async |client| Ok(client.explain(args.job).await?))?;
+    let (id, reason) = with(&args.home, async |client| {
+        let id = id_of(client, args.job).await?;
+        Ok((id, client.explain(id).await?))
+    })?;
     match terminal.format {
         OutputFormat::Json => {
-            terminal.json(&serde_json::json!({ "schema": 1, "job": args.job, "reason": reason }))?;
+            terminal.json(&serde_json::json!({ "schema": 1, "job": id, "reason": reason }))?;
         }
         OutputFormat::Table | OutputFormat::Plain => terminal.data(&(reason + "\n"))?,
     }
@@ -216,8 +269,9 @@ pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Resul
 
 /// Prints a job's output, and follows it where asked to.
 pub(in crate::commands) fn logs(args: &LogsArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
-    let request = LogsRequest { job_id: args.job, rank: args.rank, follow: args.follow };
     with(&args.home, async |client| {
+        let job_id = id_of(client, args.job).await?;
+        let request = LogsRequest { job_id, rank: args.rank, follow: args.follow };
         let mut output = client.logs(request).await?;
         let mut out = std::io::stdout();
         while let Some(data) = output.next().await? {
@@ -225,54 +279,4 @@ pub(in crate::commands) fn logs(args: &LogsArgs, _terminal: &Terminal) -> Result
         }
         Ok(Exit::Ok)
     })
-}
-
-fn change(args: &ChangeArgs, change: Change, terminal: &Terminal) -> Result<Exit, CliError> {
-    let refused = with(&args.home, async |client| Ok(change_all(client, change, args.jobs.clone()).await?))?;
-    tell_refusals(&refused, args.jobs.len(), terminal)
-}
-
-async fn change_all(client: &Client, change: Change, job_ids: Vec<u32>) -> Result<Vec<Refusal>, ClientError> {
-    client.change_jobs(ChangeJobsRequest { change: change.into(), job_ids, ..Default::default() }).await
-}
-
-fn tell_refusals(refused: &[Refusal], count: usize, terminal: &Terminal) -> Result<Exit, CliError> {
-    for refusal in refused {
-        terminal.warn(&format!("job {}: {}", refusal.job_id, refusal.reason));
-    }
-    match refused.is_empty() {
-        true => Ok(Exit::Ok),
-        false => Err(CliError::usage(format!("{} of {count} jobs were left as they are", refused.len()))),
-    }
-}
-
-/// Cancels jobs.
-pub(in crate::commands) fn cancel(args: &CancelArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let (refused, count) = with(&args.home, async |client| {
-        let mut job_ids = args.jobs.clone();
-        if args.all || args.user.is_some() {
-            let user = args.user.clone().unwrap_or_default();
-            let filter = ListJobsRequest { live_only: true, user, ..ListJobsRequest::default() };
-            job_ids = client.list_jobs(filter).await?.iter().map(|job| job.job_id).collect();
-            terminal.note(&format!("{} jobs are not over", job_ids.len()));
-        }
-        let count = job_ids.len();
-        Ok((change_all(client, Change::Cancel, job_ids).await?, count))
-    })?;
-    tell_refusals(&refused, count, terminal)
-}
-
-/// Keeps waiting jobs from starting.
-pub(in crate::commands) fn hold(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    change(args, Change::Hold, terminal)
-}
-
-/// Lets held jobs start.
-pub(in crate::commands) fn release(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    change(args, Change::Release, terminal)
-}
-
-/// Makes running jobs begin again.
-pub(in crate::commands) fn requeue(args: &ChangeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    change(args, Change::Requeue, terminal)
 }

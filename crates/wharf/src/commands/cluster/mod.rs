@@ -1,5 +1,6 @@
 //! A running cluster: its daemons, and what people ask of it.
 
+mod change;
 mod connect;
 mod daemon;
 mod devices;
@@ -19,11 +20,12 @@ mod submit;
 mod token;
 mod top;
 
+pub(super) use change::{cancel, hold, release, requeue};
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec};
 pub(super) use frame::Frame;
-pub(super) use jobs::{cancel, explain, hold, job, jobs, logs, release, requeue};
+pub(super) use jobs::{explain, job, jobs, logs};
 pub(super) use local::local;
 pub(super) use nodes::{node, nodes};
 pub(super) use record::{record, unix_s};

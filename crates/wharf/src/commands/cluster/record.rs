@@ -5,7 +5,6 @@ use wharf_client::Client;
 use wharf_proto::{HistoryEntry, JobDetail, JobPhase, ListJobsRequest, NodeSummary};
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
 
-use super::jobs::phase_name;
 use crate::error::CliError;
 
 /// Everything about all jobs of a cluster.
@@ -38,7 +37,7 @@ fn recorded(detail: JobDetail) -> RecordedJob {
         iterations: spec.iterations,
         iteration_ms: spec.iteration_ms,
         iterations_done: job.iterations_done,
-        state: phase_name(job.phase()).to_owned(),
+        state: job.phase().word().to_owned(),
         is_finished: job.phase() == JobPhase::Finished,
         submit_s: job.submit_s,
         end_s: (job.end_s > 0.0).then_some(job.end_s),
@@ -105,6 +104,10 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         "job_held" => "held".to_owned(),
         "job_released" => "released".to_owned(),
         "job_reprioritised" => format!("given priority {}", record["priority"]),
+        "job_noted" => record["reason"].as_str().unwrap_or_default().to_owned(),
+        "hold_wanted" => "somebody holds it".to_owned(),
+        "hold_lifted" => "nobody holds it any more".to_owned(),
+        "job_retried" => "to be run again".to_owned(),
         "job_ended" => match &record["end"] {
             Value::String(end) => end.replace('_', " "),
             end => format!("failed with exit code {}", end["failed"]["code"]),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wharf_client::Client;
 use wharf_proto::change_jobs_request::Change;
-use wharf_proto::{ChangeJobsRequest, Gang, JobPhase, JobSpec};
+use wharf_proto::{ChangeJobsRequest, Gang, JobSpec};
 
 use super::daemon::runtime;
 use super::embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
@@ -121,7 +121,7 @@ impl Followed<'_> {
                 tokio::join!(show(&self.client, self.terminal, job_id), self.client.wait(job_id));
             let ended = ended?;
             shown?;
-            if !ended.reason.is_empty() && !matches!(ended.phase(), JobPhase::Finished | JobPhase::Failed) {
+            if !ended.reason.is_empty() {
                 self.terminal.note(&ended.reason);
             }
             Ok(ended.exit_code)

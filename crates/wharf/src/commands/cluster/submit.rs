@@ -13,7 +13,8 @@ use crate::args::{OutputFormat, SubmitArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input::is_standard;
-use crate::jobfile::{Context, Format, Planned, Source, plan, shown};
+use crate::jobfile::{Array, Context, Format, Planned, Source, plan, shown};
+use crate::number::JobNumber;
 use crate::output::Terminal;
 
 /// Hands jobs in, and waits for them where asked to.
@@ -37,12 +38,13 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
             .hint("use `--wait`, and `wharf logs --follow JOB` for one of them"));
     }
     with(&args.home, async |client| {
-        let ids = hand_in(client, planned).await?;
-        tell(&ids, args, terminal)?;
+        let taken = hand_in(client, planned).await?;
+        tell(&taken, args, terminal)?;
+        let ids: Vec<u32> = taken.iter().flat_map(Taken::ids).collect();
         if args.follow {
             show(client, terminal, ids.first().copied().unwrap_or_default()).await?;
         }
-        if args.wait || args.follow { wait(client, &ids).await } else { Ok(Exit::Ok) }
+        if args.wait || args.follow { wait(client, terminal, &ids).await } else { Ok(Exit::Ok) }
     })
 }
 
@@ -101,56 +103,99 @@ fn context(file: Option<&Path>, user: Option<&str>) -> Result<Context, CliError>
     })
 }
 
-/// Submits jobs that wait for one another one by one, and others all at once.
-async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<u32>, CliError> {
-    if planned.iter().all(|job| job.waits.is_empty()) {
-        return Ok(client.submit(planned.into_iter().map(|job| job.spec).collect()).await?);
+/// A job that was taken, or an array by its first element.
+struct Taken {
+    job_id: u32,
+    /// None of a job that is no array.
+    indexes: Vec<u32>,
+}
+
+impl Taken {
+    /// The indexes as people write them.
+    fn text(&self) -> String {
+        Array::new(self.indexes.clone()).map(|indexes| indexes.to_string()).unwrap_or_default()
     }
-    let mut ids: Vec<u32> = Vec::new();
-    // Of each job the ids to wait for: an array's first stands for all of its elements.
-    let mut firsts: Vec<Vec<u32>> = Vec::new();
+
+    fn ids(&self) -> std::ops::Range<u32> {
+        self.job_id..self.job_id.saturating_add(self.indexes.len().max(1) as u32)
+    }
+}
+
+/// Submits jobs that wait for one another one by one, and others all at once.
+async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<Taken>, CliError> {
+    // Of how many jobs one on every node becomes, only the head knows.
+    let is_simple =
+        |job: &Planned| job.waits.is_empty() && !job.spec.gang.as_ref().is_some_and(|gang| gang.every_node);
+    if planned.iter().all(is_simple) {
+        let arrays: Vec<Vec<u32>> = planned.iter().map(|job| job.spec.array.clone()).collect();
+        let ids = client.submit(planned.into_iter().map(|job| job.spec).collect()).await?;
+        let mut ids = ids.into_iter();
+        let mut taken = Vec::new();
+        for indexes in arrays {
+            let count = indexes.len().max(1);
+            taken.extend(ids.by_ref().take(count).min().map(|job_id| Taken { job_id, indexes }));
+        }
+        return Ok(taken);
+    }
+    // Of each job those to wait for: an array's first stands for all of its elements.
+    let mut taken: Vec<Vec<Taken>> = Vec::new();
     for Planned { mut spec, waits } in planned {
         for (kind, index) in waits {
-            let firsts = firsts.get(index).map(Vec::as_slice).unwrap_or_default();
-            let wait = |&job_id: &u32| Dependency { kind: kind.into(), job_id, array_index: None };
+            let firsts = taken.get(index).map(Vec::as_slice).unwrap_or_default();
+            let wait = |job: &Taken| Dependency { kind: kind.into(), job_id: job.job_id, array_index: None };
             spec.dependencies.extend(firsts.iter().map(wait));
         }
-        let (name, elements) = (spec.name.clone(), spec.array.len().max(1));
+        let (name, indexes) = (spec.name.clone(), spec.array.clone());
         let submitted = client.submit(vec![spec]).await.map_err(|error| {
             let error = CliError::from(error);
-            if firsts.is_empty() {
+            if taken.is_empty() {
                 return error;
             }
-            let taken: Vec<String> = firsts.iter().flatten().map(u32::to_string).collect();
-            let taken = taken.join(" ");
+            let before: Vec<String> = taken.iter().flatten().map(|job| job.job_id.to_string()).collect();
+            let before = before.join(" ");
             error.hint(format!(
-                "`{name}` was refused after others were taken; `wharf cancel {taken}` undoes that"
+                "`{name}` was refused after others were taken; `wharf cancel {before}` undoes that"
             ))
         })?;
-        firsts.push(submitted.iter().copied().step_by(elements).collect());
-        ids.extend(submitted);
+        let firsts = submitted.into_iter().step_by(indexes.len().max(1));
+        taken.push(firsts.map(|job_id| Taken { job_id, indexes: indexes.clone() }).collect());
     }
-    Ok(ids)
+    Ok(taken.into_iter().flatten().collect())
 }
 
 /// Says what the jobs are called from now on. The output of a job that is followed is all that is to be on standard output.
-fn tell(ids: &[u32], args: &SubmitArgs, terminal: &Terminal) -> Result<(), CliError> {
+fn tell(taken: &[Taken], args: &SubmitArgs, terminal: &Terminal) -> Result<(), CliError> {
+    let ids: Vec<u32> = taken.iter().map(|job| job.job_id).collect();
     let text: Vec<String> = ids.iter().map(u32::to_string).collect();
     if args.follow {
         terminal.note(&format!("job {}", text.join(" ")));
         return Ok(());
     }
-    match terminal.format {
-        OutputFormat::Json => terminal.json(&serde_json::json!({ "schema": 1, "job_ids": ids })),
-        OutputFormat::Table | OutputFormat::Plain => terminal.data(&(text.join("\n") + "\n")),
+    let arrays = taken.iter().filter(|job| !job.indexes.is_empty());
+    if terminal.format == OutputFormat::Json {
+        let arrays: Vec<_> = arrays
+            .map(|job| serde_json::json!({ "job_id": job.job_id, "count": job.indexes.len(), "indexes": job.text() }))
+            .collect();
+        return terminal.json(&serde_json::json!({ "schema": 1, "job_ids": ids, "arrays": arrays }));
     }
+    terminal.data(&(text.join("\n") + "\n"))?;
+    for job in arrays {
+        let (id, count) = (job.job_id, job.indexes.len());
+        let (first, last) = (job.indexes.first().unwrap_or(&0), job.indexes.last().unwrap_or(&0));
+        terminal.note(&format!("{id} is an array of {count}: {id}_{first} to {id}_{last}"));
+    }
+    Ok(())
 }
 
 /// Waits for all; the exit code is the first that is not 0.
-async fn wait(client: &Client, ids: &[u32]) -> Result<Exit, CliError> {
+async fn wait(client: &Client, terminal: &Terminal, ids: &[u32]) -> Result<Exit, CliError> {
     let mut worst = 0;
     for &job_id in ids {
-        let code = client.wait(job_id).await?.exit_code;
+        let ended = client.wait(job_id).await?;
+        if !ended.reason.is_empty() {
+            terminal.note(&format!("job {}: {}", JobNumber::of(&ended), ended.reason));
+        }
+        let code = ended.exit_code;
         if worst == 0 {
             worst = code;
         }

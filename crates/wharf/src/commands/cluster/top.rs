@@ -56,7 +56,10 @@ pub(in crate::commands) async fn explain_waiting(
     reasons: &mut BTreeMap<u32, String>,
 ) -> Result<(), ClientError> {
     let waits = |job: &&JobSummary| matches!(job.phase(), JobPhase::Waiting | JobPhase::Held);
-    for job in jobs.iter().filter(waits).take(REASONS_MAX) {
+    // Elements of an array wait for the same: one answer does.
+    let mut arrays = BTreeSet::new();
+    let is_new = |job: &&JobSummary| job.array_index.is_none() || arrays.insert((job.array_job, job.phase));
+    for job in jobs.iter().filter(waits).filter(is_new).take(REASONS_MAX) {
         reasons.insert(job.job_id, client.explain(job.job_id).await?);
     }
     Ok(())
