@@ -67,6 +67,8 @@ impl Dispatcher {
             self.node_of_session.remove(&replaced.id);
         }
         self.node_of_session.insert(session, node);
+        // Meant for the one before; whatever of it still holds is said again below.
+        self.outgoing.remove(&node);
         self.send(
             node,
             to_worker::Message::Welcome(Welcome {
@@ -79,6 +81,7 @@ impl Dispatcher {
             self.on_devices(node, register.device.clone());
         }
         self.reconcile(node, register);
+        self.read_on(node);
     }
 
     /// A connection is gone; the node may come back.

@@ -144,17 +144,7 @@ impl Dispatcher {
                 }
             }
             from_worker::Message::Progress(told) => self.task_progressed(told),
-            from_worker::Message::Output(output) => {
-                if let Some(reader) = self.readers.get(&output.request)
-                    && !output.data.is_empty()
-                    && reader.send(output.data).is_err()
-                {
-                    self.readers.remove(&output.request);
-                }
-                if output.end {
-                    self.readers.remove(&output.request);
-                }
-            }
+            from_worker::Message::Output(output) => self.on_output(output),
             from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
             from_worker::Message::Register(_)
             | from_worker::Message::Heartbeat(_)
