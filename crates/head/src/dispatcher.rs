@@ -212,7 +212,9 @@ impl Dispatcher {
                 *self.array_live.entry(first).or_default() += 1;
             }
             let placement = state.schedule().placement(job).unwrap_or_default();
-            let execution = match life.phase {
+            let mut execution = match life.phase {
+                // It is launched when others have given its devices back.
+                Phase::Placed if state.is_blocked(job) => continue,
                 Phase::Placed => Execution::new(life.generation, placement, TaskPhase::Ordered),
                 Phase::Running => {
                     running.push(job);
@@ -225,6 +227,7 @@ impl Dispatcher {
                 }
                 Phase::Waiting | Phase::Ended(_) => continue,
             };
+            self.leave_to_mpirun(job, &mut execution);
             self.executions.insert(job, execution);
         }
         let until = self.lost_at();

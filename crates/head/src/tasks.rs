@@ -21,18 +21,22 @@ impl Dispatcher {
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
         let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
-        if self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun) {
-            // The others are started by mpirun itself.
-            for task in execution.tasks.iter_mut().skip(1) {
-                task.phase = TaskPhase::Ended { code: 0 };
-            }
-        }
+        self.leave_to_mpirun(job, &mut execution);
         let nodes = execution.open_nodes();
         self.ports.take(job);
         self.progress.remove(&job);
         self.executions.insert(job, execution);
         for node in nodes {
             self.order(job, node);
+        }
+    }
+
+    /// Takes out the tasks that mpirun itself starts from the first node.
+    pub(crate) fn leave_to_mpirun(&self, job: JobId, execution: &mut Execution) {
+        if self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun) {
+            for task in execution.tasks.iter_mut().skip(1) {
+                task.phase = TaskPhase::Ended { code: 0 };
+            }
         }
     }
 
