@@ -416,10 +416,10 @@ impl Dispatcher {
         for node in gone {
             self.missing.remove(&node);
             self.engine_command(Command::LoseNode(node));
+            self.end_reading(node);
         }
     }
 
-            self.end_reading(node);
     /// The node and the name of a job's latest task of that rank.
     pub(crate) fn task_of(&self, job: JobId, rank: usize) -> Option<(NodeId, TaskId)> {
         let state = self.engine.state();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tokio::sync::mpsc::UnboundedSender;
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
-use wharf_proto::{Device, ForgetTask, Register, ToWorkerBatch, Welcome, to_worker};
+use wharf_proto::{Device, Register, ToWorkerBatch, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
@@ -133,9 +133,9 @@ impl Dispatcher {
                     code: state.exit_code,
                     is_blameless: state.is_blameless,
                     is_interrupted: state.interrupted,
+                    is_by_itself: state.by_itself,
                 };
                 self.task_over(job, task.generation, node, end);
-                self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
             } else if !is_expected {
                 self.send_stop(job, task.generation, node);
             }
