@@ -134,7 +134,9 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         // In good order and the workers first, so that their keepers end with them.
         for daemon in self.daemons.iter().rev() {
-            let Some(mut child) = daemon.lock().ok().and_then(|mut daemon| daemon.child.take()) else { continue };
+            let Some(mut child) = daemon.lock().ok().and_then(|mut daemon| daemon.child.take()) else {
+                continue;
+            };
             let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
             let _ = child.wait();
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cluster::{Cluster, WORKERS, pause};
 
 /// How often somebody was killed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Kills {
     pub(crate) head: usize,
     pub(crate) workers: usize,
@@ -36,7 +36,7 @@ pub(crate) fn inject(cluster: &Cluster, seed: u64) -> Kills {
     let mut draw = Draw::new(seed ^ 0xFA17);
     let mut kills = Kills::default();
     for _ in 0..10 + draw.below(8) {
-        pause(draw.millis(600));
+        pause(draw.millis(400));
         let worker = 1 + draw.below(WORKERS as u64) as usize;
         let (dies_head, dies_worker) = [(true, false), (false, true), (true, true)][draw.below(3) as usize];
         // In either order, one just after the other.

@@ -63,8 +63,8 @@ impl Job {
     }
 }
 
-const LONG: &str = "--iterations 20 --iteration-ms 10000";
-const SHORT: &str = "--iterations 1 --iteration-ms 500";
+const LONG: &str = "--iterations 20 --iteration-ms 1000000";
+const SHORT: &str = "--iterations 1 --iteration-ms 60000";
 
 /// The names of those that are cancelled while they run or wait.
 const TO_CANCEL: [&str; 2] = ["sleeper", "held"];
@@ -74,11 +74,11 @@ fn jobs() -> Vec<(&'static str, Job)> {
     let array = Job::new("array", "--array 0-9", 2, 0, FINISHED);
     let long = |name, flags| Job::new(name, flags, 20, 0, FINISHED).of("train");
     vec![
-        (LONG, long("trainer-a", "--gang 4")),
-        (LONG, long("trainer-b", "--gang 4")),
-        (LONG, long("trainer-c", "--gang 3")),
+        (LONG, long("trainer-a", "--gang 1x4")),
+        (LONG, long("trainer-b", "--gang 1x4")),
+        (LONG, long("trainer-c", "--gang 1x3")),
         (LONG, Job::new("sleeper", "", 600, 0, CANCELLED)),
-        (SHORT, Job::new("short-a", "--gang 2", 4, 0, FINISHED)),
+        (SHORT, Job::new("short-a", "--gang 1x2", 4, 0, FINISHED)),
         (SHORT, Job::new("fails-3", "", 3, 3, failed(3))),
         (SHORT, Job::new("gang-2x3", "--gang 2x3", 7, 0, FINISHED).over(2)),
         (SHORT, Job { elements: 10, ..array }),
@@ -91,9 +91,9 @@ fn jobs() -> Vec<(&'static str, Job)> {
         (SHORT, Job::new("gang-3x2", "--gang 3x2", 5, 0, FINISHED).over(3)),
         (LONG, Job::new("held", "--held", 600, 0, CANCELLED)),
         (SHORT, Job::new("broken", "--gang 2x2", 3, 5, failed(5)).of("broken").over(2)),
-        (LONG, long("trainer-d", "--gang 6")),
+        (LONG, long("trainer-d", "--gang 1x2")),
         (SHORT, Job::new("short-b", "", 6, 0, FINISHED)),
-        (SHORT, Job::new("fails-7", "--gang 4", 2, 7, failed(7))),
+        (SHORT, Job::new("fails-7", "--gang 1x4", 2, 7, failed(7))),
         (SHORT, Job::new("limited", "--time-limit 1s", 600, 0, TIMED_OUT)),
         (SHORT, Job::new("last", "--after-any @gang-3x2,@broken", 1, 0, FINISHED)),
     ]
@@ -114,9 +114,10 @@ impl Load {
         let mut draw = Draw::new(self.seed);
         let mut submitted: Vec<Submitted> = Vec::new();
         for (length, job) in jobs() {
-            pause(draw.millis(250));
+            pause(draw.millis(150));
             let first = submit(cluster, length, &job, &submitted);
-            submitted.extend((0..job.elements).map(|element| Submitted { id: first + element, job: job.clone() }));
+            submitted
+                .extend((0..job.elements).map(|element| Submitted { id: first + element, job: job.clone() }));
         }
         for name in TO_CANCEL {
             pause(draw.millis(600));

@@ -11,15 +11,13 @@ mod verdict;
 use std::time::Instant;
 
 use cluster::Cluster;
+use faults::Kills;
 use load::Load;
 
 /// What a run of one seed had to endure.
-#[derive(Debug, Default)]
 struct Endured {
-    head_kills: usize,
-    worker_kills: usize,
+    kills: Kills,
     preemptions: u64,
-    /// Jobs that ran while somebody was killed, by the number of their tasks.
     starts: usize,
 }
 
@@ -46,12 +44,7 @@ fn endure(seed: u64) -> Endured {
             verdict.complaints.join("\n")
         );
     }
-    Endured {
-        head_kills: kills.head,
-        worker_kills: kills.workers,
-        preemptions: verdict.preemptions,
-        starts: verdict.starts,
-    }
+    Endured { kills, preemptions: verdict.preemptions, starts: verdict.starts }
 }
 
 #[test]
@@ -60,9 +53,12 @@ fn nothing_is_lost() {
     let mut preemptions = 0;
     for seed in first..first + count {
         let begin = Instant::now();
-        let endured = endure(seed);
-        println!("seed {seed}: {:.1} s, {endured:?}", begin.elapsed().as_secs_f64());
-        preemptions += endured.preemptions;
+        let Endured { kills: Kills { head, workers }, preemptions: gave_way, starts } = endure(seed);
+        println!(
+            "seed {seed}: {:.1} s, {head} kills of the head, {workers} of workers, {starts} tasks, {gave_way} preemptions",
+            begin.elapsed().as_secs_f64(),
+        );
+        preemptions += gave_way;
     }
     assert!(preemptions > 0, "nothing was preempted: the load is too light");
 }

@@ -1,6 +1,6 @@
 # A task of the chaos test: task.sh FOLDER KIND TENTHS CODE
 #
-# It holds a lock of its job and rank while it runs, and tells a ledger what it does. `plain` runs TENTHS tenths of a second and
+# It holds locks of its job and rank and of its devices while it runs, and tells a ledger what it does. `plain` runs TENTHS tenths of a second and
 # exits with CODE; `again` does so with CODE until its third run, which succeeds; `broken` fails on rank 1 only, while the others go on;
 # `train` tells how far it is, saves when it is told to stop, and goes on from there.
 folder=$1 kind=$2 tenths=$3 code=$4
@@ -9,6 +9,14 @@ own=$folder/$WHARF_JOB_ID.$NODE_RANK
 
 exec 9> "$own.lock"
 flock -n 9 || { say double; exit 99; }
+fd=5
+for device in $(echo "$WHARF_DEVICES" | tr , ' '); do
+  eval "exec $fd> \"$folder/$WHARF_NODE.$device.device\""
+  flock -n $fd || say shared
+  fd=$((fd + 1))
+done
+# Commands that do not keep the locks when the task is killed.
+apart() { "$@" 5>&- 6>&- 7>&- 8>&- 9>&-; }
 say start
 echo "begin $WHARF_GENERATION"
 
@@ -16,10 +24,10 @@ train() {
   trap : TERM
   done=$(cat "$own.saved" 2> "$own.none" || echo 0)
   while [ "$done" -lt "$tenths" ]; do
-    sleep 0.2 9>&-
+    apart sleep 0.2
     done=$((done + 2))
     # A signal to the group ends also the command that asks, which is therefore asked again.
-    until "$WHARF" step "$done" --checkpointed "$done" 9>&-; answer=$?; [ $answer -le 10 ]; do :; done
+    until apart "$WHARF" step "$done" --checkpointed "$done"; answer=$?; [ $answer -le 10 ]; do :; done
     if [ $answer = 10 ] && [ "$done" -lt "$tenths" ]; then
       echo "$done" > "$own.saved"
       say stopped
@@ -34,7 +42,7 @@ work() {
   while [ "$line" -lt "$tenths" ]; do
     echo "line $line"
     line=$((line + 1))
-    sleep 0.1 9>&-
+    apart sleep 0.1
   done
 }
 
