@@ -22,6 +22,7 @@ use crate::news::Teller;
 use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::ports::Ports;
+use crate::readers::Readers;
 
 /// Inputs handled before they are made durable together.
 const BATCH_MAX: usize = 512;
@@ -104,14 +105,13 @@ pub(crate) struct Dispatcher {
     /// How often a job's tasks were lost through no fault of its own.
     pub(crate) strikes: BTreeMap<JobId, u32>,
     pub(crate) ports: Ports,
-    pub(crate) readers: BTreeMap<u64, UnboundedSender<Vec<u8>>>,
-    next_reader: u64,
+    pub(crate) readers: Readers,
     waiters: BTreeMap<JobId, Vec<oneshot::Sender<()>>>,
     /// When running jobs reach their time limits.
     limits: BTreeMap<(Time, JobId), u32>,
     pub(crate) lost_after_s: f64,
     /// Messages and replies that go out once everything is durable.
-    outgoing: BTreeMap<NodeId, Vec<ToWorker>>,
+    pub(crate) outgoing: BTreeMap<NodeId, Vec<ToWorker>>,
     replies: Vec<Box<dyn FnOnce() + Send>>,
     pub(crate) notices: Vec<Notice>,
     teller: Teller,
@@ -187,8 +187,7 @@ impl Dispatcher {
             progress: BTreeMap::new(),
             strikes: BTreeMap::new(),
             ports: Ports::default(),
-            readers: BTreeMap::new(),
-            next_reader: 0,
+            readers: Readers::default(),
             waiters: BTreeMap::new(),
             limits: BTreeMap::new(),
             lost_after_s,
@@ -213,7 +212,9 @@ impl Dispatcher {
                 *self.array_live.entry(first).or_default() += 1;
             }
             let placement = state.schedule().placement(job).unwrap_or_default();
-            let execution = match life.phase {
+            let mut execution = match life.phase {
+                // It is launched when others have given its devices back.
+                Phase::Placed if state.is_blocked(job) => continue,
                 Phase::Placed => Execution::new(life.generation, placement, TaskPhase::Ordered),
                 Phase::Running => {
                     running.push(job);
@@ -226,6 +227,7 @@ impl Dispatcher {
                 }
                 Phase::Waiting | Phase::Ended(_) => continue,
             };
+            self.leave_to_mpirun(job, &mut execution);
             self.executions.insert(job, execution);
         }
         let until = self.lost_at();
@@ -414,16 +416,8 @@ impl Dispatcher {
         for node in gone {
             self.missing.remove(&node);
             self.engine_command(Command::LoseNode(node));
+            self.end_reading(node);
         }
-    }
-
-    fn read_output(&mut self, job: JobId, rank: usize, follow: bool, sender: UnboundedSender<Vec<u8>>) {
-        let Some((node, task)) = self.task_of(job, rank) else { return };
-        self.next_reader += 1;
-        let request = self.next_reader;
-        self.readers.insert(request, sender);
-        let message = wharf_proto::SendOutput { request, task: Some(task), offset: 0, follow, stop: false };
-        self.send(node, to_worker::Message::SendOutput(message));
     }
 
     /// The node and the name of a job's latest task of that rank.

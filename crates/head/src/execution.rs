@@ -24,6 +24,15 @@ pub(crate) struct End {
     pub(crate) is_blameless: bool,
     /// Its lease was over or it was told to stop; it has saved and has more to do.
     pub(crate) is_interrupted: bool,
+    /// It had not been told to stop.
+    pub(crate) is_by_itself: bool,
+}
+
+impl End {
+    /// The end of a task that nobody knows any more.
+    pub(crate) fn lost(code: i32) -> Self {
+        Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false }
+    }
 }
 
 /// One node's part of a job.
@@ -46,6 +55,8 @@ pub(crate) struct Execution {
     pub(crate) is_struck: bool,
     /// A task ended with more to do.
     is_interrupted: bool,
+    /// A task ended because it was told to stop, or was lost.
+    is_cut_short: bool,
     /// The first exit code other than 0 of a task that was not told to stop.
     failure: Option<i32>,
 }
@@ -61,6 +72,7 @@ impl Execution {
             is_launched,
             is_struck: false,
             is_interrupted: false,
+            is_cut_short: false,
             failure: None,
         }
     }
@@ -75,13 +87,15 @@ impl Execution {
     }
 
     /// Notes the end of a task. Returns whether the others have to be stopped because of it.
-    pub(crate) fn end_task(&mut self, node: NodeId, code: i32) -> bool {
+    pub(crate) fn end_task(&mut self, node: NodeId, end: End) -> bool {
         let is_stopping = self.is_stopping;
         let Some(task) = self.task_on(node).filter(|task| !matches!(task.phase, TaskPhase::Ended { .. }))
         else {
             return false;
         };
+        let code = end.code;
         task.phase = TaskPhase::Ended { code };
+        self.is_cut_short |= !end.is_by_itself;
         if code != 0 && !is_stopping {
             self.failure.get_or_insert(code);
             return !self.is_over();
@@ -95,12 +109,18 @@ impl Execution {
         if let Some(task) = self.task_on(node).filter(is_open) {
             task.phase = TaskPhase::Ended { code: 0 };
             self.is_interrupted = true;
+            self.is_cut_short = true;
         }
     }
 
     /// Whether the job has more to do: a task said so, and no other failed.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.is_interrupted && self.failure.is_none() && self.is_clean()
+    }
+
+    /// Whether a task was kept from coming to its own end.
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.is_cut_short
     }
 
     /// Whether all tasks run or have run.
@@ -141,14 +161,18 @@ mod tests {
         Execution::new(1, &[share(0), share(1)], TaskPhase::Ordered)
     }
 
+    fn told(code: i32) -> End {
+        End { code, is_blameless: false, is_interrupted: false, is_by_itself: true }
+    }
+
     #[test]
     fn failure_of_one_task_stops_the_others_and_gives_the_code() {
         let mut execution = pair();
         assert!(!execution.is_up());
-        assert!(execution.end_task(NodeId(0), 3), "the other task is still there");
+        assert!(execution.end_task(NodeId(0), told(3)), "the other task is still there");
         assert!(!execution.is_over());
         execution.is_stopping = true;
-        assert!(!execution.end_task(NodeId(1), 143), "it was told to stop");
+        assert!(!execution.end_task(NodeId(1), told(143)), "it was told to stop");
         assert!(execution.is_over());
         assert_eq!(execution.exit_code(), 3);
     }
@@ -161,7 +185,7 @@ mod tests {
             execution.is_stopping = is_stopping;
             execution.interrupt_task(NodeId(0));
             assert!(!execution.is_interrupted() && !execution.is_over());
-            execution.end_task(NodeId(1), code);
+            execution.end_task(NodeId(1), told(code));
             assert_eq!(execution.is_interrupted(), expected, "{code}");
         }
     }
@@ -169,8 +193,8 @@ mod tests {
     #[test]
     fn an_end_counts_once() {
         let mut execution = pair();
-        execution.end_task(NodeId(0), 0);
-        assert!(!execution.end_task(NodeId(0), 9));
+        execution.end_task(NodeId(0), told(0));
+        assert!(!execution.end_task(NodeId(0), told(9)));
         assert_eq!(execution.exit_code(), 0);
         assert_eq!(execution.open_nodes(), [NodeId(1)]);
     }

@@ -12,6 +12,7 @@ mod news;
 mod nodes;
 pub mod notify;
 mod ports;
+mod readers;
 mod record;
 mod server;
 mod service;

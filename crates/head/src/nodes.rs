@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tokio::sync::mpsc::UnboundedSender;
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
-use wharf_proto::{Device, ForgetTask, Register, ToWorkerBatch, Welcome, to_worker};
+use wharf_proto::{Device, Register, ToWorkerBatch, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
@@ -67,6 +67,8 @@ impl Dispatcher {
             self.node_of_session.remove(&replaced.id);
         }
         self.node_of_session.insert(session, node);
+        // Meant for the one before; whatever of it still holds is said again below.
+        self.outgoing.remove(&node);
         self.send(
             node,
             to_worker::Message::Welcome(Welcome {
@@ -79,6 +81,7 @@ impl Dispatcher {
             self.on_devices(node, register.device.clone());
         }
         self.reconcile(node, register);
+        self.read_on(node);
     }
 
     /// A connection is gone; the node may come back.
@@ -130,10 +133,10 @@ impl Dispatcher {
                     code: state.exit_code,
                     is_blameless: state.is_blameless,
                     is_interrupted: state.interrupted,
+                    is_by_itself: state.by_itself,
                 };
                 self.note_reason(task, state.error.clone());
                 self.task_over(job, task.generation, node, end);
-                self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
             } else if !is_expected {
                 self.send_stop(job, task.generation, node);
             }

@@ -24,12 +24,7 @@ impl Dispatcher {
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
         let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
-        if self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun) {
-            // The others are started by mpirun itself.
-            for task in execution.tasks.iter_mut().skip(1) {
-                task.phase = TaskPhase::Ended { code: 0 };
-            }
-        }
+        self.leave_to_mpirun(job, &mut execution);
         let nodes = execution.open_nodes();
         self.ports.take(job);
         self.progress.remove(&job);
@@ -37,6 +32,15 @@ impl Dispatcher {
         self.executions.insert(job, execution);
         for node in nodes {
             self.order(job, node);
+        }
+    }
+
+    /// Takes out the tasks that mpirun itself starts from the first node.
+    pub(crate) fn leave_to_mpirun(&self, job: JobId, execution: &mut Execution) {
+        if self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun) {
+            for task in execution.tasks.iter_mut().skip(1) {
+                task.phase = TaskPhase::Ended { code: 0 };
+            }
         }
     }
 
@@ -109,7 +113,7 @@ impl Dispatcher {
             if self.engine.state().schedule().is_there(node) {
                 self.send_stop(job, generation, node);
             } else {
-                self.task_ended(job, generation, node, LOST_CODE);
+                self.task_ended(job, generation, node, End::lost(LOST_CODE));
             }
         }
         self.finish_if_over(job);
@@ -140,26 +144,18 @@ impl Dispatcher {
             from_worker::Message::Ended(ended) => {
                 if let Some(task) = ended.task {
                     let code = if ended.error.is_empty() { ended.exit_code } else { ended.exit_code.max(1) };
-                    let end =
-                        End { code, is_blameless: ended.is_blameless, is_interrupted: ended.interrupted };
+                    let end = End {
+                        code,
+                        is_blameless: ended.is_blameless,
+                        is_interrupted: ended.interrupted,
+                        is_by_itself: ended.by_itself,
+                    };
                     self.note_reason(task, ended.error);
                     self.task_over(JobId(task.job_id), task.generation, node, end);
-                    // Sent once the end is durable.
-                    self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
                 }
             }
             from_worker::Message::Progress(told) => self.task_progressed(told),
-            from_worker::Message::Output(output) => {
-                if let Some(reader) = self.readers.get(&output.request)
-                    && !output.data.is_empty()
-                    && reader.send(output.data).is_err()
-                {
-                    self.readers.remove(&output.request);
-                }
-                if output.end {
-                    self.readers.remove(&output.request);
-                }
-            }
+            from_worker::Message::Output(output) => self.on_output(output),
             from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
             from_worker::Message::Register(_)
             | from_worker::Message::Heartbeat(_)
@@ -193,7 +189,6 @@ impl Dispatcher {
         if let Some(execution) = self.executions.get_mut(&job)
             && execution.is_up()
             && !execution.is_launched
-            && !execution.is_stopping
         {
             execution.is_launched = true;
             let generation = execution.generation;
@@ -216,35 +211,46 @@ impl Dispatcher {
     }
 
     /// A task has ended, and its job with it where it was the last.
+    ///
+    /// Its worker may forget it once the whole gang is over: the journal does not have the ends of single tasks, so that after
+    /// a restart the head has to hear of them again.
     pub(crate) fn task_over(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
+        let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
+            return self.send_forget(job, generation, node);
+        };
         if end.is_blameless {
             return self.task_lost(job, generation, node);
         }
-        let execution = self.executions.get_mut(&job).filter(|run| run.generation == generation);
-        match execution.filter(|_| end.is_interrupted) {
-            Some(execution) => {
-                execution.interrupt_task(node);
-                self.launched_if_up(job);
-            }
-            None => self.task_ended(job, generation, node, end.code),
+        if end.is_interrupted {
+            execution.interrupt_task(node);
+            self.launched_if_up(job);
+        } else {
+            self.task_ended(job, generation, node, end);
         }
         self.finish_if_over(job);
+    }
+
+    /// Sent once what came of the task is durable.
+    fn send_forget(&mut self, job: JobId, generation: u32, node: NodeId) {
+        let task = Some(TaskId { job_id: job.0, generation });
+        self.send(node, to_worker::Message::Forget(ForgetTask { task }));
     }
 
     /// A task is gone, for which the job is not to blame.
     pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId) {
         if let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) {
-            execution.is_struck = true;
+            // What is lost after another task has failed changes nothing.
+            execution.is_struck |= !execution.is_stopping;
         }
-        self.task_ended(job, generation, node, LOST_CODE);
+        self.task_ended(job, generation, node, End::lost(LOST_CODE));
         self.finish_if_over(job);
     }
 
-    fn task_ended(&mut self, job: JobId, generation: u32, node: NodeId, code: i32) {
+    fn task_ended(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
         let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
             return;
         };
-        let stops_others = execution.end_task(node, code);
+        let stops_others = execution.end_task(node, end);
         self.launched_if_up(job);
         if stops_others && let Some(execution) = self.executions.get_mut(&job) {
             execution.is_stopping = true;
@@ -262,6 +268,9 @@ impl Dispatcher {
         let Some(execution) = self.executions.remove(&job) else { return };
         self.ports.give_back(job);
         let generation = execution.generation;
+        for task in &execution.tasks {
+            self.send_forget(job, generation, task.share.node);
+        }
         let done = self.checkpointed(job);
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
         let code = execution.exit_code();
@@ -269,19 +278,20 @@ impl Dispatcher {
         let wanted = self.engine.state().spec(job).iterations;
         // Told to stop when it had just done everything.
         let is_done = execution.is_clean() && iterations >= wanted;
-        if is_stopping && !is_done {
+        // Tasks that had come to their own end before the order to stop reached them count as if it had not been given.
+        let is_stopped = is_stopping && execution.is_cut_short() && !is_done;
+        // An interrupted one has saved and has more to do, which is no failure.
+        let goes_on = is_stopped
+            || (!is_stopping && execution.is_interrupted())
+            || self.may_retry(job, code, execution.is_struck);
+        if goes_on {
             self.kept.checkpoints.insert(job.0, done);
-            self.engine_command(Command::JobStopped { job, generation, done });
-        } else if !is_stopping && execution.is_interrupted() {
-            // It has saved and has more to do, which is no failure.
-            self.kept.checkpoints.insert(job.0, done);
-            self.engine_command(Command::JobFailed { job, generation, done });
-        } else if self.may_retry(job, code, execution.is_struck) {
-            self.kept.checkpoints.insert(job.0, done);
-            self.engine_command(Command::JobFailed { job, generation, done });
-        } else {
-            self.engine_command(Command::JobExited { job, generation, code });
         }
+        self.engine_command(match (goes_on, is_stopping) {
+            (true, true) => Command::JobStopped { job, generation, done },
+            (true, false) => Command::JobFailed { job, generation, done },
+            (false, _) => Command::JobExited { job, generation, code },
+        });
     }
 
     /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.

@@ -845,6 +845,9 @@ pub struct TaskState {
     /// As in TaskEnded.
     #[prost(bool, tag = "7")]
     pub interrupted: bool,
+    /// As in TaskEnded.
+    #[prost(bool, tag = "50")]
+    pub by_itself: bool,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {
@@ -979,6 +982,9 @@ pub struct TaskEnded {
     /// It ended because its lease was over, or because it was told to stop and said so, and has more to do: to be run again.
     #[prost(bool, tag = "50")]
     pub interrupted: bool,
+    /// It ended before it was told to stop, whatever the head has ordered meanwhile: its exit code is its own.
+    #[prost(bool, tag = "51")]
+    pub by_itself: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {

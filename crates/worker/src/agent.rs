@@ -283,6 +283,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             error: known.exit.as_ref().map(|exit| exit.error.clone()).unwrap_or_default(),
             is_blameless: known.exit.as_ref().is_some_and(Exit::is_blameless),
             interrupted: known.exit.as_ref().is_some_and(|exit| exit.interrupted),
+            by_itself: known.exit.as_ref().is_some_and(|exit| exit.by_itself),
             progress: known.progress.clone().map(|progress| told(task, progress)),
         });
         let config = &self.config;

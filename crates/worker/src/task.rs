@@ -38,6 +38,9 @@ pub(crate) struct Exit {
     /// Its lease was over or it was told to stop, and it has more to do.
     #[serde(default)]
     pub(crate) interrupted: bool,
+    /// It ended before it was told to stop.
+    #[serde(default)]
+    pub(crate) by_itself: bool,
 }
 
 /// The code of a task whose end nobody saw.
@@ -48,12 +51,12 @@ const CODE_REFUSED: i32 = 126;
 
 impl Exit {
     pub(crate) fn code(code: i32) -> Self {
-        Self { code, error: String::new(), interrupted: false }
+        Self { code, error: String::new(), interrupted: false, by_itself: false }
     }
 
     /// The end of a task that nobody saw ending, or that was never begun.
     pub(crate) fn lost(error: impl Into<String>) -> Self {
-        Self { code: CODE_UNKNOWN, error: error.into(), interrupted: false }
+        Self { error: error.into(), ..Self::code(CODE_UNKNOWN) }
     }
 
     /// The end of a task that was stopped because its head may run it elsewhere by now.
@@ -78,6 +81,7 @@ impl Exit {
             error: self.error.clone(),
             is_blameless: self.is_blameless(),
             interrupted: self.interrupted,
+            by_itself: self.by_itself,
         }
     }
 }

@@ -3,4 +3,5 @@
 mod decisions;
 mod gates;
 mod journal;
+mod restarts;
 mod virtual_cluster;

@@ -12,7 +12,7 @@ use wharf_perf::{Model, Order};
 use wharf_policy::{BuildArgs, Settings};
 use wharf_proto::{
     ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskEnded, TaskId, TaskProgress,
-    TaskStarted, ToWorkerBatch, from_worker, to_worker,
+    TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
@@ -75,10 +75,24 @@ pub(super) struct VirtualCluster {
     said: VecDeque<(u64, from_worker::Message)>,
     /// Tasks that run, by job: generation and nodes.
     running: BTreeMap<JobId, (u32, Vec<u64>)>,
+    /// What the head knows durably, by session.
+    pub(super) forgotten: Vec<(u64, TaskId)>,
+    /// The workers do not say when they have started something.
+    pub(super) is_silent: bool,
 }
 
 impl VirtualCluster {
     pub(super) fn new(journal: &Path, cluster: &ClusterSpec, rules: Rules) -> Self {
+        Self::after_restart(journal, cluster, rules, |_| Vec::new())
+    }
+
+    /// A head that comes back to workers which have these tasks, by session.
+    pub(super) fn after_restart(
+        journal: &Path,
+        cluster: &ClusterSpec,
+        rules: Rules,
+        tasks: impl Fn(u64) -> Vec<TaskState>,
+    ) -> Self {
         let clock = Hand::default();
         let (journal, replayed) = Journal::open(journal, rules.slots, EPOCH_UNIX_S, f64::MAX).unwrap();
         clock.set(replayed.last);
@@ -92,7 +106,8 @@ impl VirtualCluster {
         let make = |now, state| Engine::resume(now, state, rules.policy, rules.perf, rules.cadence);
         let dispatcher = Dispatcher::new(make, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());
-        let mut world = Self { dispatcher, clock, workers, said, running };
+        let (forgotten, is_silent) = (Vec::new(), false);
+        let mut world = Self { dispatcher, clock, workers, said, running, forgotten, is_silent };
         for (session, node) in cluster.nodes.iter().enumerate() {
             let (sender, receiver) = unbounded_channel();
             world.workers.push(receiver);
@@ -104,6 +119,7 @@ impl VirtualCluster {
                 memory_gib: node.memory_gib,
                 switch: node.switch,
                 pool: node.pool.to_string(),
+                tasks: tasks(session as u64),
                 ..Register::default()
             };
             world.step([Input::Attach { register, session: session as u64, sender }]);
@@ -146,8 +162,11 @@ impl VirtualCluster {
                 *generation = task.generation;
                 nodes.push(session);
                 let started = TaskStarted { task: Some(task) };
-                self.said.push_back((session, from_worker::Message::Started(started)));
+                if !self.is_silent {
+                    self.said.push_back((session, from_worker::Message::Started(started)));
+                }
             }
+            to_worker::Message::Forget(forget) => self.forgotten.push((session, forget.task.unwrap())),
             to_worker::Message::Stop(stop) => {
                 let task = stop.task.unwrap();
                 let job = JobId(task.job_id);
@@ -230,6 +249,6 @@ fn ended(task: TaskId, exit_code: i32) -> from_worker::Message {
     from_worker::Message::Ended(TaskEnded { task: Some(task), exit_code, ..TaskEnded::default() })
 }
 
-fn input((session, message): (u64, from_worker::Message)) -> Input {
+pub(super) fn input((session, message): (u64, from_worker::Message)) -> Input {
     Input::FromWorker { session, messages: vec![FromWorker { message: Some(message) }] }
 }

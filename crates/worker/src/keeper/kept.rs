@@ -84,7 +84,8 @@ impl Task {
             return Exit::cut_off();
         }
         let interrupted = self.overstayed || (self.said_stopped && exit == Exit::code(0));
-        Exit { interrupted, ..exit }
+        let by_itself = self.running.as_ref().is_some_and(|running| !running.is_stopping());
+        Exit { interrupted, by_itself, ..exit }
     }
 
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {

@@ -1,0 +1,86 @@
+//! What the head must know after it died, and what it must not believe.
+
+use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
+use wharf_proto::change_jobs_request::Change;
+use wharf_proto::{ChangeJobsRequest, Gang, JobSpec, TaskEnded, TaskId, TaskState, from_worker};
+
+use super::virtual_cluster::{Rules, VirtualCluster, input};
+use crate::dispatcher::Input;
+
+const TASK: TaskId = TaskId { job_id: 0, generation: 1 };
+
+fn cluster() -> ClusterSpec {
+    ClusterSpec::uniform("v100", 2, 4)
+}
+
+fn journal(folder: &tempfile::TempDir) -> std::path::PathBuf {
+    folder.path().join("journal.sqlite")
+}
+
+/// A job with one task on each of so many nodes.
+fn gang(nodes: u32) -> JobSpec {
+    JobSpec {
+        name: "gang".to_owned(),
+        command: vec!["true".to_owned()],
+        gang: Some(Gang { devices: 4 * nodes, nodes, ..Gang::default() }),
+        ..JobSpec::default()
+    }
+}
+
+fn ended(session: u64, exit_code: i32) -> Input {
+    let ended = TaskEnded { task: Some(TASK), exit_code, by_itself: true, ..TaskEnded::default() };
+    input((session, from_worker::Message::Ended(ended)))
+}
+
+#[test]
+fn end_of_one_task_of_a_gang_is_told_again_after_a_restart() {
+    for (code, expected) in [(0, JobEnd::Finished), (3, JobEnd::Failed { code: 3 })] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+        world.submit(vec![gang(2)]);
+        world.dispatcher.step([ended(0, code)].into_iter()).unwrap();
+        assert_eq!(world.forgotten, [], "the journal does not have it");
+        drop(world);
+
+        let has = |session: u64| {
+            let exit_code = if session == 0 { code } else { 0 };
+            let ended = session == 0;
+            vec![TaskState { task: Some(TASK), ended, exit_code, by_itself: ended, ..TaskState::default() }]
+        };
+        let rules = Rules::of("fifo", 0);
+        let mut world = VirtualCluster::after_restart(&journal(&folder), &cluster(), rules, has);
+        // A failure has stopped the other already.
+        if code == 0 {
+            assert_eq!(world.phase(0), Phase::Running);
+            world.step([ended(1, 0)]);
+        }
+        assert_eq!(world.phase(0), Phase::Ended(expected));
+        assert_eq!(world.forgotten, [(0, TASK), (1, TASK)]);
+    }
+}
+
+#[test]
+fn failure_before_the_whole_gang_has_started_ends_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+    world.is_silent = true;
+    world.submit(vec![gang(2)]);
+    assert_eq!(world.phase(0), Phase::Placed);
+    world.step([ended(0, 3)]);
+    assert_eq!(world.phase(0), Phase::Ended(JobEnd::Failed { code: 3 }));
+}
+
+#[test]
+fn job_that_was_faster_than_the_order_to_stop_is_over() {
+    for (code, expected) in [(0, JobEnd::Finished), (3, JobEnd::Failed { code: 3 })] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+        world.submit(vec![gang(1)]);
+        let (reply, _answer) = tokio::sync::oneshot::channel();
+        let request =
+            ChangeJobsRequest { job_ids: vec![0], change: Change::Requeue.into(), ..Default::default() };
+        world.step([Input::Change { request, reply }, ended(0, code)]);
+        assert_eq!(world.phase(0), Phase::Ended(expected));
+        assert_eq!(world.dispatcher.engine.state().job(JobId(0)).preemptions, 1);
+    }
+}
