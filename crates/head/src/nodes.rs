@@ -93,9 +93,11 @@ impl Dispatcher {
         }
     }
 
-    /// When a node that is away from now on counts as lost.
+    /// When a node that is away from now on counts as lost. Where the network is silent, head and worker find it out by asking, each
+    /// some time after it last heard of the other; the worker may have heard of the head a heartbeat later than the other way.
     pub(crate) fn lost_at(&self) -> Time {
-        self.now().plus(self.lost_after_s * (1.0 + FENCE_MARGIN))
+        let slack_s = if self.lost_after_s > 0.0 { HEARTBEAT_S } else { 0.0 };
+        self.now().plus(self.lost_after_s * (1.0 + FENCE_MARGIN) + slack_s)
     }
 
     /// Takes devices out that have a problem, and in that have none any more.

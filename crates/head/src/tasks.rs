@@ -171,7 +171,8 @@ impl Dispatcher {
         }
         let progress = self.progress.entry(job).or_default();
         progress.iterations = told.iterations;
-        progress.checkpointed = told.checkpointed;
+        // Mostly one rank saves for all; the others know of nothing newer than where they started.
+        progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.metrics.extend(told.metrics);
     }
 

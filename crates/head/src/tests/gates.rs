@@ -59,8 +59,9 @@ fn jobs_wait_for_what_they_depend_on() {
 #[test]
 fn interrupted_jobs_go_on_from_their_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
-    let mut world = world(&folder, 1);
-    world.submit(vec![job("trainer", &[])]);
+    let mut world = world(&folder, 2);
+    let gang = Some(Gang { devices: 8, ..Gang::default() });
+    world.submit(vec![JobSpec { gang, ..job("trainer", &[]) }]);
     // Oftener than a job may be struck or lost.
     for round in 1..=20_u32 {
         let ends = world.interrupt(JobId(0), f64::from(round));

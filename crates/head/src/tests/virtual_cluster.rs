@@ -211,17 +211,18 @@ impl VirtualCluster {
         nodes.into_iter().map(|session| input((session, ended(task, code)))).collect()
     }
 
-    /// What the workers say when a running job was interrupted and has saved so much.
+    /// What the workers say when a running job was interrupted and has saved so much, which only its first node knows of.
     pub(super) fn interrupt(&mut self, job: JobId, checkpointed: f64) -> Vec<Input> {
         let (generation, nodes) = self.running.remove(&job).expect("it runs");
         let task = Some(TaskId { job_id: job.0, generation });
-        let told = TaskProgress { task, iterations: checkpointed, checkpointed, ..TaskProgress::default() };
+        let told = TaskProgress { task, iterations: checkpointed, ..TaskProgress::default() };
         let ended = TaskEnded { task, interrupted: true, ..TaskEnded::default() };
-        let said = |session| {
-            let progress = from_worker::Message::Progress(told.clone());
+        let said = |(rank, session)| {
+            let checkpointed = if rank == 0 { checkpointed } else { 0.0 };
+            let progress = from_worker::Message::Progress(TaskProgress { checkpointed, ..told.clone() });
             [input((session, progress)), input((session, from_worker::Message::Ended(ended.clone())))]
         };
-        nodes.into_iter().flat_map(said).collect()
+        nodes.into_iter().enumerate().flat_map(said).collect()
     }
 
     pub(super) fn submit(&mut self, specs: Vec<WireSpec>) -> Vec<u32> {

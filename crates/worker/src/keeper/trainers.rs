@@ -52,7 +52,8 @@ impl Step {
         }
         let mut progress = before.cloned().unwrap_or_default();
         progress.iterations = self.iterations.unwrap_or(progress.iterations);
-        progress.checkpointed = self.checkpointed.unwrap_or(progress.checkpointed);
+        // Of several processes mostly one saves; the others know of nothing newer than where they started.
+        progress.checkpointed = progress.checkpointed.max(self.checkpointed.unwrap_or(0.0));
         for (name, &value) in &self.metrics {
             let has_room = progress.metrics.len() < METRICS_MAX || progress.metrics.contains_key(name);
             if has_room && !name.is_empty() && name.len() <= METRIC_NAME_MAX {
@@ -161,6 +162,12 @@ mod tests {
         let second = second.progress(Some(&first)).unwrap();
         let metrics = [("loss".to_owned(), 2.0), ("lr".to_owned(), 1.0)].into();
         assert_eq!(second, Progress { iterations: 6.0, checkpointed: 4.0, metrics });
+        let other = step(r#"{"job":1,"generation":2,"iterations":6,"checkpointed":2}"#);
+        assert_eq!(
+            other.progress(Some(&second)),
+            Some(second.clone()),
+            "another process, which does not save"
+        );
         assert_eq!(step(r#"{"job":1,"generation":2,"query":"lease"}"#).progress(Some(&second)), None);
     }
 
