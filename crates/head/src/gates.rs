@@ -1,6 +1,6 @@
 //! Jobs that wait for other jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use wharf_core::{JobEnd, JobId, JobState, Phase};
@@ -28,72 +28,79 @@ pub(crate) enum Verdict {
     Impossible,
 }
 
-/// All gates that are not met yet, and which of them a job's progress can open.
+/// All gates that are not met yet, and what each still waits for: what happens to a job costs what depends on it.
 #[derive(Default)]
 pub(crate) struct Gates {
-    /// By the first job behind it.
-    gates: BTreeMap<u32, Gate>,
-    by_target: BTreeMap<u32, BTreeSet<u32>>,
+    /// By the first job behind it, with how many edges are still open.
+    gates: BTreeMap<u32, (Gate, usize)>,
+    by_target: BTreeMap<u32, Vec<(u32, Kind)>>,
 }
 
 impl Gates {
-    pub(crate) fn add(&mut self, gate: Gate) {
+    /// Judges a gate, and keeps it where that is not possible yet. `life_of` gives `None` for a job that does not exist.
+    pub(crate) fn add<'a>(&mut self, gate: &Gate, life_of: impl Fn(u32) -> Option<&'a JobState>) -> Verdict {
+        let mut open = Vec::new();
         for edge in &gate.edges {
-            self.by_target.entry(edge.job).or_default().insert(gate.jobs.start);
+            match life_of(edge.job).map_or(Some(false), |life| is_ok(edge.kind, life)) {
+                Some(true) => {}
+                Some(false) => return Verdict::Impossible,
+                None => open.push(*edge),
+            }
         }
-        self.gates.insert(gate.jobs.start, gate);
+        if open.is_empty() {
+            return Verdict::Met;
+        }
+        for edge in &open {
+            self.by_target.entry(edge.job).or_default().push((gate.jobs.start, edge.kind));
+        }
+        self.gates.insert(gate.jobs.start, (gate.clone(), open.len()));
+        Verdict::Open
     }
 
     /// The gate that a job is behind.
     pub(crate) fn of(&self, job: JobId) -> Option<&Gate> {
-        let (_, gate) = self.gates.range(..=job.0).next_back()?;
+        let (_, (gate, _)) = self.gates.range(..=job.0).next_back()?;
         gate.jobs.contains(&job.0).then_some(gate)
     }
 
-    /// Takes out the gates that depend on this job and whose verdict has been reached.
-    pub(crate) fn judged(&mut self, target: JobId, judge: impl Fn(&Gate) -> Verdict) -> Vec<(Gate, Verdict)> {
-        let Some(waiting) = self.by_target.get(&target.0) else { return Vec::new() };
-        let gates = waiting.iter().filter_map(|first| self.gates.get(first));
-        let judged: Vec<(Gate, Verdict)> = gates
-            .map(|gate| (gate.clone(), judge(gate)))
-            .filter(|&(_, verdict)| verdict != Verdict::Open)
-            .collect();
-        for (gate, _) in &judged {
-            self.remove(gate);
+    /// Takes out the gates about which something that became of this job decides.
+    pub(crate) fn judged(&mut self, target: JobId, life: &JobState) -> Vec<(Gate, Verdict)> {
+        let Some(waiting) = self.by_target.remove(&target.0) else { return Vec::new() };
+        let mut judged = Vec::new();
+        let mut open = Vec::new();
+        for (first, kind) in waiting {
+            // One that was impossible for another reason is gone.
+            let Some((_, left)) = self.gates.get_mut(&first) else { continue };
+            let verdict = match is_ok(kind, life) {
+                None => {
+                    open.push((first, kind));
+                    continue;
+                }
+                Some(true) => {
+                    *left -= 1;
+                    if *left > 0 {
+                        continue;
+                    }
+                    Verdict::Met
+                }
+                Some(false) => Verdict::Impossible,
+            };
+            judged.extend(self.gates.remove(&first).map(|(gate, _)| (gate, verdict)));
+        }
+        if !open.is_empty() {
+            self.by_target.insert(target.0, open);
         }
         judged
     }
-
-    fn remove(&mut self, gate: &Gate) {
-        self.gates.remove(&gate.jobs.start);
-        for edge in &gate.edges {
-            if let Some(waiting) = self.by_target.get_mut(&edge.job) {
-                waiting.remove(&gate.jobs.start);
-                if waiting.is_empty() {
-                    self.by_target.remove(&edge.job);
-                }
-            }
-        }
-    }
 }
 
-/// Judges a gate by the lives of the jobs that it depends on: `None` for one that does not exist.
-pub(crate) fn judge<'a>(gate: &Gate, life_of: impl Fn(u32) -> Option<&'a JobState>) -> Verdict {
-    let mut verdict = Verdict::Met;
-    for edge in &gate.edges {
-        let Some(life) = life_of(edge.job) else { return Verdict::Impossible };
-        let is_ok = match (edge.kind, life.phase) {
-            (Kind::After, _) if life.first_start.is_some() => Some(true),
-            (Kind::After | Kind::AfterAny | Kind::Singleton, Phase::Ended(_)) => Some(true),
-            (Kind::AfterOk | Kind::AfterCorr, Phase::Ended(end)) => Some(end == JobEnd::Finished),
-            (Kind::AfterNotOk, Phase::Ended(end)) => Some(end != JobEnd::Finished),
-            _ => None,
-        };
-        match is_ok {
-            Some(true) => {}
-            Some(false) => return Verdict::Impossible,
-            None => verdict = Verdict::Open,
-        }
+/// Whether a dependency is met by what has become of a job; `None` where that is not decided yet.
+fn is_ok(kind: Kind, life: &JobState) -> Option<bool> {
+    match (kind, life.phase) {
+        (Kind::After, _) if life.first_start.is_some() => Some(true),
+        (Kind::After | Kind::AfterAny | Kind::Singleton, Phase::Ended(_)) => Some(true),
+        (Kind::AfterOk | Kind::AfterCorr, Phase::Ended(end)) => Some(end == JobEnd::Finished),
+        (Kind::AfterNotOk, Phase::Ended(end)) => Some(end != JobEnd::Finished),
+        _ => None,
     }
-    verdict
 }

@@ -9,7 +9,7 @@ use wharf_proto::dependency::Kind;
 use wharf_proto::{ChangeJobsRequest, Dependency, JobSpec as WireSpec, Refusal};
 
 use crate::dispatcher::Dispatcher;
-use crate::gates::{Edge, Gate, Verdict, judge};
+use crate::gates::{Edge, Gate, Verdict};
 use crate::record::Record;
 use crate::wire;
 
@@ -95,10 +95,10 @@ impl Dispatcher {
         if gate.edges.is_empty() {
             return;
         }
-        match self.judge(&gate) {
-            Verdict::Open => self.gates.add(gate),
-            verdict => self.open(&gate, verdict),
-        }
+        let state = self.engine.state();
+        let life_of = |job: u32| (JobId(job) < state.next_job()).then(|| state.job(JobId(job)));
+        let verdict = self.gates.add(&gate, life_of);
+        self.open(&gate, verdict);
     }
 
     /// What a job depends on, as single jobs.
@@ -155,11 +155,6 @@ impl Dispatcher {
         Edge { kind: Kind::AfterCorr, job: other.unwrap_or(u32::MAX) }
     }
 
-    fn judge(&self, gate: &Gate) -> Verdict {
-        let state = self.engine.state();
-        judge(gate, |job| (JobId(job) < state.next_job()).then(|| state.job(JobId(job))))
-    }
-
     /// Lets jobs go, or cancels them where they can never start.
     fn open(&mut self, gate: &Gate, verdict: Verdict) {
         for job in gate.jobs.clone() {
@@ -175,9 +170,7 @@ impl Dispatcher {
 
     /// A job started or ended: others may have waited for that.
     pub(crate) fn open_gates(&mut self, job: JobId) {
-        let state = self.engine.state();
-        let life_of = |job: u32| (JobId(job) < state.next_job()).then(|| state.job(JobId(job)));
-        let judged = self.gates.judged(job, |gate| judge(gate, life_of));
+        let judged = self.gates.judged(job, self.engine.state().job(job));
         for (gate, verdict) in judged {
             self.open(&gate, verdict);
         }

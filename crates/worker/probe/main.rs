@@ -62,9 +62,11 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         cpus: 4,
         memory_gib: 1,
         switch: 0,
+        pool: String::new(),
         address: "127.0.0.1".into(),
         state_dir,
         keeper_program: None,
+        rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
     };

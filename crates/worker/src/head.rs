@@ -24,6 +24,9 @@ const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long nothing was heard of the head when that has found it out: one period of waiting, one of asking.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2 * KEEPALIVE.as_secs());
+/// How long the news that tasks have started waits for other news: short tasks have ended by then, and half as many
+/// messages do.
+const START_PATIENCE: Duration = Duration::from_millis(4);
 /// Messages that are sent as one.
 const BATCH_MAX: usize = 256;
 /// Chunks of output that wait for the network; with their size this bounds the memory.
@@ -180,8 +183,15 @@ impl Link {
 async fn pack(mut messages: mpsc::UnboundedReceiver<FromWorker>, batches: mpsc::Sender<FromWorkerBatch>) {
     loop {
         let mut batch = Vec::new();
-        let count = messages.recv_many(&mut batch, BATCH_MAX).await;
-        if count == 0 || batches.send(FromWorkerBatch { messages: batch }).await.is_err() {
+        if messages.recv_many(&mut batch, BATCH_MAX).await == 0 {
+            return;
+        }
+        let is_start = |one: &FromWorker| matches!(one.message, Some(from_worker::Message::Started(_)));
+        if batch.iter().all(is_start) {
+            // Where nothing comes in time they go alone.
+            let _ = tokio::time::timeout(START_PATIENCE, messages.recv_many(&mut batch, BATCH_MAX)).await;
+        }
+        if batches.send(FromWorkerBatch { messages: batch }).await.is_err() {
             return;
         }
     }

@@ -60,6 +60,8 @@ pub struct WorkerConfig {
     pub memory_gib: u32,
     /// The switch that it hangs on.
     pub switch: u32,
+    /// The part of the cluster that it belongs to; empty where there are no parts.
+    pub pool: String,
     /// Where other nodes of a gang reach it.
     pub address: String,
     /// Where it keeps its state; made if it is not there. A root worker's tasks of other users must be able
@@ -67,6 +69,8 @@ pub struct WorkerConfig {
     pub state_dir: PathBuf,
     /// The program that has the subcommands `keeper` and `beside`; without one, this very program.
     pub keeper_program: Option<PathBuf>,
+    /// Tasks are not run, but treated like this.
+    pub rehearsal: Option<Rehearsal>,
     /// The interface that gangs talk through; without one, that which carries `address`.
     pub network_interface: Option<String>,
     /// Where its devices are known from, and how they are looked after.
@@ -84,13 +88,24 @@ impl std::fmt::Debug for WorkerConfig {
             .field("cpus", &self.cpus)
             .field("memory_gib", &self.memory_gib)
             .field("switch", &self.switch)
+            .field("pool", &self.pool)
             .field("address", &self.address)
             .field("state_dir", &self.state_dir)
             .field("keeper_program", &self.keeper_program)
+            .field("rehearsal", &self.rehearsal)
             .field("network_interface", &self.network_interface)
             .field("watch", &self.watch)
             .finish()
     }
+}
+
+/// What becomes of tasks that are not run, to find out how fast everything around them is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rehearsal {
+    /// They end at once, with 0.
+    End,
+    /// They seem to run until they are told to stop.
+    Hold,
 }
 
 /// What happens to a worker that its operator may want to see.

@@ -13,9 +13,11 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         cpus: 16,
         memory_gib: 0,
         switch: 0,
+        pool: String::new(),
         address: "127.0.0.1".into(),
         state_dir: "/tmp/w".into(),
         keeper_program: None,
+        rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
     }

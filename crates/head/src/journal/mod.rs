@@ -10,6 +10,7 @@ mod replay;
 mod schema;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub(crate) struct Journal {
     position: Position,
     pending: Vec<Pending>,
     /// Jobs that changed since the last snapshot, and events since then.
-    changed: BTreeSet<u32>,
+    changed: Vec<Range<u32>>,
     since_snapshot: u64,
     /// How long events that a snapshot covers are kept, in seconds.
     history_s: f64,
@@ -197,9 +198,7 @@ impl Journal {
         transaction.commit()?;
         self.position = position;
         self.since_snapshot += self.pending.len() as u64;
-        for pending in self.pending.drain(..) {
-            self.changed.extend(pending.record.jobs());
-        }
+        self.changed.extend(self.pending.drain(..).map(|pending| pending.record.jobs()));
         Ok(())
     }
 
@@ -216,7 +215,7 @@ impl Journal {
         }
         let path = self.path.clone();
         let database = |source| JournalError::Database { path, source };
-        let jobs = std::mem::take(&mut self.changed);
+        let jobs: BTreeSet<u32> = std::mem::take(&mut self.changed).into_iter().flatten().collect();
         let before_s = now.seconds() - self.history_s;
         let sequence = self.position.sequence;
         let written = self.connection.transaction().and_then(|transaction| {

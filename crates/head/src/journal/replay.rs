@@ -1,6 +1,7 @@
 //! From what is on disk to the state of everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(crate) struct Replayed {
     /// What was found damaged.
     pub(crate) damage: Option<Damage>,
     /// Jobs that changed since the last snapshot, and events since then.
-    pub(super) changed: BTreeSet<u32>,
+    pub(super) changed: Vec<Range<u32>>,
     pub(super) since_snapshot: u64,
 }
 
@@ -141,7 +142,7 @@ pub(super) fn replay(
         last: Time::ZERO,
         epoch_unix_s,
         damage: None,
-        changed: BTreeSet::new(),
+        changed: Vec::new(),
         since_snapshot: 0,
     };
     if snapshot > 0 {
@@ -210,7 +211,7 @@ impl Replayed {
         if let Some(bytes) = entry.spec {
             self.specs.insert(jobs.start, Arc::new(WireSpec::decode(bytes.as_slice()).ok()?));
         }
-        self.changed.extend(jobs);
+        self.changed.push(jobs);
         self.since_snapshot += 1;
         Some(())
     }

@@ -16,6 +16,7 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS events (sequence INTEGER PRIMARY KEY, time REAL NOT NULL, job INTEGER,
       record TEXT NOT NULL, spec BLOB, sum INTEGER NOT NULL);
     CREATE INDEX IF NOT EXISTS events_of_job ON events (job) WHERE job IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS specs_of_job ON events (job) WHERE spec IS NOT NULL;
     CREATE TABLE IF NOT EXISTS snapshot_nodes (node INTEGER PRIMARY KEY, image TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS snapshot_jobs (job INTEGER PRIMARY KEY, image TEXT NOT NULL, spec BLOB);";
 

@@ -80,6 +80,24 @@ pub struct WorkerArgs {
     /// The network interface that gangs talk through (NCCL, Gloo, MPI) [default: that which carries the address]
     #[arg(long, value_name = "NAME")]
     pub network_interface: Option<String>,
+    /// The pool that this node belongs to; jobs can ask for one
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub pool: String,
+    /// The switch that this node hangs on: gangs are kept on one where that can be
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub switch: u32,
+    /// Do not run tasks, to measure everything around them
+    #[arg(long, value_name = "MODE", hide = true)]
+    pub rehearse: Option<RehearsalArg>,
+}
+
+/// What becomes of tasks that are not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum RehearsalArg {
+    /// They end at once
+    End,
+    /// They seem to run until they are told to stop
+    Hold,
 }
 
 /// `wharf keeper`: what the worker starts for itself.

@@ -25,7 +25,7 @@ use clap_complete::Shell;
 pub use access::{
     HeadCommand, InitArgs, RoleArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs,
 };
-pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, WorkerArgs};
+pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs};
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};

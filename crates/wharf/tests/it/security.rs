@@ -468,11 +468,13 @@ async fn certificates_are_renewed_before_they_end() {
         cpus: 1,
         memory_gib: 1,
         switch: 0,
+        pool: String::new(),
         address: "127.0.0.1".into(),
         state_dir: state_dir.clone(),
         network_interface: None,
         watch: wharf_worker::Watch::default(),
         keeper_program: Some(env!("CARGO_BIN_EXE_wharf").into()),
+        rehearsal: None,
     };
     let (notices, mut heard) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();

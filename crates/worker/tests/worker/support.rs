@@ -244,9 +244,11 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         cpus: 8,
         memory_gib: 1,
         switch: 7,
+        pool: String::new(),
         address: "10.0.0.9".into(),
         state_dir: state_dir.to_owned(),
         keeper_program: Some(probe()),
+        rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
     }

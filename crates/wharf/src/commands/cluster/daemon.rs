@@ -10,11 +10,11 @@ use wharf_policy::{BuildArgs, Settings};
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
 use wharf_tls::Fingerprint;
-use wharf_worker::{Notice, WorkerConfig};
+use wharf_worker::{Notice, Rehearsal, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::init;
-use crate::args::{HeadArgs, HeadCommand, KeeperArgs, WorkerArgs};
+use crate::args::{HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
@@ -26,11 +26,11 @@ const HISTORY_DAYS: f64 = 90.0;
 
 /// An async runtime for a daemon or a client.
 pub(in crate::commands) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::new(ErrorKind::Internal, "cannot start threads").caused_by(error))
+    built(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build())
+}
+
+fn built(runtime: std::io::Result<tokio::runtime::Runtime>) -> Result<tokio::runtime::Runtime, CliError> {
+    runtime.map_err(|error| CliError::new(ErrorKind::Internal, "cannot start threads").caused_by(error))
 }
 
 /// Serves until a signal ends it; what runs goes on running.
@@ -121,7 +121,9 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    runtime()?.block_on(async {
+    // One thread is enough for what it does, and spares the handing over between several.
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    built(builder.enable_all().build())?.block_on(async {
         let config = worker_config(args, terminal).await?;
         let stopped = on_signal();
         let told = |notice: Notice| match notice {
@@ -163,10 +165,15 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         devices,
         cpus: wharf_worker::processors(),
         memory_gib: wharf_worker::memory_gib(),
-        switch: 0,
+        switch: args.switch,
+        pool: args.pool.clone(),
         address: args.address.clone(),
         state_dir: home.worker_dir(&node),
         keeper_program: None,
+        rehearsal: args.rehearse.map(|mode| match mode {
+            RehearsalArg::End => Rehearsal::End,
+            RehearsalArg::Hold => Rehearsal::Hold,
+        }),
         network_interface: args.network_interface.clone(),
         watch,
         node,
