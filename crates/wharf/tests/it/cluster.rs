@@ -192,6 +192,48 @@ fn a_shell_trainer_tells_steps_and_is_told_to_stop() {
 }
 
 #[test]
+fn elements_of_arrays_have_names() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    assert_eq!(cluster.say(&["submit", "--array", "1-7:2", "--name", "swarm", "--", "true"]), "0\n");
+    let json = cluster.say(&["submit", "--array", "0-1", "--held", "--output", "json", "--", "true"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["job_ids"], serde_json::json!([4]));
+    assert_eq!(json["arrays"], serde_json::json!([{ "job_id": 4, "count": 2, "indexes": "0-1" }]));
+    cluster.say(&["submit", "--after-any", "0_3", "--", "true"]);
+    assert_eq!(cluster.say(&["explain", "6"]), "waits for the end of job 1\n");
+
+    cluster.say(&["cancel", "0_3"]);
+    let ids = |state: &str| {
+        let jobs = cluster.say(&["jobs", "--state", state, "--output", "plain"]);
+        jobs.lines().skip(1).map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("cancelled"), ["0_3"], "one element only");
+    cluster.say(&["cancel", "0"]);
+    assert_eq!(ids("cancelled"), ["0_1", "0_3", "0_5", "0_7"], "all of it");
+    cluster.say(&["cancel", "--all"]);
+    assert!(ids("held").is_empty() && ids("waiting").is_empty());
+    let none = cluster.run(&["job", "0_2"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("the array 0 has the indexes 1-7:2"));
+}
+
+#[test]
+fn a_job_that_cannot_be_started_says_why() {
+    let cluster = Cluster::new();
+    let mut head = cluster.head();
+    let _worker = cluster.worker("only");
+    let failed = cluster.run(&["submit", "--wait", "--", "./no-such-program"]);
+    assert_eq!(failed.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("job 0: cannot start"));
+    head.kill();
+    let _head = cluster.head();
+    for command in ["explain", "job"] {
+        assert!(cluster.say(&[command, "0"]).contains("No such file"), "{command}: the journal knows it");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_told_clearly() {
     let cluster = Cluster::new();
     let alone = cluster.run(&["jobs"]);

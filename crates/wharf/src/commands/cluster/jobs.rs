@@ -10,7 +10,7 @@ use wharf_report::human;
 
 use super::connect::with;
 use super::frame::progress;
-use super::record::{describe, unix_s};
+use super::record::{describe, summary, unix_s};
 use super::top::explain_waiting;
 use crate::args::{JobArgs, JobStateArg, JobsArgs, LogsArgs, OutputFormat};
 use crate::error::CliError;
@@ -205,7 +205,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         let id = id_of(client, args.job).await?;
         Ok((client.get_job(id).await?, client.list_nodes().await?))
     })?;
-    let row = JobRow::new(detail.summary.unwrap_or_default(), unix_s());
+    let row = JobRow::new(summary(&detail), unix_s());
     let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
     let history: Vec<_> = detail
         .history

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use wharf_client::Client;
-use wharf_proto::{HistoryEntry, JobDetail, JobPhase, ListJobsRequest, NodeSummary};
+use wharf_proto::{HistoryEntry, JobDetail, JobPhase, JobSummary, ListJobsRequest, NodeSummary};
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
 
 use crate::error::CliError;
@@ -28,8 +28,18 @@ pub(in crate::commands) fn unix_s() -> f64 {
     since.map_or(0.0, |since| since.as_secs_f64())
 }
 
+/// A job in a line. Of one that is over the head does not keep its progress, which its spec tells where it is finished.
+pub(super) fn summary(detail: &JobDetail) -> JobSummary {
+    let mut job = detail.summary.clone().unwrap_or_default();
+    if let Some(spec) = detail.spec.as_ref().filter(|_| job.phase() == JobPhase::Finished) {
+        job.iterations = spec.iterations;
+        job.iterations_done = job.iterations_done.max(spec.iterations);
+    }
+    job
+}
+
 fn recorded(detail: JobDetail) -> RecordedJob {
-    let job = detail.summary.unwrap_or_default();
+    let job = summary(&detail);
     let spec = detail.spec.unwrap_or_default();
     RecordedJob {
         id: job.job_id,
