@@ -452,8 +452,14 @@ impl Engine {
         } else {
             Vec::new()
         };
+        // Where it was to go next, it is not known to have been.
+        let next = self.state.schedule().placement(job).filter(|_| !leaving.is_empty());
+        let next: Vec<NodeId> = next.unwrap_or_default().iter().map(|share| share.node).collect();
         self.record(now, Event::JobEnded { job, end }, Detail::None, log);
         self.tell(now, Change::Ended(job));
+        for node in next {
+            self.tell(now, Change::Node(node));
+        }
         self.is_dirty = true;
         self.vacated(now, &left, log);
     }

@@ -350,7 +350,12 @@ impl State {
         self.counts.ended += 1;
         state.attained_s = state.attained_s(now);
         state.done = if end == JobEnd::Finished { spec_iterations } else { state.done(now) };
-        state.left = released.or_else(|| state.left.take());
+        if state.phase == Phase::Stopping {
+            // Its processes were where it was leaving; where it was to go next it never ran.
+            state.generation = state.leaving_generation;
+        } else {
+            state.left = released.or_else(|| state.left.take());
+        }
         state.end = Some(now);
         state.phase = Phase::Ended(end);
     }

@@ -358,3 +358,23 @@ fn cancelled_job_ends_only_when_its_processes_are_gone() {
     world.answer(0);
     assert_eq!(world.engine.state().job(JobId(0)).phase, Phase::Ended(JobEnd::Cancelled));
 }
+
+#[test]
+fn job_that_ends_while_it_is_moved_was_where_it_ran() {
+    let mut world = World::new(1);
+    let job = JobId(1);
+    for _ in 0..2 {
+        world.step(&Step::Submit(1));
+        world.answer(0);
+    }
+    let ran = world.engine.state().schedule().placement(job).map(<[NodeShare]>::to_vec);
+    // The third decision stops it and gives it other devices.
+    world.step(&Step::Submit(1));
+    let state = world.engine.state();
+    assert_eq!((state.job(job).phase, state.job(job).generation), (Phase::Stopping, 2));
+    assert!(state.schedule().placement(job).is_some());
+    assert_eq!(world.tell(Command::JobExited { job, generation: 1, code: 0 }), Ok(()));
+    let life = world.engine.state().job(job);
+    assert_eq!(life.phase, Phase::Ended(JobEnd::Finished));
+    assert_eq!((Some(life.left().to_vec()), life.process_generation()), (ran, 1));
+}

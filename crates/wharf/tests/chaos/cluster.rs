@@ -1,6 +1,7 @@
 //! A head and three workers as processes of their own, which can be killed and come back.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -126,7 +127,8 @@ impl Cluster {
     pub(crate) fn keep(&self) {
         let kept = std::env::temp_dir().join(format!("wharf-chaos-{}", std::process::id()));
         let copied = Command::new("cp").arg("-rT").arg(self.folder.path()).arg(&kept).status();
-        eprintln!("the cluster's folder is kept in {} ({copied:?})", kept.display());
+        writeln!(std::io::stderr(), "the cluster's folder is kept in {} ({copied:?})", kept.display())
+            .unwrap();
     }
 }
 

@@ -8,6 +8,7 @@ mod faults;
 mod load;
 mod verdict;
 
+use std::io::Write as _;
 use std::time::Instant;
 
 use cluster::Cluster;
@@ -54,10 +55,12 @@ fn nothing_is_lost() {
     for seed in first..first + count {
         let begin = Instant::now();
         let Endured { kills: Kills { head, workers }, preemptions: gave_way, starts } = endure(seed);
-        println!(
+        writeln!(
+            std::io::stderr(),
             "seed {seed}: {:.1} s, {head} kills of the head, {workers} of workers, {starts} tasks, {gave_way} preemptions",
             begin.elapsed().as_secs_f64(),
-        );
+        )
+        .unwrap();
         preemptions += gave_way;
     }
     assert!(preemptions > 0, "nothing was preempted: the load is too light");

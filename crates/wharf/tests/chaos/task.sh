@@ -22,7 +22,9 @@ echo "begin $WHARF_GENERATION"
 
 train() {
   trap : TERM
-  done=$(cat "$own.saved" 2> "$own.none" || echo 0)
+  # No command that a signal could end.
+  done=0
+  [ ! -f "$own.saved" ] || read -r done < "$own.saved"
   while [ "$done" -lt "$tenths" ]; do
     apart sleep 0.2
     done=$((done + 2))
