@@ -299,7 +299,6 @@ impl<N: FnMut(Notice)> Agent<N> {
             tasks: tasks.collect(),
             device: self.devices.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Register::default()
         }));
         for (&task, known) in &self.tasks {
             if let Some(progress) = known.progress.clone() {
