@@ -127,8 +127,9 @@ impl Cluster {
     pub(crate) fn keep(&self) {
         let kept = std::env::temp_dir().join(format!("wharf-chaos-{}", std::process::id()));
         let copied = Command::new("cp").arg("-rT").arg(self.folder.path()).arg(&kept).status();
-        writeln!(std::io::stderr(), "the cluster's folder is kept in {} ({copied:?})", kept.display())
-            .unwrap();
+        // Where nobody reads it there is nobody to tell.
+        let _ =
+            writeln!(std::io::stderr(), "the cluster's folder is kept in {} ({copied:?})", kept.display());
     }
 }
 
