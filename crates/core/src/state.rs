@@ -115,6 +115,11 @@ impl JobState {
         }
     }
 
+    /// When it last got devices.
+    pub fn placed_at(&self) -> Time {
+        self.placed_at
+    }
+
     /// How long an iteration takes where it runs.
     pub fn iteration_s(&self) -> f64 {
         self.iteration_s

@@ -392,8 +392,9 @@ impl Dispatcher {
         for &job in launched {
             let limit_s = self.spec(job).map_or(0.0, |spec| spec.time_limit_s);
             if limit_s > 0.0 {
-                let at = self.now().plus(limit_s.min(1e9));
-                self.limits.insert((at, job), self.engine.state().job(job).generation);
+                // Counted from when it got its devices, which a restart of the head does not change.
+                let life = self.engine.state().job(job);
+                self.limits.insert((life.placed_at().plus(limit_s.min(1e9)), job), life.generation);
             }
         }
     }

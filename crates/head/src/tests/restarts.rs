@@ -84,3 +84,27 @@ fn job_that_was_faster_than_the_order_to_stop_is_over() {
         assert_eq!(world.dispatcher.engine.state().job(JobId(0)).preemptions, 1);
     }
 }
+
+#[test]
+fn a_time_limit_does_not_begin_anew_with_the_head() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+    world.submit(vec![JobSpec { time_limit_s: 100.0, ..gang(1) }]);
+    // So that the journal's last event is from then.
+    world.set_time(wharf_core::Time::from_seconds(60.0));
+    world.submit(vec![gang(1)]);
+    drop(world);
+
+    let running = |session: u64| match session {
+        0 => vec![TaskState { task: Some(TASK), ..TaskState::default() }],
+        _ => vec![TaskState { task: Some(TaskId { job_id: 1, generation: 1 }), ..TaskState::default() }],
+    };
+    let mut world =
+        VirtualCluster::after_restart(&journal(&folder), &cluster(), Rules::of("fifo", 0), running);
+    world.set_time(wharf_core::Time::from_seconds(99.0));
+    world.step([]);
+    assert_eq!(world.phase(0), Phase::Running);
+    world.set_time(wharf_core::Time::from_seconds(101.0));
+    world.step([]);
+    assert_eq!(world.phase(0), Phase::Ended(JobEnd::TimedOut));
+}

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use wharf_head::{Head, HeadConfig};
 use wharf_perf::{Model, Order};
-use wharf_policy::{BuildArgs, Settings};
+use wharf_policy::{BuildArgs, PolicyInfo, Settings};
 use wharf_sim::Preset;
-use wharf_sim::preset::Mechanism;
+use wharf_sim::preset::{Mechanism, Rules};
 use wharf_tls::Fingerprint;
 use wharf_worker::{Notice, Rehearsal, WorkerConfig};
 
@@ -100,6 +100,12 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
     let Mechanism::Wharf(rules) = preset.mechanism else {
         return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
     };
+    check_keys(&settings, info)?;
+    if settings.get("restart_s").is_none() {
+        // How long a start takes is not known here: a job's progress counts from its first moment.
+        settings.set("restart_s", "0");
+    }
+    let rules = rules.with(&settings).map_err(|error| usage(&error))?;
     if !args.lost_after.is_finite() || args.lost_after < 0.0 {
         return Err(CliError::usage("`--lost-after` takes seconds of at least 0"));
     }
@@ -117,6 +123,19 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
         warn: terminal.warner(),
     })
+}
+
+/// Every setting must be one of the policy's knobs or of the rules' numbers.
+fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), CliError> {
+    let numbers = Rules::SETTINGS.iter().map(|&(key, _)| key);
+    let known: Vec<&str> = info.knobs.iter().map(|knob| knob.name).chain(numbers).collect();
+    match settings.iter().find(|(key, _)| !known.contains(key)) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let wrong = format!("`{key}` is not a setting of policy `{}`", info.name);
+            Err(CliError::usage(wrong).hint(format!("there are: {}", known.join(", "))))
+        }
+    }
 }
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
