@@ -1,6 +1,6 @@
 //! Processes of a task that have left its process group: they outlive their parents, and so become children of the keeper.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
@@ -18,6 +18,9 @@ pub(super) fn kill_of(task: TaskKey, leaders: &HashMap<Pid, TaskKey>, socket: &P
             found = true;
             // A child cannot be gone before it was waited for; whatever else is wrong shows in its staying.
             let _ = kill(pid, Signal::SIGKILL);
+        } else if is_exiting(pid) {
+            // Whose it was cannot be told any more, and its own children come to the keeper only when it is gone.
+            found = true;
         }
     }
     found
@@ -26,10 +29,23 @@ pub(super) fn kill_of(task: TaskKey, leaders: &HashMap<Pid, TaskKey>, socket: &P
 /// All children of this process, which has one thread. Kernels without checkpointing do not tell: then there are no strays.
 fn children() -> impl Iterator<Item = Pid> {
     let own = std::process::id();
-    let text = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
-    let pids: Vec<Pid> =
-        text.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect();
-    pids.into_iter()
+    let read = || std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
+    // The kernel skips some where one exits while it lists them: a second look finds those.
+    let text = read() + " " + &read();
+    let pids: BTreeSet<i32> = text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    pids.into_iter().map(Pid::from_raw)
+}
+
+/// Whether a process is on its way out: it has no environment any more, but is no zombie yet.
+fn is_exiting(pid: Pid) -> bool {
+    /// As the kernel has it among a process's flags.
+    const PF_EXITING: u32 = 0x4;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name is in brackets and may have anything in it.
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let state = fields.next().unwrap_or("Z");
+    let flags = fields.nth(5).and_then(|flags| flags.parse().ok()).unwrap_or(0);
+    state != "Z" && flags & PF_EXITING != 0
 }
 
 /// Whether a process has the environment of a task of the keeper whose socket that is; a zombie has none.
