@@ -44,7 +44,7 @@ impl Dispatcher {
             .collect()
     }
 
-    fn submit(&mut self, spec: WireSpec, node: Option<Arc<str>>) -> Range<u32> {
+    fn submit(&mut self, mut spec: WireSpec, node: Option<Arc<str>>) -> Range<u32> {
         let mut core = wire::to_core(&spec, self.now(), self.epoch_unix_s);
         if node.is_some() {
             let needs = core.gang.needs.as_deref().cloned().unwrap_or_default();
@@ -53,13 +53,15 @@ impl Dispatcher {
         let first = self.engine.state().next_job();
         // Reckoned before the new jobs exist: none waits for itself.
         let edges = self.edges(&spec.dependencies, &core, first);
-        if spec.array.is_empty() {
+        // The event of the submission has the indexes: what an element runs does not repeat them all.
+        let indexes = std::mem::take(&mut spec.array);
+        if indexes.is_empty() {
             self.engine_command(Command::SubmitJob(core));
         } else {
-            let count = spec.array.len() as u32;
+            let count = indexes.len() as u32;
             self.kept.arrays.insert(first.0, count);
             self.array_live.insert(first.0, count);
-            self.engine_command(Command::SubmitArray(core, spec.array.as_slice().into()));
+            self.engine_command(Command::SubmitArray(core, indexes.as_slice().into()));
         }
         self.journal.keep_spec(&spec);
         let jobs = first.0..self.engine.state().next_job().0;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
-    HistoryEntry, InfoReply, JobDetail, JobPhase, JobSummary, ListJobsRequest, NodeSummary, Share,
+    HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, ListJobsRequest, NodeSummary, Share,
     node_summary,
 };
 
@@ -108,11 +108,15 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         Some(spec) => Some(spec.clone()),
         None => dispatcher.journal.spec(first)?,
     };
+    // The first job stands for its array and tells all indexes, the others tell their own.
+    let shown = if job.0 == first { dispatcher.whole(first) } else { job.0..job.0 + 1 };
+    let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
+    let own = |spec: &JobSpec| JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
     let entry =
         |(time_s, what): (f64, String)| HistoryEntry { time_s: dispatcher.epoch_unix_s + time_s, what };
     Ok(JobDetail {
         summary: Some(summary(dispatcher, job)),
-        spec: spec.map(|spec| (*spec).clone()),
+        spec: spec.as_deref().map(own),
         history: history.into_iter().map(entry).collect(),
     })
 }

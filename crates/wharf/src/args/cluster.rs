@@ -42,6 +42,10 @@ pub struct HeadArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seconds that a node may be away before its jobs are run elsewhere
+    ///
+    /// They count from when the connection is known to be broken: at once where a worker ends, but only after 20 seconds
+    /// of silence where a machine or a network goes dark. Jobs are run elsewhere when the node itself must have
+    /// stopped them, which is half as many seconds plus 5 later.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub lost_after: f64,
 }

@@ -148,6 +148,7 @@ fn detach(home: &Home, terminal: &Terminal) -> Result<Exit, CliError> {
         .mode(0o600)
         .open(&log)
         .map_err(|error| CliError::write(&log, error))?;
+    let said_before = messages.metadata().map_or(0, |file| file.len());
     let program = std::env::current_exe().map_err(internal("cannot find this program"))?;
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| if word == "--detach" { "--detached".into() } else { word });
@@ -163,6 +164,9 @@ fn detach(home: &Home, terminal: &Terminal) -> Result<Exit, CliError> {
         let _ = child.wait();
         return Err(CliError::input("the cluster did not start").hint(last_words(&log)));
     }
+    for warning in warnings_since(&log, said_before) {
+        terminal.warn(&warning);
+    }
     runtime()?.block_on(introduce(home, terminal))?;
     terminal.note(&format!("stop:    {}", command(home, "local --stop")));
     Ok(Exit::Ok)
@@ -172,6 +176,13 @@ fn is_ready(child: &mut Child) -> bool {
     let mut line = String::new();
     let stdout = child.stdout.take().map(BufReader::new);
     stdout.is_some_and(|mut stdout| stdout.read_line(&mut line).is_ok()) && line.trim_end() == READY
+}
+
+/// What the background warned of while it started.
+fn warnings_since(log: &Path, from: u64) -> Vec<String> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let new = text.get(from as usize..).unwrap_or_default();
+    new.lines().filter_map(|line| line.strip_prefix("warning: ")).map(str::to_owned).collect()
 }
 
 /// Where the background said why, and what it said last.
