@@ -29,6 +29,12 @@ pub(crate) enum Record {
     NodeOpened {
         node: u32,
     },
+    NodeClosed {
+        node: u32,
+    },
+    NodeReopened {
+        node: u32,
+    },
     DeviceLost {
         node: u32,
         device: u32,
@@ -153,6 +159,8 @@ pub(crate) struct NeedsRecord {
     pool: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reservation: Option<String>,
     cpus: u32,
     memory_mib: u64,
 }
@@ -194,6 +202,8 @@ impl Record {
             Event::NodeReturned { node } => Self::NodeReturned { node: node.0 },
             Event::NodeCordoned { node } => Self::NodeCordoned { node: node.0 },
             Event::NodeOpened { node } => Self::NodeOpened { node: node.0 },
+            Event::NodeClosed { node } => Self::NodeClosed { node: node.0 },
+            Event::NodeReopened { node } => Self::NodeReopened { node: node.0 },
             Event::DeviceLost { node, device } => Self::DeviceLost { node: node.0, device },
             Event::DeviceReturned { node, device } => Self::DeviceReturned { node: node.0, device },
             Event::ArraySubmitted { first, count } => {
@@ -233,6 +243,8 @@ impl Record {
             | Self::NodeReturned { .. }
             | Self::NodeCordoned { .. }
             | Self::NodeOpened { .. }
+            | Self::NodeClosed { .. }
+            | Self::NodeReopened { .. }
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
@@ -267,6 +279,8 @@ impl Record {
             Self::NodeReturned { node } => apply(Event::NodeReturned { node: NodeId(*node) }, Detail::None),
             Self::NodeCordoned { node } => apply(Event::NodeCordoned { node: NodeId(*node) }, Detail::None),
             Self::NodeOpened { node } => apply(Event::NodeOpened { node: NodeId(*node) }, Detail::None),
+            Self::NodeClosed { node } => apply(Event::NodeClosed { node: NodeId(*node) }, Detail::None),
+            Self::NodeReopened { node } => apply(Event::NodeReopened { node: NodeId(*node) }, Detail::None),
             Self::DeviceLost { node, device } => {
                 apply(Event::DeviceLost { node: NodeId(*node), device: *device }, Detail::None);
             }
@@ -376,6 +390,7 @@ impl NeedsRecord {
             nodes: needs.nodes,
             pool: needs.pool.as_deref().map(str::to_owned),
             node: needs.node.as_deref().map(str::to_owned),
+            reservation: needs.reservation.as_deref().map(str::to_owned),
             cpus: needs.cpus,
             memory_mib: needs.memory_mib,
         }
@@ -386,6 +401,7 @@ impl NeedsRecord {
             nodes: self.nodes,
             pool: self.pool.as_deref().map(Into::into),
             node: self.node.as_deref().map(Into::into),
+            reservation: self.reservation.as_deref().map(Into::into),
             cpus: self.cpus,
             memory_mib: self.memory_mib,
         }

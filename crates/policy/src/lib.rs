@@ -4,6 +4,7 @@ pub mod antman;
 pub mod attained;
 pub mod fifo;
 pub mod gittins;
+pub mod governor;
 pub mod muri;
 pub mod pairing;
 pub mod placement;

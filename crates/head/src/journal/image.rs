@@ -73,6 +73,8 @@ pub(super) struct NodeImageRecord {
     spec: NodeRecord,
     is_there: bool,
     is_cordoned: bool,
+    #[serde(default)]
+    is_closed: bool,
     broken: Vec<u32>,
 }
 
@@ -82,6 +84,7 @@ impl NodeImageRecord {
             spec: NodeRecord::of(&image.spec),
             is_there: image.is_there,
             is_cordoned: image.is_cordoned,
+            is_closed: image.is_closed,
             broken: image.broken.iter().collect(),
         }
     }
@@ -89,8 +92,8 @@ impl NodeImageRecord {
     pub(super) fn to_core(&self) -> NodeImage {
         let mut broken = DeviceSet::EMPTY;
         self.broken.iter().for_each(|&device| broken.insert(device));
-        let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
-        NodeImage { spec: self.spec.to_core(), is_there, is_cordoned, broken }
+        let Self { is_there, is_cordoned, is_closed, .. } = *self;
+        NodeImage { spec: self.spec.to_core(), is_there, is_cordoned, is_closed, broken }
     }
 }
 
