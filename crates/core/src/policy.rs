@@ -30,6 +30,11 @@ pub trait Policy: Send {
 
     /// Why a job is not running.
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason;
+
+    /// When to be called even if nothing happens, because of what it was told since it last decided.
+    fn wake(&self) -> Option<Time> {
+        None
+    }
 }
 
 /// What a policy may know of a job's length.

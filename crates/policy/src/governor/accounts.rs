@@ -74,8 +74,7 @@ impl Accounts {
         self.queues[queue].jobs.remove(&turn);
         self.open.insert(queue);
         for ledger in self.queues[queue].ledgers.clone() {
-            let is_claim = |(first, _): &(Turn, _)| *first == turn;
-            if self.ledgers[ledger].claim.as_ref().is_some_and(is_claim) {
+            if self.ledgers[ledger].claims.values().any(|&first| first == turn) {
                 self.open_all(ledger);
             }
         }
@@ -84,7 +83,7 @@ impl Accounts {
     /// Something of an account was given back.
     fn open_all(&mut self, ledger: usize) {
         let ledger = &mut self.ledgers[ledger];
-        ledger.claim = None;
+        ledger.claims.clear();
         self.open.append(&mut ledger.blocked);
     }
 
@@ -120,7 +119,9 @@ impl Accounts {
     pub(crate) fn set_alarm(&mut self, now: Time, index: usize) {
         let ledger = &mut self.ledgers[index];
         let Some(hours) = &ledger.hours else { return };
-        let alarm = hours.look_at(now);
+        // What has just been told may have changed the answer.
+        let is_changed = hours.is_spent() != ledger.is_spent;
+        let alarm = if is_changed { Some(now) } else { hours.look_at(now) };
         if let Some(before) = std::mem::replace(&mut ledger.alarm, alarm) {
             self.alarms.remove(&(before, index));
         }
@@ -154,7 +155,7 @@ impl Accounts {
     }
 
     /// Admits whoever can be, in order, and tells who that was.
-    pub(crate) fn admit(&mut self, view: &View<'_>, mut admitted: impl FnMut(usize, JobId)) {
+    pub(crate) fn admit(&mut self, view: &View<'_>, mut admitted: impl FnMut(JobId)) {
         let mut heads: BTreeSet<(Turn, usize)> = std::mem::take(&mut self.open)
             .into_iter()
             .filter_map(|queue| Some((*self.queues[queue].jobs.first()?, queue)))
@@ -165,17 +166,15 @@ impl Accounts {
                 None => {
                     self.queues[queue].jobs.remove(&turn);
                     self.take(queue, turn.1, gang);
-                    admitted(queue, turn.1);
+                    admitted(turn.1);
                     heads.extend(self.queues[queue].jobs.first().map(|&next| (next, queue)));
                 }
                 Some((ledger, full)) => {
                     let ledger = &mut self.ledgers[ledger];
                     ledger.blocked.insert(queue);
-                    let is_first = ledger.claim.as_ref().is_none_or(|(first, _)| turn < *first);
-                    if let Full::Over(dimension, _) = full
-                        && is_first
-                    {
-                        ledger.claim = Some((turn, dimension));
+                    if let Full::Over(dimension, _) = full {
+                        let first = ledger.claims.entry(dimension).or_insert(turn);
+                        *first = turn.min(*first);
                     }
                 }
             }

@@ -23,6 +23,8 @@ pub(crate) struct Booking {
     nodes: Vec<NodeId>,
     /// Admitted jobs that ask for it and wait.
     queue: BTreeSet<Turn>,
+    /// Jobs that came before it began.
+    early: BTreeSet<JobId>,
 }
 
 /// All of them.
@@ -47,8 +49,8 @@ impl Bookings {
         let booking = |reservation: &Reservation| {
             let (start, end) = (reservation.start.at(origin), reservation.end.at(origin));
             let close = Time::from_seconds(start.seconds() - reservation.lead_s);
-            let (nodes, queue) = (Vec::new(), BTreeSet::new());
-            Booking { reservation: reservation.clone(), close, start, end, nodes, queue }
+            let (nodes, queue, early) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+            Booking { reservation: reservation.clone(), close, start, end, nodes, queue, early }
         };
         let all: Vec<Booking> = limits.reservations.iter().map(booking).collect();
         let by_name =
@@ -80,13 +82,31 @@ impl Bookings {
         }
     }
 
+    /// Takes a job in that has come before its reservation begins; returns whether it has.
+    pub(crate) fn wait_for_start(&mut self, view: &View<'_>, job: JobId) -> bool {
+        let booking = self.of(view, job).filter(|booking| view.now < booking.start);
+        booking.is_some_and(|booking| booking.early.insert(job))
+    }
+
     /// Takes a job out, whatever its priority was.
     pub(crate) fn leave(&mut self, view: &View<'_>, job: JobId) {
-        if let Some(booking) = self.of(view, job)
-            && !booking.queue.remove(&turn(view, job))
-        {
+        let Some(booking) = self.of(view, job) else { return };
+        booking.early.remove(&job);
+        if !booking.queue.remove(&turn(view, job)) {
             booking.queue.retain(|&(_, other)| other != job);
         }
+    }
+
+    /// Takes out the jobs whose reservations have begun, and those whose reservations are over.
+    pub(crate) fn take_due(&mut self, now: Time) -> (Vec<JobId>, Vec<JobId>) {
+        let (mut begun, mut over) = (Vec::new(), Vec::new());
+        for booking in self.all.iter_mut().filter(|one| one.start <= now) {
+            begun.extend(std::mem::take(&mut booking.early));
+            if booking.end <= now {
+                over.extend(std::mem::take(&mut booking.queue).into_iter().map(|(_, job)| job));
+            }
+        }
+        (begun, over)
     }
 
     /// Whether nodes have to be closed or opened, now or because nodes changed.

@@ -27,8 +27,8 @@ pub(crate) struct Ledger {
     pub(crate) running: BTreeMap<JobId, u32>,
     /// Queues whose first jobs wait for this account.
     pub(crate) blocked: BTreeSet<usize>,
-    /// The first job that waits for it, and for what: none behind it gets any of that.
-    pub(crate) claim: Option<(Turn, Dimension)>,
+    /// The first job that waits for more of something: none behind it gets any of that.
+    pub(crate) claims: BTreeMap<Dimension, Turn>,
     /// When to look at the hours again.
     pub(crate) alarm: Option<Time>,
 }
@@ -56,7 +56,7 @@ impl Ledger {
             waiting: BTreeSet::new(),
             running: BTreeMap::new(),
             blocked: BTreeSet::new(),
-            claim: None,
+            claims: BTreeMap::new(),
             alarm: None,
         }
     }
@@ -72,11 +72,9 @@ impl Ledger {
 
     /// Why a gang cannot be admitted now, if it cannot.
     pub(crate) fn full(&self, now: Time, turn: Turn, gang: &Gang) -> Option<Full> {
-        if let Some((first, dimension)) = &self.claim
-            && *first < turn
-            && dimension.counts(gang)
-        {
-            return Some(Full::Claimed(first.1));
+        let is_before = |(dimension, first): &(&Dimension, &Turn)| **first < turn && dimension.counts(gang);
+        if let Some((_, &(_, first))) = self.claims.iter().find(is_before) {
+            return Some(Full::Claimed(first));
         }
         let quota = |dimension: &Dimension, used, asked, limit| Quota {
             whose: self.whose.clone(),

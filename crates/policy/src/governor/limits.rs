@@ -154,7 +154,7 @@ pub struct Terms {
 }
 
 /// What is counted for a job in one of its owner's limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Dimension {
     Jobs,
     Devices,

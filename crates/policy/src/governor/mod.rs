@@ -19,7 +19,7 @@ mod usage;
 
 use std::collections::BTreeSet;
 
-use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, Phase, Policy, Quota, Reason, View};
+use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, Phase, Policy, Quota, Reason, Time, View};
 
 use accounts::{Accounts, pool_of, turn};
 use bookings::{Bookings, asked};
@@ -42,6 +42,8 @@ pub struct Governed {
     /// Nodes that are closed.
     kept: BTreeSet<NodeId>,
     jobs: Vec<Entry>,
+    /// When it was last told or asked anything.
+    now: Time,
     /// Whether it has decided before: what came earlier was there when it took over.
     is_settled: bool,
 }
@@ -65,6 +67,8 @@ enum Place {
     Never,
     /// The policy knows of it.
     Admitted,
+    /// Its reservation has not begun.
+    Early,
     /// It is admitted, and goes to its reservation's nodes.
     Booked,
     /// It runs where nodes were kept for it.
@@ -76,7 +80,8 @@ impl Governed {
     pub fn new(inner: Box<dyn Policy>, limits: Limits, origin: Origin) -> Self {
         let (bookings, guard) = (Bookings::new(&limits, origin), Guard::new(limits.starvation_s));
         let (accounts, kept) = (Accounts::default(), BTreeSet::new());
-        Self { inner, limits, accounts, bookings, guard, kept, jobs: Vec::new(), is_settled: false }
+        let now = origin.applied;
+        Self { inner, limits, accounts, bookings, guard, kept, jobs: Vec::new(), now, is_settled: false }
     }
 
     fn entry(&self, job: JobId) -> Entry {
@@ -128,6 +133,8 @@ impl Governed {
         let is_placed = view.schedule().placement(job).is_some() || view.job(job).phase == Phase::Stopping;
         if !is_placed && self.never(view, queue, job).is_some() {
             self.set(job, Entry { place: Place::Never, ..entry });
+        } else if !is_placed && self.bookings.wait_for_start(view, job) {
+            self.set(job, Entry { place: Place::Early, ..entry });
         } else if is_placed || self.accounts.queues[queue].ledgers.is_empty() {
             // What runs goes on, even where limits have become tighter meanwhile.
             self.set(job, entry);
@@ -139,12 +146,29 @@ impl Governed {
         }
     }
 
+    /// Admits whoever can be. One that turns out to have no reservation any more makes room for others.
+    fn admit_all(&mut self, view: &View<'_>) {
+        loop {
+            let mut admitted: Vec<JobId> = Vec::new();
+            self.accounts.admit(view, |job| admitted.push(job));
+            if admitted.is_empty() {
+                return;
+            }
+            for job in admitted {
+                self.admit(view, job);
+            }
+        }
+    }
+
     /// Shows an admitted job to the policy, or puts it among those of its reservation.
     fn admit(&mut self, view: &View<'_>, job: JobId) {
         if asked(view, job).is_some() {
             self.set_place(job, Place::Booked);
             if view.schedule().placement(job).is_none() {
                 self.bookings.wait(view, job);
+                if self.bookings.refuses(view, job).is_some() {
+                    self.give_up(view, job);
+                }
             }
             return;
         }
@@ -157,13 +181,21 @@ impl Governed {
         }
     }
 
+    /// A job whose reservation is over can never run.
+    fn give_up(&mut self, view: &View<'_>, job: JobId) {
+        let entry = self.entry(job);
+        self.bookings.leave(view, job);
+        self.accounts.give_back(view.now, entry.queue as usize, job, &view.spec(job).gang);
+        self.set(job, Entry { place: Place::Never, ..entry });
+    }
+
     /// Takes an admitted job that waits back from the policy.
     fn withdraw(&mut self, view: &View<'_>, job: JobId) {
         let entry = self.entry(job);
         match entry.place {
             Place::Admitted => self.inner.observe(view, Change::Ended(job)),
             Place::Booked => self.bookings.leave(view, job),
-            Place::Nowhere | Place::Pending | Place::Never | Place::Guarded => {}
+            Place::Nowhere | Place::Pending | Place::Never | Place::Early | Place::Guarded => {}
         }
         self.guard.leave(job);
         let spec = view.spec(job);
@@ -177,6 +209,7 @@ impl Governed {
         let queue = entry.queue as usize;
         match entry.place {
             Place::Nowhere | Place::Never => {}
+            Place::Early => self.bookings.leave(view, job),
             Place::Pending => self.accounts.leave(queue, (std::cmp::Reverse(entry.priority), job)),
             Place::Admitted | Place::Booked | Place::Guarded => {
                 self.accounts.give_back(view.now, queue, job, &view.spec(job).gang);
@@ -185,7 +218,7 @@ impl Governed {
         }
         self.guard.leave(job);
         self.set_place(job, Place::Nowhere);
-        if !matches!(entry.place, Place::Pending | Place::Never) {
+        if !matches!(entry.place, Place::Pending | Place::Never | Place::Early) {
             self.inner.observe(view, Change::Ended(job));
         }
     }
@@ -199,7 +232,7 @@ impl Governed {
         match entry.place {
             Place::Admitted => self.inner.observe(view, Change::Placed(job)),
             Place::Booked => self.bookings.leave(view, job),
-            Place::Nowhere | Place::Pending | Place::Never | Place::Guarded => {}
+            Place::Nowhere | Place::Pending | Place::Never | Place::Early | Place::Guarded => {}
         }
     }
 
@@ -216,7 +249,7 @@ impl Governed {
                 }
             }
             Place::Booked if !has_devices => self.bookings.wait(view, job),
-            Place::Booked | Place::Nowhere | Place::Pending | Place::Never => {}
+            Place::Booked | Place::Nowhere | Place::Pending | Place::Never | Place::Early => {}
         }
         if !has_devices && entry.place != Place::Pending {
             self.accounts.place(view.now, entry.queue as usize, job, None);
@@ -239,7 +272,7 @@ impl Governed {
                 }
             }
             Place::Booked if view.schedule().placement(job).is_none() => self.bookings.wait(view, job),
-            Place::Booked | Place::Guarded | Place::Nowhere | Place::Never => {}
+            Place::Booked | Place::Guarded | Place::Nowhere | Place::Never | Place::Early => {}
         }
     }
 
@@ -280,13 +313,21 @@ impl Governed {
         }
     }
 
-    /// Closes nodes that have to be kept, opens those that need not be, and sends away who has to leave.
-    fn keep_nodes(&mut self, decision: &mut Decision<'_>) {
-        let view = decision.view();
-        let is_due = self.bookings.is_due(view.now);
-        if is_due {
-            self.bookings.update(&view);
+    /// Reservations begin and end, or nodes have changed.
+    fn begin_and_end(&mut self, view: &View<'_>) {
+        self.bookings.update(view);
+        let (begun, over) = self.bookings.take_due(view.now);
+        for job in begun {
+            self.arrive(view, job);
         }
+        for job in over {
+            self.give_up(view, job);
+        }
+    }
+
+    /// Closes nodes that have to be kept, opens those that need not be, and sends away who has to leave.
+    fn keep_nodes(&mut self, decision: &mut Decision<'_>, is_due: bool) {
+        let view = decision.view();
         self.guard.update(&view, &self.bookings);
         let wanted: BTreeSet<NodeId> =
             self.bookings.kept().chain(self.guard.kept().iter().copied()).collect();
@@ -308,8 +349,8 @@ impl Governed {
     }
 
     /// Starts those for whom nodes are kept, and gives back what is not needed for that any more.
-    fn start_kept(&mut self, decision: &mut Decision<'_>) {
-        self.keep_nodes(decision);
+    fn start_kept(&mut self, decision: &mut Decision<'_>, is_due: bool) {
+        self.keep_nodes(decision, is_due);
         self.bookings.start(decision);
         while let Some((job, placement)) = self.guard.ready(&decision.view()) {
             // The policy hears no more of it: it would take the devices away again.
@@ -320,7 +361,7 @@ impl Governed {
             } else {
                 self.inner.observe(&decision.view(), Change::Arrived(job));
             }
-            self.keep_nodes(decision);
+            self.keep_nodes(decision, false);
         }
     }
 
@@ -370,6 +411,7 @@ impl Policy for Governed {
     }
 
     fn observe(&mut self, view: &View<'_>, change: Change) {
+        self.now = view.now;
         match change {
             Change::Arrived(job) => self.arrive(view, job),
             Change::Placed(job) => self.placed(view, job),
@@ -390,22 +432,25 @@ impl Policy for Governed {
     }
 
     fn schedule(&mut self, decision: &mut Decision<'_>) {
+        self.now = decision.view().now;
         if !self.is_settled {
             self.settle(&decision.view());
         }
         self.check_hours(decision);
         let view = decision.view();
-        let mut admitted: Vec<JobId> = Vec::new();
-        self.accounts.admit(&view, |_, job| admitted.push(job));
-        for job in admitted {
-            self.admit(&view, job);
+        let is_due = self.bookings.is_due(view.now);
+        if is_due {
+            self.begin_and_end(&view);
         }
-        self.start_kept(decision);
+        self.admit_all(&view);
+        self.start_kept(decision, is_due);
         self.inner.schedule(decision);
-        let wakes = [self.accounts.next_alarm(), self.bookings.next(), self.guard.next()];
-        for wake in wakes.into_iter().flatten() {
-            decision.wake_at(wake.max(decision.view().now));
-        }
+    }
+
+    fn wake(&self) -> Option<Time> {
+        let wakes = [self.accounts.next_alarm(), self.bookings.next(), self.guard.next(), self.inner.wake()];
+        // What is due already is due now: time does not go back.
+        wakes.into_iter().flatten().min().map(|wake| wake.max(self.now))
     }
 
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason {
@@ -416,7 +461,7 @@ impl Policy for Governed {
                 reason.unwrap_or(Reason::NextRound { at: view.now })
             },
             Place::Pending => self.accounts.explain(view, entry.queue as usize, job),
-            Place::Booked => self.bookings.explain(view, job),
+            Place::Booked | Place::Early => self.bookings.explain(view, job),
             Place::Admitted => self.explain_admitted(view, job),
             Place::Guarded | Place::Nowhere => Reason::NotWaiting,
         }
