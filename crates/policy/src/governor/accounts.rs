@@ -119,9 +119,7 @@ impl Accounts {
     pub(crate) fn set_alarm(&mut self, now: Time, index: usize) {
         let ledger = &mut self.ledgers[index];
         let Some(hours) = &ledger.hours else { return };
-        // What has just been told may have changed the answer.
-        let is_changed = hours.is_spent() != ledger.is_spent;
-        let alarm = if is_changed { Some(now) } else { hours.look_at(now) };
+        let alarm = hours.look_at(now);
         if let Some(before) = std::mem::replace(&mut ledger.alarm, alarm) {
             self.alarms.remove(&(before, index));
         }
@@ -146,9 +144,7 @@ impl Accounts {
     pub(crate) fn check_hours(&mut self, now: Time, index: usize) {
         let ledger = &mut self.ledgers[index];
         let Some(hours) = &mut ledger.hours else { return };
-        hours.advance(now);
-        let was_spent = std::mem::replace(&mut ledger.is_spent, hours.is_spent());
-        if was_spent && !ledger.is_spent {
+        if hours.look(now) && !hours.is_spent() {
             self.open_all(index);
         }
         self.set_alarm(now, index);

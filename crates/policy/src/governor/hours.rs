@@ -15,6 +15,9 @@ const LOOK_AGAIN_S: f64 = 0.001;
 pub(crate) struct Hours {
     /// Device-seconds that may be used.
     limit_s: f64,
+    /// Once they are used up, what they have to fall below before anything starts again.
+    resume_s: f64,
+    is_spent: bool,
     window_s: f64,
     /// Device-seconds by part; the first one's number is `first`.
     parts: VecDeque<f64>,
@@ -25,9 +28,11 @@ pub(crate) struct Hours {
 }
 
 impl Hours {
-    pub(crate) fn new(hours: f64, window_s: f64, now: Time) -> Self {
+    /// `resume` is the share of the limit below which things start again once it was used up.
+    pub(crate) fn new(hours: f64, window_s: f64, resume: f64, now: Time) -> Self {
         let (limit_s, parts) = (hours * 3600.0, VecDeque::new());
-        Self { limit_s, window_s, parts, first: 0, devices: 0, since: now }
+        let resume_s = limit_s * resume;
+        Self { limit_s, resume_s, is_spent: false, window_s, parts, first: 0, devices: 0, since: now }
     }
 
     fn width_s(&self) -> f64 {
@@ -115,14 +120,28 @@ impl Hours {
         self.limit_s / 3600.0
     }
 
+    /// Whether they were used up when they were last looked at.
     pub(crate) fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    fn is_spent_now(&self) -> bool {
         // What is short by less than a thousandth of a second of one device is a rounding error.
-        self.used_s() >= self.limit_s - LOOK_AGAIN_S
+        self.used_s() >= if self.is_spent { self.resume_s } else { self.limit_s } - LOOK_AGAIN_S
+    }
+
+    /// Looks whether they are used up; returns whether that has changed.
+    pub(crate) fn look(&mut self, now: Time) -> bool {
+        self.advance(now);
+        let is_spent = self.is_spent_now();
+        std::mem::replace(&mut self.is_spent, is_spent) != is_spent
     }
 
     /// When to look again: when the limit may be reached, or when it may be kept again.
     pub(crate) fn look_at(&self, now: Time) -> Option<Time> {
-        let at = if !self.is_spent() {
+        let at = if self.is_spent_now() != self.is_spent {
+            return Some(now);
+        } else if !self.is_spent {
             let left_s = self.limit_s - self.used_s();
             (self.devices > 0).then(|| now.plus(left_s / f64::from(self.devices)))?
         } else if self.devices > 0 {
@@ -132,7 +151,7 @@ impl Hours {
             let mut part = self.first;
             for used_s in &self.parts {
                 left_s -= used_s;
-                if left_s < self.limit_s - LOOK_AGAIN_S {
+                if left_s < self.resume_s - LOOK_AGAIN_S {
                     break;
                 }
                 part += 1;
@@ -154,25 +173,34 @@ mod tests {
     /// One hour within 1280 s: parts of ten seconds.
     #[test]
     fn hours_are_used_up_and_come_back() {
-        let mut hours = Hours::new(1.0, 1280.0, at(0.0));
+        let mut hours = Hours::new(1.0, 1280.0, 1.0, at(0.0));
         hours.set_devices(at(100.0), 10);
         hours.advance(at(200.0));
         assert_eq!((hours.used(at(200.0)) * 3600.0).round(), 1000.0);
-        assert!(!hours.is_spent());
+        assert!(!hours.look(at(200.0)));
         assert_eq!(hours.look_at(at(200.0)), Some(at(460.0)));
         hours.set_devices(at(460.0), 0);
-        assert!(hours.is_spent());
+        assert!(hours.look(at(460.0)) && hours.is_spent());
         // The part from 100 to 110 leaves the window at 1390.
         assert_eq!(hours.look_at(at(460.0)), Some(at(1390.0)));
-        hours.advance(at(1390.0));
-        assert!(!hours.is_spent());
+        assert!(hours.look(at(1390.0)) && !hours.is_spent());
         hours.advance(at(10_000.0));
         assert_eq!(hours.used(at(10_000.0)), 0.0);
     }
 
     #[test]
+    fn those_who_were_stopped_wait_for_a_share_that_is_worth_a_start() {
+        let mut hours = Hours::new(1.0, 1280.0, 0.5, at(0.0));
+        hours.set_devices(at(0.0), 10);
+        hours.set_devices(at(360.0), 0);
+        assert!(hours.look(at(360.0)));
+        // Half of it was used by 180 s, and the last part of that leaves the window with its end at 190 s.
+        assert_eq!(hours.look_at(at(360.0)), Some(at(1470.0)));
+    }
+
+    #[test]
     fn a_long_gap_and_the_past_do_no_harm() {
-        let mut hours = Hours::new(1.0, 1280.0, at(1e7));
+        let mut hours = Hours::new(1.0, 1280.0, 1.0, at(1e7));
         hours.add(at(5e6), at(1e7 - 600.0), 1);
         hours.advance(at(1e7));
         let used_s = hours.used(at(1e7)) * 3600.0;

@@ -8,6 +8,9 @@ use wharf_core::{Gang, JobId, Quota, Time};
 use super::hours::Hours;
 use super::limits::{Caps, Dimension};
 
+/// The share of GPU-hours below which jobs that were stopped at the limit start again: not for a moment only.
+const RESUME: f64 = 0.5;
+
 /// A job's place in the order of admission: the more urgent first, then the earlier.
 pub(crate) type Turn = (std::cmp::Reverse<i32>, JobId);
 
@@ -20,8 +23,6 @@ pub(crate) struct Ledger {
     devices: u32,
     of: BTreeMap<Arc<str>, u32>,
     pub(crate) hours: Option<Hours>,
-    /// Whether the GPU-hours are used up.
-    pub(crate) is_spent: bool,
     /// Admitted jobs without and with devices; kept only where GPU-hours are counted.
     pub(crate) waiting: BTreeSet<JobId>,
     pub(crate) running: BTreeMap<JobId, u32>,
@@ -44,7 +45,8 @@ pub(crate) enum Full {
 
 impl Ledger {
     pub(crate) fn new(whose: Arc<str>, caps: Caps, now: Time) -> Self {
-        let hours = caps.hours.map(|(hours, window_s)| Hours::new(hours, window_s, now));
+        let resume = if caps.stop_at_limit { RESUME } else { 1.0 };
+        let hours = caps.hours.map(|(hours, window_s)| Hours::new(hours, window_s, resume, now));
         Self {
             whose,
             caps,
@@ -52,13 +54,17 @@ impl Ledger {
             devices: 0,
             of: BTreeMap::new(),
             hours,
-            is_spent: false,
             waiting: BTreeSet::new(),
             running: BTreeMap::new(),
             blocked: BTreeSet::new(),
             claims: BTreeMap::new(),
             alarm: None,
         }
+    }
+
+    /// Whether the GPU-hours are used up.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.hours.as_ref().is_some_and(Hours::is_spent)
     }
 
     fn used(&self, dimension: &Dimension) -> u32 {
@@ -83,7 +89,7 @@ impl Ledger {
             asked,
             limit,
         };
-        if let Some(hours) = self.hours.as_ref().filter(|_| self.is_spent) {
+        if let Some(hours) = self.hours.as_ref().filter(|hours| hours.is_spent()) {
             let quota = quota(&Dimension::Hours, hours.used(now), 0.0, hours.limit());
             return Some(Full::Over(Dimension::Hours, quota));
         }

@@ -291,7 +291,7 @@ impl Governed {
 
     /// Takes back those that wait from an owner who has used up the GPU-hours.
     fn enforce_hours(&mut self, view: &View<'_>, ledger: usize) {
-        if self.accounts.ledgers[ledger].is_spent {
+        if self.accounts.ledgers[ledger].is_spent() {
             for job in self.accounts.ledgers[ledger].waiting.clone() {
                 self.withdraw(view, job);
             }
@@ -304,7 +304,7 @@ impl Governed {
             self.enforce_hours(&decision.view(), ledger);
         }
         // Also those that were used up before this decision, such as when the limits were applied.
-        let spent = self.accounts.ledgers.iter().filter(|one| one.caps.stop_at_limit && one.is_spent);
+        let spent = self.accounts.ledgers.iter().filter(|one| one.caps.stop_at_limit && one.is_spent());
         let running: BTreeSet<JobId> = spent.flat_map(|one| one.running.keys().copied()).collect();
         for job in bookings::stop_all(decision, running) {
             let view = decision.view();

@@ -106,7 +106,7 @@ fn row<'a>(
             gpu_hours: 0.0,
             waiting: 0,
         };
-        (usage, caps.hours.map(|(hours, window_s)| Hours::new(hours, window_s, now)))
+        (usage, caps.hours.map(|(hours, window_s)| Hours::new(hours, window_s, 1.0, now)))
     })
 }
 
