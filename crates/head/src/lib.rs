@@ -14,6 +14,7 @@ pub mod notify;
 mod ports;
 mod readers;
 mod record;
+mod regime;
 mod server;
 mod service;
 mod submit;
@@ -25,4 +26,5 @@ mod wire;
 
 pub use auth::{Access, AccessError, Setup, WORKER_LIFE};
 pub use journal::{Damage, JournalError};
+pub use regime::{MakeRegime, PolicyChoice};
 pub use server::{Head, HeadConfig, HeadError};

@@ -10,6 +10,6 @@ pub mod sweep;
 
 pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
 pub use preset::{Preset, PresetError};
-pub use run::{RunError, RunSpec, check, run};
+pub use run::{RunError, RunSpec, check, regime, run};
 pub use wharf_core::nearest;
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
 
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
+use crate::regime::PolicyChoice;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +21,8 @@ pub(crate) struct Kept {
     pub(crate) arrays: BTreeMap<u32, u32>,
     /// Why the last run of a job came to nothing, where its worker said so; also of jobs that are over.
     pub(crate) reasons: BTreeMap<u32, String>,
+    /// Who decides; `None` before anybody has chosen.
+    pub(crate) policy: Option<PolicyChoice>,
 }
 
 impl Kept {
@@ -45,6 +48,7 @@ impl Kept {
             Record::ArraySubmitted { job, .. } => {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
+            Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
             _ => {}
         }
     }
