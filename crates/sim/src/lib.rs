@@ -4,11 +4,13 @@ pub mod compat;
 mod driver;
 pub mod failures;
 pub mod outcome;
+mod present;
 pub mod preset;
 pub mod run;
 pub mod sweep;
 
 pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
+pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
 pub use run::{RunError, RunSpec, check, regime, run};
 pub use wharf_core::nearest;
