@@ -6,8 +6,8 @@ use tokio_stream::Stream;
 use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
-    ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, GetJobRequest,
-    GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest,
+    ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, ExportRequest, Exported,
+    GetJobRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest,
     ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetPolicyRequest,
     SubmitRequest, WaitRequest,
 };
@@ -95,6 +95,14 @@ impl Client {
     /// [`ClientError`], as for every call.
     pub async fn policies(&self) -> Result<Vec<PolicyChange>, ClientError> {
         Ok(self.inner.clone().get_policy(GetPolicyRequest {}).await?.into_inner().changes)
+    }
+
+    /// Everything that a simulation needs, with at most so many jobs that are over.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn export(&self, past_max: u32) -> Result<Exported, ClientError> {
+        Ok(self.inner.clone().export(ExportRequest { past_max }).await?.into_inner())
     }
 
     /// Cordons, drains or resumes a node.

@@ -8,6 +8,7 @@ mod exec;
 mod execution;
 mod gates;
 mod journal;
+pub mod live;
 mod news;
 mod nodes;
 pub mod notify;

@@ -14,16 +14,16 @@ use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
-    ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, GetPolicyRequest, InfoReply, InfoRequest,
-    JobDetail, JobSpec, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk,
-    LogsRequest, PolicyReply, Refusal, SetPolicyRequest, SubmitReply, SubmitRequest, ToWorkerBatch,
-    WaitReply, WaitRequest, exec_input, from_worker,
+    ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetJobRequest, GetPolicyRequest,
+    InfoReply, InfoRequest, JobDetail, JobSpec, ListJobsReply, ListJobsRequest, ListNodesReply,
+    ListNodesRequest, LogChunk, LogsRequest, PolicyReply, Refusal, SetPolicyRequest, SubmitReply,
+    SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
 use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::regime::PolicyChoice;
-use crate::{exec, views};
+use crate::{exec, live, views};
 
 /// A door to the dispatcher.
 pub(crate) struct Service {
@@ -223,6 +223,12 @@ impl Cluster for Shared {
         self.send(Input::SetPolicy { choice, by, reply })?;
         receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
         self.policies().await
+    }
+
+    async fn export(&self, request: Request<ExportRequest>) -> Result<Response<Exported>, Status> {
+        let past_max = request.into_inner().past_max as usize;
+        let exported = self.ask(move |dispatcher| live::export(dispatcher, past_max)).await?;
+        exported.map(Response::new).map_err(|error| Status::internal(error.to_string()))
     }
 
     async fn get_policy(&self, _: Request<GetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {

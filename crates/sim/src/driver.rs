@@ -162,6 +162,18 @@ impl<'a> Driver<'a> {
         self.sample(now);
     }
 
+    /// The present of a run that has been stopped.
+    #[cfg(test)]
+    pub(crate) fn present(&self) -> crate::Present {
+        crate::Present {
+            now: self.last.unwrap_or(Time::ZERO),
+            state: self.engine.state().clone(),
+            actual: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            arrivals: self.jobs[self.next_arrival..].to_vec(),
+        }
+    }
+
     /// Runs until every job has ended, or nothing can happen any more, or the recorder has seen enough.
     ///
     /// # Errors
@@ -172,7 +184,7 @@ impl<'a> Driver<'a> {
         Ok((self.outcome(), violations))
     }
 
-    fn advance(&mut self) -> Result<(), Stalled> {
+    pub(crate) fn advance(&mut self) -> Result<(), Stalled> {
         let nodes = self.engine.state().topology().nodes().len() as u64;
         let vain_failures_max = FAILURES_PER_NODE_MAX * nodes.max(FAILING_NODES_MIN);
         while let Some(now) = self.next_moment().filter(|_| !self.notes.recorder.is_satisfied()) {
@@ -474,8 +486,8 @@ mod tests {
     use wharf_trace::{GangMix, GeneratorSettings, Rate, generate};
 
     use super::*;
+    use crate::go_on;
     use crate::preset::{Mechanism, Preset};
-    use crate::{Present, go_on};
 
     /// Has seen enough when so many jobs have started.
     struct Until(usize);
@@ -520,14 +532,7 @@ mod tests {
                 let engine = Engine::new(&cluster, regime(policy));
                 let mut driver = Driver::new(engine, &trace.jobs, none(), f64::INFINITY, &mut seen);
                 driver.advance().unwrap();
-                let present = Present {
-                    now: driver.last.unwrap(),
-                    state: driver.engine.state().clone(),
-                    actual: BTreeMap::new(),
-                    waits: BTreeMap::new(),
-                    arrivals: trace.jobs[driver.next_arrival..].to_vec(),
-                };
-                let rest = go_on(present, policy, regime(policy), &mut crate::NoRecorder).unwrap();
+                let rest = go_on(driver.present(), policy, regime(policy), &mut crate::NoRecorder).unwrap();
                 let sum_s =
                     |outcome: &Outcome| outcome.jobs.iter().map(|job| job.jct_s().unwrap()).sum::<f64>();
                 let apart = (sum_s(&rest) / sum_s(&whole) - 1.0).abs();

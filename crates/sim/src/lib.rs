@@ -3,6 +3,7 @@
 pub mod compat;
 mod driver;
 pub mod failures;
+pub mod forecast;
 pub mod outcome;
 mod present;
 pub mod preset;

@@ -73,7 +73,7 @@ impl Kept {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct NodeImageRecord {
+pub(crate) struct NodeImageRecord {
     spec: NodeRecord,
     is_there: bool,
     is_cordoned: bool,
@@ -81,7 +81,7 @@ pub(super) struct NodeImageRecord {
 }
 
 impl NodeImageRecord {
-    pub(super) fn of(image: &NodeImage) -> Self {
+    pub(crate) fn of(image: &NodeImage) -> Self {
         Self {
             spec: NodeRecord::of(&image.spec),
             is_there: image.is_there,
@@ -90,7 +90,7 @@ impl NodeImageRecord {
         }
     }
 
-    pub(super) fn to_core(&self) -> NodeImage {
+    pub(crate) fn to_core(&self) -> NodeImage {
         let mut broken = DeviceSet::EMPTY;
         self.broken.iter().for_each(|&device| broken.insert(device));
         let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
@@ -112,7 +112,7 @@ enum PhaseRecord {
 type Shares = Vec<(u32, Vec<u32>)>;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct JobImageRecord {
+pub(crate) struct JobImageRecord {
     spec: SpecRecord,
     phase: PhaseRecord,
     generation: u32,
@@ -149,7 +149,7 @@ pub(super) struct JobImageRecord {
 }
 
 impl JobImageRecord {
-    pub(super) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
+    pub(crate) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
         let phase = match image.phase {
             Phase::Waiting => PhaseRecord::Waiting,
             Phase::Held => PhaseRecord::Held,
@@ -183,7 +183,7 @@ impl JobImageRecord {
     }
 
     /// The job's image, and into `kept` what the head knows of it; `None` where a number is not one.
-    pub(super) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
+    pub(crate) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
         if self.is_held_by_someone {
             kept.holds.insert(job);
         }

@@ -19,12 +19,11 @@ use wharf_core::{Event, JobId, Log, NodeId, State, Time};
 use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
-pub(crate) use image::Kept;
+pub(crate) use image::{JobImageRecord, Kept, NodeImageRecord};
 pub(crate) use replay::Replayed;
 
 use crate::record::Record;
 use crate::regime::PolicyChoice;
-use image::{JobImageRecord, NodeImageRecord};
 use mark::Mark;
 use replay::Position;
 
