@@ -1,7 +1,7 @@
 //! A virtual cluster around a governed engine, with a look at everything after each event.
 
 use wharf_core::{
-    Cadence, ClusterSpec, Command, Effect, Engine, JobId, JobSpec, Phase, Reason, State, Time, audit,
+    Cadence, ClusterSpec, Command, Effect, Engine, JobId, JobSpec, Phase, Reason, Regime, State, Time, audit,
 };
 use wharf_perf::{Costs, Model, Order};
 use wharf_policy::governor::{Governed, Limits, Origin};
@@ -35,7 +35,8 @@ impl World {
             interleave_factors: [1.3, 1.5, 1.4],
         };
         let model = Box::new(Model::new(costs, info.sharing, Order::Best));
-        let engine = Engine::new(cluster, info.slots, policy, model, Cadence::Events);
+        let regime = Regime { policy, perf: model, cadence: Cadence::Events, slots: info.slots };
+        let engine = Engine::new(cluster, regime);
         Self { engine, now: Time::ZERO }
     }
 

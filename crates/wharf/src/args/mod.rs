@@ -34,7 +34,7 @@ pub use look::{
     CancelArgs, ChangeArgs, JobStateArg, JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs,
     ReportArgs, TopArgs,
 };
-pub use policy::{ExplainArgs, PolicyCommand};
+pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use sim::SimArgs;
 pub use step::StepArgs;
