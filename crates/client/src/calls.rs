@@ -7,7 +7,7 @@ use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
     ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, ExportRequest, Exported,
-    GetJobRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest,
+    GetJobRequest, GetLimitsRequest, GetPolicyRequest, LimitsReply, SetLimitsRequest, InfoReply, InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest,
     ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetPolicyRequest,
     SubmitRequest, WaitRequest,
 };
@@ -95,6 +95,23 @@ impl Client {
     /// [`ClientError`], as for every call.
     pub async fn policies(&self) -> Result<Vec<PolicyChange>, ClientError> {
         Ok(self.inner.clone().get_policy(GetPolicyRequest {}).await?.into_inner().changes)
+    }
+
+    /// Replaces the limits in force by those of a TOML document.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call, and where the document cannot be used.
+    pub async fn set_limits(&self, text: String) -> Result<LimitsReply, ClientError> {
+        Ok(self.inner.clone().set_limits(SetLimitsRequest { text }).await?.into_inner())
+    }
+
+    /// The limits in force and how far they are used; of one user, or of all where none is named.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn limits(&self, user: &str) -> Result<LimitsReply, ClientError> {
+        let request = GetLimitsRequest { user: user.to_owned() };
+        Ok(self.inner.clone().get_limits(request).await?.into_inner())
     }
 
     /// Everything that a simulation needs, with at most so many jobs that are over.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, Time};
+use wharf_policy::governor::Limits;
 use wharf_proto::notify::Moment;
 use wharf_proto::{
     ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker, ToWorkerBatch,
@@ -72,6 +73,12 @@ pub(crate) enum Input {
         follow: bool,
         sender: UnboundedSender<Vec<u8>>,
     },
+    /// Other limits are to hold.
+    SetLimits {
+        text: String,
+        by: String,
+        reply: oneshot::Sender<Result<(), String>>,
+    },
     /// Another policy is to decide.
     SetPolicy {
         choice: PolicyChoice,
@@ -97,6 +104,8 @@ pub(crate) struct Dispatcher {
     pub(crate) epoch_unix_s: f64,
     /// Makes policies from their names.
     pub(crate) make: MakeRegime,
+    /// Who may have how much.
+    pub(crate) sharing: Limits,
     /// What live jobs run, by the first job of their array or their own.
     pub(crate) specs: BTreeMap<u32, Arc<WireSpec>>,
     /// Elements of arrays that are not over.
@@ -164,6 +173,8 @@ impl Log for Tap<'_> {
 pub(crate) struct Setup {
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) make: MakeRegime,
+    /// What `kept` of the replayed journal says of limits.
+    pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
     pub(crate) teller: Teller,
 }
@@ -176,13 +187,14 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, make, lost_after_s, teller } = setup;
+        let Setup { clock, make, sharing, lost_after_s, teller } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
             clock,
             epoch_unix_s,
             make,
+            sharing,
             specs,
             array_live: BTreeMap::new(),
             kept,
@@ -332,6 +344,10 @@ impl Dispatcher {
             Input::FromWorker { session, messages } => self.on_messages(session, messages),
             Input::Detach { session } => self.detach(session),
             Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
+            Input::SetLimits { text, by, reply } => {
+                let result = self.set_limits(text, &by);
+                self.reply(move || drop(reply.send(result)));
+            }
             Input::SetPolicy { choice, by, reply } => {
                 let result = self.set_policy(choice, &by);
                 self.reply(move || drop(reply.send(result)));

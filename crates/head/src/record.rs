@@ -10,6 +10,7 @@ use wharf_core::{
 };
 
 use crate::regime::PolicyChoice;
+use crate::sharing::AppliedLimits;
 
 /// One line of the journal: an event with everything that the fold needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,6 +113,10 @@ pub(crate) enum Record {
     PolicySet {
         choice: PolicyChoice,
         by: String,
+    },
+    /// Somebody has applied limits.
+    LimitsSet {
+        limits: AppliedLimits,
     },
 }
 
@@ -254,7 +259,8 @@ impl Record {
             | Self::NodeReopened { .. }
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
-            | Self::PolicySet { .. } => 0..0,
+            | Self::PolicySet { .. }
+            | Self::LimitsSet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
                 let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
                 *job..*job + count
@@ -334,6 +340,7 @@ impl Record {
             }
             // The head's own, unknown to the engine.
             Self::PolicySet { .. }
+            | Self::LimitsSet { .. }
             | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }

@@ -7,6 +7,7 @@ use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
 
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
 use crate::regime::PolicyChoice;
+use crate::sharing::AppliedLimits;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +24,8 @@ pub(crate) struct Kept {
     pub(crate) reasons: BTreeMap<u32, String>,
     /// Who decides; `None` before anybody has chosen.
     pub(crate) policy: Option<PolicyChoice>,
+    /// Who may have how much; `None` before anybody has said.
+    pub(crate) limits: Option<AppliedLimits>,
 }
 
 impl Kept {
@@ -49,6 +52,7 @@ impl Kept {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
             Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
+            Record::LimitsSet { ref limits } => self.limits = Some(limits.clone()),
             _ => {}
         }
     }

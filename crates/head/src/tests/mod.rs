@@ -4,5 +4,6 @@ mod decisions;
 mod gates;
 mod journal;
 mod restarts;
+mod sharing;
 mod switching;
 mod virtual_cluster;

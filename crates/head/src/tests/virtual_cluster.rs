@@ -21,6 +21,7 @@ use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::Journal;
 use crate::news::Teller;
 use crate::regime::PolicyChoice;
+use crate::sharing::{AppliedLimits, govern};
 
 /// When the virtual world began, in seconds since the Unix epoch.
 pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
@@ -94,7 +95,16 @@ impl VirtualCluster {
         let (journal, replayed) = Journal::open(journal, EPOCH_UNIX_S, f64::MAX).unwrap();
         clock.set(replayed.last);
         let teller = Teller::new(Arc::new(|warning| panic!("{warning}")));
-        let setup = Setup { clock: Box::new(clock.clone()), make: Arc::new(make), lost_after_s: 1e9, teller };
+        let applied = replayed.kept.limits.clone();
+        let sharing = AppliedLimits::parse(applied.as_ref()).unwrap();
+        let regime = govern(regime, &sharing, applied.as_ref(), EPOCH_UNIX_S);
+        let setup = Setup {
+            clock: Box::new(clock.clone()),
+            make: Arc::new(make),
+            sharing,
+            lost_after_s: 1e9,
+            teller,
+        };
         let engine = |now, state| Engine::resume(now, state, regime);
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());

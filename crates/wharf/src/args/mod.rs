@@ -9,6 +9,7 @@ mod demo;
 pub mod env;
 mod exec;
 mod global;
+mod limits;
 mod local;
 mod look;
 mod policy;
@@ -29,6 +30,7 @@ pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalAr
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{
     CancelArgs, ChangeArgs, JobStateArg, JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs,
@@ -88,6 +90,9 @@ pub enum Command {
     /// Tell how a policy decides
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Limits of users, groups and pools, reservations and maintenance windows of a running head
+    #[command(subcommand)]
+    Limits(LimitsCommand),
     /// List the presets, or show one
     Presets(PresetArgs),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
