@@ -7,9 +7,9 @@ use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
     ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, ExportRequest, Exported,
-    GetJobRequest, GetLimitsRequest, GetPolicyRequest, LimitsReply, SetLimitsRequest, InfoReply, InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest,
-    ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetPolicyRequest,
-    SubmitRequest, WaitRequest,
+    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
+    JobSummary, LimitsReply, ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest, NodeSummary,
+    PolicyChange, Refusal, SetLimitsRequest, SetPolicyRequest, SubmitRequest, WaitRequest,
 };
 
 use crate::{Access, ClientError, Connection};

@@ -15,10 +15,10 @@ use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
     ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetJobRequest, GetLimitsRequest,
-    GetPolicyRequest,
-    InfoReply, InfoRequest, JobDetail, JobSpec, ListJobsReply, ListJobsRequest, ListNodesReply,
-    ListNodesRequest, LimitsReply, LogChunk, LogsRequest, PolicyReply, Refusal, SetLimitsRequest, SetPolicyRequest, SubmitReply,
-    SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
+    GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, LimitsReply, ListJobsReply,
+    ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, PolicyReply, Refusal,
+    SetLimitsRequest, SetPolicyRequest, SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest,
+    exec_input, from_worker,
 };
 
 use crate::auth::Identity;

@@ -241,7 +241,8 @@ pub fn regime(
 fn govern(policy: Box<dyn Policy>, limits: Option<&Limits>) -> Result<Box<dyn Policy>, RunError> {
     let Some(limits) = limits else { return Ok(policy) };
     if limits.has_dates() {
-        let problem = "a simulation knows no dates; write `start` and `end` of reservations as `+` and a duration";
+        let problem =
+            "a simulation knows no dates; write `start` and `end` of reservations as `+` and a duration";
         return Err(RunError::Limits { problem });
     }
     let origin = Origin { unix_s: 0.0, applied: Time::ZERO };

@@ -187,7 +187,8 @@ impl Batch {
 
     fn simulate(&self, policy: &str, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), CliError> {
         let started = Instant::now();
-        let outcome = run_within(&self.spec(policy), self.limits.as_ref(), recorder).map_err(|error| translate::run(&error))?;
+        let outcome = run_within(&self.spec(policy), self.limits.as_ref(), recorder)
+            .map_err(|error| translate::run(&error))?;
         Ok((outcome, started.elapsed().as_secs_f64() * 1000.0))
     }
 

@@ -66,7 +66,8 @@ fn limits_hold_through_a_restart_from_its_first_decision_on() {
         drop(world);
 
         let tasks = |_| {
-            let task = |job_id| TaskState { task: Some(TaskId { job_id, generation: 1 }), ..TaskState::default() };
+            let task =
+                |job_id| TaskState { task: Some(TaskId { job_id, generation: 1 }), ..TaskState::default() };
             vec![task(0), task(1)]
         };
         let mut world = VirtualCluster::after_restart(&path, &cluster, regime("fifo", 0), tasks);
@@ -85,12 +86,19 @@ fn jobs_are_refused_or_filled_in_when_they_come() {
     let cluster = ClusterSpec::uniform("v100", 1, 8);
     let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), &cluster, regime("fifo", 0));
     submit(&mut world, job(4)).unwrap();
-    assert!(apply(&mut world, "[user.ann]\ndevces = 2").unwrap_err().starts_with("line 2, column 1: unknown field"));
+    assert!(
+        apply(&mut world, "[user.ann]\ndevces = 2")
+            .unwrap_err()
+            .starts_with("line 2, column 1: unknown field")
+    );
     apply(&mut world, LIMITS).unwrap();
     assert_eq!(running(&world), [0], "what runs goes on, though it is more than the limit");
     let refused = [
         (job(3), "job `train` is refused: it asks for 3 devices, and user ann may have 2"),
-        (JobSpec { pool: "small".to_owned(), ..job(2) }, "a gang of 2 devices is more than pool small allows"),
+        (
+            JobSpec { pool: "small".to_owned(), ..job(2) },
+            "a gang of 2 devices is more than pool small allows",
+        ),
         (JobSpec { reservation: "party".to_owned(), ..job(1) }, "reservation party does not exist"),
     ];
     for (spec, expected) in refused {

@@ -56,20 +56,20 @@ section!(
     /// `[user.NAME]`, `[default.user]`
     UserSection {});
 section!(
-    /// `[group.NAME]`
-    GroupSection {
-        users: Vec<String>,
-    });
+/// `[group.NAME]`
+GroupSection {
+    users: Vec<String>,
+});
 section!(
-    /// `[pool.NAME]`
-    PoolSection {
-        users: Vec<String>,
-        groups: Vec<String>,
-        time_limit_default: Option<Duration>,
-        time_limit_max: Option<Duration>,
-        gang_max: Option<u32>,
-        priority: i32,
-    });
+/// `[pool.NAME]`
+PoolSection {
+    users: Vec<String>,
+    groups: Vec<String>,
+    time_limit_default: Option<Duration>,
+    time_limit_max: Option<Duration>,
+    gang_max: Option<u32>,
+    priority: i32,
+});
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -267,15 +267,16 @@ impl Limits {
         let what = format!("reservation {} ({})", index + 1, one.name);
         let wrong = |message: &str| Err(source.at(section, &what, message));
         let nodes = match (&one.nodes[..], &one.pool, one.count) {
-            ([], pool, Some(count)) if count > 0 => Nodes::Some {
-                count,
-                pool: pool.as_deref().map(Into::into),
-            },
+            ([], pool, Some(count)) if count > 0 => {
+                Nodes::Some { count, pool: pool.as_deref().map(Into::into) }
+            }
             ([_, ..], None, None) => Nodes::Named(names(&one.nodes).collect()),
             _ => return wrong("give either `nodes`, or a `count` of nodes with or without a `pool`"),
         };
         let is_ordered = match (one.start, one.end) {
-            (Moment::Unix(start), Moment::Unix(end)) | (Moment::After(start), Moment::After(end)) => start < end,
+            (Moment::Unix(start), Moment::Unix(end)) | (Moment::After(start), Moment::After(end)) => {
+                start < end
+            }
             _ => return wrong("write `start` and `end` both as dates, or both as `+` and a duration"),
         };
         if one.name.is_empty() || !is_ordered {

@@ -92,7 +92,8 @@ impl Guard {
         if let Some((job, nodes)) = &mut self.held {
             let gang = &view.spec(*job).gang;
             let is_stale = std::mem::take(&mut self.is_stale) || !nodes.iter().all(|&node| may_keep(node));
-            if !is_stale || site::choose(view, gang, |node| nodes.contains(&node) && may_keep(node)).is_some() {
+            if !is_stale || site::choose(view, gang, |node| nodes.contains(&node) && may_keep(node)).is_some()
+            {
                 return;
             }
             match site::choose(view, gang, may_keep) {
@@ -105,7 +106,9 @@ impl Guard {
         }
         for _ in 0..TRIES_MAX {
             let first = self.waiting.first().copied();
-            let Some((since, job)) = first.filter(|(since, _)| since.plus(bound_s) <= view.now) else { return };
+            let Some((since, job)) = first.filter(|(since, _)| since.plus(bound_s) <= view.now) else {
+                return;
+            };
             if let Some(nodes) = site::choose(view, &view.spec(job).gang, may_keep) {
                 self.held = Some((job, nodes));
                 return;

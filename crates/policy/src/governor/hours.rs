@@ -76,7 +76,8 @@ impl Hours {
         self.reach(begin, end);
         for part in begin..=end {
             let overlap_s = self.begin(part + 1).min(to).since(self.begin(part).max(from)).max(0.0);
-            if let Some(used) = usize::try_from(part - self.first).ok().and_then(|at| self.parts.get_mut(at)) {
+            if let Some(used) = usize::try_from(part - self.first).ok().and_then(|at| self.parts.get_mut(at))
+            {
                 *used += overlap_s * f64::from(devices);
             }
         }

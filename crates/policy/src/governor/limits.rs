@@ -196,8 +196,11 @@ impl Caps {
     pub(crate) fn over(self, other: &Self) -> Self {
         let mut devices_of = other.devices_of.clone();
         devices_of.extend(self.devices_of);
-        let (hours, stop_at_limit) =
-            if self.hours.is_some() { (self.hours, self.stop_at_limit) } else { (other.hours, other.stop_at_limit) };
+        let (hours, stop_at_limit) = if self.hours.is_some() {
+            (self.hours, self.stop_at_limit)
+        } else {
+            (other.hours, other.stop_at_limit)
+        };
         Self {
             jobs: self.jobs.or(other.jobs),
             devices: self.devices.or(other.devices),

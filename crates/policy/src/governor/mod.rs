@@ -25,8 +25,8 @@ use accounts::{Accounts, pool_of, turn};
 use bookings::{Bookings, asked};
 pub use document::LimitsError;
 use guard::Guard;
-pub use limits::{Caps, Group, Limits, Nodes, Pool, Refused, Reservation, Terms};
 use limits::user_of;
+pub use limits::{Caps, Group, Limits, Nodes, Pool, Refused, Reservation, Terms};
 pub use units::{Moment, Origin};
 pub use usage::{Usage, usage};
 
@@ -121,7 +121,8 @@ impl Governed {
                 return Some(Reason::OverLimit(quota));
             }
         }
-        let ledgers = self.accounts.queues[queue].ledgers.iter().map(|&ledger| &self.accounts.ledgers[ledger]);
+        let ledgers =
+            self.accounts.queues[queue].ledgers.iter().map(|&ledger| &self.accounts.ledgers[ledger]);
         let mut over = ledgers.filter_map(|ledger| ledger.caps.never(&ledger.whose, &spec.gang));
         over.next().map(Reason::OverLimit).or_else(|| self.bookings.refuses(view, job))
     }
@@ -380,7 +381,8 @@ impl Governed {
         let kept = self.bookings.kept().chain(self.guard.kept().iter().copied());
         let could_use = |node: &NodeId| {
             let spec = &view.topology().node(*node).spec;
-            limits::is_of(gang, &spec.device_type) && gang.needs.as_ref().is_none_or(|needs| needs.allow(spec))
+            limits::is_of(gang, &spec.device_type)
+                && gang.needs.as_ref().is_none_or(|needs| needs.allow(spec))
         };
         let kept: Vec<NodeId> = kept.filter(could_use).collect();
         if !is_about_devices || kept.is_empty() || self.guard.holder() == Some(job) {
@@ -459,7 +461,7 @@ impl Policy for Governed {
             Place::Never => {
                 let reason = self.never(view, entry.queue as usize, job);
                 reason.unwrap_or(Reason::NextRound { at: view.now })
-            },
+            }
             Place::Pending => self.accounts.explain(view, entry.queue as usize, job),
             Place::Booked | Place::Early => self.bookings.explain(view, job),
             Place::Admitted => self.explain_admitted(view, job),

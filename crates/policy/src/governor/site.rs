@@ -8,11 +8,7 @@ use crate::placement::allowed_types;
 
 /// Nodes that could hold a gang once everybody has left them: of one switch where one is large enough, and those with the
 /// most idle devices first. `may_keep` tells which nodes can be had.
-pub(crate) fn choose(
-    view: &View<'_>,
-    gang: &Gang,
-    may_keep: impl Fn(NodeId) -> bool,
-) -> Option<Vec<NodeId>> {
+pub(crate) fn choose(view: &View<'_>, gang: &Gang, may_keep: impl Fn(NodeId) -> bool) -> Option<Vec<NodeId>> {
     let topology = view.topology();
     allowed_types(topology, gang).find_map(|kind| {
         let mut switches: BTreeMap<u32, Vec<(NodeId, u32)>> = BTreeMap::new();
@@ -48,8 +44,12 @@ fn enough(view: &View<'_>, gang: &Gang, mut nodes: Vec<(NodeId, u32)>) -> Option
     nodes.sort_by_key(|&(node, _)| (std::cmp::Reverse(idle(view, node)), node));
     if let Some(count) = needs.and_then(|needs| needs.nodes).filter(|&count| count > 0) {
         let each = gang.devices / count;
-        let fitting: Vec<NodeId> =
-            nodes.iter().filter(|(_, room)| *room >= each).map(|&(node, _)| node).take(count as usize).collect();
+        let fitting: Vec<NodeId> = nodes
+            .iter()
+            .filter(|(_, room)| *room >= each)
+            .map(|&(node, _)| node)
+            .take(count as usize)
+            .collect();
         return (fitting.len() == count as usize).then_some(fitting);
     }
     if let Some(&(node, _)) = nodes.iter().find(|(_, room)| *room >= gang.devices) {

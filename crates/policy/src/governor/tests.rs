@@ -70,15 +70,27 @@ fn mistakes_have_places_and_remedies() {
     let reservation = |rest: &str| format!("[[reservation]]\nname = \"r\"\n{rest}");
     for (text, expected) in [
         ("devics = 3".to_owned(), "line 1, column 1: unknown field `devics`, expected one of"),
-        ("[user.ann]\ndevices = -1".to_owned(), "line 2, column 11: invalid value: integer `-1`, expected u32"),
+        (
+            "[user.ann]\ndevices = -1".to_owned(),
+            "line 2, column 11: invalid value: integer `-1`, expected u32",
+        ),
         ("[user.ann]\ngpu_hours = 5".to_owned(), "user.ann: `gpu_hours` needs a `per`, such as per = \"7d\""),
         ("[user.ann]\nper = \"7d\"".to_owned(), "user.ann: `per` belongs to `gpu_hours`, which is missing"),
-        ("[user.ann]\ngpu_hours = 1\nper = \"soon\"".to_owned(), "line 3, column 7: `soon` is not a duration"),
+        (
+            "[user.ann]\ngpu_hours = 1\nper = \"soon\"".to_owned(),
+            "line 3, column 7: `soon` is not a duration",
+        ),
         ("[group.g]\njobs = 1".to_owned(), "group.g: has no `users`; name those who belong to it"),
         ("[pool.p]\ngroups = [\"g\"]".to_owned(), "pool.p: there is no [group.g]; add one with its users"),
         ("\ndefault_pool = \"p\"".to_owned(), "line 2, column 16: default_pool: there is no [pool.p]"),
-        ("starvation = \"never\"".to_owned(), "line 1, column 14: starvation: `never` is not a duration; write `24h`"),
-        (reservation("nodes = [\"a\"]\nstart = \"noon\"\nend = \"+1h\""), "line 4, column 9: `noon` is not a moment"),
+        (
+            "starvation = \"never\"".to_owned(),
+            "line 1, column 14: starvation: `never` is not a duration; write `24h`",
+        ),
+        (
+            reservation("nodes = [\"a\"]\nstart = \"noon\"\nend = \"+1h\""),
+            "line 4, column 9: `noon` is not a moment",
+        ),
         (reservation("start = \"+1h\"\nend = \"+2h\""), "give either `nodes`, or a `count` of nodes"),
         (reservation("count = 1\nstart = \"+3h\"\nend = \"+2h\""), "an `end` after its `start`"),
     ] {

@@ -51,7 +51,9 @@ fn limits_strategy() -> impl Strategy<Value = Limits> {
             default_user,
             users: [(Arc::from("ann"), ann)].into(),
             groups: group
-                .map(|caps| (Arc::from("vision"), Group { users: ["ann", "bob"].map(Arc::from).into(), caps }))
+                .map(|caps| {
+                    (Arc::from("vision"), Group { users: ["ann", "bob"].map(Arc::from).into(), caps })
+                })
                 .into_iter()
                 .collect(),
             reservations,
@@ -119,7 +121,8 @@ fn check_windows(limits: &Limits, world: &World) -> Result<(), String> {
         let Nodes::Named(names) = &one.nodes else { continue };
         for (job, spec, life) in state.jobs() {
             let shares = state.schedule().placement(job).unwrap_or_default();
-            let is_there = shares.iter().any(|share| names.contains(&state.topology().node(share.node).spec.name));
+            let is_there =
+                shares.iter().any(|share| names.contains(&state.topology().node(share.node).spec.name));
             let is_own = spec.gang.needs.as_ref().is_some_and(|needs| needs.reservation.is_some());
             if !is_there || is_own {
                 continue;

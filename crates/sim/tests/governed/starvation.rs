@@ -41,7 +41,8 @@ fn first_start(policy: &str, settings: &[&str], limits: &Limits) -> Option<f64> 
             let starving = |(_, reason): &(JobId, Reason)| *reason == Reason::Starving { holder: gang };
             if state.job(gang).phase == Phase::Waiting && world.now.seconds() > 1500.0 + STARVATION_S {
                 // Looked at now and then: it is a look at every waiting job.
-                kept_for_it += u32::from(world.now.seconds() % 7.0 < 1.0 && world.reasons().any(|one| starving(&one)));
+                kept_for_it +=
+                    u32::from(world.now.seconds() % 7.0 < 1.0 && world.reasons().any(|one| starving(&one)));
             }
             stops = state.job(gang).preemptions;
             Ok(())
@@ -49,7 +50,9 @@ fn first_start(policy: &str, settings: &[&str], limits: &Limits) -> Option<f64> 
         .expect("no rule is broken");
     let life = world.state().job(gang);
     assert!(life.is_ended(), "{policy}: everything ends at last");
-    if limits.starvation_s.is_some() && life.first_start.is_some_and(|at| at.seconds() > 1500.0 + STARVATION_S) {
+    if limits.starvation_s.is_some()
+        && life.first_start.is_some_and(|at| at.seconds() > 1500.0 + STARVATION_S)
+    {
         assert!(kept_for_it > 0, "{policy}: others are told that devices are kept for the gang");
         assert_eq!(stops, 0, "{policy}: what it has waited for so long is not taken away again");
     }
@@ -61,13 +64,9 @@ fn a_large_gang_starts_within_the_stated_bound() {
     let guarded = Limits { starvation_s: Some(STARVATION_S), ..Limits::default() };
     // Small jobs that start at the last moment still run to their ends.
     let bound_s = 1500.0 + STARVATION_S + SMALL_S + RESTART_S;
-    for (policy, settings) in [
-        ("fifo", &["backfill=greedy"][..]),
-        ("srtf", &[]),
-        ("tiresias", &[]),
-        ("las", &[]),
-        ("themis", &[]),
-    ] {
+    for (policy, settings) in
+        [("fifo", &["backfill=greedy"][..]), ("srtf", &[]), ("tiresias", &[]), ("las", &[]), ("themis", &[])]
+    {
         let start_s = first_start(policy, settings, &guarded).expect("it ran");
         assert!(start_s <= bound_s, "{policy}: {start_s} s, but the bound is {bound_s} s");
     }

@@ -80,7 +80,8 @@ impl World {
     ) -> Result<(), String> {
         let mut arrivals = jobs.iter().peekable();
         for _ in 0..steps_max {
-            let finish = |(_, spec, life): (JobId, &JobSpec, &wharf_core::JobState)| life.finish(spec.iterations);
+            let finish =
+                |(_, spec, life): (JobId, &JobSpec, &wharf_core::JobState)| life.finish(spec.iterations);
             let end = self.state().jobs().filter_map(finish).min();
             let counts = self.state().counts();
             let is_live = counts.waiting + counts.placed + counts.stopping > 0;
