@@ -21,6 +21,7 @@ use crate::clock::{Wall, unix_s};
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::{Damage, Journal, JournalError};
 use crate::news::Teller;
+use crate::notify::NotifyConfig;
 use crate::service::{Service, Shared};
 
 /// What a head needs to begin.
@@ -45,6 +46,8 @@ pub struct HeadConfig {
     pub cadence: Cadence,
     /// What the policy is told about speeds.
     pub perf: Box<dyn PerfModel>,
+    /// What takes letters to people.
+    pub sendmail: PathBuf,
     /// Hears of what goes wrong beside the head's work.
     pub warn: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -104,7 +107,10 @@ impl Head {
                 clock: Box::new(Wall::new(replayed.epoch_unix_s, replayed.last)),
                 policy_name: config.policy_name,
                 lost_after_s: config.lost_after.as_secs_f64(),
-                teller: Teller::new(config.warn),
+                teller: Teller::new(
+                    NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
+                    config.warn,
+                ),
             };
             let result = Dispatcher::new(make, journal, replayed, setup).run(&receiver);
             // Nobody may wait for it.

@@ -177,7 +177,7 @@ impl Replayed {
             let Ok(record) = serde_json::from_str::<NodeImageRecord>(row.get_ref(0)?.as_str()?) else {
                 return Ok(None);
             };
-            nodes.push(record.to_core());
+            nodes.push(record.to_core(nodes.len() as u32, &mut self.kept));
         }
         let mut jobs = Vec::new();
         let mut query = connection.prepare("SELECT job, image, spec FROM snapshot_jobs ORDER BY job")?;
@@ -209,7 +209,9 @@ impl Replayed {
             self.specs.remove(&job);
         }
         if let Some(bytes) = entry.spec {
-            self.specs.insert(jobs.start, Arc::new(WireSpec::decode(bytes.as_slice()).ok()?));
+            let spec = WireSpec::decode(bytes.as_slice()).ok()?;
+            self.kept.book(jobs.start, &spec.account);
+            self.specs.insert(jobs.start, Arc::new(spec));
         }
         self.changed.push(jobs);
         self.since_snapshot += 1;

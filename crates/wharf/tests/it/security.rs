@@ -439,6 +439,7 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
     let settings = wharf_policy::Settings::default();
     let build = BuildArgs { settings: &settings, placement: rules.placement, seed: 0 };
     let config = HeadConfig {
+        sendmail: wharf_head::notify::SENDMAIL.into(),
         listen: "127.0.0.1:0".parse().unwrap(),
         state_dir: folder.to_owned(),
         access: Access::open(&setup).unwrap().with_worker_life(life, renew_after),

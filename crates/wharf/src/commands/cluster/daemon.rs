@@ -111,6 +111,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
     }
     let build = BuildArgs { settings: &settings, placement: rules.placement, seed: 0 };
     Ok(HeadConfig {
+        sendmail: args.sendmail.clone(),
         listen: args.listen,
         state_dir: home.path().to_owned(),
         access: init::open(home, &[], false)?,
