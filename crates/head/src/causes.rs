@@ -159,7 +159,8 @@ impl Dispatcher {
     /// After a restart: jobs that wait after a failure still do.
     pub(crate) fn delay_again(&mut self) {
         let is_held = |job: &JobId| self.engine.state().job(*job).phase == Phase::Held;
-        let delays = self.kept.delays.iter().filter_map(|(&job, &until)| Some((Time::try_new(until)?, JobId(job))));
+        let delays =
+            self.kept.delays.iter().filter_map(|(&job, &until)| Some((Time::try_new(until)?, JobId(job))));
         self.delays = delays.filter(|(_, job)| is_held(job)).collect();
     }
 

@@ -523,9 +523,12 @@ mod tests {
             ("notify.mail: `me` is not a mail address; write NAME@HOST", |spec| {
                 spec.notify = Some(Notify { mail: "me".into(), ..Notify::default() });
             }),
-            ("account: `a b` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are", |spec| {
-                spec.account = "a b".into();
-            }),
+            (
+                "account: `a b` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are",
+                |spec| {
+                    spec.account = "a b".into();
+                },
+            ),
             (
                 "retry: `preemption` is not known; it can be user, node, device, lost-worker, out-of-memory, launch",
                 |spec| spec.retry = vec![RetryRule { cause: Cause::Preemption.into(), count: 1 }],

@@ -12,8 +12,8 @@ use wharf_core::{
 };
 use wharf_proto::notify::Moment;
 use wharf_proto::{
-    Cause, ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker, ToWorkerBatch,
-    to_worker,
+    Cause, ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId,
+    ToWorker, ToWorkerBatch, to_worker,
 };
 
 use crate::activity::Watch;

@@ -15,8 +15,9 @@ use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
     ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
-    ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal,
-    Role, SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
+    ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk,
+    LogsRequest, Refusal, Role, SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest,
+    WaitReply, WaitRequest, exec_input, from_worker,
 };
 
 use crate::auth::Identity;
@@ -25,7 +26,7 @@ use crate::journal::Reader;
 use crate::{exec, usage, views};
 
 /// Jobs whose histories are read at once, and how many may wait for who asked.
-const DETAILS_PAGE: usize = 500;
+const DETAILS_PAGE: usize = 100;
 const DETAILS_AHEAD: usize = 1000;
 
 /// A door to the dispatcher.
@@ -243,13 +244,16 @@ impl Cluster for Shared {
                 let page = page.to_vec();
                 let (reply, details) = oneshot::channel();
                 // A page at a time, so that the dispatcher is never busy with it for long.
-                let question = move |dispatcher: &Dispatcher| drop(reply.send(views::details(dispatcher, &page)));
+                let question =
+                    move |dispatcher: &Dispatcher| drop(reply.send(views::details(dispatcher, &page)));
                 if inputs.send(Input::Ask(Box::new(question))).is_err() {
                     return;
                 }
                 let details = match details.await {
                     Ok(Ok(details)) => details,
-                    Ok(Err(error)) => return drop(sender.send(Err(Status::internal(error.to_string()))).await),
+                    Ok(Err(error)) => {
+                        return drop(sender.send(Err(Status::internal(error.to_string()))).await);
+                    }
                     Err(_) => return drop(sender.send(Err(stopped())).await),
                 };
                 for detail in details {

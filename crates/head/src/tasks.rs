@@ -2,7 +2,8 @@
 
 use wharf_core::{Command, JobId, NodeId, Phase};
 use wharf_proto::{
-    Cause, ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, TaskProgress, from_worker, to_worker,
+    Cause, ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, TaskProgress, from_worker,
+    to_worker,
 };
 
 use crate::dispatcher::Dispatcher;

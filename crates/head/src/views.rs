@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
-    Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest, NodeSummary, Share,
-    node_summary,
+    Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
+    NodeSummary, Share, node_summary,
 };
 
 use crate::causes::Struck;

@@ -327,7 +327,8 @@ fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64) -> rusqlit
     let books = reader::books_until(transaction, last)?;
     schema::set_meta(transaction, "books", books)?;
     let base_s: f64 =
-        transaction.query_row("SELECT time FROM events WHERE sequence = ?1", params![last], |row| row.get(0))?;
+        transaction
+            .query_row("SELECT time FROM events WHERE sequence = ?1", params![last], |row| row.get(0))?;
     schema::set_meta(transaction, "base_time_s", base_s)?;
     schema::set_meta(transaction, "base_sequence", last)?;
     schema::set_meta(transaction, "base_sum", sum)?;

@@ -58,7 +58,10 @@ fn prepared(notice: &Notice) -> Result<Command, NotifyError> {
     Ok(command)
 }
 
-pub(super) async fn feed_and_wait(child: &mut Child, text: &str) -> std::io::Result<std::process::ExitStatus> {
+pub(super) async fn feed_and_wait(
+    child: &mut Child,
+    text: &str,
+) -> std::io::Result<std::process::ExitStatus> {
     if let Some(mut input) = child.stdin.take() {
         // A command that does not read its input is fine.
         let _ = input.write_all(text.as_bytes()).await;

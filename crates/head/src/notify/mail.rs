@@ -135,8 +135,20 @@ mod tests {
         }
         let long = format!("{}@x", "a".repeat(300));
         for bad in [
-            "", "me", "@lab", "me@", "-oQ/tmp@x", "a b@x", "a@x\nBcc: y@z", "a@b@c", "a,b@x", "<a@x>", &long, "ä@x",
-            "a@-x", "a@x.",
+            "",
+            "me",
+            "@lab",
+            "me@",
+            "-oQ/tmp@x",
+            "a b@x",
+            "a@x\nBcc: y@z",
+            "a@b@c",
+            "a,b@x",
+            "<a@x>",
+            &long,
+            "ä@x",
+            "a@-x",
+            "a@x.",
         ] {
             assert!(!is_mail_address(bad), "{bad}");
         }
@@ -164,6 +176,9 @@ mod tests {
         assert_eq!(header("größe"), "=?utf-8?B?Z3LDtsOfZQ==?=");
         let long = header(&"ä".repeat(60));
         assert!(long.lines().all(|line| line.len() <= 76), "{long}");
-        assert_eq!((base64(b"M"), base64(b"Ma"), base64(b"Man")), ("TQ==".into(), "TWE=".into(), "TWFu".into()));
+        assert_eq!(
+            (base64(b"M"), base64(b"Ma"), base64(b"Man")),
+            ("TQ==".into(), "TWE=".into(), "TWFu".into())
+        );
     }
 }

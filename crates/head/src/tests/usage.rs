@@ -86,7 +86,9 @@ fn act(world: &mut VirtualCluster, dice: &mut Dice) {
     };
     let is_there = world.dispatcher.engine.state().schedule().is_there(node);
     // A node is lost, or comes back, once.
-    if matches!(command, Command::ReturnNode(_)) && is_there || matches!(command, Command::LoseNode(_)) && !is_there {
+    if matches!(command, Command::ReturnNode(_)) && is_there
+        || matches!(command, Command::LoseNode(_)) && !is_there
+    {
         return;
     }
     world.dispatcher.engine_command(command);
@@ -195,7 +197,10 @@ fn assert_same(reply: &UsageReply, seen: &Seen, property: usize, (since, until):
     );
     for (key, seconds) in &found {
         for (one, other) in seconds.iter().zip(&expected[key]) {
-            assert!((one - other).abs() < 1e-6, "seed {seed}, {since} to {until}, {key}: {found:?} {expected:?}");
+            assert!(
+                (one - other).abs() < 1e-6,
+                "seed {seed}, {since} to {until}, {key}: {found:?} {expected:?}"
+            );
         }
     }
     for row in &reply.rows {

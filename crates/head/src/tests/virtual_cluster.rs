@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -115,7 +115,8 @@ impl VirtualCluster {
         let dispatcher = Dispatcher::new(make, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());
         let (forgotten, is_silent) = (Vec::new(), false);
-        let mut world = Self { dispatcher, clock, workers, said, running, forgotten, is_silent, warnings, late: None };
+        let mut world =
+            Self { dispatcher, clock, workers, said, running, forgotten, is_silent, warnings, late: None };
         for (session, node) in cluster.nodes.iter().enumerate() {
             let (sender, receiver) = unbounded_channel();
             world.workers.push(receiver);

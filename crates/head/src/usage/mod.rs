@@ -46,10 +46,12 @@ pub(crate) fn usage(
     epoch_unix_s: f64,
 ) -> Result<UsageReply, JournalError> {
     let (mut books, known_from_s) = reader.books()?;
-    let asked = |unix_s: Option<f64>| unix_s.filter(|time_s| time_s.is_finite()).map(|time_s| time_s - epoch_unix_s);
+    let asked =
+        |unix_s: Option<f64>| unix_s.filter(|time_s| time_s.is_finite()).map(|time_s| time_s - epoch_unix_s);
     let since_s = asked(request.since_s).unwrap_or(0.0).max(known_from_s.unwrap_or(0.0));
     // What happens right now is part of what happened until now.
-    let until_s = asked(request.until_s).unwrap_or(now_s.next_up()).clamp(since_s, now_s.next_up().max(since_s));
+    let until_s =
+        asked(request.until_s).unwrap_or(now_s.next_up()).clamp(since_s, now_s.next_up().max(since_s));
     let mut figures = Figures {
         by: request.by(),
         since_s,
@@ -96,7 +98,10 @@ impl Figures {
     }
 
     fn add(&mut self, key: String, change: impl Fn(&mut UsageRow)) {
-        let row = self.rows.entry(key).or_insert_with_key(|key| UsageRow { key: key.clone(), ..UsageRow::default() });
+        let row = self
+            .rows
+            .entry(key)
+            .or_insert_with_key(|key| UsageRow { key: key.clone(), ..UsageRow::default() });
         change(row);
     }
 }
@@ -133,7 +138,7 @@ impl Ledger for Figures {
     }
 
     fn moment(&mut self, at_s: f64, moment: Moment, of: &Span<'_>) {
-        if at_s < self.since_s || at_s >= self.until_s && self.until_s > self.since_s {
+        if at_s < self.since_s || at_s >= self.until_s {
             return;
         }
         if self.by == By::Cause && moment == Moment::Submitted {

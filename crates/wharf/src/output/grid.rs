@@ -69,7 +69,8 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
                 cell.to_owned()
             }
         };
-        let line = |cells: &[String]| cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\r\n";
+        let line =
+            |cells: &[String]| cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\r\n";
         let header = line(&self.header.map(|name| name.replace(' ', "_")));
         std::iter::once(header).chain(self.rows.iter().map(|row| line(row))).collect()
     }

@@ -25,12 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Cluster {
     /// Runs a command with another token than the folder's.
-    fn run_as(&self, token: &Path, words: &[&str]) -> Said {
+    pub(crate) fn run_as(&self, token: &Path, words: &[&str]) -> Said {
         Said::from(&self.command(words).env("WHARF_TOKEN_FILE", token).output().unwrap())
     }
 
     /// A token for a user, in a file.
-    fn token_for(&self, user: &str) -> PathBuf {
+    pub(crate) fn token_for(&self, user: &str) -> PathBuf {
         let file = self.path(&format!("{user}.token"));
         self.say(&["token", "create", "--user", user, "--to", file.to_str().unwrap()]);
         file

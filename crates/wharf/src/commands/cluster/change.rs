@@ -49,7 +49,8 @@ fn change(select: &SelectArgs, wish: Wish, terminal: &Terminal) -> Result<Exit, 
         let request =
             ChangeJobsRequest { filter: Some(filter(client, &select.filter).await?), ..wish.request() };
         if select.dry_run || asks {
-            let found = client.change_matching(ChangeJobsRequest { dry_run: true, ..request.clone() }).await?;
+            let found =
+                client.change_matching(ChangeJobsRequest { dry_run: true, ..request.clone() }).await?;
             if select.dry_run || found.matched.is_empty() || !is_wanted(&found.matched, wish, terminal)? {
                 return Ok((found, false));
             }

@@ -152,7 +152,11 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
         ];
         grid.push(cells);
     }
-    if args.csv { terminal.data(&grid.to_csv())? } else { terminal.grid(&grid)? }
+    if args.csv {
+        terminal.data(&grid.to_csv())?
+    } else {
+        terminal.grid(&grid)?
+    }
     Ok(Exit::Ok)
 }
 

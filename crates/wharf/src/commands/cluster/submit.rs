@@ -108,7 +108,8 @@ fn context(file: Option<&Path>, user: Option<&str>) -> Result<Context, CliError>
 fn own_group() -> Option<String> {
     let group = nix::unistd::Group::from_gid(nix::unistd::getgid()).ok()??;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    Some(group.name).filter(|name| name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with(['-', '.']))
+    Some(group.name)
+        .filter(|name| name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with(['-', '.']))
 }
 
 /// A job that was taken, or an array by its first element.

@@ -78,7 +78,9 @@ pub(in crate::commands) fn usage(args: &UsageArgs, terminal: &Terminal) -> Resul
     };
     let reply = with(&args.home, async |client| Ok(client.usage(request).await?))?;
     let known_from_s = (reply.known_from_s > 0.0).then_some(reply.known_from_s);
-    if let Some(from_s) = known_from_s.filter(|from_s| request.since_s.is_none_or(|since_s| since_s < *from_s)) {
+    if let Some(from_s) =
+        known_from_s.filter(|from_s| request.since_s.is_none_or(|since_s| since_s < *from_s))
+    {
         terminal.warn(&format!("older events were dropped: the figures begin at {}", moment(from_s)));
     }
     if !args.csv && terminal.format == OutputFormat::Json {
@@ -95,7 +97,11 @@ pub(in crate::commands) fn usage(args: &UsageArgs, terminal: &Terminal) -> Resul
     // A sum among the rows would be counted twice by whoever adds them up.
     let rows = reply.rows.into_iter().chain(reply.total.filter(|_| !is_exact)).map(Row::from);
     let grid = grid(title, rows, is_exact);
-    if args.csv { terminal.data(&grid.to_csv())? } else { terminal.grid(&grid)? }
+    if args.csv {
+        terminal.data(&grid.to_csv())?
+    } else {
+        terminal.grid(&grid)?
+    }
     Ok(Exit::Ok)
 }
 
@@ -148,5 +154,8 @@ fn grid(title: &'static str, rows: impl Iterator<Item = Row>, is_exact: bool) ->
 /// A moment on the clock of whoever reads it.
 fn moment(unix_s: f64) -> String {
     let timestamp = jiff::Timestamp::from_second(unix_s as i64);
-    timestamp.map_or_else(|_| format!("@{unix_s:.0}"), |at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%F %T").to_string())
+    timestamp.map_or_else(
+        |_| format!("@{unix_s:.0}"),
+        |at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%F %T").to_string(),
+    )
 }
