@@ -58,8 +58,10 @@ pub(crate) struct Execution {
     is_interrupted: bool,
     /// A task ended because it was told to stop, or was lost.
     is_cut_short: bool,
-    /// The first failure of a task that was not told to stop.
+    /// The first failure of a task that came to its own end.
     failure: Option<Failure>,
+    /// The first one of a task that was stopped, though this head has not told it to: an earlier one may have. Or it was lost.
+    echo: Option<Failure>,
 }
 
 /// A task that failed.
@@ -83,6 +85,7 @@ impl Execution {
             is_interrupted: false,
             is_cut_short: false,
             failure: None,
+            echo: None,
         }
     }
 
@@ -105,12 +108,16 @@ impl Execution {
         let code = end.code;
         task.phase = TaskPhase::Ended { code };
         self.is_cut_short |= !end.is_by_itself;
-        if code != 0 && !is_stopping {
-            let cause = if end.cause == Cause::NoCause { Cause::UserError } else { end.cause };
-            self.failure.get_or_insert(Failure { code, cause, node });
-            return !self.is_over();
+        if code == 0 {
+            return false;
         }
-        false
+        let cause = if end.cause == Cause::NoCause { Cause::UserError } else { end.cause };
+        if end.is_by_itself {
+            self.failure.get_or_insert(Failure { code, cause, node });
+        } else if !is_stopping {
+            self.echo.get_or_insert(Failure { code, cause, node });
+        }
+        !is_stopping && !self.is_over()
     }
 
     /// Notes the end of a task that has saved and has more to do, whatever its code.
@@ -125,7 +132,7 @@ impl Execution {
 
     /// Whether the job has more to do: a task said so, and no other failed.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.is_interrupted && self.failure.is_none() && self.is_clean()
+        self.is_interrupted && self.is_clean()
     }
 
     /// Whether a task was kept from coming to its own end.
@@ -148,14 +155,15 @@ impl Execution {
         self.tasks.iter().all(|task| task.phase == TaskPhase::Ended { code: 0 })
     }
 
-    /// The job's exit code: that of the task that failed first, else 0.
+    /// The job's exit code: that of the task that failed first, else 0. A task that was stopped failed after another.
     pub(crate) fn exit_code(&self) -> i32 {
-        self.failure.map_or(0, |failure| failure.code)
+        self.failure().map_or(0, |failure| failure.code)
     }
 
-    /// What went wrong first, where anything did.
+    /// What went wrong first, where anything did. One that was lost may have made others fail.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.failure
+        let lost = self.echo.filter(|echo| echo.cause.is_infrastructure());
+        lost.or(self.failure).or(self.echo)
     }
 
     /// Nodes whose tasks are not over.
@@ -191,6 +199,18 @@ mod tests {
         assert!(!execution.end_task(NodeId(1), told(143)), "it was told to stop");
         assert!(execution.is_over());
         assert_eq!(execution.exit_code(), 3);
+    }
+
+    #[test]
+    fn the_code_is_that_of_the_culprit_in_whatever_order_ends_are_told() {
+        // After a restart a head hears of both ends again: of the task that failed, and of the one stopped for it.
+        let stopped = End { is_by_itself: false, ..told(143) };
+        for (first, second) in [(told(5), stopped), (stopped, told(5))] {
+            let mut execution = pair();
+            execution.is_stopping = execution.end_task(NodeId(0), first);
+            execution.end_task(NodeId(1), second);
+            assert_eq!(execution.exit_code(), 5);
+        }
     }
 
     #[test]

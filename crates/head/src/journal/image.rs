@@ -8,6 +8,7 @@ use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
 
 use crate::causes::Struck;
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
+use crate::regime::PolicyChoice;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +31,8 @@ pub(crate) struct Kept {
     pub(crate) accounts: BTreeMap<u32, Arc<str>>,
     /// Why nodes get no jobs.
     pub(crate) node_reasons: BTreeMap<u32, String>,
+    /// Who decides; `None` before anybody has chosen.
+    pub(crate) policy: Option<PolicyChoice>,
 }
 
 impl Kept {
@@ -73,6 +76,7 @@ impl Kept {
             Record::ArraySubmitted { job, .. } => {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
+            Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
             _ => {}
         }
     }
@@ -115,7 +119,7 @@ impl Kept {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct NodeImageRecord {
+pub(crate) struct NodeImageRecord {
     spec: NodeRecord,
     is_there: bool,
     is_cordoned: bool,
@@ -125,20 +129,27 @@ pub(super) struct NodeImageRecord {
 }
 
 impl NodeImageRecord {
-    pub(super) fn of(image: &NodeImage, node: u32, kept: &Kept) -> Self {
+    pub(crate) fn of(image: &NodeImage) -> Self {
         Self {
             spec: NodeRecord::of(&image.spec),
             is_there: image.is_there,
             is_cordoned: image.is_cordoned,
             broken: image.broken.iter().collect(),
-            reason: kept.node_reasons.get(&node).cloned().unwrap_or_default(),
+            reason: String::new(),
         }
     }
 
-    pub(super) fn to_core(&self, node: u32, kept: &mut Kept) -> NodeImage {
-        if !self.reason.is_empty() {
-            kept.node_reasons.insert(node, self.reason.clone());
-        }
+    /// The same with why it gets no jobs.
+    pub(super) fn noted(self, reason: Option<&String>) -> Self {
+        Self { reason: reason.cloned().unwrap_or_default(), ..self }
+    }
+
+    /// Why it gets no jobs; empty: nobody said.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    pub(crate) fn to_core(&self) -> NodeImage {
         let mut broken = DeviceSet::EMPTY;
         self.broken.iter().for_each(|&device| broken.insert(device));
         let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
@@ -160,7 +171,7 @@ enum PhaseRecord {
 type Shares = Vec<(u32, Vec<u32>)>;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct JobImageRecord {
+pub(crate) struct JobImageRecord {
     spec: SpecRecord,
     phase: PhaseRecord,
     generation: u32,
@@ -203,7 +214,7 @@ pub(super) struct JobImageRecord {
 }
 
 impl JobImageRecord {
-    pub(super) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
+    pub(crate) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
         let phase = match image.phase {
             Phase::Waiting => PhaseRecord::Waiting,
             Phase::Held => PhaseRecord::Held,
@@ -240,7 +251,7 @@ impl JobImageRecord {
     }
 
     /// The job's image, and into `kept` what the head knows of it; `None` where a number is not one.
-    pub(super) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
+    pub(crate) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
         if self.is_held_by_someone {
             kept.holds.insert(job);
         }

@@ -3,7 +3,7 @@
 use wharf_core::{ClusterSpec, Command, JobEnd, JobId, Phase, Time};
 use wharf_proto::{Cause, Device, JobSpec, RetryRule, TaskEnded, TaskState, change_node_request};
 
-use super::virtual_cluster::{Rules, VirtualCluster};
+use super::virtual_cluster::{VirtualCluster, regime};
 use crate::dispatcher::Input;
 use crate::views;
 
@@ -16,7 +16,7 @@ fn journal(folder: &tempfile::TempDir) -> std::path::PathBuf {
 }
 
 fn world(folder: &tempfile::TempDir) -> VirtualCluster {
-    VirtualCluster::new(&journal(folder), &cluster(), Rules::of("fifo", 0))
+    VirtualCluster::new(&journal(folder), &cluster(), regime("fifo", 0))
 }
 
 fn job() -> JobSpec {
@@ -172,8 +172,7 @@ fn a_job_that_failed_waits_and_keeps_its_place() {
         let task = wharf_proto::TaskId { job_id, generation: 1 };
         vec![TaskState { task: Some(task), ..TaskState::default() }]
     };
-    let mut again =
-        VirtualCluster::after_restart(&journal(&folder), &cluster(), Rules::of("fifo", 0), running);
+    let mut again = VirtualCluster::after_restart(&journal(&folder), &cluster(), regime("fifo", 0), running);
     assert_eq!(again.phase(0), Phase::Held, "a restart is no reason to hurry");
     set_time(&mut again, 9.0);
     assert_eq!(again.phase(0), Phase::Held);
@@ -235,7 +234,7 @@ fn a_node_that_fails_different_jobs_is_taken_out() {
     assert!(world.warnings.lock().unwrap()[0].starts_with("node v100-0 is taken out"));
     drop(world);
 
-    let mut again = VirtualCluster::new(&journal(&folder), &ClusterSpec::default(), Rules::of("fifo", 0));
+    let mut again = VirtualCluster::new(&journal(&folder), &ClusterSpec::default(), regime("fifo", 0));
     assert_eq!(health(&again).reason, reason, "a restart does not forget why");
     resume(&mut again, "v100-0");
     assert_eq!(health(&again).reason, "");

@@ -5,5 +5,6 @@ mod decisions;
 mod gates;
 mod journal;
 mod restarts;
+mod switching;
 mod usage;
 mod virtual_cluster;

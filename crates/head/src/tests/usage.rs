@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{ClusterSpec, Command, JobEnd, JobId, Phase, Time};
+use wharf_core::{ClusterSpec, Command, JobEnd, JobId, Phase, Regime, Time};
 use wharf_proto::usage_request::By;
 use wharf_proto::{Cause, Gang, JobSpec, TaskEnded, TaskId, TaskState, UsageReply, UsageRequest, UsageRow};
 
-use super::virtual_cluster::{EPOCH_UNIX_S, Rules, VirtualCluster};
+use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
 use crate::journal::Reader;
 use crate::usage::usage;
 
@@ -35,8 +35,8 @@ fn cluster() -> ClusterSpec {
     cluster
 }
 
-fn rules() -> Rules {
-    Rules::of("srtf", 0)
+fn rules() -> Regime {
+    regime("srtf", 0)
 }
 
 fn job(dice: &mut Dice) -> JobSpec {

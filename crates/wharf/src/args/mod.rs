@@ -34,7 +34,7 @@ pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, 
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
-pub use policy::{ExplainArgs, PolicyCommand};
+pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use sim::SimArgs;
 pub use step::StepArgs;

@@ -10,6 +10,7 @@ mod interrupt;
 mod local;
 mod marked;
 mod outputs;
+mod policy;
 mod reference;
 mod sandbox;
 mod security;
