@@ -140,7 +140,8 @@ fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
 }
 
 fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
-    if spec.command.is_empty() && spec.steps.is_empty() {
+    // A paced job without a command is the workers' own trainer.
+    if spec.command.is_empty() && spec.steps.is_empty() && !spec.paced {
         return wrong("command", Problem::NoCommand);
     }
     if !spec.command.is_empty() && !spec.steps.is_empty() {
@@ -235,6 +236,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
         ("iterations", spec.iterations),
         ("iteration_ms", spec.iteration_ms),
         ("deadline", spec.deadline_s),
+        ("duration", spec.duration_s),
     ];
     for (field, value) in amounts {
         if !value.is_finite() || value < 0.0 {

@@ -124,11 +124,13 @@ pub(crate) struct News {
     ended: Vec<JobId>,
     launched: Vec<JobId>,
     preempted: Vec<JobId>,
+    /// Running jobs that became faster or slower.
+    rated: Vec<JobId>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.ended.is_empty() && self.launched.is_empty() && self.preempted.is_empty()
+        self.ended.is_empty() && self.launched.is_empty() && self.preempted.is_empty() && self.rated.is_empty()
     }
 }
 
@@ -144,6 +146,7 @@ impl Log for Tap<'_> {
         match *event {
             Event::JobEnded { job, .. } => self.news.ended.push(job),
             Event::JobLaunched { job, .. } => self.news.launched.push(job),
+            Event::JobRated { job, .. } => self.news.rated.push(job),
             Event::JobStopping { job, .. } if state.job(job).ending().is_none() => {
                 self.news.preempted.push(job);
             }
@@ -364,6 +367,8 @@ impl Dispatcher {
                 }
             }
             self.watch_limits(&news.launched);
+            self.tell_paces(&news.launched);
+            self.tell_paces(&news.rated);
             for &job in &news.launched {
                 self.became(job, Moment::Started);
                 self.open_gates(job);

@@ -6,10 +6,12 @@ pub mod failures;
 pub mod outcome;
 pub mod preset;
 pub mod run;
+pub mod scale;
 pub mod sweep;
 
 pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
 pub use preset::{Preset, PresetError};
 pub use run::{RunError, RunSpec, check, run};
+pub use scale::{scale_settings, scale_trace};
 pub use wharf_core::nearest;
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

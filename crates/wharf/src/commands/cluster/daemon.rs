@@ -109,7 +109,9 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
     if !args.lost_after.is_finite() || args.lost_after < 0.0 {
         return Err(CliError::usage("`--lost-after` takes seconds of at least 0"));
     }
-    let build = BuildArgs { settings: &settings, placement: rules.placement, seed: 0 };
+    let build = BuildArgs { settings: &settings, placement: rules.placement, seed: args.seed };
+    let orders = [("best", Order::Best), ("worst", Order::Worst)];
+    let order = settings.choice("ordering", &orders, Order::Best).map_err(|error| usage(&error))?;
     Ok(HeadConfig {
         listen: args.listen,
         state_dir: home.path().to_owned(),
@@ -120,7 +122,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         policy_name: args.policy.clone(),
         cadence: rules.cadence(),
         policy: (info.build)(&build).map_err(|error| usage(&error))?,
-        perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
+        perf: Box::new(Model::new(rules.costs, info.sharing, order)),
         warn: terminal.warner(),
     })
 }

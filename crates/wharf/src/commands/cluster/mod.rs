@@ -21,6 +21,7 @@ mod token;
 mod top;
 
 pub(super) use change::{cancel, hold, release, requeue};
+pub(super) use connect::connect;
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec};
@@ -28,7 +29,7 @@ pub(super) use frame::Frame;
 pub(super) use jobs::{explain, job, jobs, logs};
 pub(super) use local::local;
 pub(super) use nodes::{node, nodes};
-pub(super) use record::{record, unix_s};
+pub(super) use record::{record, record_of, unix_s};
 pub(super) use report::report;
 pub(super) use run::run;
 pub(super) use submit::submit;

@@ -12,14 +12,23 @@ pub(in crate::commands) async fn record(client: &Client) -> Result<Record, CliEr
     let nodes = client.list_nodes().await?;
     let mut jobs = Vec::new();
     for job in client.list_jobs(ListJobsRequest::default()).await? {
-        jobs.push(recorded(client.get_job(job.job_id).await?));
+        jobs.push(client.get_job(job.job_id).await?);
     }
+    Ok(record_of(nodes, jobs))
+}
+
+/// What these jobs did on these nodes.
+pub(in crate::commands) fn record_of(
+    nodes: Vec<NodeSummary>,
+    jobs: impl IntoIterator<Item = JobDetail>,
+) -> Record {
     let node = |node: NodeSummary| RecordedNode {
         name: node.name,
         device_type: node.device_type,
         devices: node.devices,
     };
-    Ok(Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() })
+    let jobs = jobs.into_iter().map(recorded).collect();
+    Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() }
 }
 
 /// Seconds since the Unix epoch.
