@@ -10,6 +10,7 @@ mod local;
 mod marked;
 mod outputs;
 mod reference;
+mod replay;
 mod sandbox;
 mod security;
 mod sim;

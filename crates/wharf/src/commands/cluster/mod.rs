@@ -15,6 +15,7 @@ mod local;
 mod nodes;
 mod record;
 mod report;
+mod rows;
 mod run;
 mod submit;
 mod token;
