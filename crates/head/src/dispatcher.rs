@@ -130,7 +130,10 @@ pub(crate) struct News {
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.ended.is_empty() && self.launched.is_empty() && self.preempted.is_empty() && self.rated.is_empty()
+        self.ended.is_empty()
+            && self.launched.is_empty()
+            && self.preempted.is_empty()
+            && self.rated.is_empty()
     }
 }
 

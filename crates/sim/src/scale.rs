@@ -96,7 +96,10 @@ mod tests {
         };
         assert_eq!(scaled("fifo", &[]), "round_s=30");
         assert_eq!(scaled("tiresias", &[]), "queue_limits_s=325:720 round_s=30");
-        assert_eq!(scaled("tiresias", &["queue_limits_s=50", "gputime=off"]), "gputime=off queue_limits_s=5 round_s=30");
+        assert_eq!(
+            scaled("tiresias", &["queue_limits_s=50", "gputime=off"]),
+            "gputime=off queue_limits_s=5 round_s=30"
+        );
         assert_eq!(scaled("muri-s", &["packing_num=2"]), "packing_num=2 round_s=36");
         assert_eq!(scaled("muri-s", &["round_s=60"]), "round_s=6");
         assert_eq!(scaled("las", &["quantum_s=often"]), "quantum_s=often round_s=30");

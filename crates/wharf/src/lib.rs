@@ -43,10 +43,8 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli) -> Exit {
     let terminal = Terminal::new(&cli.global);
     // The keeper of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
-    let is_keeper = matches!(
-        cli.command,
-        args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Pace(_)
-    );
+    let is_keeper =
+        matches!(cli.command, args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Pace(_));
     let watched = if is_keeper { Ok(()) } else { interrupt::install() };
     let done = watched.and_then(|()| commands::execute(cli, &terminal));
     interrupt::yield_to_interruption();

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_proto::{
-    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, SetPace, TaskProgress, TaskStarted,
-    TaskState, ToExec, from_worker, to_worker,
+    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, SetPace, TaskProgress,
+    TaskStarted, TaskState, ToExec, from_worker, to_worker,
 };
 
 use crate::devices::{self, Sharing};
@@ -68,7 +68,15 @@ struct Known {
 impl Known {
     fn new(requested: Option<Box<Start>>) -> Self {
         let ended = watch::Sender::new(false);
-        Self { requested, stop_requested: false, renewed: None, pace: None, exit: None, progress: None, ended }
+        Self {
+            requested,
+            stop_requested: false,
+            renewed: None,
+            pace: None,
+            exit: None,
+            progress: None,
+            ended,
+        }
     }
 }
 

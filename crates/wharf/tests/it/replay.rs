@@ -26,7 +26,10 @@ fn dry_run_tells_plan_and_prediction_and_starts_nothing() {
     let settings = told["settings"].as_array().unwrap();
     assert!(settings.contains(&"queue_limits_s=54.166666666666664:120".into()), "{settings:?}");
     assert!(settings.contains(&"restart_s=0.5".into()), "{settings:?}");
-    assert_eq!((told["jobs"][1]["submit_s"].as_f64(), told["jobs"][1]["solo_s"].as_f64()), (Some(10.0), Some(30.0)));
+    assert_eq!(
+        (told["jobs"][1]["submit_s"].as_f64(), told["jobs"][1]["solo_s"].as_f64()),
+        (Some(10.0), Some(30.0))
+    );
     // One after the other, each with a start.
     assert_eq!(told["wall_s"].as_f64(), Some(91.0));
     assert_eq!(told["prediction"]["jobs"], 2);
@@ -62,8 +65,23 @@ fn replay_stops_after_its_rounds_and_writes_a_report() {
     let marked = Marked::new();
     std::fs::write(marked.path("trace.csv"), trace(&[(0.0, 1, 60.0), (0.0, 1, 6000.0)])).unwrap();
     let words = [
-        "replay", "--trace", "trace.csv", "--cluster", "1x2", "--policy", "fifo", "--time-scale", "60",
-        "--set", "round_s=60", "--rounds", "3", "--start-cost", "0.03", "--out", "out",
+        "replay",
+        "--trace",
+        "trace.csv",
+        "--cluster",
+        "1x2",
+        "--policy",
+        "fifo",
+        "--time-scale",
+        "60",
+        "--set",
+        "round_s=60",
+        "--rounds",
+        "3",
+        "--start-cost",
+        "0.03",
+        "--out",
+        "out",
     ];
     let told = marked.json(&words);
     let finished = |run: usize| told["runs"][run]["finished"].clone();
@@ -83,7 +101,8 @@ fn replay_stops_after_its_rounds_and_writes_a_report() {
 fn interrupted_replay_leaves_nothing_behind() {
     let marked = Marked::new();
     std::fs::write(marked.path("trace.csv"), trace(&[(0.0, 1, 600.0), (0.1, 2, 600.0)])).unwrap();
-    let words = ["replay", "--trace", "trace.csv", "--cluster", "2x2", "--policy", "srtf", "--start-cost", "0.1"];
+    let words =
+        ["replay", "--trace", "trace.csv", "--cluster", "2x2", "--policy", "srtf", "--start-cost", "0.1"];
     let mut replay = marked.start(&words);
     replay.wait_for("2 jobs on 4 devices");
     replay.signal(Signal::SIGINT);
@@ -114,7 +133,8 @@ fn trace_is_submitted_to_a_running_head_and_outlasts_it() {
         let told = told.to_string();
         assert!(told.contains("finished") && told.matches("job_launched").count() <= 1, "{told}");
     }
-    let words = ["submit", "--trace", &path, "--now", "--wait", "--workdir", &folder, "--output-file", "%x.out"];
+    let words =
+        ["submit", "--trace", &path, "--now", "--wait", "--workdir", &folder, "--output-file", "%x.out"];
     let ids = cluster.say(&[&words[..], &["--", "echo", "{job} {devices}", "{iterations}"]].concat());
     assert_eq!(ids, "2\n3\n");
     let said = std::fs::read_to_string(cluster.path("j1.out")).unwrap();

@@ -28,6 +28,8 @@ pub(crate) struct Wanted {
     /// Between two moments at which anything happens.
     pub(crate) gap_s: f64,
     pub(crate) preemptions: usize,
+    /// Launches beside others on the same devices.
+    pub(crate) shared: usize,
     pub(crate) makespan_s: f64,
 }
 
@@ -82,7 +84,8 @@ fn draw(seed: u64, wanted: &Wanted) -> Trace {
         let solo_s = wanted.job_s * TIME_SCALE * (1.0 + numbers.below(31) as f64 / 10.0);
         let devices = [1, 1, 2, 2, 4][numbers.below(5) as usize];
         let iteration_ms = 3000.0;
-        let mut job = JobSpec::new(&format!("j{index}"), submit, devices, solo_s * 1000.0 / iteration_ms, iteration_ms);
+        let mut job =
+            JobSpec::new(&format!("j{index}"), submit, devices, solo_s * 1000.0 / iteration_ms, iteration_ms);
         let [data, compute, network] = STAGES[numbers.below(3) as usize];
         job.stages = Some(StageTimes {
             data_ms: data * iteration_ms,
@@ -100,6 +103,7 @@ struct Events {
     times: Vec<f64>,
     acts: Vec<String>,
     preemptions: usize,
+    shared: usize,
 }
 
 impl Recorder for Events {
@@ -107,8 +111,9 @@ impl Recorder for Events {
         self.times.push(time.seconds());
     }
 
-    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], group: &[JobId]) {
         self.times.push(time.seconds());
+        self.shared += usize::from(group.len() > 1);
         let mut act = format!("{job:?} on");
         for share in placement {
             write!(act, " {:?} {:?}", share.node, share.devices.iter().collect::<Vec<_>>()).unwrap();
@@ -144,6 +149,7 @@ fn suits(trace: &Trace, wanted: &Wanted) -> Option<f64> {
         if gap_s < wanted.gap_s
             || !is_same
             || events.preemptions < wanted.preemptions
+            || events.shared < wanted.shared
             || last > wanted.makespan_s
         {
             return None;

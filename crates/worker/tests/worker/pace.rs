@@ -20,7 +20,11 @@ fn paced(task: TaskId, folder: &Path, iterations: f64) -> LaunchTask {
 }
 
 /// The first progress of a task that is `enough`.
-async fn progress(session: &mut Session, task: TaskId, enough: impl Fn(&TaskProgress) -> bool) -> TaskProgress {
+async fn progress(
+    session: &mut Session,
+    task: TaskId,
+    enough: impl Fn(&TaskProgress) -> bool,
+) -> TaskProgress {
     loop {
         match session.next().await {
             from_worker::Message::Progress(told) if told.task == Some(task) && enough(&told) => return told,

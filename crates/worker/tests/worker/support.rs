@@ -13,8 +13,8 @@ use wharf_proto::tonic::transport::Server;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::{Workers, WorkersServer};
 use wharf_proto::{
-    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Lease, Register, RenewLease, SendOutput, SetPace,
-    StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
+    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Lease, Register, RenewLease, SendOutput,
+    SetPace, StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
 };
 use wharf_worker::{Watch, WorkerConfig, run};
 

@@ -32,8 +32,7 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
     let specs: Vec<JobSpec> =
         trace.jobs.iter().map(|row| spec(row, args, &context, began_s)).collect::<Result<_, _>>()?;
     if args.dry_run {
-        let planned: Vec<Planned> =
-            specs.into_iter().map(|spec| Planned { spec, waits: vec![] }).collect();
+        let planned: Vec<Planned> = specs.into_iter().map(|spec| Planned { spec, waits: vec![] }).collect();
         let document = shown::document(&planned);
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,
@@ -120,9 +119,9 @@ fn fill(word: &str, values: &[(&str, String)]) -> String {
     while let Some(start) = rest.find('{') {
         let (before, from) = rest.split_at(start);
         filled += before;
-        let known = values.iter().find(|(name, _)| {
-            from[1..].strip_prefix(name).is_some_and(|after| after.starts_with('}'))
-        });
+        let known = values
+            .iter()
+            .find(|(name, _)| from[1..].strip_prefix(name).is_some_and(|after| after.starts_with('}')));
         match known {
             Some((name, value)) => {
                 filled += value;
@@ -149,10 +148,16 @@ mod tests {
             model: Some("a {devices} b".into()),
             ..Row::new("j 1", Time::from_seconds(2.5), 4, 100.0, 50.0)
         };
-        let words = ["train.py", "--name={job}", "{iterations}", "{model}", "{\"x\": {unknown}}", "{devices}{devices}{"];
+        let words = [
+            "train.py",
+            "--name={job}",
+            "{iterations}",
+            "{model}",
+            "{\"x\": {unknown}}",
+            "{devices}{devices}{",
+        ];
         let words: Vec<String> = words.map(str::to_owned).to_vec();
-        let expected =
-            ["train.py", "--name=j 1", "100", "a {devices} b", "{\"x\": {unknown}}", "44{"];
+        let expected = ["train.py", "--name=j 1", "100", "a {devices} b", "{\"x\": {unknown}}", "44{"];
         assert_eq!(filled(&words, &row), expected);
     }
 }

@@ -128,8 +128,7 @@ mod tests {
 
     #[test]
     fn order_matters_between_moments_and_not_within_one() {
-        let simulated =
-            [(0.0, start(0)), (5.0, Act::Preempt { job: 0 }), (5.0, start(1)), (9.0, start(0))];
+        let simulated = [(0.0, start(0)), (5.0, Act::Preempt { job: 0 }), (5.0, start(1)), (9.0, start(0))];
         let live = [(0.1, start(0)), (5.2, start(1)), (5.1, Act::Preempt { job: 0 }), (9.3, start(0))];
         assert_eq!(part(&simulated, &live), None);
         let swapped = [(0.0, start(0)), (1.0, start(1))];
@@ -162,10 +161,7 @@ mod tests {
         ];
         let acts: Vec<String> =
             lived(7, &history, 100.0).iter().map(|(at, act)| format!("{at} {act}")).collect();
-        assert_eq!(
-            acts,
-            ["3 job 7 starts on 1:0,3", "5 job 7 is stopped", "8 job 7 starts on 0:0 1:1"]
-        );
+        assert_eq!(acts, ["3 job 7 starts on 1:0,3", "5 job 7 is stopped", "8 job 7 starts on 0:0 1:1"]);
     }
 
     #[test]

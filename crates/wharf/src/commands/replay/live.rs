@@ -133,8 +133,7 @@ pub(super) async fn replay(
     terminal: &Terminal,
 ) -> Result<Option<Lived>, CliError> {
     let lead_s = lead_s(plan.period_s, cluster::unix_s() - client.info().await?.epoch_s);
-    let (began, began_s) =
-        (Instant::now() + Duration::from_secs_f64(lead_s), cluster::unix_s() + lead_s);
+    let (began, began_s) = (Instant::now() + Duration::from_secs_f64(lead_s), cluster::unix_s() + lead_s);
     let ids = tokio::sync::Mutex::new(Vec::new());
     let submitting = async {
         for (at, together) in jobs::arrivals(&plan.trace.jobs) {
@@ -220,8 +219,11 @@ async fn cancel_live(client: &Client, ids: &[u32]) -> Result<(), CliError> {
     let jobs = client.list_jobs(filter).await?;
     let live: Vec<u32> = jobs.iter().filter(|job| job.end_s == 0.0).map(|job| job.job_id).collect();
     if !live.is_empty() {
-        let request =
-            ChangeJobsRequest { change: Change::Cancel.into(), job_ids: live, ..ChangeJobsRequest::default() };
+        let request = ChangeJobsRequest {
+            change: Change::Cancel.into(),
+            job_ids: live,
+            ..ChangeJobsRequest::default()
+        };
         // One that was just faster needs no cancelling.
         client.change_jobs(request).await?;
     }

@@ -91,9 +91,8 @@ async fn run(
         Some(served) => live::replay(&served.client, &plan, folder, &interruptions, terminal).await?,
         None => {
             let home = live::cluster_plan(&plan, start_cost_s, &folder.join("home"));
-            let work = async |client: &Client| {
-                live::replay(client, &plan, folder, &interruptions, terminal).await
-            };
+            let work =
+                async |client: &Client| live::replay(client, &plan, folder, &interruptions, terminal).await;
             embedded(&home, &interruptions, terminal, work).await?.flatten()
         }
     };
@@ -113,10 +112,8 @@ async fn measure(
         set: vec![],
         seed: 0,
     };
-    embedded(&plan, interruptions, terminal, async |client: &Client| {
-        live::start_cost_s(client, folder).await
-    })
-    .await
+    embedded(&plan, interruptions, terminal, async |client: &Client| live::start_cost_s(client, folder).await)
+        .await
 }
 
 fn announce(plan: &Plan, start_cost_s: f64, terminal: &Terminal) -> Result<(), CliError> {
@@ -162,8 +159,7 @@ fn tell_plan(plan: &Plan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), 
             })
         })
         .collect();
-    let acts: Vec<String> =
-        prediction.acts.iter().map(|(at_s, act)| format!("{at_s:.3} {act}")).collect();
+    let acts: Vec<String> = prediction.acts.iter().map(|(at_s, act)| format!("{at_s:.3} {act}")).collect();
     let document = serde_json::json!({
         "schema": 1,
         "policy": plan.policy.name,
@@ -212,7 +208,9 @@ fn own_users(plan: &mut Plan, terminal: &Terminal) {
         }
     }
     if is_changed {
-        terminal.warn("users of the trace are unknown on this machine: their jobs are yours, also in the prediction");
+        terminal.warn(
+            "users of the trace are unknown on this machine: their jobs are yours, also in the prediction",
+        );
     }
 }
 
@@ -234,7 +232,8 @@ impl Served {
             .hint(format!("replay under its own: --policy {}", info.policy)));
         }
         if info.jobs_live > 0 {
-            terminal.warn(&format!("{} other jobs are there, which the prediction leaves out", info.jobs_live));
+            terminal
+                .warn(&format!("{} other jobs are there, which the prediction leaves out", info.jobs_live));
         }
         terminal.warn(
             "the head's own settings hold, unscaled; for a faithful comparison start it with those of `--dry-run`",

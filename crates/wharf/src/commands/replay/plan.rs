@@ -13,8 +13,7 @@ use crate::error::{CliError, ErrorKind, translate};
 use crate::input;
 
 /// What happens by itself on real machines, or is measured there.
-const REFUSED: [&str; 5] =
-    ["restart_s", "checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
+const REFUSED: [&str; 5] = ["restart_s", "checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
 
 /// A workload, made shorter, and who is to decide about it.
 pub(super) struct Plan {
@@ -83,7 +82,7 @@ impl Plan {
             time_scale: args.time_scale,
             preset,
         };
-        plan.with_spec(0.0, |spec| wharf_sim::check(spec)).map_err(|error| translate::run(&error))?;
+        plan.with_spec(0.0, wharf_sim::check).map_err(|error| translate::run(&error))?;
         Ok(plan)
     }
 

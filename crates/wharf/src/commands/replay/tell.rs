@@ -81,10 +81,7 @@ impl<'a> Comparison<'a> {
                 run(&self.summary, &self.outcome),
                 run(&self.prediction.summary, &self.prediction.outcome),
             ],
-            tables: vec![
-                (self.verdict(), self.metrics()),
-                ("Job by job".to_owned(), self.jobs()),
-            ],
+            tables: vec![(self.verdict(), self.metrics()), ("Job by job".to_owned(), self.jobs())],
         };
         out.write(REPORT_HTML.as_ref(), &render(&page))?;
         let text = serde_json::to_string_pretty(&self.document()).unwrap_or_default() + "\n";
@@ -127,7 +124,8 @@ impl<'a> Comparison<'a> {
             Column::number("difference", "difference", Unit::Share),
         ]);
         for metric in Metric::ALL {
-            let show = |run: &Summary| metric.of(run).map_or("-".to_owned(), |value| metric.unit().show(value));
+            let show =
+                |run: &Summary| metric.of(run).map_or("-".to_owned(), |value| metric.unit().show(value));
             table.push(vec![
                 Cell::text(metric.title()),
                 Cell::text(&show(&self.summary)),
@@ -153,7 +151,8 @@ impl<'a> Comparison<'a> {
         ]);
         let both = self.outcome.jobs.iter().zip(&self.prediction.outcome.jobs);
         for ((live, simulated), job) in both.zip(&self.lived.record.jobs) {
-            let difference = live.jct_s().zip(simulated.jct_s()).map(|(live, simulated)| live / simulated - 1.0);
+            let difference =
+                live.jct_s().zip(simulated.jct_s()).map(|(live, simulated)| live / simulated - 1.0);
             table.push(vec![
                 Cell::text(&job.name),
                 Cell::text(&job.state),
