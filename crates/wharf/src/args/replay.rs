@@ -56,7 +56,7 @@ pub struct ReplayArgs {
     pub seed: u64,
 
     /// Seconds from a launch to the first iteration, as the model's `restart_s` [default: measured]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub start_cost: Option<f64>,
 
     /// Print the plan and the prediction, and start nothing
