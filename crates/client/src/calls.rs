@@ -6,9 +6,10 @@ use tokio_stream::Stream;
 use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
-    ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, GetJobRequest, InfoReply,
-    InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest,
-    NodeSummary, Refusal, SubmitRequest, WaitRequest,
+    ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, ExportRequest, Exported,
+    GetJobRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest,
+    ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetPolicyRequest,
+    SubmitRequest, WaitRequest,
 };
 
 use crate::{Access, ClientError, Connection};
@@ -78,6 +79,30 @@ impl Client {
     /// [`ClientError`], as for every call.
     pub async fn list_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
         Ok(self.inner.clone().list_nodes(ListNodesRequest {}).await?.into_inner().nodes)
+    }
+
+    /// Lets another policy decide; returns who decided so far, the latest last.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn set_policy(&self, request: SetPolicyRequest) -> Result<Vec<PolicyChange>, ClientError> {
+        Ok(self.inner.clone().set_policy(request).await?.into_inner().changes)
+    }
+
+    /// Who decides and decided before, the latest last.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn policies(&self) -> Result<Vec<PolicyChange>, ClientError> {
+        Ok(self.inner.clone().get_policy(GetPolicyRequest {}).await?.into_inner().changes)
+    }
+
+    /// Everything that a simulation needs, with at most so many jobs that are over.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn export(&self, past_max: u32) -> Result<Exported, ClientError> {
+        Ok(self.inner.clone().export(ExportRequest { past_max }).await?.into_inner())
     }
 
     /// Cordons, drains or resumes a node.

@@ -23,6 +23,7 @@ use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::ports::Ports;
 use crate::readers::Readers;
+use crate::regime::{MakeRegime, PolicyChoice};
 
 /// Inputs handled before they are made durable together.
 const BATCH_MAX: usize = 512;
@@ -71,6 +72,12 @@ pub(crate) enum Input {
         follow: bool,
         sender: UnboundedSender<Vec<u8>>,
     },
+    /// Another policy is to decide.
+    SetPolicy {
+        choice: PolicyChoice,
+        by: String,
+        reply: oneshot::Sender<Result<(), String>>,
+    },
     Stop,
 }
 
@@ -88,7 +95,8 @@ pub(crate) struct Dispatcher {
     pub(crate) journal: Journal,
     clock: Box<dyn Clock>,
     pub(crate) epoch_unix_s: f64,
-    pub(crate) policy_name: String,
+    /// Makes policies from their names.
+    pub(crate) make: MakeRegime,
     /// What live jobs run, by the first job of their array or their own.
     pub(crate) specs: BTreeMap<u32, Arc<WireSpec>>,
     /// Elements of arrays that are not over.
@@ -161,7 +169,7 @@ impl Log for Tap<'_> {
 /// What a dispatcher is told when it begins.
 pub(crate) struct Setup {
     pub(crate) clock: Box<dyn Clock>,
-    pub(crate) policy_name: String,
+    pub(crate) make: MakeRegime,
     pub(crate) lost_after_s: f64,
     pub(crate) teller: Teller,
 }
@@ -174,13 +182,13 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, policy_name, lost_after_s, teller } = setup;
+        let Setup { clock, make, lost_after_s, teller } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
             clock,
             epoch_unix_s,
-            policy_name,
+            make,
             specs,
             array_live: BTreeMap::new(),
             kept,
@@ -330,6 +338,10 @@ impl Dispatcher {
             Input::FromWorker { session, messages } => self.on_messages(session, messages),
             Input::Detach { session } => self.detach(session),
             Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
+            Input::SetPolicy { choice, by, reply } => {
+                let result = self.set_policy(choice, &by);
+                self.reply(move || drop(reply.send(result)));
+            }
             Input::Stop => {}
         }
         Ok(())

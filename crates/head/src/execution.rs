@@ -59,8 +59,10 @@ pub(crate) struct Execution {
     is_interrupted: bool,
     /// A task ended because it was told to stop, or was lost.
     is_cut_short: bool,
-    /// The first exit code other than 0 of a task that was not told to stop.
+    /// The first exit code other than 0 of a task that came to its own end.
     failure: Option<i32>,
+    /// The first one of a task that was stopped, though this head has not told it to: an earlier one may have.
+    echo: Option<i32>,
 }
 
 impl Execution {
@@ -77,6 +79,7 @@ impl Execution {
             is_interrupted: false,
             is_cut_short: false,
             failure: None,
+            echo: None,
         }
     }
 
@@ -99,11 +102,15 @@ impl Execution {
         let code = end.code;
         task.phase = TaskPhase::Ended { code };
         self.is_cut_short |= !end.is_by_itself;
-        if code != 0 && !is_stopping {
-            self.failure.get_or_insert(code);
-            return !self.is_over();
+        if code == 0 {
+            return false;
         }
-        false
+        if end.is_by_itself {
+            self.failure.get_or_insert(code);
+        } else if !is_stopping {
+            self.echo.get_or_insert(code);
+        }
+        !is_stopping && !self.is_over()
     }
 
     /// Notes the end of a task that has saved and has more to do, whatever its code.
@@ -118,7 +125,7 @@ impl Execution {
 
     /// Whether the job has more to do: a task said so, and no other failed.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.is_interrupted && self.failure.is_none() && self.is_clean()
+        self.is_interrupted && self.is_clean()
     }
 
     /// Whether a task was kept from coming to its own end.
@@ -141,9 +148,9 @@ impl Execution {
         self.tasks.iter().all(|task| task.phase == TaskPhase::Ended { code: 0 })
     }
 
-    /// The job's exit code: that of the task that failed first, else 0.
+    /// The job's exit code: that of the task that failed first, else 0. A task that was stopped failed after another.
     pub(crate) fn exit_code(&self) -> i32 {
-        self.failure.unwrap_or(0)
+        self.failure.or(self.echo).unwrap_or(0)
     }
 
     /// Nodes whose tasks are not over.
@@ -178,6 +185,18 @@ mod tests {
         assert!(!execution.end_task(NodeId(1), told(143)), "it was told to stop");
         assert!(execution.is_over());
         assert_eq!(execution.exit_code(), 3);
+    }
+
+    #[test]
+    fn the_code_is_that_of_the_culprit_in_whatever_order_ends_are_told() {
+        // After a restart a head hears of both ends again: of the task that failed, and of the one stopped for it.
+        let stopped = End { is_by_itself: false, ..told(143) };
+        for (first, second) in [(told(5), stopped), (stopped, told(5))] {
+            let mut execution = pair();
+            execution.is_stopping = execution.end_task(NodeId(0), first);
+            execution.end_task(NodeId(1), second);
+            assert_eq!(execution.exit_code(), 5);
+        }
     }
 
     #[test]

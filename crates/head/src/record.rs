@@ -9,6 +9,8 @@ use wharf_core::{
     StageTimes, State, StopReason, Time,
 };
 
+use crate::regime::PolicyChoice;
+
 /// One line of the journal: an event with everything that the fold needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -99,6 +101,11 @@ pub(crate) enum Record {
     JobNoted {
         job: u32,
         reason: String,
+    },
+    /// Somebody has chosen who decides.
+    PolicySet {
+        choice: PolicyChoice,
+        by: String,
     },
 }
 
@@ -234,7 +241,8 @@ impl Record {
             | Self::NodeCordoned { .. }
             | Self::NodeOpened { .. }
             | Self::DeviceLost { .. }
-            | Self::DeviceReturned { .. } => 0..0,
+            | Self::DeviceReturned { .. }
+            | Self::PolicySet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
                 let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
                 *job..*job + count
@@ -311,7 +319,8 @@ impl Record {
                 apply(Event::JobEnded { job: JobId(*job), end: end.to_core() }, Detail::None);
             }
             // The head's own, unknown to the engine.
-            Self::HoldWanted { .. }
+            Self::PolicySet { .. }
+            | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }
             | Self::JobNoted { .. } => {}

@@ -14,14 +14,16 @@ use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
-    ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
-    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal,
-    SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
+    ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetJobRequest, GetPolicyRequest,
+    InfoReply, InfoRequest, JobDetail, JobSpec, ListJobsReply, ListJobsRequest, ListNodesReply,
+    ListNodesRequest, LogChunk, LogsRequest, PolicyReply, Refusal, SetPolicyRequest, SubmitReply,
+    SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
 use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
-use crate::{exec, views};
+use crate::regime::PolicyChoice;
+use crate::{exec, live, views};
 
 /// A door to the dispatcher.
 pub(crate) struct Service {
@@ -212,9 +214,34 @@ impl Cluster for Shared {
         let identity = Identity::of(&request)?;
         Ok(Response::new(identity.sign(self.ask(views::info).await?)))
     }
+
+    async fn set_policy(&self, request: Request<SetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {
+        let by = Identity::of(&request)?.user.clone();
+        let SetPolicyRequest { policy, settings } = request.into_inner();
+        let choice = PolicyChoice { name: policy, settings: settings.into_iter().collect() };
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::SetPolicy { choice, by, reply })?;
+        receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
+        self.policies().await
+    }
+
+    async fn export(&self, request: Request<ExportRequest>) -> Result<Response<Exported>, Status> {
+        let past_max = request.into_inner().past_max as usize;
+        let exported = self.ask(move |dispatcher| live::export(dispatcher, past_max)).await?;
+        exported.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    async fn get_policy(&self, _: Request<GetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {
+        self.policies().await
+    }
 }
 
 impl Service {
+    async fn policies(&self) -> Result<Response<PolicyReply>, Status> {
+        let reply = self.ask(views::policies).await?;
+        reply.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+    }
+
     async fn change_node_health(&self, node: NodeId, request: ChangeNodeRequest) -> Result<(), Status> {
         use wharf_proto::change_node_request::Change;
         let (command, reason) = match request.change() {

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
-    HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, ListJobsRequest, NodeSummary, Share,
-    node_summary,
+    HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, ListJobsRequest, NodeSummary,
+    PolicyChange, PolicyReply, Share, node_summary,
 };
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::Execution;
 use crate::journal::JournalError;
+use crate::regime::PolicyChoice;
 
 /// Jobs that match a filter, by id.
 pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<JobSummary> {
@@ -220,13 +221,30 @@ pub(crate) fn node_named(dispatcher: &Dispatcher, name: &str) -> Option<NodeId> 
     nodes.iter().position(|node| &*node.spec.name == name).map(NodeId::from_index)
 }
 
+/// Who decides and who decided before, as far as the journal goes back.
+pub(crate) fn policies(dispatcher: &Dispatcher) -> Result<PolicyReply, JournalError> {
+    let change = |(time_s, by, choice): (f64, String, PolicyChoice)| PolicyChange {
+        time_s: dispatcher.epoch_unix_s + time_s,
+        by,
+        policy: choice.name,
+        settings: choice.settings.into_iter().collect(),
+    };
+    let mut changes: Vec<PolicyChange> = dispatcher.journal.policies()?.into_iter().map(change).collect();
+    if changes.is_empty()
+        && let Some(choice) = dispatcher.kept.policy.clone()
+    {
+        changes.push(change((0.0, String::new(), choice)));
+    }
+    Ok(PolicyReply { changes })
+}
+
 /// What the head is and does.
 pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
     let state = dispatcher.engine.state();
     let counts = state.counts();
     InfoReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        policy: dispatcher.policy_name.clone(),
+        policy: dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default(),
         jobs_live: counts.waiting + counts.held + counts.placed + counts.stopping,
         jobs_ended: counts.ended,
         nodes: state.topology().nodes().len() as u32,

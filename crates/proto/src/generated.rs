@@ -677,6 +677,81 @@ pub struct InfoReply {
     #[prost(double, tag = "80")]
     pub epoch_s: f64,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetPolicyRequest {
+    #[prost(string, tag = "1")]
+    pub policy: ::prost::alloc::string::String,
+    /// Settings that are not named have their defaults.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub settings: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetPolicyRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PolicyReply {
+    /// The latest last: it decides now.
+    #[prost(message, repeated, tag = "1")]
+    pub changes: ::prost::alloc::vec::Vec<PolicyChange>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PolicyChange {
+    #[prost(double, tag = "1")]
+    pub time_s: f64,
+    /// Who wanted it.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub policy: ::prost::alloc::string::String,
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub settings: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportRequest {
+    /// How many of the jobs that are over are wanted at most, the latest.
+    #[prost(uint32, tag = "1")]
+    pub past_max: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Exported {
+    /// The head's present, and when its time began.
+    #[prost(double, tag = "1")]
+    pub now_s: f64,
+    #[prost(double, tag = "2")]
+    pub epoch_unix_s: f64,
+    #[prost(message, repeated, tag = "3")]
+    pub policies: ::prost::alloc::vec::Vec<PolicyChange>,
+    /// Images in the journal's own form, which is JSON.
+    #[prost(string, repeated, tag = "4")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// By id.
+    #[prost(message, repeated, tag = "5")]
+    pub jobs: ::prost::alloc::vec::Vec<ExportedJob>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExportedJob {
+    #[prost(uint32, tag = "1")]
+    pub job_id: u32,
+    #[prost(string, tag = "2")]
+    pub image: ::prost::alloc::string::String,
+    /// Jobs whose ends it waits for.
+    #[prost(uint32, repeated, tag = "3")]
+    pub waits_for: ::prost::alloc::vec::Vec<u32>,
+    /// It is held, and no end of another job will change that.
+    #[prost(bool, tag = "4")]
+    pub is_stuck: bool,
+    /// Its owner said how long it takes, or at most.
+    #[prost(bool, tag = "5")]
+    pub is_declared: bool,
+    /// Iterations that its trainer told of, where there is one.
+    #[prost(double, optional, tag = "6")]
+    pub iterations_done: ::core::option::Option<f64>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecInput {
     #[prost(oneof = "exec_input::Message", tags = "1, 2, 3, 4")]
@@ -1642,6 +1717,69 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Exec"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Lets another policy decide, or the same with other settings. What runs goes on running.
+        pub async fn set_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/SetPolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "SetPolicy"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Who decides, and who decided before.
+        pub async fn get_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/GetPolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "GetPolicy"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Everything that a simulation needs to go on from here, or to do the past over.
+        pub async fn export(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExportRequest>,
+        ) -> std::result::Result<tonic::Response<super::Exported>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/wharf.v1.Cluster/Export");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Export"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1724,6 +1862,21 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::ExecInput>>,
         ) -> std::result::Result<tonic::Response<Self::ExecStream>, tonic::Status>;
+        /// Lets another policy decide, or the same with other settings. What runs goes on running.
+        async fn set_policy(
+            &self,
+            request: tonic::Request<super::SetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status>;
+        /// Who decides, and who decided before.
+        async fn get_policy(
+            &self,
+            request: tonic::Request<super::GetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status>;
+        /// Everything that a simulation needs to go on from here, or to do the past over.
+        async fn export(
+            &self,
+            request: tonic::Request<super::ExportRequest>,
+        ) -> std::result::Result<tonic::Response<super::Exported>, tonic::Status>;
     }
     /// What people and tools ask of a head.
     #[derive(Debug)]
@@ -2279,6 +2432,135 @@ pub mod cluster_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/SetPolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetPolicySvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::SetPolicyRequest>
+                    for SetPolicySvc<T> {
+                        type Response = super::PolicyReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetPolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::set_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/GetPolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetPolicySvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::GetPolicyRequest>
+                    for GetPolicySvc<T> {
+                        type Response = super::PolicyReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetPolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::get_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/Export" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExportSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::ExportRequest>
+                    for ExportSvc<T> {
+                        type Response = super::Exported;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::export(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -11,6 +11,7 @@ pub mod exit;
 mod input;
 mod interrupt;
 pub mod jobfile;
+mod moment;
 pub mod number;
 mod output;
 pub mod reference;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
 
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
+use crate::regime::PolicyChoice;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +21,8 @@ pub(crate) struct Kept {
     pub(crate) arrays: BTreeMap<u32, u32>,
     /// Why the last run of a job came to nothing, where its worker said so; also of jobs that are over.
     pub(crate) reasons: BTreeMap<u32, String>,
+    /// Who decides; `None` before anybody has chosen.
+    pub(crate) policy: Option<PolicyChoice>,
 }
 
 impl Kept {
@@ -45,6 +48,7 @@ impl Kept {
             Record::ArraySubmitted { job, .. } => {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
+            Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
             _ => {}
         }
     }
@@ -69,7 +73,7 @@ impl Kept {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct NodeImageRecord {
+pub(crate) struct NodeImageRecord {
     spec: NodeRecord,
     is_there: bool,
     is_cordoned: bool,
@@ -77,7 +81,7 @@ pub(super) struct NodeImageRecord {
 }
 
 impl NodeImageRecord {
-    pub(super) fn of(image: &NodeImage) -> Self {
+    pub(crate) fn of(image: &NodeImage) -> Self {
         Self {
             spec: NodeRecord::of(&image.spec),
             is_there: image.is_there,
@@ -86,7 +90,7 @@ impl NodeImageRecord {
         }
     }
 
-    pub(super) fn to_core(&self) -> NodeImage {
+    pub(crate) fn to_core(&self) -> NodeImage {
         let mut broken = DeviceSet::EMPTY;
         self.broken.iter().for_each(|&device| broken.insert(device));
         let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
@@ -108,7 +112,7 @@ enum PhaseRecord {
 type Shares = Vec<(u32, Vec<u32>)>;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct JobImageRecord {
+pub(crate) struct JobImageRecord {
     spec: SpecRecord,
     phase: PhaseRecord,
     generation: u32,
@@ -145,7 +149,7 @@ pub(super) struct JobImageRecord {
 }
 
 impl JobImageRecord {
-    pub(super) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
+    pub(crate) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
         let phase = match image.phase {
             Phase::Waiting => PhaseRecord::Waiting,
             Phase::Held => PhaseRecord::Held,
@@ -179,7 +183,7 @@ impl JobImageRecord {
     }
 
     /// The job's image, and into `kept` what the head knows of it; `None` where a number is not one.
-    pub(super) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
+    pub(crate) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
         if self.is_held_by_someone {
             kept.holds.insert(job);
         }

@@ -19,16 +19,19 @@ use wharf_core::{Event, JobId, Log, NodeId, State, Time};
 use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
-pub(crate) use image::Kept;
+pub(crate) use image::{JobImageRecord, Kept, NodeImageRecord};
 pub(crate) use replay::Replayed;
 
 use crate::record::Record;
-use image::{JobImageRecord, NodeImageRecord};
+use crate::regime::PolicyChoice;
 use mark::Mark;
 use replay::Position;
 
 /// Events after which a snapshot spares the next start their replay.
 const SNAPSHOT_EVERY: u64 = 200_000;
+
+/// Where a snapshot keeps who decides.
+const POLICY: &str = "policy";
 
 /// Events on disk, and what is about to join them.
 pub(crate) struct Journal {
@@ -121,19 +124,18 @@ impl std::fmt::Display for Damage {
 }
 
 impl Journal {
-    /// Opens a journal, or makes one whose time begins at `now_unix_s`, and replays it. `slots` is for a new one.
+    /// Opens a journal, or makes one whose time begins at `now_unix_s`, and replays it.
     pub(crate) fn open(
         path: &Path,
-        slots: usize,
         now_unix_s: f64,
         history_s: f64,
     ) -> Result<(Self, Replayed), JournalError> {
         let mark = Mark::open(&path.with_extension("mark"))?;
         let mut kept_as = None;
-        let (connection, mut replayed, position) = match read(path, slots, now_unix_s) {
+        let (connection, mut replayed, position) = match read(path, now_unix_s) {
             Err(replay::Failure::Damaged) => {
                 kept_as = Some(repair::repair(path, now_unix_s)?);
-                read(path, slots, now_unix_s)
+                read(path, now_unix_s)
             }
             read => read,
         }
@@ -220,6 +222,7 @@ impl Journal {
         let sequence = self.position.sequence;
         let written = self.connection.transaction().and_then(|transaction| {
             write_images(&transaction, state, kept, &jobs)?;
+            write_policy(&transaction, kept)?;
             schema::set_meta(&transaction, "snapshot_sequence", sequence)?;
             prune(&transaction, sequence, before_s)?;
             transaction.commit()
@@ -243,6 +246,28 @@ impl Journal {
             .query_map(params![job, array_job], |row| Ok((row.get::<_, f64>(0)?, row.get::<_, String>(1)?)))
             .map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)
+    }
+
+    /// Who was chosen to decide: when, by whom, and what.
+    pub(crate) fn policies(&self) -> Result<Vec<(f64, String, PolicyChoice)>, JournalError> {
+        let database = |source| JournalError::Database { path: self.path.clone(), source };
+        let mut query = self
+            .connection
+            .prepare_cached(
+                "SELECT time, record FROM events WHERE job IS NULL AND record LIKE '{\"policy_set\"%'
+                 ORDER BY sequence",
+            )
+            .map_err(database)?;
+        let rows = query
+            .query_map([], |row| Ok((row.get::<_, f64>(0)?, row.get::<_, String>(1)?)))
+            .map_err(database)?;
+        let all = rows.collect::<Result<Vec<_>, _>>().map_err(database)?;
+        // What cannot be read was refused when the journal was opened.
+        let choice = |(time_s, text): (f64, String)| match serde_json::from_str(&text) {
+            Ok(Record::PolicySet { choice, by }) => Some((time_s, by, choice)),
+            _ => None,
+        };
+        Ok(all.into_iter().filter_map(choice).collect())
     }
 
     /// What a job or an array runs: `job` is the first element.
@@ -269,16 +294,12 @@ impl Journal {
 }
 
 /// Opens and replays a journal.
-fn read(
-    path: &Path,
-    slots: usize,
-    now_unix_s: f64,
-) -> Result<(Connection, Replayed, Position), replay::Failure> {
+fn read(path: &Path, now_unix_s: f64) -> Result<(Connection, Replayed, Position), replay::Failure> {
     let connection = schema::open(path, now_unix_s).map_err(|error| match error {
         JournalError::Database { source, .. } if is_damage(&source) => replay::Failure::Damaged,
         error => replay::Failure::Error(error),
     })?;
-    let (replayed, position) = replay::replay(&connection, path, slots)?;
+    let (replayed, position) = replay::replay(&connection, path)?;
     Ok((connection, replayed, position))
 }
 
@@ -304,6 +325,13 @@ fn write_images(
         insert.execute(params![job, serde_json::to_string(&image).map_err(to_text)?])?;
     }
     Ok(())
+}
+
+fn write_policy(transaction: &Transaction<'_>, kept: &Kept) -> rusqlite::Result<()> {
+    let Some(choice) = &kept.policy else { return Ok(()) };
+    let text = serde_json::to_string(choice)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    schema::set_meta(transaction, POLICY, text)
 }
 
 /// Drops events that a snapshot covers and that are older than anybody wants to know.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 
 use super::replay::{Entries, Position, base};
-use super::{JournalError, schema};
+use super::{JournalError, POLICY, schema};
 
 /// Puts a whole journal in the place of a damaged one. Returns where the damaged one is now.
 pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalError> {
@@ -66,6 +66,9 @@ fn copy_whole(old: &Connection, copy: &Connection, path: &Path) -> Result<(), Jo
     let snapshot: i64 = schema::meta(old, "snapshot_sequence").ok().flatten().unwrap_or(0);
     if snapshot > 0 && snapshot <= last.sequence && copy_snapshot(old, copy).map_err(writing)? {
         schema::set_meta(copy, "snapshot_sequence", snapshot).map_err(writing)?;
+        if let Some(policy) = schema::meta::<String>(old, POLICY).ok().flatten() {
+            schema::set_meta(copy, POLICY, policy).map_err(writing)?;
+        }
     } else if start.sequence > 0 {
         return Err(ruined("its snapshot cannot be read and the events before it are gone"));
     } else {

@@ -4,4 +4,5 @@ mod decisions;
 mod gates;
 mod journal;
 mod restarts;
+mod switching;
 mod virtual_cluster;

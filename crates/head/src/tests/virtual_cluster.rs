@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
-use wharf_core::{Cadence, ClusterSpec, Engine, JobId, NodeId, PerfModel, Phase, Policy, Time};
-use wharf_perf::{Model, Order};
-use wharf_policy::{BuildArgs, Settings};
+use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
+use wharf_policy::Settings;
 use wharf_proto::{
     ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskEnded, TaskId, TaskProgress,
     TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
@@ -21,6 +20,7 @@ use crate::clock::Clock;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::Journal;
 use crate::news::Teller;
+use crate::regime::PolicyChoice;
 
 /// When the virtual world began, in seconds since the Unix epoch.
 pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
@@ -41,27 +41,24 @@ impl Clock for Hand {
     }
 }
 
-/// Who decides, and by which rules.
-pub(super) struct Rules {
-    pub(super) policy: Box<dyn Policy>,
-    pub(super) perf: Box<dyn PerfModel>,
-    pub(super) cadence: Cadence,
-    pub(super) slots: usize,
+/// A policy by name under the default preset.
+pub(super) fn regime(policy: &str, seed: u64) -> Regime {
+    regime_with(policy, &Settings::default(), seed)
 }
 
-impl Rules {
-    /// A policy by name under the default preset.
-    pub(super) fn of(policy: &str, seed: u64) -> Self {
-        let preset = Preset::load("wharf").unwrap();
-        let Mechanism::Wharf(rules) = preset.mechanism else { panic!("the default preset is Wharf's own") };
-        let info = wharf_policy::find(policy).unwrap();
-        let build = BuildArgs { settings: &Settings::default(), placement: rules.placement, seed };
-        Self {
-            policy: (info.build)(&build).unwrap(),
-            perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
-            cadence: rules.cadence(),
-            slots: info.slots,
-        }
+fn regime_with(policy: &str, settings: &Settings, seed: u64) -> Regime {
+    let preset = Preset::load("wharf").unwrap();
+    let Mechanism::Wharf(rules) = preset.mechanism else { panic!("the default preset is Wharf's own") };
+    wharf_sim::regime(&rules, policy, settings, seed).unwrap().0
+}
+
+/// Makes policies by name, as a head's command line does.
+fn make(choice: &PolicyChoice) -> Result<Regime, String> {
+    let mut settings = Settings::default();
+    choice.settings.iter().for_each(|(key, value)| settings.set(key, value));
+    match wharf_policy::find(&choice.name) {
+        Ok(_) => Ok(regime_with(&choice.name, &settings, 0)),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -82,29 +79,24 @@ pub(super) struct VirtualCluster {
 }
 
 impl VirtualCluster {
-    pub(super) fn new(journal: &Path, cluster: &ClusterSpec, rules: Rules) -> Self {
-        Self::after_restart(journal, cluster, rules, |_| Vec::new())
+    pub(super) fn new(journal: &Path, cluster: &ClusterSpec, regime: Regime) -> Self {
+        Self::after_restart(journal, cluster, regime, |_| Vec::new())
     }
 
     /// A head that comes back to workers which have these tasks, by session.
     pub(super) fn after_restart(
         journal: &Path,
         cluster: &ClusterSpec,
-        rules: Rules,
+        regime: Regime,
         tasks: impl Fn(u64) -> Vec<TaskState>,
     ) -> Self {
         let clock = Hand::default();
-        let (journal, replayed) = Journal::open(journal, rules.slots, EPOCH_UNIX_S, f64::MAX).unwrap();
+        let (journal, replayed) = Journal::open(journal, EPOCH_UNIX_S, f64::MAX).unwrap();
         clock.set(replayed.last);
         let teller = Teller::new(Arc::new(|warning| panic!("{warning}")));
-        let setup = Setup {
-            clock: Box::new(clock.clone()),
-            policy_name: "test".to_owned(),
-            lost_after_s: 1e9,
-            teller,
-        };
-        let make = |now, state| Engine::resume(now, state, rules.policy, rules.perf, rules.cadence);
-        let dispatcher = Dispatcher::new(make, journal, replayed, setup);
+        let setup = Setup { clock: Box::new(clock.clone()), make: Arc::new(make), lost_after_s: 1e9, teller };
+        let engine = |now, state| Engine::resume(now, state, regime);
+        let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());
         let (forgotten, is_silent) = (Vec::new(), false);
         let mut world = Self { dispatcher, clock, workers, said, running, forgotten, is_silent };

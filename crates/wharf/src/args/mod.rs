@@ -37,7 +37,7 @@ pub use look::{
     ReportArgs, TopArgs,
 };
 pub use pace::PaceArgs;
-pub use policy::{ExplainArgs, PolicyCommand};
+pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use replay::ReplayArgs;
 pub use sim::SimArgs;

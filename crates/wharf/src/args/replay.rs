@@ -28,8 +28,7 @@ pub struct ReplayArgs {
     #[arg(long, short, value_name = "FILE|FORM", required_unless_present = "home")]
     pub cluster: Option<String>,
 
-    /// Use the cluster that serves in this folder instead. Its policy and settings must be those that are given here,
-    /// its times scaled: they are not changed
+    /// Use the cluster that serves in this folder instead, with the policy and the settings that it has
     #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
     pub home: Option<PathBuf>,
 

@@ -9,6 +9,7 @@ mod interrupt;
 mod local;
 mod marked;
 mod outputs;
+mod policy;
 mod reference;
 mod replay;
 mod sandbox;

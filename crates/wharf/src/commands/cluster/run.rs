@@ -32,7 +32,7 @@ pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Ex
         let plan = Plan {
             home: home.path().to_owned(),
             workers: vec![WorkerPlan { devices: args.devices.clone(), ..WorkerPlan::new("n0", "") }],
-            policy: "fifo".to_owned(),
+            policy: None,
             set: vec![],
             seed: 0,
         };

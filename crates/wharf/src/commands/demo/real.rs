@@ -82,7 +82,7 @@ async fn run(
     let plan = Plan {
         home: folder.join("home"),
         workers: WORKERS.map(|(node, devices)| WorkerPlan::new(node, devices)).to_vec(),
-        policy: args.policy.clone(),
+        policy: Some(args.policy.clone()),
         set: args.set.clone(),
         seed: 0,
     };

@@ -65,7 +65,7 @@ pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, home: &Path) -> clust
     cluster::Plan {
         home: home.to_owned(),
         workers: plan.cluster.nodes.iter().map(worker).collect(),
-        policy: plan.policy.name.to_owned(),
+        policy: Some(plan.policy.name.to_owned()),
         set: plan.settings(start_cost_s).iter().map(|(key, value)| format!("{key}={value}")).collect(),
         seed: plan.seed,
     }

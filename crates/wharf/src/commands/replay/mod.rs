@@ -6,6 +6,7 @@ mod live;
 mod plan;
 mod tell;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use wharf_client::Client;
@@ -88,7 +89,10 @@ async fn run(
     let Some(start_cost_s) = start_cost_s else { return Ok(None) };
     announce(&plan, start_cost_s, terminal)?;
     let lived = match &served {
-        Some(served) => live::replay(&served.client, &plan, folder, &interruptions, terminal).await?,
+        Some(served) => {
+            served.compare(&plan, start_cost_s, terminal);
+            live::replay(&served.client, &plan, folder, &interruptions, terminal).await?
+        }
         None => {
             let home = live::cluster_plan(&plan, start_cost_s, &folder.join("home"));
             let work =
@@ -108,7 +112,7 @@ async fn measure(
     let plan = cluster::Plan {
         home: folder.join("start-cost"),
         workers: vec![cluster::WorkerPlan::new("n0", "cpu:1")],
-        policy: "fifo".to_owned(),
+        policy: None,
         set: vec![],
         seed: 0,
     };
@@ -218,6 +222,8 @@ fn own_users(plan: &mut Plan, terminal: &Terminal) {
 struct Served {
     client: Client,
     cluster: ClusterSpec,
+    /// Those that its policy decides by.
+    settings: BTreeMap<String, String>,
 }
 
 impl Served {
@@ -235,9 +241,6 @@ impl Served {
             terminal
                 .warn(&format!("{} other jobs are there, which the prediction leaves out", info.jobs_live));
         }
-        terminal.warn(
-            "the head's own settings hold, unscaled; for a faithful comparison start it with those of `--dry-run`",
-        );
         let nodes = client.list_nodes().await?;
         let node = |node: &wharf_proto::NodeSummary| NodeSpec {
             name: node.name.as_str().into(),
@@ -249,6 +252,21 @@ impl Served {
             pool: node.pool.as_str().into(),
         };
         let up = nodes.iter().filter(|node| node.health() == Health::Up);
-        Ok(Self { client, cluster: ClusterSpec { nodes: up.map(node).collect() } })
+        let cluster = ClusterSpec { nodes: up.map(node).collect() };
+        let settings = client.policies().await?.pop().map(|now| now.settings).unwrap_or_default();
+        Ok(Self { client, cluster, settings: settings.into_iter().collect() })
+    }
+
+    /// Says where the head decides by other settings than the prediction.
+    fn compare(&self, plan: &Plan, start_cost_s: f64, terminal: &Terminal) {
+        let wanted = plan.settings(start_cost_s);
+        if wanted.iter().any(|(key, value)| self.settings.get(key).map(String::as_str) != Some(value)) {
+            let set: Vec<String> = wanted.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+            terminal.warn(&format!(
+                "the head has other settings than the prediction; `wharf policy set {} {}` makes them equal",
+                plan.policy.name,
+                set.join(" ")
+            ));
+        }
     }
 }
