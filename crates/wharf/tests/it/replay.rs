@@ -50,7 +50,7 @@ fn replay_refuses_what_makes_no_sense() {
         (&["--cluster", "1x4", "--set", "restart_s=3"], "hint: see `--start-cost`"),
         (&["--cluster", "1x4", "--set", "failures=x.csv"], "`failures` cannot be set"),
         (&["--cluster", "1x4", "--start-cost", "-1"], "--start-cost"),
-        (&["--home", "nowhere"], "no head"),
+        (&["--home", "nowhere"], "hint: start one with `wharf head`"),
         (&[], "--cluster"),
     ] {
         let output = marked.run(&[&base[..], more].concat());
