@@ -8,6 +8,7 @@ mod cluster;
 mod demo;
 pub mod env;
 mod exec;
+mod foresee;
 mod global;
 mod local;
 mod look;
@@ -30,6 +31,7 @@ pub use access::{
 pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs};
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
+pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{
@@ -121,8 +123,15 @@ pub enum Command {
     Jobs(JobsArgs),
     /// Show one job with its history
     Job(JobArgs),
-    /// Say why a job is where it is
+    /// Say what a job waits for, who is ahead, what would let it start now, and when it is expected to start
     Explain(JobArgs),
+    /// Simulate the cluster as it is, or as it was, under other policies or with other nodes
+    #[command(name = "whatif")]
+    WhatIf(WhatIfArgs),
+    /// Turn what the cluster has done into a trace
+    History(HistoryArgs),
+    /// Find out how many nodes of which kind would serve a trace well enough
+    Size(SizeArgs),
     /// Print a job's output
     Logs(LogsArgs),
     /// Run a command, or a shell, beside a running job

@@ -8,6 +8,7 @@ mod policies;
 mod presets;
 mod replay;
 mod sim;
+mod size;
 mod step;
 mod sweep;
 mod trace;
@@ -45,6 +46,9 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Jobs(args) => cluster::jobs(args, terminal),
         Command::Job(args) => cluster::job(args, terminal),
         Command::Explain(args) => cluster::explain(args, terminal),
+        Command::WhatIf(args) => cluster::whatif(args, terminal),
+        Command::History(args) => cluster::history(args, terminal),
+        Command::Size(args) => size::execute(args, terminal),
         Command::Logs(args) => cluster::logs(args, terminal),
         Command::Cancel(args) => cluster::cancel(args, terminal),
         Command::Hold(args) => cluster::hold(args, terminal),

@@ -5,6 +5,7 @@ mod cluster;
 mod demo;
 mod exec;
 mod failures;
+mod foresee;
 mod interrupt;
 mod local;
 mod marked;
