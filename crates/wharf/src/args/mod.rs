@@ -13,8 +13,10 @@ mod foresee;
 mod global;
 mod local;
 mod look;
+mod pace;
 mod policy;
 mod preset;
+mod replay;
 mod sim;
 mod step;
 mod submit;
@@ -36,8 +38,10 @@ pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
+pub use pace::PaceArgs;
 pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
+pub use replay::ReplayArgs;
 pub use sim::SimArgs;
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
@@ -95,6 +99,8 @@ pub enum Command {
     Presets(PresetArgs),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
+    /// Run a trace on a real cluster, and compare it with the simulator's prediction
+    Replay(ReplayArgs),
     /// Run a command as a job, here and now: its output, its exit code
     Run(RunArgs),
     /// Start a whole cluster on this machine
@@ -109,6 +115,9 @@ pub enum Command {
     /// What becomes a command beside a task
     #[command(hide = true)]
     Beside(BesideArgs),
+    /// The trainer of a paced job
+    #[command(hide = true)]
+    Pace(PaceArgs),
     /// Hand a job to the head
     Submit(Box<SubmitArgs>),
     /// List jobs

@@ -3,8 +3,10 @@
 mod cluster;
 mod demo;
 mod help;
+mod pace;
 mod policies;
 mod presets;
+mod replay;
 mod sim;
 mod size;
 mod step;
@@ -31,12 +33,14 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Policy(command) => policies::execute(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
+        Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),
         Command::Local(args) => cluster::local(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
+        Command::Pace(args) => pace::execute(args),
         Command::Exec(args) => cluster::exec(args),
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),

@@ -13,6 +13,7 @@ mod marked;
 mod outputs;
 mod policy;
 mod reference;
+mod replay;
 mod sandbox;
 mod security;
 mod sim;
