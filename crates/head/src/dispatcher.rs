@@ -148,6 +148,8 @@ pub(crate) struct News {
     preempted: Vec<JobId>,
     /// Nodes that jobs had to leave, and why.
     blamed: Vec<(NodeId, JobId, Cause)>,
+    /// Running jobs that became faster or slower.
+    rated: Vec<JobId>,
 }
 
 impl News {
@@ -156,6 +158,7 @@ impl News {
             && self.launched.is_empty()
             && self.preempted.is_empty()
             && self.blamed.is_empty()
+            && self.rated.is_empty()
     }
 }
 
@@ -195,6 +198,7 @@ impl Log for Tap<'_> {
             Event::JobReleased { job } => drop(self.kept.delays.remove(&job.0)),
             Event::JobEnded { job, .. } => self.news.ended.push(job),
             Event::JobLaunched { job, .. } => self.news.launched.push(job),
+            Event::JobRated { job, .. } => self.news.rated.push(job),
             Event::JobStopping { job, .. } if state.job(job).ending().is_none() => {
                 self.news.preempted.push(job);
             }
@@ -443,6 +447,8 @@ impl Dispatcher {
             }
             self.watch_limits(&news.launched);
             self.watch_runs(&news.launched);
+            self.tell_paces(&news.launched);
+            self.tell_paces(&news.rated);
             for &job in &news.launched {
                 self.became(job, Moment::Started);
                 self.open_gates(job);

@@ -288,6 +288,7 @@ pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
         nodes: state.topology().nodes().len() as u32,
         devices: state.topology().device_count(),
         devices_free: state.schedule().free_count(),
+        epoch_s: dispatcher.epoch_unix_s,
         ..InfoReply::default()
     }
 }

@@ -109,6 +109,13 @@ pub struct JobSpec {
     /// On whose account its use is booked, such as a group or a project.
     #[prost(string, tag = "62")]
     pub account: ::prost::alloc::string::String,
+    /// It is told how long its iterations should take, as the head's performance model has it. Without a command it is the
+    /// workers' own paced trainer, which does nothing else but to take that long.
+    #[prost(bool, tag = "80")]
+    pub paced: bool,
+    /// What its owner says that the whole run takes, where that is told apart from iterations x iteration_ms; 0: it is not.
+    #[prost(double, tag = "81")]
+    pub duration_s: f64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RetryRule {
@@ -847,7 +854,7 @@ pub struct WaitReply {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InfoRequest {}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InfoReply {
     #[prost(string, tag = "1")]
     pub version: ::prost::alloc::string::String,
@@ -868,6 +875,9 @@ pub struct InfoReply {
     pub user: ::prost::alloc::string::String,
     #[prost(string, tag = "9")]
     pub role: ::prost::alloc::string::String,
+    /// When the head's time began, in seconds since the Unix epoch: rounds are counted from there.
+    #[prost(double, tag = "80")]
+    pub epoch_s: f64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetPolicyRequest {
@@ -1039,7 +1049,7 @@ pub struct FromWorkerBatch {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 80")]
     pub message: ::core::option::Option<to_worker::Message>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -1060,6 +1070,8 @@ pub mod to_worker {
         RenewLease(super::RenewLease),
         #[prost(message, tag = "7")]
         Exec(super::ToExec),
+        #[prost(message, tag = "80")]
+        SetPace(super::SetPace),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1213,6 +1225,9 @@ pub struct LaunchTask {
     pub array_index: ::core::option::Option<u32>,
     #[prost(uint32, tag = "29")]
     pub array_job: u32,
+    /// It is paced, and has so many iterations to make; absent: it is not.
+    #[prost(double, optional, tag = "80")]
+    pub paced_iterations: ::core::option::Option<f64>,
 }
 /// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -1229,6 +1244,14 @@ pub struct RenewLease {
     pub task: ::core::option::Option<TaskId>,
     #[prost(message, optional, tag = "2")]
     pub lease: ::core::option::Option<Lease>,
+}
+/// How long an iteration of a paced task takes from now on.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct SetPace {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskId>,
+    #[prost(double, tag = "2")]
+    pub iteration_s: f64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopTask {

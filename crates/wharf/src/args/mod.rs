@@ -9,11 +9,14 @@ mod demo;
 pub mod env;
 mod exec;
 mod filter;
+mod foresee;
 mod global;
 mod local;
 mod look;
+mod pace;
 mod policy;
 mod preset;
+mod replay;
 mod sim;
 mod step;
 mod submit;
@@ -31,11 +34,14 @@ pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalAr
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
+pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
+pub use pace::PaceArgs;
 pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
+pub use replay::ReplayArgs;
 pub use sim::SimArgs;
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
@@ -93,6 +99,8 @@ pub enum Command {
     Presets(PresetArgs),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
+    /// Run a trace on a real cluster, and compare it with the simulator's prediction
+    Replay(ReplayArgs),
     /// Run a command as a job, here and now: its output, its exit code
     Run(RunArgs),
     /// Start a whole cluster on this machine
@@ -107,14 +115,24 @@ pub enum Command {
     /// What becomes a command beside a task
     #[command(hide = true)]
     Beside(BesideArgs),
+    /// The trainer of a paced job
+    #[command(hide = true)]
+    Pace(PaceArgs),
     /// Hand a job to the head
     Submit(Box<SubmitArgs>),
     /// List jobs
     Jobs(JobsArgs),
     /// Show one job with its history
     Job(JobArgs),
-    /// Say why a job is where it is
+    /// Say what a job waits for, who is ahead, what would let it start now, and when it is expected to start
     Explain(JobArgs),
+    /// Simulate the cluster as it is, or as it was, under other policies or with other nodes
+    #[command(name = "whatif")]
+    WhatIf(WhatIfArgs),
+    /// Turn what the cluster has done into a trace
+    History(HistoryArgs),
+    /// Find out how many nodes of which kind would serve a trace well enough
+    Size(SizeArgs),
     /// Print a job's output
     Logs(LogsArgs),
     /// Run a command, or a shell, beside a running job

@@ -102,6 +102,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
             compute_ms: stages.compute_ms.unwrap_or_default(),
             network_ms: stages.network_ms.unwrap_or_default(),
         }),
+        ..JobSpec::default()
     };
     let checked = wharf_head::check::check(&spec);
     checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;

@@ -257,21 +257,6 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     Ok(Exit::Ok)
 }
 
-/// Says why a job is where it is.
-pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let (id, reason) = with(&args.home, async |client| {
-        let id = id_of(client, args.job).await?;
-        Ok((id, client.explain(id).await?))
-    })?;
-    match terminal.format {
-        OutputFormat::Json => {
-            terminal.json(&serde_json::json!({ "schema": 1, "job": id, "reason": reason }))?;
-        }
-        OutputFormat::Table | OutputFormat::Plain => terminal.data(&(reason + "\n"))?,
-    }
-    Ok(Exit::Ok)
-}
-
 /// Prints a job's output, and follows it where asked to.
 pub(in crate::commands) fn logs(args: &LogsArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
     with(&args.home, async |client| {

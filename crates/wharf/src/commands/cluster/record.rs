@@ -13,14 +13,23 @@ pub(in crate::commands) async fn record(client: &Client) -> Result<Record, CliEr
     let mut jobs = Vec::new();
     let mut details = client.list_details(JobFilter::default()).await?;
     while let Some(detail) = details.message().await.map_err(ClientError::from)? {
-        jobs.push(recorded(detail));
+        jobs.push(detail);
     }
+    Ok(record_of(nodes, jobs))
+}
+
+/// What these jobs did on these nodes.
+pub(in crate::commands) fn record_of(
+    nodes: Vec<NodeSummary>,
+    jobs: impl IntoIterator<Item = JobDetail>,
+) -> Record {
     let node = |node: NodeSummary| RecordedNode {
         name: node.name,
         device_type: node.device_type,
         devices: node.devices,
     };
-    Ok(Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() })
+    let jobs = jobs.into_iter().map(recorded).collect();
+    Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() }
 }
 
 /// Seconds since the Unix epoch.
