@@ -1,11 +1,14 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
 
+mod activity;
 mod auth;
+mod causes;
 pub mod check;
 mod clock;
 mod dispatcher;
 mod exec;
 mod execution;
+mod filter;
 mod gates;
 mod journal;
 pub mod live;
@@ -22,6 +25,8 @@ mod submit;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod trouble;
+mod usage;
 mod views;
 mod wire;
 

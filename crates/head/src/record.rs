@@ -102,6 +102,33 @@ pub(crate) enum Record {
         job: u32,
         reason: String,
     },
+    /// Why a run came to its end before the job was done, in a word; where, and with which exit code.
+    JobCaused {
+        job: u32,
+        cause: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
+    },
+    /// It waits until then, after a failure.
+    JobDelayed {
+        job: u32,
+        until: f64,
+    },
+    /// What is known of a run that is over: how much of it somebody watched, how much of that its devices did nothing, in
+    /// seconds, and the iterations that its trainer told last.
+    JobWatched {
+        job: u32,
+        watched_s: f64,
+        idle_s: f64,
+        iterations: f64,
+    },
+    /// Why a node gets no jobs; empty: no reason any more.
+    NodeNoted {
+        node: u32,
+        reason: String,
+    },
     /// Somebody has chosen who decides.
     PolicySet {
         choice: PolicyChoice,
@@ -175,7 +202,7 @@ pub(crate) enum WhyRecord {
     Requeued,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EndRecord {
     Finished,
@@ -242,6 +269,7 @@ impl Record {
             | Self::NodeOpened { .. }
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
+            | Self::NodeNoted { .. }
             | Self::PolicySet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
                 let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
@@ -260,7 +288,10 @@ impl Record {
             | Self::HoldWanted { job }
             | Self::HoldLifted { job }
             | Self::JobRetried { job }
-            | Self::JobNoted { job, .. } => *job..*job + 1,
+            | Self::JobNoted { job, .. }
+            | Self::JobCaused { job, .. }
+            | Self::JobDelayed { job, .. }
+            | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
 
@@ -323,7 +354,11 @@ impl Record {
             | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }
-            | Self::JobNoted { .. } => {}
+            | Self::JobNoted { .. }
+            | Self::JobCaused { .. }
+            | Self::JobDelayed { .. }
+            | Self::JobWatched { .. }
+            | Self::NodeNoted { .. } => {}
         }
         Ok(())
     }
@@ -354,6 +389,10 @@ pub(crate) fn to_share((node, devices): &(u32, Vec<u32>)) -> NodeShare {
 }
 
 impl NodeRecord {
+    pub(crate) fn device_type(&self) -> &str {
+        &self.device_type
+    }
+
     pub(crate) fn of(spec: &NodeSpec) -> Self {
         Self {
             name: spec.name.to_string(),
@@ -402,6 +441,14 @@ impl NeedsRecord {
 }
 
 impl SpecRecord {
+    pub(crate) fn user(&self) -> &str {
+        self.user.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn pool(&self) -> &str {
+        self.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default()
+    }
+
     pub(crate) fn of(spec: &JobSpec) -> Self {
         Self {
             name: spec.name.to_string(),

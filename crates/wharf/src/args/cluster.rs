@@ -51,6 +51,9 @@ pub struct HeadArgs {
     /// stopped them, which is half as many seconds plus 5 later.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub lost_after: f64,
+    /// The program that takes letters about jobs, called as sendmail is
+    #[arg(long, value_name = "FILE", default_value = wharf_head::notify::SENDMAIL)]
+    pub sendmail: PathBuf,
 }
 
 /// `wharf worker`

@@ -8,6 +8,7 @@ mod cluster;
 mod demo;
 pub mod env;
 mod exec;
+mod filter;
 mod foresee;
 mod global;
 mod local;
@@ -21,6 +22,7 @@ mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod usage;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -31,13 +33,11 @@ pub use access::{
 pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs};
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
+pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use local::{LocalArgs, RunArgs};
-pub use look::{
-    CancelArgs, ChangeArgs, JobStateArg, JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs,
-    ReportArgs, TopArgs,
-};
+pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
 pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
@@ -47,6 +47,7 @@ pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
+pub use usage::{UsageArgs, UsageBy};
 
 /// Gets deep-learning training jobs done sooner on the machines you have.
 ///
@@ -144,6 +145,8 @@ pub enum Command {
     Release(ChangeArgs),
     /// Stop running jobs and let them wait again
     Requeue(ChangeArgs),
+    /// Make jobs more or less urgent
+    Priority(PriorityArgs),
     /// List nodes
     Nodes(NodesArgs),
     /// Say who may use the cluster: make, list and revoke tokens
@@ -153,6 +156,8 @@ pub enum Command {
     Node(NodeArgs),
     /// Watch nodes, running jobs and the queue
     Top(TopArgs),
+    /// Show who used what: device hours, waiting, failures
+    Usage(UsageArgs),
     /// Write a page about what the cluster has done
     Report(ReportArgs),
     /// From within a job: tell how far it has come, and learn whether to go on

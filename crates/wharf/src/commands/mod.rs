@@ -54,10 +54,12 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Hold(args) => cluster::hold(args, terminal),
         Command::Release(args) => cluster::release(args, terminal),
         Command::Requeue(args) => cluster::requeue(args, terminal),
+        Command::Priority(args) => cluster::priority(args, terminal),
         Command::Nodes(args) => cluster::nodes(args, terminal),
         Command::Token(command) => cluster::token(command, terminal),
         Command::Node(args) => cluster::node(args, terminal),
         Command::Top(args) => cluster::top(args, terminal),
+        Command::Usage(args) => cluster::usage(args, terminal),
         Command::Report(args) => cluster::report(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
         Command::Completions(args) => {

@@ -1,6 +1,7 @@
 //! The command line from outside: what is printed where, what is written, and with which code it ends.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod accounting;
 mod cluster;
 mod demo;
 mod exec;

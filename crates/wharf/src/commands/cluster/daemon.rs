@@ -87,6 +87,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         return Err(CliError::usage("`--lost-after` takes seconds of at least 0"));
     }
     Ok(HeadConfig {
+        sendmail: args.sendmail.clone(),
         listen: args.listen,
         state_dir: home.path().to_owned(),
         access: init::open(home, &[], false)?,
