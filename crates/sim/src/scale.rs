@@ -63,7 +63,7 @@ fn scale_value(value: &str, factor: f64) -> String {
 #[cfg(test)]
 mod tests {
     use wharf_core::ClusterSpec;
-    use wharf_trace::{GeneratorSettings, Rate, generate};
+    use wharf_trace::{GangMix, GeneratorSettings, Rate, generate};
 
     use super::*;
     use crate::preset::{Mechanism, Preset};
@@ -110,7 +110,8 @@ mod tests {
         let settings = GeneratorSettings {
             seed: 3,
             job_count: 60,
-            rate: Rate::Load { devices: 8, load: 1.2 },
+            rate: Rate::Load { devices: 16, load: 1.2 },
+            gangs: GangMix::philly().at_most(8).unwrap(),
             ..GeneratorSettings::default()
         };
         let trace = generate(&settings).unwrap();

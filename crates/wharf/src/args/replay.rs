@@ -12,9 +12,9 @@ use clap::Args;
 #[command(after_help = "\
 Examples:
   wharf replay --trace jobs.csv --cluster 2x4 --policy srtf --time-scale 60    An hour in a minute
-  wharf replay --trace jobs.csv --cluster 2x4 --policy srtf --dry-run          The plan and the prediction only
+  wharf replay --trace jobs.csv --cluster 2x4 --policy srtf --dry-run          Only plan and predict
   wharf replay --trace jobs.csv --cluster v100:2x4 --policy muri-s --rounds 20 --out replay
-  wharf replay --trace jobs.csv --home ~/.local/state/wharf --policy fifo      On a cluster that runs already")]
+  wharf replay --trace jobs.csv --home ~/.local/state/wharf --policy fifo      On a running cluster")]
 pub struct ReplayArgs {
     /// The trace: a file, or `-` for standard input
     #[arg(long, short, value_name = "FILE")]
@@ -62,7 +62,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Write a report, `summary.json` and `jobs.csv` into this directory
+    /// Write `report.html`, `summary.json` and `jobs.tsv` into this directory
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub out: Option<PathBuf>,
 }

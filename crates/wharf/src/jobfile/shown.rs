@@ -100,6 +100,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("batch_size", json!(spec.batch_size)),
         ("iterations", json!(spec.iterations)),
         ("iteration_ms", json!(spec.iteration_ms)),
+        ("paced", json!(spec.paced)),
         ("stages", json!(stages)),
         ("held", json!(spec.held)),
     ] {

@@ -114,11 +114,11 @@ fn began_at(said: &str) -> Option<f64> {
     said.lines().find_map(|line| line.strip_prefix("began at ")?.split(' ').next()?.parse().ok())
 }
 
-/// A job that leaves everything in one folder.
+/// A job that leaves everything in one folder, which is made where it runs; only the one above has to be there.
 fn placed_in(spec: JobSpec, folder: &Path) -> JobSpec {
     let dir = folder.join("checkpoints").to_string_lossy().into_owned();
     JobSpec {
-        workdir: folder.to_string_lossy().into_owned(),
+        workdir: folder.parent().unwrap_or(folder).to_string_lossy().into_owned(),
         checkpoint: Some(Checkpoint { dir, ..Checkpoint::default() }),
         ..spec
     }
@@ -210,7 +210,7 @@ async fn follow(
     }
 }
 
-/// Cancels what is not over.
+/// Cancels what is not over, and returns when it is: its files can go then.
 async fn cancel_live(client: &Client, ids: &[u32]) -> Result<(), CliError> {
     if ids.is_empty() {
         return Ok(());
@@ -218,14 +218,18 @@ async fn cancel_live(client: &Client, ids: &[u32]) -> Result<(), CliError> {
     let filter = ListJobsRequest { job_ids: ids.to_vec(), ..ListJobsRequest::default() };
     let jobs = client.list_jobs(filter).await?;
     let live: Vec<u32> = jobs.iter().filter(|job| job.end_s == 0.0).map(|job| job.job_id).collect();
-    if !live.is_empty() {
-        let request = ChangeJobsRequest {
-            change: Change::Cancel.into(),
-            job_ids: live,
-            ..ChangeJobsRequest::default()
-        };
-        // One that was just faster needs no cancelling.
-        client.change_jobs(request).await?;
+    if live.is_empty() {
+        return Ok(());
+    }
+    let request = ChangeJobsRequest {
+        change: Change::Cancel.into(),
+        job_ids: live.clone(),
+        ..ChangeJobsRequest::default()
+    };
+    // One that was just faster needs no cancelling.
+    client.change_jobs(request).await?;
+    for id in live {
+        client.wait(id).await?;
     }
     Ok(())
 }
