@@ -105,6 +105,11 @@ impl<'a> View<'a> {
         self.state.jobs().filter(|(_, _, job)| !job.is_ended()).map(|(id, _, _)| id)
     }
 
+    /// All jobs by id, also those that are over.
+    pub fn all_jobs(&self) -> impl Iterator<Item = JobId> + 'a {
+        self.state.jobs().map(|(id, _, _)| id)
+    }
+
     /// How fast jobs run.
     pub fn perf(&self) -> &'a dyn PerfModel {
         self.perf
@@ -126,6 +131,15 @@ impl<'a> View<'a> {
     #[inline]
     pub fn attained_s(&self, job: JobId) -> f64 {
         self.job(job).attained_s(self.now)
+    }
+
+    /// Until when a placed job has not had its devices for `min_run_s` yet, so that it should keep them; `None` where it has.
+    pub fn protected_until(&self, job: JobId, min_run_s: f64) -> Option<Time> {
+        let life = self.job(job);
+        // One that has yet to leave its former devices has not begun to use the new ones.
+        let since = if life.phase == Phase::Stopping { self.now } else { life.placed_at() };
+        let until = since.plus(min_run_s);
+        (self.now < until).then_some(until)
     }
 
     /// When a running job will be done if nothing changes; `None` to a policy that is not entitled to know.

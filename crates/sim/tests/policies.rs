@@ -139,6 +139,10 @@ fn variants() -> Vec<(&'static str, Vec<&'static str>)> {
     variants.extend([
         ("fifo", vec!["backfill=greedy"]),
         ("fifo", vec!["backfill=easy"]),
+        ("fifo", vec!["backfill=greedy", "age_s=100"]),
+        ("fair", vec!["half_life_s=60", "reserve_after_s=100"]),
+        ("fair", vec!["preempt=on", "preempt_ratio=1", "half_life_s=600", "ahead_s=0"]),
+        ("fair", vec!["preempt=on", "min_run_s=120", "groups=ann=lab,bob=lab", "age_s=50"]),
         ("srsf", vec!["preempt_ratio=1"]),
         ("muri-s", vec!["ordering=worst"]),
         ("muri-s", vec!["blossom=off"]),
@@ -211,8 +215,9 @@ fn job_strategy() -> impl Strategy<Value = JobSpec> {
     let stages = prop::option::weighted(0.7, (0.0..200.0f64, 1.0..200.0f64, 0.0..80.0f64));
     let model = prop::option::of(prop::sample::select(vec!["resnet18", "bert", "gpt2", "vgg16"]));
     // Few distinct submission times and lengths, so that there are ties.
-    (gang, 0..12u32, 1..30u32, stages, -1..2i32, model).prop_map(
-        |(gang, submit, length, stages, priority, model)| {
+    let user = prop::option::of(prop::sample::select(vec!["ann", "bob", "eve"]));
+    (gang, 0..12u32, 1..30u32, stages, -1..2i32, model, user).prop_map(
+        |(gang, submit, length, stages, priority, model, user)| {
             let submit = Time::from_seconds(f64::from(submit) * 150.0);
             let iteration_ms = stages.map_or(100.0, |(data, compute, network)| data + compute + network);
             let iterations = f64::from(length * 100) * 100.0 / iteration_ms;
@@ -224,6 +229,7 @@ fn job_strategy() -> impl Strategy<Value = JobSpec> {
             });
             job.priority = priority;
             job.model = model.map(Into::into);
+            job.user = user.map(Into::into);
             job
         },
     )

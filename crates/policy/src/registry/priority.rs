@@ -32,6 +32,20 @@ pub(super) const PREEMPT_RATIO: KnobInfo = KnobInfo {
     help: "how many times worse a running job must rank than a waiting one to be preempted for it",
 };
 
+pub(super) const AGE: KnobInfo = KnobInfo {
+    name: "age_s",
+    values: "seconds",
+    default: "0",
+    help: "how long a job has to wait to gain one level of priority; 0: priority always goes first",
+};
+
+pub(super) const MIN_RUN: KnobInfo = KnobInfo {
+    name: "min_run_s",
+    values: "seconds",
+    default: "0",
+    help: "for how long a job keeps the devices that it was given before it can be preempted",
+};
+
 pub(super) const FIFO: PolicyInfo = PolicyInfo {
     name: "fifo",
     summary: "first in, first out; strict, or with backfill",
@@ -40,8 +54,9 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         By default the order is strict: while the first job does not fit, nothing behind it starts. With \
         backfill=greedy whatever fits may start. With \
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
-        that the first one will not need.",
-    knobs: &[BACKFILL, BACKFILL_DEPTH],
+        that the first one will not need. With age_s a job gains one level of priority for every age_s that it waits, so \
+        that urgent jobs pass it for a while only.",
+    knobs: &[BACKFILL, BACKFILL_DEPTH, AGE],
     slots: 1,
     sharing: Sharing::None,
     build: |args| {
@@ -50,7 +65,7 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         let choices =
             [("off", Backfill::Off), ("greedy", Backfill::Greedy), ("easy", Backfill::Easy { depth })];
         let backfill = args.settings.choice("backfill", &choices, Backfill::Off)?;
-        Ok(Box::new(Priority::new(Fifo, args.placer(), backfill)))
+        Ok(Box::new(Priority::new(Fifo { age_s: age_s(args.settings)? }, args.placer(), backfill)))
     },
 };
 
@@ -168,6 +183,20 @@ pub(super) fn preempt_ratio(settings: &Settings) -> Result<f64, BadSetting> {
     settings.parsed("preempt_ratio", 2.0, "a ratio of at least 1", |&ratio: &f64| {
         ratio.is_finite() && ratio >= 1.0
     })
+}
+
+/// Seconds of waiting for one level of priority; `None` where no waiting makes up for it.
+pub(super) fn age_s(settings: &Settings) -> Result<Option<f64>, BadSetting> {
+    let age_s = settings.parsed("age_s", 0.0, "seconds, 0 or more", is_not_negative)?;
+    Ok((age_s > 0.0).then_some(age_s))
+}
+
+pub(super) fn min_run_s(settings: &Settings) -> Result<f64, BadSetting> {
+    settings.parsed("min_run_s", 0.0, "seconds, 0 or more", is_not_negative)
+}
+
+pub(super) fn is_not_negative(value: &f64) -> bool {
+    value.is_finite() && *value >= 0.0
 }
 
 pub(super) fn is_positive(value: &f64) -> bool {
