@@ -1,15 +1,34 @@
 //! Whom to preempt: running jobs that come after a waiting one, such that their devices are enough for it.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use wharf_core::{JobId, NodeId, NodeShare, Schedule, View};
+use wharf_core::{Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
 
 use super::classes::Classes;
 use super::rank::{Key, Rank};
 
 /// Running jobs looked at, from the last one on, before a search gives up.
 const CANDIDATES_MAX: usize = 32;
+
+/// Running jobs passed by because they have not run for long enough, before a search gives up.
+const PROTECTED_MAX: usize = 128;
+
+/// Who can be a victim beside what the order says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VictimRules {
+    /// Seconds for which a job keeps its devices in any case.
+    pub min_run_s: f64,
+}
+
+/// What a search came to.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) plan: Option<Plan>,
+    /// When the first of those that are still protected is not any more.
+    pub(super) again: Option<Time>,
+}
 
 /// Whose devices to take, and which nodes to use then.
 pub(super) struct Plan {
@@ -31,40 +50,54 @@ struct Search<'a, R> {
     view: &'a View<'a>,
     head: Key,
     types: Vec<wharf_core::DeviceTypeId>,
+    rules: VictimRules,
+    again: Cell<Option<Time>>,
 }
 
 /// Looks for victims on behalf of the first job of a class: everywhere if it is new there, else on touched nodes.
 pub(super) fn find<R: Rank>(
-    rank: &R,
+    (rank, rules): (&R, VictimRules),
     classes: &Classes,
     view: &View<'_>,
     class: usize,
     job: JobId,
     is_new: bool,
     touched: &[NodeId],
-) -> Option<Plan> {
-    let head = classes.waiting_key(job)?;
+) -> Found {
+    let Some(head) = classes.waiting_key(job) else { return Found::default() };
     let gang = &classes.get(class).gang;
     let types = crate::placement::allowed_types(view.topology(), gang).collect();
-    let search = Search { rank, classes, view, head, types };
+    let search = Search { rank, classes, view, head, types, rules, again: Cell::new(None) };
     if !search.has_candidate() {
-        return None;
+        return Found::default();
     }
-    if gang.needs.is_some() {
-        let room = crate::room::find(view, gang, search.worst())?;
-        return Some(Plan { victims: room.leaving, nodes: room.nodes });
-    }
-    let node_size = search.node_size_max();
-    let devices = gang.devices;
-    if devices <= node_size {
-        let nearby = touched.iter().find_map(|&node| search.one_node(node, devices));
-        return nearby.or_else(|| is_new.then(|| search.worst_first(devices)).flatten());
-    }
-    let is_worthwhile = is_new || touched.iter().any(|&node| search.is_clearable(node));
-    is_worthwhile.then(|| search.whole_nodes(devices, node_size)).flatten()
+    Found { plan: search.plan(gang, is_new, touched), again: search.again.get() }
 }
 
 impl<R: Rank> Search<'_, R> {
+    fn plan(&self, gang: &Gang, is_new: bool, touched: &[NodeId]) -> Option<Plan> {
+        if gang.needs.is_some() {
+            let room = crate::room::find(self.view, gang, self.worst())?;
+            return Some(Plan { victims: room.leaving, nodes: room.nodes });
+        }
+        let node_size = self.node_size_max();
+        let devices = gang.devices;
+        if devices <= node_size {
+            let nearby = touched.iter().find_map(|&node| self.one_node(node, devices));
+            return nearby.or_else(|| is_new.then(|| self.worst_first(devices)).flatten());
+        }
+        let is_worthwhile = is_new || touched.iter().any(|&node| self.is_clearable(node));
+        is_worthwhile.then(|| self.whole_nodes(devices, node_size)).flatten()
+    }
+
+    /// Whether a job keeps its devices for now; notes for how long.
+    fn is_protected(&self, job: JobId) -> bool {
+        let until = self.view.protected_until(job, self.rules.min_run_s);
+        let earlier = self.again.get();
+        self.again.set(until.map(|until| earlier.map_or(until, |earlier| earlier.min(until))).or(earlier));
+        until.is_some()
+    }
+
     /// Whether any running job comes after the waiting one at all.
     fn has_candidate(&self) -> bool {
         self.classes.iter().any(|class| {
@@ -76,7 +109,8 @@ impl<R: Rank> Search<'_, R> {
     }
 
     fn is_victim(&self, job: JobId) -> bool {
-        self.classes.running_key(job, self.view.now).is_some_and(|key| self.rank.may_preempt(self.head, key))
+        let key = self.classes.running_key(job, self.view.now);
+        key.is_some_and(|key| self.rank.may_preempt(self.head, key)) && !self.is_protected(job)
     }
 
     fn is_usable(&self, node: NodeId) -> bool {
@@ -111,6 +145,8 @@ impl<R: Rank> Search<'_, R> {
             );
             rank.may_preempt(head_key, key).then_some(job)
         })
+        .take(PROTECTED_MAX)
+        .filter(|&job| !self.is_protected(job))
         .take(CANDIDATES_MAX)
     }
 

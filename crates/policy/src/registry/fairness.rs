@@ -143,6 +143,7 @@ pub(super) const THEMIS: PolicyInfo = PolicyInfo {
             default: "0.8",
             help: "the share of jobs that is not invited; larger is fairer, smaller gives more choice",
         },
+        MIN_RUN,
     ],
     slots: 1,
     sharing: Sharing::None,
@@ -150,7 +151,7 @@ pub(super) const THEMIS: PolicyInfo = PolicyInfo {
         let lease_s = args.settings.parsed("lease_s", 1200.0, "seconds above 0", is_positive)?;
         let is_share = |share: &f64| (0.0..=1.0).contains(share);
         let knob = args.settings.parsed("fairness_knob", 0.8, "a number from 0 to 1", is_share)?;
-        Ok(Box::new(Themis::new(lease_s, knob, args.placer())))
+        Ok(Box::new(Themis::new(lease_s, knob, min_run_s(args.settings)?, args.placer())))
     },
 };
 

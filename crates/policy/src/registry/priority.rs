@@ -7,7 +7,7 @@ use super::{BuildArgs, KnobInfo, PolicyInfo};
 use crate::attained::{Las, Tiresias};
 use crate::fifo::Fifo;
 use crate::gittins::Gittins;
-use crate::priority::{Backfill, Priority, Rank};
+use crate::priority::{Backfill, Priority, Rank, VictimRules};
 use crate::settings::{BadSetting, Settings};
 use crate::shortest::{ShortestRemaining, Sjf};
 
@@ -78,7 +78,7 @@ pub(super) const SJF: PolicyInfo = PolicyInfo {
     knobs: &[],
     slots: 1,
     sharing: Sharing::None,
-    build: |args| Ok(greedy(Sjf, args)),
+    build: |args| greedy(Sjf, args),
 };
 
 pub(super) const SRTF: PolicyInfo = PolicyInfo {
@@ -88,7 +88,7 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     explanation: "Jobs are ordered by the time they still need. A waiting job that does not fit takes the devices of \
         running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
         into one.",
-    knobs: &[PREEMPT_RATIO],
+    knobs: &[PREEMPT_RATIO, MIN_RUN],
     slots: 1,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, false),
@@ -100,7 +100,7 @@ pub(super) const SRSF: PolicyInfo = PolicyInfo {
     paper: "baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
     explanation: "As srtf, with the remaining time multiplied by the number of devices: a small gang goes before a large \
         one of equal length.",
-    knobs: &[PREEMPT_RATIO],
+    knobs: &[PREEMPT_RATIO, MIN_RUN],
     slots: 1,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, true),
@@ -112,17 +112,20 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
     paper: "Nuyens and Wierman, Performance Evaluation 2008",
     explanation: "Jobs are ordered by the device-seconds they have had so far. A running job makes room once it is a \
         quantum ahead of a waiting one; running and waiting jobs are compared once per quantum.",
-    knobs: &[KnobInfo {
-        name: "quantum_s",
-        values: "seconds",
-        default: "3600",
-        help: "how far ahead (in device-seconds) a running job must be, and how often (in seconds) to look",
-    }],
+    knobs: &[
+        KnobInfo {
+            name: "quantum_s",
+            values: "seconds",
+            default: "3600",
+            help: "how far ahead (in device-seconds) a running job must be, and how often (in seconds) to look",
+        },
+        MIN_RUN,
+    ],
     slots: 1,
     sharing: Sharing::None,
     build: |args| {
         let quantum_s = args.settings.parsed("quantum_s", 3600.0, "seconds above 0", is_positive)?;
-        Ok(greedy(Las { quantum_s }, args))
+        greedy(Las { quantum_s }, args)
     },
 };
 
@@ -146,13 +149,14 @@ pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
             default: "on",
             help: "whether service counts devices x seconds, or seconds alone",
         },
+        MIN_RUN,
     ],
     slots: 1,
     sharing: Sharing::None,
     build: |args| {
         let limits_s = queue_limits(args.settings)?;
         let by_devices = args.settings.switch("gputime", true)?;
-        Ok(greedy(Tiresias { limits_s, by_devices }, args))
+        greedy(Tiresias { limits_s, by_devices }, args)
     },
 };
 
@@ -164,19 +168,20 @@ pub(super) const GITTINS: PolicyInfo = PolicyInfo {
         amount to the service expected to be spent on it. Chances are learned from the jobs that have finished (first after \
         16, then at every doubling); until then less attained service goes first. Service is discretised into levels that \
         double from 60 device-seconds on.",
-    knobs: &[PREEMPT_RATIO],
+    knobs: &[PREEMPT_RATIO, MIN_RUN],
     slots: 1,
     sharing: Sharing::None,
-    build: |args| Ok(greedy(Gittins::new(preempt_ratio(args.settings)?), args)),
+    build: |args| greedy(Gittins::new(preempt_ratio(args.settings)?), args),
 };
 
-fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Box<dyn Policy> {
-    Box::new(Priority::new(rank, args.placer(), Backfill::Greedy))
+fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
+    let rules = VictimRules { min_run_s: min_run_s(args.settings)? };
+    Ok(Box::new(Priority::new(rank, args.placer(), Backfill::Greedy).with_victims(rules)))
 }
 
 fn shortest_remaining(args: &BuildArgs<'_>, by_service: bool) -> Result<Box<dyn Policy>, BadSetting> {
     let preempt_ratio = preempt_ratio(args.settings)?;
-    Ok(greedy(ShortestRemaining { by_service, preempt_ratio }, args))
+    greedy(ShortestRemaining { by_service, preempt_ratio }, args)
 }
 
 pub(super) fn preempt_ratio(settings: &Settings) -> Result<f64, BadSetting> {
