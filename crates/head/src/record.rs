@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{
-    ArrayElement, Detail, DeviceSet, Event, Gang, JobEnd, JobId, JobSpec, Needs, NodeId, NodeShare, NodeSpec,
-    StageTimes, State, StopReason, Time,
+    ArrayElement, Chosen, Detail, DeviceSet, Event, Gang, JobEnd, JobId, JobSpec, Needs, NodeId, NodeShare,
+    NodeSpec, StageTimes, State, StopReason, Time,
 };
 
 /// One line of the journal: an event with everything that the fold needs.
@@ -60,6 +60,15 @@ pub(crate) enum Record {
     JobRated {
         job: u32,
         iteration_s: f64,
+    },
+    JobSaved {
+        job: u32,
+        done: f64,
+    },
+    JobGaveWay {
+        job: u32,
+        to: Option<u32>,
+        chosen: ChosenRecord,
     },
     JobStopping {
         job: u32,
@@ -170,6 +179,17 @@ pub(crate) enum WhyRecord {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+pub(crate) enum ChosenRecord {
+    LastInOrder,
+    LowestPriority,
+    LeastUnsavedWork,
+    FewestDevices,
+    AboveShare,
+    NotInRound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum EndRecord {
     Finished,
     Failed { code: i32 },
@@ -216,6 +236,11 @@ impl Record {
                 Self::JobLaunched { job: job.0, ready: ready.seconds(), iteration_s }
             }
             Event::JobRated { job, iteration_s } => Self::JobRated { job: job.0, iteration_s },
+            Event::JobSaved { job, done } => Self::JobSaved { job: job.0, done },
+            Event::JobGaveWay { job, to, chosen } => {
+                let to = to.map(|to| to.0);
+                Self::JobGaveWay { job: job.0, to, chosen: ChosenRecord::of(chosen) }
+            }
             Event::JobStopping { job, why } => Self::JobStopping { job: job.0, why: WhyRecord::of(why) },
             Event::JobStopped { job, done } => Self::JobStopped { job: job.0, done },
             Event::JobHeld { job } => Self::JobHeld { job: job.0 },
@@ -243,6 +268,8 @@ impl Record {
             | Self::JobPlaced { job, .. }
             | Self::JobLaunched { job, .. }
             | Self::JobRated { job, .. }
+            | Self::JobSaved { job, .. }
+            | Self::JobGaveWay { job, .. }
             | Self::JobStopping { job, .. }
             | Self::JobStopped { job, .. }
             | Self::JobHeld { job }
@@ -295,6 +322,13 @@ impl Record {
             }
             Self::JobRated { job, iteration_s } => {
                 apply(Event::JobRated { job: JobId(*job), iteration_s: *iteration_s }, Detail::None);
+            }
+            Self::JobSaved { job, done } => {
+                apply(Event::JobSaved { job: JobId(*job), done: *done }, Detail::None);
+            }
+            Self::JobGaveWay { job, to, chosen } => {
+                let (to, chosen) = (to.map(JobId), chosen.to_core());
+                apply(Event::JobGaveWay { job: JobId(*job), to, chosen }, Detail::None);
             }
             Self::JobStopping { job, why } => {
                 apply(Event::JobStopping { job: JobId(*job), why: why.to_core() }, Detail::None);
@@ -465,6 +499,30 @@ impl WhyRecord {
             Self::Cancelled => StopReason::Cancelled,
             Self::TimeLimit => StopReason::TimeLimit,
             Self::Requeued => StopReason::Requeued,
+        }
+    }
+}
+
+impl ChosenRecord {
+    pub(crate) fn of(chosen: Chosen) -> Self {
+        match chosen {
+            Chosen::LastInOrder => Self::LastInOrder,
+            Chosen::LowestPriority => Self::LowestPriority,
+            Chosen::LeastUnsavedWork => Self::LeastUnsavedWork,
+            Chosen::FewestDevices => Self::FewestDevices,
+            Chosen::AboveShare => Self::AboveShare,
+            Chosen::NotInRound => Self::NotInRound,
+        }
+    }
+
+    pub(crate) fn to_core(self) -> Chosen {
+        match self {
+            Self::LastInOrder => Chosen::LastInOrder,
+            Self::LowestPriority => Chosen::LowestPriority,
+            Self::LeastUnsavedWork => Chosen::LeastUnsavedWork,
+            Self::FewestDevices => Chosen::FewestDevices,
+            Self::AboveShare => Chosen::AboveShare,
+            Self::NotInRound => Chosen::NotInRound,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod antman;
 pub mod attained;
+mod cost;
 pub mod fair;
 pub mod fifo;
 pub mod gittins;

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use wharf_core::{Change, Decision, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View};
+use wharf_core::{
+    Change, Chosen, Decision, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
+};
 
 use crate::placement::Placer;
 use crate::priority::classes::Classes;
@@ -108,8 +110,11 @@ impl<P: Propose> Rebuild<P> {
         let moving: BTreeSet<JobId> = fresh.iter().flatten().copied().collect();
         let leaving: Vec<JobId> = self.placed.difference(&staying).copied().collect();
         for job in leaving {
-            let why = if moving.contains(&job) { StopReason::Moved } else { StopReason::Preempted };
-            self.stop(decision, job, why);
+            if moving.contains(&job) {
+                self.stop(decision, job, StopReason::Moved);
+            } else if decision.preempt(job, None, Chosen::NotInRound) {
+                self.wait(&decision.view(), job);
+            }
         }
     }
 

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wharf_core::{
-    Change, Decision, Gang, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
-};
+use wharf_core::{Change, Chosen, Decision, Gang, JobId, Knowledge, NodeShare, Policy, Reason, Time, View};
 
 use crate::placement::Placer;
 use crate::priority::working_devices;
@@ -95,7 +93,7 @@ impl Themis {
         let stoppable = outbid.iter().copied().filter(|other| self.leases.contains_key(other));
         let Some(room) = room::find(&view, &view.spec(job).gang, stoppable) else { return };
         for &victim in &room.leaving {
-            if decision.stop(victim, StopReason::Preempted) {
+            if decision.preempt(victim, Some(job), Chosen::AboveShare) {
                 self.leases.remove(&victim);
                 self.waiting.insert(victim);
             }

@@ -191,7 +191,7 @@ fn prepare(spec: &RunSpec<'_>, rules: &Rules) -> Result<Prepared, RunError> {
     };
     let order =
         spec.settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
-    let model = Model::new(rules.costs, info.sharing, order);
+    let model = Model::new(rules.costs, info.sharing, order).with_checkpoints(rules.checkpoint_interval_s);
     let engine = Engine::new(spec.cluster, info.slots, policy, Box::new(model), rules.cadence());
     Ok(Prepared { engine, failures, rules })
 }

@@ -153,6 +153,8 @@ fn variants() -> Vec<(&'static str, Vec<&'static str>)> {
         ("fair", vec!["preempt=on", "min_run_s=120", "groups=ann=lab,bob=lab", "age_s=50"]),
         ("srtf", vec!["preempt_ratio=1", "min_run_s=300"]),
         ("srsf", vec!["preempt_ratio=1"]),
+        ("srsf", vec!["preempt_ratio=1", "victims=cheap", "checkpoint_interval_s=200"]),
+        ("tiresias", vec!["victims=cheap", "queue_limits_s=100:1000", "min_run_s=90"]),
         ("srsf", vec!["preempt_ratio=1", "min_run_s=45"]),
         ("las", vec!["quantum_s=60", "min_run_s=130"]),
         ("tiresias", vec!["queue_limits_s=100:1000", "min_run_s=200"]),

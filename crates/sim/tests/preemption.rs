@@ -1,6 +1,6 @@
 //! Who is preempted, when, and what is told about it.
 
-use wharf_core::{ClusterSpec, JobId, JobSpec, NodeShare, Time};
+use wharf_core::{Chosen, ClusterSpec, JobId, JobSpec, NodeShare, Time};
 use wharf_sim::{Preset, Recorder, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
@@ -11,6 +11,11 @@ struct Story(Vec<String>);
 impl Recorder for Story {
     fn started(&mut self, time: Time, job: JobId, _placement: &[NodeShare], _group: &[JobId]) {
         self.0.push(format!("{time} {job} started"));
+    }
+
+    fn gave_way(&mut self, time: Time, job: JobId, to: Option<JobId>, chosen: Chosen) {
+        let to = to.map_or_else(|| "others".to_owned(), |to| to.to_string());
+        self.0.push(format!("{time} {job} makes room for {to}: {chosen}"));
     }
 
     fn preempted(&mut self, time: Time, job: JobId) {
@@ -70,4 +75,43 @@ fn nobody_is_preempted_for_a_gang_that_does_not_fit_then() {
             assert!(story[starts].split(' ').next() == stopped.split(' ').next(), "{policy}: {story:?}");
         }
     }
+}
+
+/// Two long jobs run on one node each; one of them has to go for a third.
+fn victim_of(first: JobSpec, second: JobSpec, at_s: f64, settings: &[&str]) -> Vec<String> {
+    let story = story(vec![first, second, job(at_s, 2, 10.0)], 2, "srtf", settings);
+    story.into_iter().filter(|line| line.contains("makes room")).collect()
+}
+
+#[test]
+fn cheap_victims_have_low_priority_little_unsaved_work_and_few_devices() {
+    // The second is longer, so that it comes last in the order.
+    let first = |devices| job(0.0, devices, 20_000.0);
+    let second = |submit_s, priority| JobSpec { priority, ..job(submit_s, 4, 30_000.0) };
+    // Jobs save their work every 800 s: at 900 s, one that began at 0 s has less to lose than one that began at 200 s.
+    let cheap = &["victims=cheap", "checkpoint_interval_s=800"][..];
+    for (first, second, at_s, settings, expected) in [
+        (first(4), second(200.0, 0), 900.0, &cheap[1..], "900 j1 makes room for j2: last in order"),
+        (first(4), second(200.0, -1), 900.0, cheap, "900 j1 makes room for j2: lowest priority"),
+        (first(4), second(200.0, 0), 900.0, cheap, "900 j0 makes room for j2: least unsaved work"),
+        (first(3), second(0.0, 0), 800.0, cheap, "800 j0 makes room for j2: fewest devices"),
+        (first(4), second(0.0, 0), 800.0, cheap, "800 j1 makes room for j2: last in order"),
+    ] {
+        assert_eq!(victim_of(first, second, at_s, settings), [expected]);
+    }
+}
+
+/// Preemption that the shares ask for takes the cheapest of the jobs of those who are above theirs, and says so.
+#[test]
+fn fair_shares_are_taken_back_from_the_cheapest_jobs() {
+    let of = |user: &str, job: JobSpec| JobSpec { user: Some(user.into()), ..job };
+    let jobs = vec![
+        of("ann", job(0.0, 4, 20_000.0)),
+        of("ann", JobSpec { priority: -1, ..job(0.0, 4, 20_000.0) }),
+        of("bob", job(1000.0, 2, 5000.0)),
+    ];
+    let told = story(jobs, 2, "fair", &["preempt=on", "min_run_s=1200"]);
+    let room: Vec<&String> = told.iter().filter(|line| line.contains("makes room")).collect();
+    // Nothing happens between 1000 and 1200 s; shares are looked at every five minutes.
+    assert_eq!(room, ["1300 j1 makes room for j2: above share"], "{told:?}");
 }

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
-use wharf_core::{Decision, JobId, Phase, StopReason, View};
+use wharf_core::{Chosen, Decision, JobId, Phase, View};
 
 use super::Fair;
+use crate::cost::Cost;
 use crate::priority::Key;
 use crate::room;
 
@@ -31,7 +32,7 @@ impl Fair {
         let candidates = self.candidates(&view, rules, user, job);
         let Some(room) = room::find(&view, &view.spec(job).gang, candidates) else { return false };
         for &victim in &room.leaving {
-            if decision.stop(victim, StopReason::Preempted) {
+            if decision.preempt(victim, Some(job), Chosen::AboveShare) {
                 self.wait(&decision.view(), victim);
             }
         }
@@ -67,7 +68,7 @@ impl Fair {
         candidates
     }
 
-    /// A user's jobs that may be stopped for another, the cheapest first: of low priority, then small, then young.
+    /// A user's jobs that may be stopped for another, the cheapest first, then the youngest.
     fn victims_of(&self, view: &View<'_>, rules: Preempt, user: usize, job: JobId) -> Vec<JobId> {
         let reserved = self.reserved(job);
         let is_elsewhere = |victim: JobId| {
@@ -80,10 +81,8 @@ impl Fair {
         let mut victims: Vec<JobId> = running
             .filter(|&victim| view.protected_until(victim, rules.min_run_s).is_none() && is_elsewhere(victim))
             .collect();
-        victims.sort_by_key(|&victim| {
-            let spec = view.spec(victim);
-            (spec.priority, spec.gang.devices, Reverse(view.job(victim).placed_at()), victim)
-        });
+        victims
+            .sort_by_key(|&victim| (Cost::of(view, victim), Reverse(view.job(victim).placed_at()), victim));
         victims
     }
 

@@ -10,7 +10,7 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{
-    Change, Decision, DeviceSet, JobId, Knowledge, NodeId, NodeShare, Policy, Reason, StopReason, View,
+    Change, Chosen, Decision, DeviceSet, JobId, Knowledge, NodeId, NodeShare, Policy, Reason, View,
 };
 
 use crate::placement::{Placer, allowed_types};
@@ -119,7 +119,7 @@ impl Pairing {
         }
         let Some(room) = room else { return false };
         for &victim in &room.leaving {
-            if decision.stop(victim, StopReason::Preempted) {
+            if decision.preempt(victim, Some(job), Chosen::LastInOrder) {
                 self.wait(&decision.view(), victim);
             }
         }

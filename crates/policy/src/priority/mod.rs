@@ -13,9 +13,7 @@ mod victims;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use wharf_core::{
-    Change, Decision, JobId, Knowledge, NodeId, NodeShare, Phase, Policy, Reason, StopReason, Time, View,
-};
+use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, NodeShare, Phase, Policy, Reason, Time, View};
 
 use crate::placement::Placer;
 pub use backfill::Backfill;
@@ -146,8 +144,8 @@ impl<R: Rank> Priority<R> {
             self.next_victim = Some(self.next_victim.map_or(again, |earlier| earlier.min(again)));
         }
         let Some(plan) = found.plan else { return false };
-        for &victim in &plan.victims {
-            decision.stop(victim, StopReason::Preempted);
+        for (&victim, &chosen) in plan.victims.iter().zip(&found.chosen) {
+            decision.preempt(victim, Some(job), chosen);
             self.classes.remove(victim);
             self.wait(&decision.view(), victim);
         }

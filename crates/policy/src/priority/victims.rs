@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use wharf_core::{Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
+use wharf_core::{Chosen, Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
 
 use super::classes::Classes;
 use super::rank::{Key, Rank};
+use crate::cost::Cost;
 
 /// Running jobs looked at, from the last one on, before a search gives up.
 const CANDIDATES_MAX: usize = 32;
@@ -20,12 +21,16 @@ const PROTECTED_MAX: usize = 128;
 pub struct VictimRules {
     /// Seconds for which a job keeps its devices in any case.
     pub min_run_s: f64,
+    /// Whether, of those that the order allows, the cheapest to stop are chosen, and not the last ones.
+    pub is_cheap: bool,
 }
 
 /// What a search came to.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) plan: Option<Plan>,
+    /// Why each of the plan's victims was chosen.
+    pub(super) chosen: Vec<Chosen>,
     /// When the first of those that are still protected is not any more.
     pub(super) again: Option<Time>,
 }
@@ -71,17 +76,22 @@ pub(super) fn find<R: Rank>(
     if !search.has_candidate() {
         return Found::default();
     }
-    Found { plan: search.plan(gang, is_new, touched), again: search.again.get() }
+    let plan = search.plan(gang, is_new, touched);
+    let chosen = plan.as_ref().map(|plan| search.chosen(plan)).unwrap_or_default();
+    Found { plan, chosen, again: search.again.get() }
 }
 
 impl<R: Rank> Search<'_, R> {
     fn plan(&self, gang: &Gang, is_new: bool, touched: &[NodeId]) -> Option<Plan> {
         if gang.needs.is_some() {
-            let room = crate::room::find(self.view, gang, self.worst())?;
+            let room = crate::room::find(self.view, gang, self.candidates())?;
             return Some(Plan { victims: room.leaving, nodes: room.nodes });
         }
         let node_size = self.node_size_max();
         let devices = gang.devices;
+        if devices <= node_size && self.rules.is_cheap {
+            return self.cheapest_node(devices, is_new, touched);
+        }
         if devices <= node_size {
             let nearby = touched.iter().find_map(|&node| self.one_node(node, devices));
             return nearby.or_else(|| is_new.then(|| self.worst_first(devices)).flatten());
@@ -150,6 +160,39 @@ impl<R: Rank> Search<'_, R> {
         .take(CANDIDATES_MAX)
     }
 
+    /// The jobs among which victims are looked for, the best to stop first.
+    fn candidates(&self) -> Vec<JobId> {
+        let mut jobs: Vec<JobId> = self.worst().collect();
+        if self.rules.is_cheap {
+            // Equally cheap ones stay in their order.
+            jobs.sort_by_key(|&job| Cost::of(self.view, job));
+        }
+        jobs
+    }
+
+    /// The node on which making room costs least.
+    fn cheapest_node(&self, devices: u32, is_new: bool, touched: &[NodeId]) -> Option<Plan> {
+        let mut nodes: Vec<NodeId> = touched.to_vec();
+        for job in self.worst().filter(|_| is_new) {
+            let shares = self.view.schedule().placement(job).unwrap_or_default();
+            nodes.extend(shares.iter().map(|share| share.node));
+        }
+        let mut seen = BTreeSet::new();
+        nodes.retain(|&node| seen.insert(node));
+        let plans = nodes.into_iter().filter_map(|node| self.one_node(node, devices));
+        plans.min_by_key(|plan| Cost::of_all(self.view, &plan.victims))
+    }
+
+    /// Why each victim of a plan was chosen.
+    fn chosen(&self, plan: &Plan) -> Vec<Chosen> {
+        if !self.rules.is_cheap {
+            return vec![Chosen::LastInOrder; plan.victims.len()];
+        }
+        let others = self.worst().filter(|job| !plan.victims.contains(job));
+        let cheapest = others.map(|job| Cost::of(self.view, job)).min();
+        plan.victims.iter().map(|&job| Cost::of(self.view, job).chosen_over(cheapest)).collect()
+    }
+
     fn worst_first(&self, devices: u32) -> Option<Plan> {
         let mut seen = BTreeSet::new();
         for job in self.worst() {
@@ -182,6 +225,9 @@ impl<R: Rank> Search<'_, R> {
             .filter_map(|job| Some((Reverse(self.classes.running_key(job, self.view.now)?), job)))
             .collect();
         victims.sort_unstable();
+        if self.rules.is_cheap {
+            victims.sort_by_key(|&(_, job)| Cost::of(self.view, job));
+        }
         let mut missing = i64::from(devices) - i64::from(schedule.free(node).len());
         let mut chosen = Vec::new();
         for (_, job) in victims {
@@ -230,7 +276,7 @@ impl<R: Rank> Search<'_, R> {
         let idle =
             self.types.iter().filter_map(|&kind| index.of_type(kind)).flat_map(|free| free.idle().iter());
         let idle: Vec<NodeId> = idle.take(needed * 4).collect();
-        let clearable = self.worst().take(CANDIDATES_MAX.max(needed * 4)).flat_map(|job| {
+        let clearable = self.candidates().into_iter().flat_map(|job| {
             let shares = self.view.schedule().placement(job).unwrap_or_default();
             shares.iter().map(|share| share.node).filter(|&node| self.is_clearable(node))
         });

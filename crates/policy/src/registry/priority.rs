@@ -46,6 +46,13 @@ pub(super) const MIN_RUN: KnobInfo = KnobInfo {
     help: "for how long a job keeps the devices that it was given before it can be preempted",
 };
 
+const VICTIMS: KnobInfo = KnobInfo {
+    name: "victims",
+    values: "order|cheap",
+    default: "order",
+    help: "of the jobs that may be preempted, which: the last in order, or those of low priority with little unsaved work",
+};
+
 pub(super) const FIFO: PolicyInfo = PolicyInfo {
     name: "fifo",
     summary: "first in, first out; strict, or with backfill",
@@ -88,7 +95,7 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     explanation: "Jobs are ordered by the time they still need. A waiting job that does not fit takes the devices of \
         running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
         into one.",
-    knobs: &[PREEMPT_RATIO, MIN_RUN],
+    knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, false),
@@ -100,7 +107,7 @@ pub(super) const SRSF: PolicyInfo = PolicyInfo {
     paper: "baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
     explanation: "As srtf, with the remaining time multiplied by the number of devices: a small gang goes before a large \
         one of equal length.",
-    knobs: &[PREEMPT_RATIO, MIN_RUN],
+    knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, true),
@@ -120,6 +127,7 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
             help: "how far ahead (in device-seconds) a running job must be, and how often (in seconds) to look",
         },
         MIN_RUN,
+        VICTIMS,
     ],
     slots: 1,
     sharing: Sharing::None,
@@ -150,6 +158,7 @@ pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
             help: "whether service counts devices x seconds, or seconds alone",
         },
         MIN_RUN,
+        VICTIMS,
     ],
     slots: 1,
     sharing: Sharing::None,
@@ -168,14 +177,15 @@ pub(super) const GITTINS: PolicyInfo = PolicyInfo {
         amount to the service expected to be spent on it. Chances are learned from the jobs that have finished (first after \
         16, then at every doubling); until then less attained service goes first. Service is discretised into levels that \
         double from 60 device-seconds on.",
-    knobs: &[PREEMPT_RATIO, MIN_RUN],
+    knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
     build: |args| greedy(Gittins::new(preempt_ratio(args.settings)?), args),
 };
 
 fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
-    let rules = VictimRules { min_run_s: min_run_s(args.settings)? };
+    let is_cheap = args.settings.choice("victims", &[("order", false), ("cheap", true)], false)?;
+    let rules = VictimRules { min_run_s: min_run_s(args.settings)?, is_cheap };
     Ok(Box::new(Priority::new(rank, args.placer(), Backfill::Greedy).with_victims(rules)))
 }
 
