@@ -3,5 +3,6 @@
 mod decisions;
 mod gates;
 mod journal;
+mod preemption;
 mod restarts;
 mod virtual_cluster;
