@@ -1,5 +1,7 @@
 //! What a real cluster has recorded, as the outcome that everything else here is made from.
 
+use std::collections::BTreeMap;
+
 use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, NodeSpec, Time};
 use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span};
 
@@ -115,12 +117,11 @@ impl Record {
     /// What happened.
     pub fn outcome(&self) -> Outcome {
         let spans = self.spans();
-        let held = |span: &Span| f64::from(span.share.devices.len()) * span.end.since(span.start);
         Outcome {
             jobs: self.jobs.iter().enumerate().map(|(index, job)| self.fate(index, job)).collect(),
             timeline: self.timeline(),
             event_count: 0,
-            busy_device_s: spans.iter().map(held).sum(),
+            busy_device_s: busy_device_s(&spans),
             device_count: self.nodes.iter().map(|node| node.devices).sum(),
             rules: MetricRules::Wharf,
             spans,
@@ -236,6 +237,20 @@ impl Record {
     }
 }
 
+/// Device-seconds with a job, where several at a time count once. Spans are in the order of their starts.
+fn busy_device_s(spans: &[Span]) -> f64 {
+    let mut free_from: BTreeMap<(NodeId, u32), Time> = BTreeMap::new();
+    let mut busy_s = 0.0;
+    for span in spans {
+        for device in span.share.devices.iter() {
+            let free = free_from.entry((span.share.node, device)).or_insert(span.start);
+            busy_s += span.end.since((*free).max(span.start)).max(0.0);
+            *free = (*free).max(span.end);
+        }
+    }
+    busy_s
+}
+
 fn device_set(devices: &[u32]) -> DeviceSet {
     devices
         .iter()
@@ -285,6 +300,13 @@ mod tests {
         let busy: Vec<(f64, u32, u32)> =
             outcome.timeline.iter().map(|s| (s.time.seconds(), s.busy_devices, s.waiting)).collect();
         assert_eq!(busy, [(0.0, 2, 0), (10.0, 1, 1), (20.0, 3, 0), (60.0, 1, 0)]);
+    }
+
+    #[test]
+    fn shared_devices_are_busy_once() {
+        let mut record = record();
+        record.jobs[1].stays = vec![stay(1, &[1], 1050.0, Some(1070.0)), stay(1, &[1], 1055.0, Some(1060.0))];
+        assert_eq!(record.outcome().busy_device_s, 110.0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use wharf_core::{ClusterSpec, JobId, Phase, Time};
 use wharf_proto::{Gang, JobSpec, TaskId, TaskProgress, TaskState, from_worker};
 
-use super::virtual_cluster::{Rules, VirtualCluster, input};
+use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::views;
 
 fn cluster() -> ClusterSpec {
@@ -32,7 +32,7 @@ fn told(world: &VirtualCluster, job: u32) -> Vec<String> {
 fn preempted_job_says_for_whom_and_why_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
-    let mut world = VirtualCluster::new(&journal, &cluster(), Rules::of("srtf", 0));
+    let mut world = VirtualCluster::new(&journal, &cluster(), regime("srtf", 0));
     world.submit(vec![job("long", 9000.0)]);
     world.set_time(Time::from_seconds(100.0));
     world.submit(vec![job("short", 60.0)]);
@@ -46,7 +46,7 @@ fn preempted_job_says_for_whom_and_why_also_after_a_restart() {
     drop(world);
     let task = TaskId { job_id: 1, generation: 1 };
     let runs = |_| vec![TaskState { task: Some(task), ..TaskState::default() }];
-    let mut world = VirtualCluster::after_restart(&journal, &cluster(), Rules::of("srtf", 0), runs);
+    let mut world = VirtualCluster::after_restart(&journal, &cluster(), regime("srtf", 0), runs);
     assert_eq!(world.dispatcher.engine.state().job(JobId(0)), state.job(JobId(0)));
     let reason = views::explain(&world.dispatcher, JobId(0));
     assert!(reason.ends_with(because), "{reason}");
@@ -60,7 +60,7 @@ fn preempted_job_says_for_whom_and_why_also_after_a_restart() {
 fn checkpoints_are_kept_but_not_every_one() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
-    let mut world = VirtualCluster::new(&journal, &cluster(), Rules::of("fifo", 0));
+    let mut world = VirtualCluster::new(&journal, &cluster(), regime("fifo", 0));
     world.submit(vec![job("trainer", 9000.0)]);
     // When a checkpoint is told, how much it holds, and when the work counts as saved then.
     for (time_s, checkpointed, saved_s) in
@@ -79,7 +79,7 @@ fn checkpoints_are_kept_but_not_every_one() {
     drop(world);
     let task = Some(TaskId { job_id: 0, generation: 1 });
     let runs = |_| vec![TaskState { task, ..TaskState::default() }];
-    let world = VirtualCluster::after_restart(&journal, &cluster(), Rules::of("fifo", 0), runs);
+    let world = VirtualCluster::after_restart(&journal, &cluster(), regime("fifo", 0), runs);
     assert_eq!(world.dispatcher.kept.checkpoints.get(&0), Some(&80.0));
     assert_eq!(world.dispatcher.engine.state().job(JobId(0)).saved_at(), Time::from_seconds(170.0));
 }

@@ -83,7 +83,8 @@ pub(super) fn find<R: Rank>(
 
 impl<R: Rank> Search<'_, R> {
     fn plan(&self, gang: &Gang, is_new: bool, touched: &[NodeId]) -> Option<Plan> {
-        if gang.needs.is_some() {
+        // Jobs may share devices if another policy decided before: then a job that leaves need not clear its devices.
+        if gang.needs.is_some() || self.view.schedule().is_sharing() {
             let room = crate::room::find(self.view, gang, self.candidates())?;
             return Some(Plan { victims: room.leaving, nodes: room.nodes });
         }

@@ -21,10 +21,12 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) home: PathBuf,
     /// Its nodes.
     pub(in crate::commands) workers: Vec<WorkerPlan>,
-    /// Who decides.
-    pub(in crate::commands) policy: String,
+    /// Who decides; `None` for the policy that decided here before.
+    pub(in crate::commands) policy: Option<String>,
     /// The policy's settings, as key=value.
     pub(in crate::commands) set: Vec<String>,
+    /// For everything drawn at random.
+    pub(in crate::commands) seed: u64,
 }
 
 /// One node.
@@ -34,6 +36,17 @@ pub(in crate::commands) struct WorkerPlan {
     pub(in crate::commands) node: String,
     /// Its devices, as TYPE:COUNT; `None` for what this machine has.
     pub(in crate::commands) devices: Option<String>,
+    /// The switch that it hangs on.
+    pub(in crate::commands) switch: u32,
+    /// The pool that it belongs to; empty for none.
+    pub(in crate::commands) pool: String,
+}
+
+impl WorkerPlan {
+    /// A node with declared devices.
+    pub(in crate::commands) fn new(node: &str, devices: &str) -> Self {
+        Self { node: node.to_owned(), devices: Some(devices.to_owned()), switch: 0, pool: String::new() }
+    }
 }
 
 /// A cluster that serves.
@@ -74,7 +87,9 @@ impl Embedded {
     /// Starts everything and returns when every worker has been let in.
     pub(in crate::commands) async fn start(plan: &Plan, terminal: &Terminal) -> Result<Self, CliError> {
         let mut words = words(&plan.home, "head");
-        words.extend(["--listen", "127.0.0.1:0", "--policy", &plan.policy].map(OsString::from));
+        words.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
+        words.extend(plan.policy.iter().flat_map(|policy| ["--policy".into(), OsString::from(policy)]));
+        words.extend(["--seed".to_owned(), plan.seed.to_string()].map(OsString::from));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));
         let Command::Head(args) = typed(words)? else { return Err(misread()) };
         let (head, _) = start_head(&args, terminal).await?;
@@ -94,6 +109,8 @@ impl Embedded {
         for worker in &plan.workers {
             let mut words = words(&plan.home, "worker");
             words.extend(["--node", &worker.node].map(OsString::from));
+            words.extend(["--switch".to_owned(), worker.switch.to_string()].map(OsString::from));
+            words.extend(["--pool", &worker.pool].map(OsString::from));
             // Without them it finds out for itself.
             words.extend(
                 worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),
