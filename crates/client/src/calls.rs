@@ -6,10 +6,11 @@ use tokio_stream::Stream;
 use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
-    ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, ExportRequest, Exported,
-    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
-    JobSummary, LimitsReply, ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest, NodeSummary,
-    PolicyChange, Refusal, SetLimitsRequest, SetPolicyRequest, SubmitRequest, WaitRequest,
+    ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest,
+    ExportRequest, Exported, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest,
+    JobDetail, JobFilter, JobSpec, JobSummary, LimitsReply, ListDetailsRequest, ListJobsRequest,
+    ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetLimitsRequest,
+    SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest, WaitRequest,
 };
 
 use crate::{Access, ClientError, Connection};
@@ -129,6 +130,31 @@ impl Client {
     pub async fn change_node(&self, change: ChangeNodeRequest) -> Result<(), ClientError> {
         self.inner.clone().change_node(change).await?;
         Ok(())
+    }
+
+    /// Changes all jobs that match the request's filter, at one moment, or only tells which those are.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn change_matching(&self, request: ChangeJobsRequest) -> Result<ChangeJobsReply, ClientError> {
+        Ok(self.inner.clone().change_jobs(request).await?.into_inner())
+    }
+
+    /// Jobs that match, with their histories, as they come.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn list_details(&self, filter: JobFilter) -> Result<Streaming<JobDetail>, ClientError> {
+        let request = ListDetailsRequest { filter: Some(filter) };
+        Ok(self.inner.clone().list_details(request).await?.into_inner())
+    }
+
+    /// Who used what.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn usage(&self, request: UsageRequest) -> Result<UsageReply, ClientError> {
+        Ok(self.inner.clone().usage(request).await?.into_inner())
     }
 
     /// Why a job is where it is.

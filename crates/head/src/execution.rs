@@ -1,6 +1,7 @@
 //! One placement of a job being carried out: a task on each of its nodes.
 
-use wharf_core::{NodeId, NodeShare};
+use wharf_core::{NodeId, NodeShare, Time};
+use wharf_proto::Cause;
 
 /// Where one node's part of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +27,14 @@ pub(crate) struct End {
     pub(crate) is_interrupted: bool,
     /// It had not been told to stop.
     pub(crate) is_by_itself: bool,
+    /// Why, where its worker knows more than the code.
+    pub(crate) cause: Cause,
 }
 
 impl End {
     /// The end of a task that nobody knows any more.
-    pub(crate) fn lost(code: i32) -> Self {
-        Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false }
+    pub(crate) fn lost(code: i32, cause: Cause) -> Self {
+        Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false, cause }
     }
 }
 
@@ -47,20 +50,29 @@ pub(crate) struct Task {
 pub(crate) struct Execution {
     pub(crate) generation: u32,
     pub(crate) tasks: Vec<Task>,
+    /// When its tasks were ordered; none where that was before the head was last started.
+    pub(crate) ordered_at: Option<Time>,
     /// Its tasks were told to stop.
     pub(crate) is_stopping: bool,
     /// The engine knows that it runs.
     pub(crate) is_launched: bool,
-    /// A task was lost, which is not the job's fault.
-    pub(crate) is_struck: bool,
     /// A task ended with more to do.
     is_interrupted: bool,
     /// A task ended because it was told to stop, or was lost.
     is_cut_short: bool,
-    /// The first exit code other than 0 of a task that came to its own end.
-    failure: Option<i32>,
-    /// The first one of a task that was stopped, though this head has not told it to: an earlier one may have.
-    echo: Option<i32>,
+    /// The first failure of a task that came to its own end.
+    failure: Option<Failure>,
+    /// The first one of a task that was stopped, though this head has not told it to: an earlier one may have. Or it was lost.
+    echo: Option<Failure>,
+}
+
+/// A task that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Never 0.
+    pub(crate) code: i32,
+    pub(crate) cause: Cause,
+    pub(crate) node: NodeId,
 }
 
 impl Execution {
@@ -70,9 +82,9 @@ impl Execution {
         Self {
             generation,
             tasks,
+            ordered_at: None,
             is_stopping: false,
             is_launched,
-            is_struck: false,
             is_interrupted: false,
             is_cut_short: false,
             failure: None,
@@ -102,10 +114,11 @@ impl Execution {
         if code == 0 {
             return false;
         }
+        let cause = if end.cause == Cause::NoCause { Cause::UserError } else { end.cause };
         if end.is_by_itself {
-            self.failure.get_or_insert(code);
+            self.failure.get_or_insert(Failure { code, cause, node });
         } else if !is_stopping {
-            self.echo.get_or_insert(code);
+            self.echo.get_or_insert(Failure { code, cause, node });
         }
         !is_stopping && !self.is_over()
     }
@@ -147,7 +160,13 @@ impl Execution {
 
     /// The job's exit code: that of the task that failed first, else 0. A task that was stopped failed after another.
     pub(crate) fn exit_code(&self) -> i32 {
-        self.failure.or(self.echo).unwrap_or(0)
+        self.failure().map_or(0, |failure| failure.code)
+    }
+
+    /// What went wrong first, where anything did. One that was lost may have made others fail.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let lost = self.echo.filter(|echo| echo.cause.is_infrastructure());
+        lost.or(self.failure).or(self.echo)
     }
 
     /// Nodes whose tasks are not over.
@@ -169,7 +188,8 @@ mod tests {
     }
 
     fn told(code: i32) -> End {
-        End { code, is_blameless: false, is_interrupted: false, is_by_itself: true }
+        let cause = Cause::NoCause;
+        End { code, is_blameless: false, is_interrupted: false, is_by_itself: true, cause }
     }
 
     #[test]

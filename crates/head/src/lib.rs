@@ -1,11 +1,15 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
 
+mod activity;
 mod auth;
+mod causes;
 pub mod check;
+mod chosen;
 mod clock;
 mod dispatcher;
 mod exec;
 mod execution;
+mod filter;
 mod gates;
 mod journal;
 pub mod live;
@@ -23,6 +27,8 @@ mod submit;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod trouble;
+mod usage;
 mod views;
 mod wire;
 

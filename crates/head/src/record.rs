@@ -9,6 +9,7 @@ use wharf_core::{
     StageTimes, State, StopReason, Time,
 };
 
+use crate::chosen::ChosenRecord;
 use crate::regime::PolicyChoice;
 use crate::sharing::AppliedLimits;
 
@@ -70,6 +71,15 @@ pub(crate) enum Record {
         job: u32,
         iteration_s: f64,
     },
+    JobSaved {
+        job: u32,
+        done: f64,
+    },
+    JobGaveWay {
+        job: u32,
+        to: Option<u32>,
+        chosen: ChosenRecord,
+    },
     JobStopping {
         job: u32,
         why: WhyRecord,
@@ -107,6 +117,33 @@ pub(crate) enum Record {
     /// What a worker said of a task that could not be run.
     JobNoted {
         job: u32,
+        reason: String,
+    },
+    /// Why a run came to its end before the job was done, in a word; where, and with which exit code.
+    JobCaused {
+        job: u32,
+        cause: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
+    },
+    /// It waits until then, after a failure.
+    JobDelayed {
+        job: u32,
+        until: f64,
+    },
+    /// What is known of a run that is over: how much of it somebody watched, how much of that its devices did nothing, in
+    /// seconds, and the iterations that its trainer told last.
+    JobWatched {
+        job: u32,
+        watched_s: f64,
+        idle_s: f64,
+        iterations: f64,
+    },
+    /// Why a node gets no jobs; empty: no reason any more.
+    NodeNoted {
+        node: u32,
         reason: String,
     },
     /// Somebody has chosen who decides.
@@ -188,7 +225,7 @@ pub(crate) enum WhyRecord {
     Requeued,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EndRecord {
     Finished,
@@ -238,6 +275,11 @@ impl Record {
                 Self::JobLaunched { job: job.0, ready: ready.seconds(), iteration_s }
             }
             Event::JobRated { job, iteration_s } => Self::JobRated { job: job.0, iteration_s },
+            Event::JobSaved { job, done } => Self::JobSaved { job: job.0, done },
+            Event::JobGaveWay { job, to, chosen } => {
+                let to = to.map(|to| to.0);
+                Self::JobGaveWay { job: job.0, to, chosen: ChosenRecord::of(chosen) }
+            }
             Event::JobStopping { job, why } => Self::JobStopping { job: job.0, why: WhyRecord::of(why) },
             Event::JobStopped { job, done } => Self::JobStopped { job: job.0, done },
             Event::JobHeld { job } => Self::JobHeld { job: job.0 },
@@ -259,6 +301,7 @@ impl Record {
             | Self::NodeReopened { .. }
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
+            | Self::NodeNoted { .. }
             | Self::PolicySet { .. }
             | Self::LimitsSet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
@@ -269,6 +312,8 @@ impl Record {
             | Self::JobPlaced { job, .. }
             | Self::JobLaunched { job, .. }
             | Self::JobRated { job, .. }
+            | Self::JobSaved { job, .. }
+            | Self::JobGaveWay { job, .. }
             | Self::JobStopping { job, .. }
             | Self::JobStopped { job, .. }
             | Self::JobHeld { job }
@@ -278,7 +323,10 @@ impl Record {
             | Self::HoldWanted { job }
             | Self::HoldLifted { job }
             | Self::JobRetried { job }
-            | Self::JobNoted { job, .. } => *job..*job + 1,
+            | Self::JobNoted { job, .. }
+            | Self::JobCaused { job, .. }
+            | Self::JobDelayed { job, .. }
+            | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
 
@@ -324,6 +372,13 @@ impl Record {
             Self::JobRated { job, iteration_s } => {
                 apply(Event::JobRated { job: JobId(*job), iteration_s: *iteration_s }, Detail::None);
             }
+            Self::JobSaved { job, done } => {
+                apply(Event::JobSaved { job: JobId(*job), done: *done }, Detail::None);
+            }
+            Self::JobGaveWay { job, to, chosen } => {
+                let (to, chosen) = (to.map(JobId), chosen.to_core());
+                apply(Event::JobGaveWay { job: JobId(*job), to, chosen }, Detail::None);
+            }
             Self::JobStopping { job, why } => {
                 apply(Event::JobStopping { job: JobId(*job), why: why.to_core() }, Detail::None);
             }
@@ -344,7 +399,11 @@ impl Record {
             | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }
-            | Self::JobNoted { .. } => {}
+            | Self::JobNoted { .. }
+            | Self::JobCaused { .. }
+            | Self::JobDelayed { .. }
+            | Self::JobWatched { .. }
+            | Self::NodeNoted { .. } => {}
         }
         Ok(())
     }
@@ -375,6 +434,10 @@ pub(crate) fn to_share((node, devices): &(u32, Vec<u32>)) -> NodeShare {
 }
 
 impl NodeRecord {
+    pub(crate) fn device_type(&self) -> &str {
+        &self.device_type
+    }
+
     pub(crate) fn of(spec: &NodeSpec) -> Self {
         Self {
             name: spec.name.to_string(),
@@ -425,6 +488,14 @@ impl NeedsRecord {
 }
 
 impl SpecRecord {
+    pub(crate) fn user(&self) -> &str {
+        self.user.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn pool(&self) -> &str {
+        self.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default()
+    }
+
     pub(crate) fn of(spec: &JobSpec) -> Self {
         Self {
             name: spec.name.to_string(),

@@ -22,6 +22,7 @@ use crate::clock::{Wall, unix_s};
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::{Damage, Journal, JournalError};
 use crate::news::Teller;
+use crate::notify::NotifyConfig;
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::service::{Service, Shared};
 use crate::sharing::{AppliedLimits, govern};
@@ -44,6 +45,8 @@ pub struct HeadConfig {
     pub is_policy_wanted: bool,
     /// Makes policies from their names.
     pub make: MakeRegime,
+    /// What takes letters to people.
+    pub sendmail: PathBuf,
     /// Hears of what goes wrong beside the head's work.
     pub warn: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -122,7 +125,10 @@ impl Head {
                 make,
                 sharing,
                 lost_after_s: config.lost_after.as_secs_f64(),
-                teller: Teller::new(config.warn),
+                teller: Teller::new(
+                    NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
+                    config.warn,
+                ),
             };
             let engine = |now, state| Engine::resume(now, state, regime);
             let mut dispatcher = Dispatcher::new(engine, journal, replayed, setup);

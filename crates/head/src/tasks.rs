@@ -2,7 +2,8 @@
 
 use wharf_core::{Command, JobId, NodeId, Phase};
 use wharf_proto::{
-    ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, TaskProgress, from_worker, to_worker,
+    Cause, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
+    from_worker, to_worker,
 };
 
 use crate::dispatcher::Dispatcher;
@@ -13,8 +14,8 @@ use crate::wire::Names;
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
 
-/// How often a job's tasks may be lost in a row before it counts as failed: something about it may kill its nodes.
-const STRIKES_MAX: u32 = 20;
+/// Seconds between two checkpoints of a job that the engine is told of.
+const SAVES_APART_S: f64 = 60.0;
 
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
@@ -24,6 +25,7 @@ impl Dispatcher {
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
         let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
+        execution.ordered_at = Some(self.now());
         self.leave_to_mpirun(job, &mut execution);
         let nodes = execution.open_nodes();
         self.ports.take(job);
@@ -98,7 +100,30 @@ impl Dispatcher {
             is_shared,
             array_index,
             array_job: names.array_job,
+            paced_iterations: spec.paced.then(|| state.spec(job).iterations),
         })
+    }
+
+    /// Tells the tasks of jobs that run at the model's pace what it is now.
+    pub(crate) fn tell_paces(&mut self, jobs: &[JobId]) {
+        for &job in jobs {
+            if !self.spec(job).is_some_and(|spec| spec.paced) {
+                continue;
+            }
+            for node in self.executions.get(&job).map(Execution::open_nodes).unwrap_or_default() {
+                self.send_pace(job, node);
+            }
+        }
+    }
+
+    /// Tells one worker the pace of its task of a running job.
+    pub(crate) fn send_pace(&mut self, job: JobId, node: NodeId) {
+        let life = self.engine.state().job(job);
+        if life.phase == Phase::Running && self.spec(job).is_some_and(|spec| spec.paced) {
+            let task = Some(TaskId { job_id: job.0, generation: life.generation });
+            let iteration_s = life.iteration_s();
+            self.send(node, to_worker::Message::SetPace(SetPace { task, iteration_s }));
+        }
     }
 
     /// Stops the tasks of a placement. Those on lost nodes count as over.
@@ -113,7 +138,7 @@ impl Dispatcher {
             if self.engine.state().schedule().is_there(node) {
                 self.send_stop(job, generation, node);
             } else {
-                self.task_ended(job, generation, node, End::lost(LOST_CODE));
+                self.task_ended(job, generation, node, End::lost(LOST_CODE, Cause::NodeAway));
             }
         }
         self.finish_if_over(job);
@@ -149,6 +174,7 @@ impl Dispatcher {
                         is_blameless: ended.is_blameless,
                         is_interrupted: ended.interrupted,
                         is_by_itself: ended.by_itself,
+                        cause: ended.cause(),
                     };
                     self.note_reason(task, ended.error);
                     self.task_over(JobId(task.job_id), task.generation, node, end);
@@ -170,10 +196,17 @@ impl Dispatcher {
             return;
         }
         let progress = self.progress.entry(job).or_default();
+        let is_saved = told.checkpointed > progress.checkpointed;
         progress.iterations = told.iterations;
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.metrics.extend(told.metrics);
+        // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
+        let saved_at = self.engine.state().job(job).saved_at();
+        if is_saved && self.now().since(saved_at) >= SAVES_APART_S {
+            let (generation, done) = (task.generation, told.checkpointed);
+            self.engine_command(Command::JobSaved { job, generation, done });
+        }
     }
 
     pub(crate) fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {
@@ -193,8 +226,10 @@ impl Dispatcher {
         {
             execution.is_launched = true;
             let generation = execution.generation;
+            let ordered_at = execution.ordered_at;
             let restart_s = self.engine.perf().restart_s(self.engine.state().spec(job));
-            let ready = self.now().plus(restart_s);
+            // Part of it has passed since the launch was ordered.
+            let ready = ordered_at.unwrap_or(self.now()).plus(restart_s).max(self.now());
             self.engine_command(Command::JobLaunched { job, generation, ready });
         }
     }
@@ -220,7 +255,8 @@ impl Dispatcher {
             return self.send_forget(job, generation, node);
         };
         if end.is_blameless {
-            return self.task_lost(job, generation, node);
+            let cause = if end.cause == Cause::NoCause { Cause::LostWorker } else { end.cause };
+            return self.task_lost(job, generation, node, cause);
         }
         if end.is_interrupted {
             execution.interrupt_task(node);
@@ -238,12 +274,8 @@ impl Dispatcher {
     }
 
     /// A task is gone, for which the job is not to blame.
-    pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId) {
-        if let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) {
-            // What is lost after another task has failed changes nothing.
-            execution.is_struck |= !execution.is_stopping;
-        }
-        self.task_ended(job, generation, node, End::lost(LOST_CODE));
+    pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId, cause: Cause) {
+        self.task_ended(job, generation, node, End::lost(LOST_CODE, cause));
         self.finish_if_over(job);
     }
 
@@ -274,6 +306,7 @@ impl Dispatcher {
         }
         let done = self.checkpointed(job);
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
+        self.note_run(job);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
         let wanted = self.engine.state().spec(job).iterations;
@@ -281,44 +314,47 @@ impl Dispatcher {
         let is_done = execution.is_clean() && iterations >= wanted;
         // Tasks that had come to their own end before the order to stop reached them count as if it had not been given.
         let is_stopped = is_stopping && execution.is_cut_short() && !is_done;
-        // An interrupted one has saved and has more to do, which is no failure.
-        let goes_on = is_stopped
-            || (!is_stopping && execution.is_interrupted())
-            || self.may_retry(job, code, execution.is_struck);
+        let (goes_on, is_delayed) = if is_stopped {
+            (self.may_move_on(job), false)
+        } else {
+            self.goes_on_after(job, &execution, is_stopping)
+        };
         if goes_on {
             self.kept.checkpoints.insert(job.0, done);
         }
+        // One that may not be stopped by machines any more fails with what it would be lost with.
+        let code = if is_stopped && !goes_on { LOST_CODE } else { code };
         self.engine_command(match (goes_on, is_stopping) {
             (true, true) => Command::JobStopped { job, generation, done },
             (true, false) => Command::JobFailed { job, generation, done },
             (false, _) => Command::JobExited { job, generation, code },
         });
+        if is_delayed {
+            self.delay(job);
+        }
+    }
+
+    /// Whether a job whose tasks came to their own end has more to do, and whether it waits a little before; notes why.
+    fn goes_on_after(&mut self, job: JobId, execution: &Execution, is_stopping: bool) -> (bool, bool) {
+        // It has saved and has more to do, which is no failure.
+        if !is_stopping && execution.is_interrupted() {
+            self.note_cause(job, Cause::Preemption, None, None);
+            return (true, false);
+        }
+        let Some(failure) = execution.failure() else { return (false, false) };
+        let contract = self.spec(job).and_then(|spec| spec.checkpoint.as_ref());
+        if contract.is_some_and(|contract| contract.resume_codes.contains(&failure.code)) {
+            self.note_cause(job, Cause::Request, None, None);
+            return (true, false);
+        }
+        self.note_cause(job, failure.cause, Some(failure.node), Some(failure.code));
+        let goes_on = self.may_retry(job, failure.code, failure.cause);
+        (goes_on, goes_on && failure.cause.is_own())
     }
 
     /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.
     fn checkpointed(&self, job: JobId) -> f64 {
         let before = self.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
         self.progress.get(&job).map_or(before, |told| told.checkpointed)
-    }
-
-    /// Whether a job that exited with this code is run again; counts the attempt.
-    fn may_retry(&mut self, job: JobId, code: i32, is_struck: bool) -> bool {
-        if is_struck {
-            let strikes = self.strikes.entry(job).or_default();
-            *strikes += 1;
-            return *strikes <= STRIKES_MAX;
-        }
-        let Some(spec) = self.spec(job).cloned() else { return false };
-        if spec.checkpoint.as_ref().is_some_and(|contract| contract.resume_codes.contains(&code)) {
-            return true;
-        }
-        let is_wanted = code != 0 && (spec.retry_codes.is_empty() || spec.retry_codes.contains(&code));
-        let used = self.kept.retries.get(&job.0).copied().unwrap_or(0);
-        let may = is_wanted && used < spec.retries;
-        if may {
-            self.kept.retries.insert(job.0, used + 1);
-            self.journal.note(self.now(), Record::JobRetried { job: job.0 });
-        }
-        may
     }
 }

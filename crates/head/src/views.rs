@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
+use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
-    HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, ListJobsRequest, NodeSummary,
-    PolicyChange, PolicyReply, Share, node_summary,
+    Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
+    NodeSummary, PolicyChange, PolicyReply, Share, node_summary,
 };
 
+use crate::causes::Struck;
 use crate::dispatcher::Dispatcher;
 use crate::execution::Execution;
+use crate::filter::matches;
 use crate::journal::JournalError;
 use crate::regime::PolicyChoice;
 
@@ -19,6 +21,7 @@ pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<Job
     let is_wanted = |job: JobId| {
         (!filter.live_only || !state.job(job).is_ended())
             && (filter.user.is_empty() || state.spec(job).user.as_deref() == Some(&filter.user))
+            && filter.filter.as_ref().is_none_or(|filter| matches(dispatcher, filter, job))
     };
     let summarised = |job: JobId| summary(dispatcher, job);
     if filter.job_ids.is_empty() {
@@ -58,6 +61,11 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
         array_index: spec.array.as_ref().map(|element| element.index),
         array_job: dispatcher.kept.first_of(job.0),
+        cause: cause(dispatcher, job).into(),
+        causes: dispatcher.kept.struck.get(&job.0).map(Struck::to_wire).unwrap_or_default(),
+        account: dispatcher.kept.account(job.0).to_owned(),
+        pool: spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default().to_owned(),
+        retry_s: dispatcher.kept.delays.get(&job.0).map_or(0.0, |until| dispatcher.epoch_unix_s + until),
     }
 }
 
@@ -67,9 +75,22 @@ fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
     dispatcher.progress.get(&job).map_or_else(kept, |told| told.iterations)
 }
 
+/// What brought a job's last run to its end, where that was not the end of its work.
+pub(crate) fn cause(dispatcher: &Dispatcher, job: JobId) -> Cause {
+    match dispatcher.engine.state().job(job).phase {
+        Phase::Ended(JobEnd::Finished | JobEnd::Rejected) => Cause::NoCause,
+        Phase::Ended(JobEnd::Cancelled) => Cause::Request,
+        Phase::Ended(JobEnd::TimedOut) => Cause::TimeLimit,
+        _ => dispatcher.kept.struck.get(&job.0).map_or(Cause::NoCause, Struck::cause),
+    }
+}
+
 /// Why a job ended as it did, where its phase does not say it all.
 fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
+    if let Some(delayed) = dispatcher.delayed(job).filter(|_| life.phase == Phase::Held) {
+        return delayed;
+    }
     let is_noted = matches!(life.phase, Phase::Waiting | Phase::Held | Phase::Ended(JobEnd::Failed { .. }));
     if let Some(noted) = dispatcher.kept.reasons.get(&job.0).filter(|_| is_noted) {
         return noted.clone();
@@ -81,7 +102,7 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     }
 }
 
-fn phase(life: &JobState) -> JobPhase {
+pub(crate) fn phase(life: &JobState) -> JobPhase {
     match life.phase {
         Phase::Waiting => JobPhase::Waiting,
         Phase::Held => JobPhase::Held,
@@ -122,23 +143,54 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
     })
 }
 
+/// Jobs that match, by id.
+pub(crate) fn matching(dispatcher: &Dispatcher, filter: &JobFilter) -> Vec<JobId> {
+    let all = dispatcher.engine.state().jobs().map(|(job, _, _)| job);
+    all.filter(|&job| matches(dispatcher, filter, job)).collect()
+}
+
+/// Several jobs with their histories.
+pub(crate) fn details(dispatcher: &Dispatcher, jobs: &[JobId]) -> Result<Vec<JobDetail>, JournalError> {
+    jobs.iter().map(|&job| detail(dispatcher, job)).collect()
+}
+
 /// Why a job is where it is.
 pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
     match life.phase {
-        Phase::Waiting => dispatcher.engine.explain(dispatcher.now(), job).to_string(),
+        Phase::Waiting => {
+            let reason = dispatcher.engine.explain(dispatcher.now(), job).to_string();
+            match life.gave_way() {
+                Some(gave) => format!("{reason}; {}", made_room(gave)),
+                None => reason,
+            }
+        }
         Phase::Held => held(dispatcher, job),
         Phase::Placed => "it has its devices and is being started".to_owned(),
         Phase::Running => "it runs".to_owned(),
-        Phase::Stopping => "it was told to stop and saves its work".to_owned(),
+        Phase::Stopping => match life.gave_way() {
+            Some(gave) => format!("it was told to stop and saves its work: {}", made_room(gave)),
+            None => "it was told to stop and saves its work".to_owned(),
+        },
         Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
         Phase::Ended(JobEnd::Failed { code }) => match dispatcher.kept.reasons.get(&job.0) {
             Some(noted) => format!("it failed: {noted}"),
-            None => format!("it failed with exit code {code}"),
+            None => match dispatcher.kept.struck.get(&job.0).map(Struck::cause) {
+                None | Some(Cause::NoCause | Cause::UserError) => format!("it failed with exit code {code}"),
+                Some(_) => format!("it failed after {}", dispatcher.last_cause(job)),
+            },
         },
         Phase::Ended(JobEnd::Cancelled) => "it was cancelled".to_owned(),
         Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
+    }
+}
+
+/// For whom a job made room, and why it was the one that did.
+fn made_room(gave: GaveWay) -> String {
+    match gave.to {
+        Some(to) => format!("it made room for job {} ({})", to.0, gave.chosen),
+        None => format!("it made room for others ({})", gave.chosen),
     }
 }
 
@@ -150,6 +202,9 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
     let open: Vec<u32> =
         edges.iter().map(|edge| edge.job).filter(|&id| !state.job(JobId(id)).is_ended()).collect();
     let by_someone = dispatcher.kept.holds.contains(&job.0);
+    if let Some(delayed) = dispatcher.delayed(job).filter(|_| !by_someone) {
+        return delayed;
+    }
     if open.is_empty() || by_someone {
         return dispatcher.engine.explain(dispatcher.now(), job).to_string();
     }
@@ -184,7 +239,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
                 switch: node.spec.switch,
                 pool: node.spec.pool.to_string(),
                 device: facts.devices,
-                reason: facts.reason,
+                reason: dispatcher.kept.node_reasons.get(&id.0).cloned().unwrap_or_default(),
                 version: facts.version,
             }
         })
@@ -250,6 +305,7 @@ pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
         nodes: state.topology().nodes().len() as u32,
         devices: state.topology().device_count(),
         devices_free: state.schedule().free_count(),
+        epoch_s: dispatcher.epoch_unix_s,
         ..InfoReply::default()
     }
 }

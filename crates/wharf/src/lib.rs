@@ -44,8 +44,12 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli) -> Exit {
     let terminal = Terminal::new(&cli.global);
     // The keeper of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
-    let is_keeper = matches!(cli.command, args::Command::Keeper(_) | args::Command::Beside(_));
-    let watched = if is_keeper { Ok(()) } else { interrupt::install() };
+    // A step ends with its trainer, whose log is not the place to say so.
+    let is_apart = matches!(
+        cli.command,
+        args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Pace(_) | args::Command::Step(_)
+    );
+    let watched = if is_apart { Ok(()) } else { interrupt::install() };
     let done = watched.and_then(|()| commands::execute(cli, &terminal));
     interrupt::yield_to_interruption();
     match done {

@@ -30,6 +30,8 @@ const RPCS: &[(&str, Need)] = &[
     ("/wharf.v1.Cluster/Wait", Need::User),
     ("/wharf.v1.Cluster/Info", Need::User),
     ("/wharf.v1.Cluster/Exec", Need::User),
+    ("/wharf.v1.Cluster/Usage", Need::User),
+    ("/wharf.v1.Cluster/ListDetails", Need::User),
     ("/wharf.v1.Cluster/SetPolicy", Need::Admin),
     ("/wharf.v1.Cluster/GetPolicy", Need::User),
     ("/wharf.v1.Cluster/SetLimits", Need::Admin),

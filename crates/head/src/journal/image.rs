@@ -1,10 +1,13 @@
 //! Images of nodes and jobs as a snapshot keeps them, and what the head knows beside the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
+use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Time};
 
+use crate::causes::Struck;
+use crate::chosen::ChosenRecord;
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
 use crate::regime::PolicyChoice;
 use crate::sharing::AppliedLimits;
@@ -22,6 +25,14 @@ pub(crate) struct Kept {
     pub(crate) arrays: BTreeMap<u32, u32>,
     /// Why the last run of a job came to nothing, where its worker said so; also of jobs that are over.
     pub(crate) reasons: BTreeMap<u32, String>,
+    /// What has struck jobs, those that are over included.
+    pub(crate) struck: BTreeMap<u32, Struck>,
+    /// Jobs that wait after a failure, and until when, in seconds.
+    pub(crate) delays: BTreeMap<u32, f64>,
+    /// On whose account jobs are booked, by the first job of their array or their own.
+    pub(crate) accounts: BTreeMap<u32, Arc<str>>,
+    /// Why nodes get no jobs.
+    pub(crate) node_reasons: BTreeMap<u32, String>,
     /// Who decides; `None` before anybody has chosen.
     pub(crate) policy: Option<PolicyChoice>,
     /// Who may have how much; `None` before anybody has said.
@@ -44,10 +55,28 @@ impl Kept {
                 self.holds.remove(&job);
             }
             Record::JobRetried { job } => *self.retries.entry(job).or_default() += 1,
-            Record::JobStopped { job, done } => {
+            Record::JobStopped { job, done } | Record::JobSaved { job, done } => {
                 self.checkpoints.insert(job, done);
             }
-            Record::JobEnded { job, .. } => self.forget(job),
+            Record::JobReleased { job } => {
+                self.delays.remove(&job);
+            }
+            Record::JobCaused { job, ref cause, node, code } => {
+                let struck = self.struck.entry(job).or_default();
+                *struck.counts.entry(cause.clone()).or_default() += 1;
+                struck.last.clone_from(cause);
+                (struck.node, struck.code) = (node, code);
+            }
+            Record::JobDelayed { job, until } => {
+                self.delays.insert(job, until);
+            }
+            Record::NodeNoted { node, ref reason } if reason.is_empty() => {
+                self.node_reasons.remove(&node);
+            }
+            Record::NodeNoted { node, ref reason } => {
+                self.node_reasons.insert(node, reason.clone());
+            }
+            Record::JobEnded { job, end } => self.end(job, end == EndRecord::Finished),
             Record::ArraySubmitted { job, .. } => {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
@@ -57,11 +86,29 @@ impl Kept {
         }
     }
 
-    /// Drops what was known of a job that is over.
-    pub(crate) fn forget(&mut self, job: u32) {
+    /// Drops what was known of a job that is over; what has struck one that finished is not why it ended.
+    pub(crate) fn end(&mut self, job: u32, is_finished: bool) {
+        if let Some(struck) = self.struck.get_mut(&job).filter(|_| is_finished) {
+            struck.last.clear();
+        }
         self.holds.remove(&job);
         self.retries.remove(&job);
         self.checkpoints.remove(&job);
+        self.delays.remove(&job);
+    }
+
+    /// Books a job, or an array by its first job, on an account.
+    pub(crate) fn book(&mut self, first: u32, account: &str) {
+        if !account.is_empty() {
+            // Most jobs are on the same few accounts.
+            let known = self.accounts.values().next_back().filter(|known| ***known == *account).cloned();
+            self.accounts.insert(first, known.unwrap_or_else(|| account.into()));
+        }
+    }
+
+    /// On whose account a job is booked; empty where nobody said.
+    pub(crate) fn account(&self, job: u32) -> &str {
+        self.accounts.get(&self.first_of(job)).map_or("", |account| &**account)
     }
 
     /// The first element of a job's array, or the job itself.
@@ -84,6 +131,8 @@ pub(crate) struct NodeImageRecord {
     #[serde(default)]
     is_closed: bool,
     broken: Vec<u32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    reason: String,
 }
 
 impl NodeImageRecord {
@@ -94,7 +143,18 @@ impl NodeImageRecord {
             is_cordoned: image.is_cordoned,
             is_closed: image.is_closed,
             broken: image.broken.iter().collect(),
+            reason: String::new(),
         }
+    }
+
+    /// The same with why it gets no jobs.
+    pub(super) fn noted(self, reason: Option<&String>) -> Self {
+        Self { reason: reason.cloned().unwrap_or_default(), ..self }
+    }
+
+    /// Why it gets no jobs; empty: nobody said.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
     }
 
     pub(crate) fn to_core(&self) -> NodeImage {
@@ -138,6 +198,11 @@ pub(crate) struct JobImageRecord {
     attained_s: f64,
     placed_at: f64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    saved_at: Option<f64>,
+    /// When, to whom and why it last made room.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    gave_way: Option<(f64, Option<u32>, ChosenRecord)>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     left: Option<Shares>,
     leaving_generation: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -153,6 +218,12 @@ pub(crate) struct JobImageRecord {
     array: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    struck: Option<Struck>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    delayed: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    account: Option<String>,
 }
 
 impl JobImageRecord {
@@ -178,6 +249,10 @@ impl JobImageRecord {
             iteration_s: image.iteration_s.is_finite().then_some(image.iteration_s),
             attained_s: image.attained_s,
             placed_at: image.placed_at.seconds(),
+            saved_at: Some(image.saved_at.seconds()),
+            gave_way: image
+                .gave_way
+                .map(|gave| (gave.at.seconds(), gave.to.map(|to| to.0), ChosenRecord::of(gave.chosen))),
             left: image.left.as_deref().map(of_shares),
             leaving_generation: image.leaving_generation,
             ending: image.ending.map(EndRecord::of),
@@ -186,6 +261,9 @@ impl JobImageRecord {
             checkpointed: kept.checkpoints.get(&job).copied(),
             array: kept.arrays.get(&job).copied(),
             reason: kept.reasons.get(&job).cloned(),
+            struck: kept.struck.get(&job).cloned(),
+            delayed: kept.delays.get(&job).copied(),
+            account: kept.accounts.get(&job).map(|account| account.to_string()),
         }
     }
 
@@ -197,6 +275,9 @@ impl JobImageRecord {
         kept.retries.extend(self.retries.map(|count| (job, count)));
         kept.checkpoints.extend(self.checkpointed.map(|done| (job, done)));
         kept.arrays.extend(self.array.map(|count| (job, count)));
+        kept.struck.extend(self.struck.clone().map(|struck| (job, struck)));
+        kept.delays.extend(self.delayed.map(|until| (job, until)));
+        kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {
             PhaseRecord::Waiting => Phase::Waiting,
@@ -222,6 +303,14 @@ impl JobImageRecord {
             iteration_s: self.iteration_s.unwrap_or(f64::INFINITY),
             attained_s: self.attained_s,
             placed_at: Time::try_new(self.placed_at)?,
+            saved_at: Time::try_new(self.saved_at.unwrap_or(self.placed_at))?,
+            gave_way: match self.gave_way {
+                Some((at, to, chosen)) => {
+                    let (at, to) = (Time::try_new(at)?, to.map(JobId));
+                    Some(GaveWay { at, to, chosen: chosen.to_core() })
+                }
+                None => None,
+            },
             left: shares(&self.left),
             leaving_generation: self.leaving_generation,
             ending: self.ending.map(EndRecord::to_core),

@@ -5,6 +5,7 @@
 
 mod image;
 mod mark;
+mod reader;
 mod repair;
 mod replay;
 mod schema;
@@ -20,6 +21,7 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 pub(crate) use image::{JobImageRecord, Kept, NodeImageRecord};
+pub(crate) use reader::Reader;
 pub(crate) use replay::Replayed;
 
 use crate::record::Record;
@@ -48,7 +50,7 @@ pub(crate) struct Journal {
     changed: Vec<Range<u32>>,
     since_snapshot: u64,
     /// How long events that a snapshot covers are kept, in seconds.
-    history_s: f64,
+    pub(crate) history_s: f64,
 }
 
 struct Pending {
@@ -159,6 +161,11 @@ impl Journal {
             history_s,
         };
         Ok((journal, replayed))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Keeps what a job or an array runs, with the event of its submission, which was the last.
@@ -316,6 +323,7 @@ fn write_images(
     let mut insert = transaction.prepare("INSERT OR REPLACE INTO snapshot_nodes VALUES (?1, ?2)")?;
     for index in 0..state.topology().nodes().len() {
         let image = NodeImageRecord::of(&state.node_image(NodeId::from_index(index)));
+        let image = image.noted(kept.node_reasons.get(&(index as u32)));
         insert.execute(params![index as i64, serde_json::to_string(&image).map_err(to_text)?])?;
     }
     let mut insert = transaction.prepare(
@@ -354,6 +362,13 @@ fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64) -> rusqlit
         )
         .optional()?;
     let Some((last, sum)) = last else { return Ok(()) };
+    // Whoever reckons from what is left has to know what was the case then.
+    let books = reader::books_until(transaction, last)?;
+    schema::set_meta(transaction, "books", books)?;
+    let base_s: f64 =
+        transaction
+            .query_row("SELECT time FROM events WHERE sequence = ?1", params![last], |row| row.get(0))?;
+    schema::set_meta(transaction, "base_time_s", base_s)?;
     schema::set_meta(transaction, "base_sequence", last)?;
     schema::set_meta(transaction, "base_sum", sum)?;
     transaction.execute("DELETE FROM events WHERE sequence <= ?1", params![last])?;

@@ -60,6 +60,13 @@ fn copy_whole(old: &Connection, copy: &Connection, path: &Path) -> Result<(), Jo
     let start = base(old).map_err(|_| ruined("where its events begin cannot be read"))?;
     schema::set_meta(copy, "base_sequence", start.sequence).map_err(writing)?;
     schema::set_meta(copy, "base_sum", start.sum.cast_signed()).map_err(writing)?;
+    // Older journals have none; then it is not known what was the case where the events begin.
+    if let Ok(Some(books)) = schema::meta::<String>(old, "books") {
+        schema::set_meta(copy, "books", books).map_err(writing)?;
+    }
+    if let Ok(Some(base_s)) = schema::meta::<f64>(old, "base_time_s") {
+        schema::set_meta(copy, "base_time_s", base_s).map_err(writing)?;
+    }
     let last = copy_events(old, copy, start).map_err(writing)?;
     // A snapshot that is ahead of the events that are left cannot be used, nor one that is itself damaged: then all
     // events have to be there.

@@ -181,6 +181,8 @@ impl Replayed {
             let Ok(record) = serde_json::from_str::<NodeImageRecord>(row.get_ref(0)?.as_str()?) else {
                 return Ok(None);
             };
+            let node = nodes.len() as u32;
+            self.kept.apply(&Record::NodeNoted { node, reason: record.reason().to_owned() });
             nodes.push(record.to_core());
         }
         let mut jobs = Vec::new();
@@ -213,7 +215,9 @@ impl Replayed {
             self.specs.remove(&job);
         }
         if let Some(bytes) = entry.spec {
-            self.specs.insert(jobs.start, Arc::new(WireSpec::decode(bytes.as_slice()).ok()?));
+            let spec = WireSpec::decode(bytes.as_slice()).ok()?;
+            self.kept.book(jobs.start, &spec.account);
+            self.specs.insert(jobs.start, Arc::new(spec));
         }
         self.changed.push(jobs);
         self.since_snapshot += 1;

@@ -1,9 +1,12 @@
 //! Tests of the dispatcher from within, with a clock that is driven by hand.
 
+mod causes;
 mod decisions;
 mod gates;
 mod journal;
+mod preemption;
 mod restarts;
 mod sharing;
 mod switching;
+mod usage;
 mod virtual_cluster;

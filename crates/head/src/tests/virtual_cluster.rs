@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::Journal;
 use crate::news::Teller;
+use crate::notify::NotifyConfig;
 use crate::regime::PolicyChoice;
 use crate::sharing::{AppliedLimits, govern};
 
@@ -67,6 +68,8 @@ fn make(choice: &PolicyChoice) -> Result<Regime, String> {
 pub(super) struct VirtualCluster {
     pub(super) dispatcher: Dispatcher,
     clock: Hand,
+    /// What whoever runs the head was told.
+    pub(super) warnings: Arc<Mutex<Vec<String>>>,
     /// By node, which is its session too.
     workers: Vec<UnboundedReceiver<ToWorkerBatch>>,
     /// What the workers have to say.
@@ -77,6 +80,8 @@ pub(super) struct VirtualCluster {
     pub(super) forgotten: Vec<(u64, TaskId)>,
     /// The workers do not say when they have started something.
     pub(super) is_silent: bool,
+    /// What the workers will have to say, where they take their time.
+    pub(super) late: Option<VecDeque<(u64, from_worker::Message)>>,
 }
 
 impl VirtualCluster {
@@ -94,7 +99,10 @@ impl VirtualCluster {
         let clock = Hand::default();
         let (journal, replayed) = Journal::open(journal, EPOCH_UNIX_S, f64::MAX).unwrap();
         clock.set(replayed.last);
-        let teller = Teller::new(Arc::new(|warning| panic!("{warning}")));
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let said_to = warnings.clone();
+        let warn = Arc::new(move |warning: &str| said_to.lock().unwrap().push(warning.to_owned()));
+        let teller = Teller::new(NotifyConfig::default(), warn);
         let applied = replayed.kept.limits.clone();
         let sharing = AppliedLimits::parse(applied.as_ref()).unwrap();
         let regime = govern(regime, &sharing, applied.as_ref(), EPOCH_UNIX_S);
@@ -109,7 +117,8 @@ impl VirtualCluster {
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());
         let (forgotten, is_silent) = (Vec::new(), false);
-        let mut world = Self { dispatcher, clock, workers, said, running, forgotten, is_silent };
+        let mut world =
+            Self { dispatcher, clock, workers, said, running, forgotten, is_silent, warnings, late: None };
         for (session, node) in cluster.nodes.iter().enumerate() {
             let (sender, receiver) = unbounded_channel();
             world.workers.push(receiver);
@@ -165,7 +174,7 @@ impl VirtualCluster {
                 nodes.push(session);
                 let started = TaskStarted { task: Some(task) };
                 if !self.is_silent {
-                    self.said.push_back((session, from_worker::Message::Started(started)));
+                    self.say(session, from_worker::Message::Started(started));
                 }
             }
             to_worker::Message::Forget(forget) => self.forgotten.push((session, forget.task.unwrap())),
@@ -180,11 +189,32 @@ impl VirtualCluster {
                     checkpointed: done,
                     ..TaskProgress::default()
                 };
-                self.said.push_back((session, from_worker::Message::Progress(progress)));
-                self.said.push_back((session, ended(task, 143)));
+                self.say(session, from_worker::Message::Progress(progress));
+                self.say(session, ended(task, 143));
             }
             _ => {}
         }
+    }
+
+    fn say(&mut self, session: u64, message: from_worker::Message) {
+        self.late.as_mut().unwrap_or(&mut self.said).push_back((session, message));
+    }
+
+    /// Workers say what they have kept to themselves, and are quick from now on, or slow again.
+    pub(super) fn catch_up(&mut self, is_slow: bool) {
+        let late = self.late.take().unwrap_or_default();
+        self.late = is_slow.then(VecDeque::new);
+        self.step(late.into_iter().map(input));
+    }
+
+    /// Whether the workers run a job.
+    pub(super) fn runs(&self, job: JobId) -> bool {
+        self.running.contains_key(&job)
+    }
+
+    /// Workers run a job already.
+    pub(super) fn adopt(&mut self, job: JobId, generation: u32, sessions: Vec<u64>) {
+        self.running.insert(job, (generation, sessions));
     }
 
     /// When the first of the running jobs will have done its work, as the engine rates them now.
@@ -211,6 +241,15 @@ impl VirtualCluster {
         let (generation, nodes) = self.running.remove(&job).expect("it runs");
         let task = TaskId { job_id: job.0, generation };
         nodes.into_iter().map(|session| input((session, ended(task, code)))).collect()
+    }
+
+    /// What the workers say when a running job ends in such a way.
+    pub(super) fn end(&mut self, job: JobId, how: &TaskEnded) -> Vec<Input> {
+        let (generation, nodes) = self.running.remove(&job).expect("it runs");
+        let task = Some(TaskId { job_id: job.0, generation });
+        let ended = TaskEnded { task, by_itself: true, ..how.clone() };
+        let said = |session| input((session, from_worker::Message::Ended(ended.clone())));
+        nodes.into_iter().map(said).collect()
     }
 
     /// What the workers say when a running job was interrupted and has saved so much, which only its first node knows of.

@@ -45,7 +45,7 @@ pub(crate) fn recall(accounts: &mut Accounts, limits: &Limits, view: &View<'_>) 
     if !is_counted {
         return;
     }
-    for job in view.jobs() {
+    for job in view.all_jobs() {
         let (spec, life) = (view.spec(job), view.job(job));
         let Some((from, to)) = service(view.now, life) else { continue };
         let queue = accounts.queue(limits, view.now, spec);

@@ -107,6 +107,22 @@ pub fn forecast(
     Ok(starts.into_iter().map(|(job, starts)| (job, summed_up(present.now, starts))).collect())
 }
 
+/// The present with the middle of what its jobs may take as their lengths, and nothing more to come.
+pub fn expected(present: &Present, known: &Knowledge<'_>, seed: u64) -> Present {
+    let lengths = Lengths::new(known.past);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut expected = present.clone();
+    for (job, spec, life) in present.state.jobs().filter(|(_, _, life)| !life.is_ended()) {
+        let iteration_s = spec.iteration_ms / 1000.0;
+        let ran_s = life.done(present.now) * iteration_s;
+        let mut drawn: Vec<f64> =
+            (0..DRAWS).map(|_| lengths.draw(spec, (known.is_declared)(job), ran_s, &mut rng)).collect();
+        drawn.sort_by(f64::total_cmp);
+        expected.actual.insert(job, drawn[drawn.len() / 2] / iteration_s);
+    }
+    expected
+}
+
 /// One of the futures that a present may have.
 fn future(present: &Present, known: &Knowledge<'_>, lengths: &Lengths, rng: &mut ChaCha8Rng) -> Present {
     let mut future = present.clone();

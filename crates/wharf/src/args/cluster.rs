@@ -41,6 +41,9 @@ pub struct HeadArgs {
     /// A setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Seed of everything that is drawn at random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
     /// Seconds that a node may be away before its jobs are run elsewhere
     ///
     /// They count from when the connection is known to be broken: at once where a worker ends, but only after 20 seconds
@@ -48,6 +51,9 @@ pub struct HeadArgs {
     /// stopped them, which is half as many seconds plus 5 later.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub lost_after: f64,
+    /// The program that takes letters about jobs, called as sendmail is
+    #[arg(long, value_name = "FILE", default_value = wharf_head::notify::SENDMAIL)]
+    pub sendmail: PathBuf,
 }
 
 /// `wharf worker`

@@ -8,17 +8,22 @@ mod cluster;
 mod demo;
 pub mod env;
 mod exec;
+mod filter;
+mod foresee;
 mod global;
 mod limits;
 mod local;
 mod look;
+mod pace;
 mod policy;
 mod preset;
+mod replay;
 mod sim;
 mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod usage;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -29,20 +34,22 @@ pub use access::{
 pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs};
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
+pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
+pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
-pub use look::{
-    CancelArgs, ChangeArgs, JobStateArg, JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs,
-    ReportArgs, TopArgs,
-};
+pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
+pub use pace::PaceArgs;
 pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
+pub use replay::ReplayArgs;
 pub use sim::SimArgs;
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
+pub use usage::{UsageArgs, UsageBy};
 
 /// Gets deep-learning training jobs done sooner on the machines you have.
 ///
@@ -97,6 +104,8 @@ pub enum Command {
     Presets(PresetArgs),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
+    /// Run a trace on a real cluster, and compare it with the simulator's prediction
+    Replay(ReplayArgs),
     /// Run a command as a job, here and now: its output, its exit code
     Run(RunArgs),
     /// Start a whole cluster on this machine
@@ -111,14 +120,24 @@ pub enum Command {
     /// What becomes a command beside a task
     #[command(hide = true)]
     Beside(BesideArgs),
+    /// The trainer of a paced job
+    #[command(hide = true)]
+    Pace(PaceArgs),
     /// Hand a job to the head
     Submit(Box<SubmitArgs>),
     /// List jobs
     Jobs(JobsArgs),
     /// Show one job with its history
     Job(JobArgs),
-    /// Say why a job is where it is
+    /// Say what a job waits for, who is ahead, what would let it start now, and when it is expected to start
     Explain(JobArgs),
+    /// Simulate the cluster as it is, or as it was, under other policies or with other nodes
+    #[command(name = "whatif")]
+    WhatIf(WhatIfArgs),
+    /// Turn what the cluster has done into a trace
+    History(HistoryArgs),
+    /// Find out how many nodes of which kind would serve a trace well enough
+    Size(SizeArgs),
     /// Print a job's output
     Logs(LogsArgs),
     /// Run a command, or a shell, beside a running job
@@ -131,6 +150,8 @@ pub enum Command {
     Release(ChangeArgs),
     /// Stop running jobs and let them wait again
     Requeue(ChangeArgs),
+    /// Make jobs more or less urgent
+    Priority(PriorityArgs),
     /// List nodes
     Nodes(NodesArgs),
     /// Say who may use the cluster: make, list and revoke tokens
@@ -140,6 +161,8 @@ pub enum Command {
     Node(NodeArgs),
     /// Watch nodes, running jobs and the queue
     Top(TopArgs),
+    /// Show who used what: device hours, waiting, failures
+    Usage(UsageArgs),
     /// Write a page about what the cluster has done
     Report(ReportArgs),
     /// From within a job: tell how far it has come, and learn whether to go on

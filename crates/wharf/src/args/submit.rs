@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
 use crate::jobfile::job::{self, Launcher, Moments};
@@ -19,7 +20,9 @@ Examples:
   wharf submit --gang 4 --type v100 --wait -- torchrun train.py
   wharf submit --after-ok 3 --array 0-99 -- ./evaluate.sh
   wharf submit --example yaml > job.yaml               A file to begin with
-  wharf submit job.yaml --dry-run                      Show what would be submitted")]
+  wharf submit job.yaml --dry-run                      Show what would be submitted
+  wharf submit --trace jobs.csv --time-scale 60        Each row as a job, at its time; an hour in a minute
+  wharf submit --trace jobs.csv --now -- python train.py --steps {iterations}")]
 pub struct SubmitArgs {
     /// Where the cluster is.
     #[command(flatten)]
@@ -36,6 +39,17 @@ pub struct SubmitArgs {
     /// Print what would be submitted and do nothing else
     #[arg(long, conflicts_with_all = ["wait", "follow"])]
     pub dry_run: bool,
+    /// Submit every row of a trace as a job: a process that takes as long as the performance model says, or the command
+    /// with the row's {job}, {user}, {devices}, {iterations}, {iteration_ms}, {duration_s}, {model}, {batch_size} and
+    /// {submit_s} filled in
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "example", "follow", "array", "per_node", "name"])]
+    pub trace: Option<PathBuf>,
+    /// How many times faster than the trace: all its times are divided by this
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "trace")]
+    pub time_scale: f64,
+    /// Submit all rows at once, whatever their times
+    #[arg(long, requires = "trace")]
+    pub now: bool,
     /// Wait until it is over and exit with its exit code
     #[arg(long)]
     pub wait: bool,
@@ -117,6 +131,15 @@ pub struct JobFlags {
     /// An exit code after which it is run again [default: any but 0]
     #[arg(long = "retry-code", value_name = "CODE", value_delimiter = ',', allow_negative_numbers = true)]
     pub retry_codes: Vec<i32>,
+    /// How often it is run again after a cause, as in `out-of-memory=0`; may be given several times
+    #[arg(long = "retry", value_name = "CAUSE=N", value_parser = retry_rule)]
+    pub retry: Vec<(String, u32)>,
+    /// How long it waits after its first failure, doubled with each further one [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub retry_delay: Option<Seconds>,
+    /// On whose account its use is booked [default: your group]
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
     /// A variable of its environment; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
@@ -162,6 +185,9 @@ pub struct JobFlags {
     /// An address that is told
     #[arg(long, value_name = "ADDRESS")]
     pub notify_webhook: Option<String>,
+    /// Who gets a letter, through the head's sendmail
+    #[arg(long, value_name = "ADDRESS")]
+    pub notify_mail: Option<String>,
     /// A folder for its checkpoints
     #[arg(long, value_name = "DIR")]
     pub checkpoint_dir: Option<String>,
@@ -210,6 +236,15 @@ fn limit(text: &str) -> Result<(String, Limit), String> {
     value.parse().map(|limit| (name, limit)).map_err(|error| format!("{error}"))
 }
 
+fn retry_rule(text: &str) -> Result<(String, u32), String> {
+    let (cause, count) = pair(text).map_err(|_| "expected CAUSE=N".to_owned())?;
+    let known = Cause::RETRIED.map(Cause::word);
+    if !known.contains(&cause.as_str()) {
+        return Err(format!("`{cause}` is no cause; it can be {}", known.join(", ")));
+    }
+    count.parse().map(|count| (cause, count)).map_err(|_| format!("`{count}` is not a number"))
+}
+
 /// A list that was given.
 fn some<T>(list: &[T]) -> Option<Vec<T>>
 where
@@ -249,6 +284,9 @@ impl SubmitArgs {
             after_corr: jobs(&flags.after_corr),
             singleton: flags.singleton.then_some(true),
             retries: given(job::Retries { count: flags.retries, codes: some(&flags.retry_codes) }),
+            retry: given(job::Retry(flags.retry.iter().cloned().collect())),
+            retry_delay: flags.retry_delay,
+            account: flags.account.clone(),
             network_interface: flags.network_interface.clone(),
             workdir: flags.workdir.clone(),
             output: flags.output_file.clone(),
@@ -289,6 +327,7 @@ impl JobFlags {
                 on: some(&self.notify_on),
                 command: self.notify_command.clone(),
                 webhook: self.notify_webhook.clone(),
+                mail: self.notify_mail.clone(),
             }),
             checkpoint: given(job::Checkpoint {
                 dir: self.checkpoint_dir.clone(),

@@ -3,9 +3,12 @@
 mod cluster;
 mod demo;
 mod help;
+mod pace;
 mod policies;
 mod presets;
+mod replay;
 mod sim;
+mod size;
 mod step;
 mod sweep;
 mod trace;
@@ -31,26 +34,33 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
+        Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),
         Command::Local(args) => cluster::local(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
+        Command::Pace(args) => pace::execute(args),
         Command::Exec(args) => cluster::exec(args),
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),
         Command::Job(args) => cluster::job(args, terminal),
         Command::Explain(args) => cluster::explain(args, terminal),
+        Command::WhatIf(args) => cluster::whatif(args, terminal),
+        Command::History(args) => cluster::history(args, terminal),
+        Command::Size(args) => size::execute(args, terminal),
         Command::Logs(args) => cluster::logs(args, terminal),
         Command::Cancel(args) => cluster::cancel(args, terminal),
         Command::Hold(args) => cluster::hold(args, terminal),
         Command::Release(args) => cluster::release(args, terminal),
         Command::Requeue(args) => cluster::requeue(args, terminal),
+        Command::Priority(args) => cluster::priority(args, terminal),
         Command::Nodes(args) => cluster::nodes(args, terminal),
         Command::Token(command) => cluster::token(command, terminal),
         Command::Node(args) => cluster::node(args, terminal),
         Command::Top(args) => cluster::top(args, terminal),
+        Command::Usage(args) => cluster::usage(args, terminal),
         Command::Report(args) => cluster::report(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
         Command::Completions(args) => {

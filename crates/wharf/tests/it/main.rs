@@ -1,16 +1,19 @@
 //! The command line from outside: what is printed where, what is written, and with which code it ends.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod accounting;
 mod cluster;
 mod demo;
 mod exec;
 mod failures;
+mod foresee;
 mod interrupt;
 mod local;
 mod marked;
 mod outputs;
 mod policy;
 mod reference;
+mod replay;
 mod sandbox;
 mod security;
 mod sim;

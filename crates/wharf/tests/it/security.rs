@@ -24,12 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Cluster {
     /// Runs a command with another token than the folder's.
-    fn run_as(&self, token: &Path, words: &[&str]) -> Said {
+    pub(crate) fn run_as(&self, token: &Path, words: &[&str]) -> Said {
         Said::from(&self.command(words).env("WHARF_TOKEN_FILE", token).output().unwrap())
     }
 
     /// A token for a user, in a file.
-    fn token_for(&self, user: &str) -> PathBuf {
+    pub(crate) fn token_for(&self, user: &str) -> PathBuf {
         let file = self.path(&format!("{user}.token"));
         self.say(&["token", "create", "--user", user, "--to", file.to_str().unwrap()]);
         file
@@ -433,6 +433,7 @@ fn head_that_others_can_reach_says_how_to_join() {
 async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Head {
     let setup = Setup { folder: folder.to_owned(), owner: "ann".into(), ..Setup::default() };
     let config = HeadConfig {
+        sendmail: wharf_head::notify::SENDMAIL.into(),
         listen: "127.0.0.1:0".parse().unwrap(),
         state_dir: folder.to_owned(),
         access: Access::open(&setup).unwrap().with_worker_life(life, renew_after),

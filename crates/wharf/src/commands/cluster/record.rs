@@ -1,8 +1,8 @@
 //! What a cluster has recorded, in words and for a report.
 
 use serde_json::Value;
-use wharf_client::Client;
-use wharf_proto::{HistoryEntry, JobDetail, JobPhase, JobSummary, ListJobsRequest, NodeSummary};
+use wharf_client::{Client, ClientError};
+use wharf_proto::{HistoryEntry, JobDetail, JobFilter, JobPhase, JobSummary, NodeSummary};
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
 
 use crate::error::CliError;
@@ -11,15 +11,25 @@ use crate::error::CliError;
 pub(in crate::commands) async fn record(client: &Client) -> Result<Record, CliError> {
     let nodes = client.list_nodes().await?;
     let mut jobs = Vec::new();
-    for job in client.list_jobs(ListJobsRequest::default()).await? {
-        jobs.push(recorded(client.get_job(job.job_id).await?));
+    let mut details = client.list_details(JobFilter::default()).await?;
+    while let Some(detail) = details.message().await.map_err(ClientError::from)? {
+        jobs.push(detail);
     }
+    Ok(record_of(nodes, jobs))
+}
+
+/// What these jobs did on these nodes.
+pub(in crate::commands) fn record_of(
+    nodes: Vec<NodeSummary>,
+    jobs: impl IntoIterator<Item = JobDetail>,
+) -> Record {
     let node = |node: NodeSummary| RecordedNode {
         name: node.name,
         device_type: node.device_type,
         devices: node.devices,
     };
-    Ok(Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() })
+    let jobs = jobs.into_iter().map(recorded).collect();
+    Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() }
 }
 
 /// Seconds since the Unix epoch.
@@ -110,6 +120,11 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         }
         "job_launched" => "started".to_owned(),
         "job_stopping" => format!("told to stop: {}", text("why")),
+        "job_saved" => format!("saved its work: {} iterations are safe", record["done"]),
+        "job_gave_way" => match record["to"].as_u64() {
+            Some(to) => format!("makes room for job {to}: {}", text("chosen")),
+            None => format!("makes room for others: {}", text("chosen")),
+        },
         "job_stopped" => format!("stopped, {} iterations are safe", record["done"]),
         "job_held" => "held".to_owned(),
         "job_released" => "released".to_owned(),
@@ -118,6 +133,18 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         "hold_wanted" => "somebody holds it".to_owned(),
         "hold_lifted" => "nobody holds it any more".to_owned(),
         "job_retried" => "to be run again".to_owned(),
+        "job_caused" => {
+            let node = record["node"].as_u64().and_then(|node| nodes.get(usize::try_from(node).ok()?));
+            let node = node.map_or_else(String::new, |node| format!(" on {}", node.name));
+            let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
+            format!("cause: {}{node}{code}", record["cause"].as_str().unwrap_or_default())
+        }
+        "job_delayed" => "waits a little before it is run again".to_owned(),
+        "job_watched" => {
+            let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
+            let (watched_s, idle_s) = (seconds("watched_s"), seconds("idle_s"));
+            format!("watched for {watched_s:.0} s, idle for {idle_s:.0} s of them")
+        }
         "job_ended" => match &record["end"] {
             Value::String(end) => end.replace('_', " "),
             end => format!("failed with exit code {}", end["failed"]["code"]),
@@ -136,6 +163,8 @@ mod tests {
             entry(1.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
             entry(2.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
             entry(3.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
+            entry(4.0, r#"{"job_saved":{"job":0,"done":10.0}}"#),
+            entry(5.0, r#"{"job_gave_way":{"job":0,"to":7,"chosen":"least_unsaved_work"}}"#),
             entry(5.0, r#"{"job_stopping":{"job":0,"why":"preempted"}}"#),
             entry(6.0, r#"{"job_stopped":{"job":0,"done":20.0}}"#),
             entry(7.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
@@ -159,6 +188,8 @@ mod tests {
             "submitted",
             "placed on right:0,3",
             "started",
+            "saved its work: 10.0 iterations are safe",
+            "makes room for job 7: least unsaved work",
             "told to stop: preempted",
             "stopped, 20.0 iterations are safe",
             "placed on left:0 right:1",
