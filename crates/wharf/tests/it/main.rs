@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod cluster;
+mod config;
 mod demo;
 mod exec;
 mod failures;
+mod install;
 mod interrupt;
 mod local;
 mod marked;

@@ -129,7 +129,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
 const SIMULATED: &[&str] = &["checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
 
 /// Every setting must be one of the policy's knobs or of the rules' numbers.
-fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), CliError> {
+pub(in crate::commands) fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), CliError> {
     let numbers = Rules::SETTINGS.iter().map(|&(key, _)| key).filter(|key| !SIMULATED.contains(key));
     let known: Vec<&str> = info.knobs.iter().map(|knob| knob.name).chain(numbers).collect();
     match settings.iter().find(|(key, _)| !known.contains(key)) {

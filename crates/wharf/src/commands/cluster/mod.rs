@@ -21,7 +21,7 @@ mod token;
 mod top;
 
 pub(super) use change::{cancel, hold, release, requeue};
-pub(super) use daemon::{head, keeper, runtime, worker};
+pub(super) use daemon::{check_keys, head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec};
 pub(super) use frame::Frame;
