@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
 
+use crate::marked::Marked;
 use crate::sandbox::{Said, Sandbox};
 
 /// A command with this environment, its words separated by blanks.
@@ -160,4 +161,34 @@ fn secrets_that_everybody_can_read_are_told() {
         assert_eq!(said.stderr.contains("everybody on this machine can read"), is_told, "{}", said.stderr);
         assert_eq!(said.code, Some(0));
     }
+}
+
+#[test]
+fn daemons_and_clients_go_by_the_file() {
+    let marked = Marked::new();
+    let file = marked.path("c.toml").display().to_string();
+    fs::write(&file, "[local]\nworker = ['v100:3']\npolicy = 'srtf'\n[client]\nhead = 'elsewhere:1'\n")
+        .unwrap();
+    let started = marked.run(&["local", "--detach", "--config", &file]);
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(started.status.success() && said.contains(&format!("configuration: {file}")), "{said}");
+    assert_eq!(marked.json(&["nodes"])["nodes"][0]["devices"], 3);
+
+    let home = marked.path("home");
+    let address = fs::read_to_string(home.join("address")).unwrap();
+    let token = home.join("token").display().to_string();
+    let client = format!("[client]\nhead = '{}'\ntoken_file = '{token}'\noutput = 'json'\n", address.trim());
+    fs::write(&file, client).unwrap();
+    let ask = |words: &[&str]| {
+        let mut command = marked.command(&[&["nodes", "--config", &file], words].concat());
+        Said::from(&command.env_remove("WHARF_HOME").env("HOME", marked.path("user")).output().unwrap())
+    };
+    let nodes: Value = serde_json::from_str(&ask(&[]).ok()).unwrap();
+    assert_eq!(nodes["nodes"][0]["device_type"], "v100", "{nodes}");
+    // A folder that is named means the head in it, whatever the file says.
+    let nowhere = marked.path("nowhere").display().to_string();
+    let told = ask(&["--home", &nowhere]).fails(3);
+    assert!(told.contains(&nowhere), "{told}");
+    marked.say(&["local", "--stop"]);
+    marked.assert_nothing_left();
 }
