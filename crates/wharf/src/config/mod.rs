@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, FromArgMatches as _};
+use clap::{Arg, ArgMatches, FromArgMatches as _, Parser as _};
 
 use crate::args::env::EnvVar;
 use crate::args::{Cli, Command};
@@ -21,9 +21,10 @@ use crate::output::Terminal;
 pub(crate) use file::{ConfigFile, Said};
 use keys::{CLIENT, Key, Kind, ROLES};
 
-/// Commands that a wrong file must not keep from their work: they belong to tasks, or help to write the file.
-const WITHOUT_FILE: &[&str] =
-    &["keeper", "beside", "step", "config", "help", "completions", "man", "install", "uninstall"];
+/// Commands of tasks: nothing may keep them from their work, and they are started often.
+const OF_TASKS: &[&str] = &["keeper", "beside", "step"];
+/// Commands that a wrong file must not stop: they help to write one.
+const ABOUT_FILE: &[&str] = &["config", "help", "completions", "man", "install", "uninstall"];
 
 /// What clients are told by the file in place of the environment; set once, before anything runs.
 static CLIENT_VALUES: OnceLock<BTreeMap<String, OsString>> = OnceLock::new();
@@ -51,17 +52,21 @@ pub(crate) struct Parsed {
 /// # Errors
 /// Where the command line or the file is wrong.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Parsed, Refusal> {
+    if arguments.get(1).is_some_and(|word| OF_TASKS.iter().any(|name| word == name)) {
+        let cli = Cli::try_parse_from(arguments).map_err(Refusal::Arguments)?;
+        return Ok(Parsed { cli, file: None, is_home_given: false });
+    }
     let given = keys::command().try_get_matches_from(arguments).map_err(Refusal::Arguments)?;
-    let name = given.subcommand_name().unwrap_or_default();
-    let file = if WITHOUT_FILE.contains(&name) {
-        None
+    let is_home_given = is_home_given(&given);
+    let layers = if given.subcommand_name().is_some_and(|name| ABOUT_FILE.contains(&name)) {
+        Layers::new(None)
     } else {
-        ConfigFile::find(given.get_one::<PathBuf>("config").map(PathBuf::as_path)).map_err(Refusal::File)?
+        let named = given.get_one::<PathBuf>("config").map(PathBuf::as_path);
+        Layers::new(ConfigFile::find(named).map_err(Refusal::File)?)
     };
-    let layers = Layers::new(file);
-    let matches = layers.parse(arguments).map_err(Refusal::Arguments)?;
+    let matches = layers.over(given, arguments).map_err(Refusal::Arguments)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Refusal::Arguments)?;
-    Ok(Parsed { cli, file: layers.file, is_home_given: is_home_given(&given) })
+    Ok(Parsed { cli, file: layers.file, is_home_given })
 }
 
 fn is_home_given(matches: &ArgMatches) -> bool {
@@ -119,13 +124,20 @@ impl Layers {
 
     /// Parses a command line above them.
     pub(crate) fn parse(&self, arguments: &[OsString]) -> Result<ArgMatches, clap::Error> {
-        let given = keys::command().try_get_matches_from(arguments)?;
-        self.command(&given).try_get_matches_from(arguments)
+        self.over(keys::command().try_get_matches_from(arguments)?, arguments)
+    }
+
+    /// What a command line means above them; `given` is what it means without.
+    fn over(&self, given: ArgMatches, arguments: &[OsString]) -> Result<ArgMatches, clap::Error> {
+        let keys = keys::all();
+        match keys.iter().any(|key| self.value(key).is_some()) {
+            true => self.command(&keys, &given).try_get_matches_from(arguments),
+            false => Ok(given),
+        }
     }
 
     /// The command line with their values as defaults; `given` is what it says without them.
-    fn command(&self, given: &ArgMatches) -> clap::Command {
-        let all = keys::all();
+    fn command(&self, all: &[Key], given: &ArgMatches) -> clap::Command {
         let value = |section: &str, arg: &Arg| {
             let key = all
                 .iter()
