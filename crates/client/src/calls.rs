@@ -6,9 +6,11 @@ use tokio_stream::Stream;
 use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
-    ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest, GetJobRequest, InfoReply,
-    InfoRequest, JobDetail, JobSpec, JobSummary, ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest,
-    NodeSummary, Refusal, SubmitRequest, WaitRequest,
+    ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest,
+    ExportRequest, Exported, GetJobRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobFilter,
+    JobSpec, JobSummary, ListDetailsRequest, ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest,
+    NodeSummary, PolicyChange, Refusal, SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest,
+    WaitRequest,
 };
 
 use crate::{Access, ClientError, Connection};
@@ -80,6 +82,30 @@ impl Client {
         Ok(self.inner.clone().list_nodes(ListNodesRequest {}).await?.into_inner().nodes)
     }
 
+    /// Lets another policy decide; returns who decided so far, the latest last.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn set_policy(&self, request: SetPolicyRequest) -> Result<Vec<PolicyChange>, ClientError> {
+        Ok(self.inner.clone().set_policy(request).await?.into_inner().changes)
+    }
+
+    /// Who decides and decided before, the latest last.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn policies(&self) -> Result<Vec<PolicyChange>, ClientError> {
+        Ok(self.inner.clone().get_policy(GetPolicyRequest {}).await?.into_inner().changes)
+    }
+
+    /// Everything that a simulation needs, with at most so many jobs that are over.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn export(&self, past_max: u32) -> Result<Exported, ClientError> {
+        Ok(self.inner.clone().export(ExportRequest { past_max }).await?.into_inner())
+    }
+
     /// Cordons, drains or resumes a node.
     ///
     /// # Errors
@@ -87,6 +113,31 @@ impl Client {
     pub async fn change_node(&self, change: ChangeNodeRequest) -> Result<(), ClientError> {
         self.inner.clone().change_node(change).await?;
         Ok(())
+    }
+
+    /// Changes all jobs that match the request's filter, at one moment, or only tells which those are.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn change_matching(&self, request: ChangeJobsRequest) -> Result<ChangeJobsReply, ClientError> {
+        Ok(self.inner.clone().change_jobs(request).await?.into_inner())
+    }
+
+    /// Jobs that match, with their histories, as they come.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn list_details(&self, filter: JobFilter) -> Result<Streaming<JobDetail>, ClientError> {
+        let request = ListDetailsRequest { filter: Some(filter) };
+        Ok(self.inner.clone().list_details(request).await?.into_inner())
+    }
+
+    /// Who used what.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn usage(&self, request: UsageRequest) -> Result<UsageReply, ClientError> {
+        Ok(self.inner.clone().usage(request).await?.into_inner())
     }
 
     /// Why a job is where it is.

@@ -35,6 +35,18 @@ pub enum Cadence {
     },
 }
 
+/// Who decides, and what that takes.
+pub struct Regime {
+    /// Who decides.
+    pub policy: Box<dyn Policy>,
+    /// What it is told about speeds.
+    pub perf: Box<dyn PerfModel>,
+    /// When it is called.
+    pub cadence: Cadence,
+    /// Most jobs that it puts on one device.
+    pub slots: usize,
+}
+
 /// Why a command had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
@@ -65,25 +77,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over an idle cluster whose devices hold up to `slots` jobs.
-    pub fn new(
-        cluster: &ClusterSpec,
-        slots: usize,
-        policy: Box<dyn Policy>,
-        perf: Box<dyn PerfModel>,
-        cadence: Cadence,
-    ) -> Self {
-        Self::resume(Time::ZERO, State::new(cluster, slots), policy, perf, cadence)
+    /// An engine over an idle cluster.
+    pub fn new(cluster: &ClusterSpec, regime: Regime) -> Self {
+        Self::resume(Time::ZERO, State::new(cluster, regime.slots), regime)
     }
 
     /// An engine that goes on from a state, such as one rebuilt from a journal. The policy is told of what lives.
-    pub fn resume(
-        now: Time,
-        state: State,
-        policy: Box<dyn Policy>,
-        perf: Box<dyn PerfModel>,
-        cadence: Cadence,
-    ) -> Self {
+    pub fn resume(now: Time, mut state: State, regime: Regime) -> Self {
+        let Regime { policy, perf, cadence, slots } = regime;
+        state.set_slots(slots);
         let mut engine = Self {
             state,
             policy,
@@ -139,9 +141,14 @@ impl Engine {
         }
     }
 
-    /// Replaces the policy; running jobs are not disturbed. The new one is told of everything that lives.
-    pub fn set_policy(&mut self, now: Time, policy: Box<dyn Policy>) {
+    /// Replaces who decides; running jobs are not disturbed. The new policy is told of everything that lives.
+    pub fn set_regime(&mut self, now: Time, regime: Regime) {
+        let Regime { policy, perf, cadence, slots } = regime;
         self.policy = policy;
+        self.perf = perf;
+        self.cadence = cadence;
+        self.wake = None;
+        self.state.set_slots(slots);
         self.adopt(now);
     }
 
@@ -447,7 +454,7 @@ impl Engine {
     fn end(&mut self, now: Time, job: JobId, end: JobEnd, log: &mut dyn Log) {
         let leaving = self.state.job(job).leaving();
         // Nobody else can be on, or on the way to, devices that are not shared and were not being given back.
-        let left = if self.state.schedule().slots() > 1 || !leaving.is_empty() {
+        let left = if self.state.schedule().is_sharing() || !leaving.is_empty() {
             [leaving, self.state.schedule().placement(job).unwrap_or_default()].concat()
         } else {
             Vec::new()
@@ -494,7 +501,7 @@ impl Engine {
     }
 
     fn rate_again(&mut self, now: Time, jobs: &[JobId], log: &mut dyn Log) {
-        if self.state.schedule().slots() == 1 {
+        if !self.state.schedule().is_sharing() {
             return;
         }
         for &job in jobs {
@@ -517,7 +524,7 @@ impl Engine {
             let neighbours: Vec<&JobSpec> = others.iter().map(|&other| state.spec(other)).collect();
             self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
         };
-        if state.schedule().slots() == 1 {
+        if !state.schedule().is_sharing() {
             return beside(&[]);
         }
         let mut seen: Vec<Vec<JobId>> = Vec::new();

@@ -24,7 +24,7 @@ pub mod topology;
 pub use audit::Violation;
 pub use cluster::{ClusterSpec, DEVICES_PER_NODE_MAX, DeviceSet, NodeShare, NodeSpec};
 pub use effect::{Command, Effect};
-pub use engine::{Cadence, Engine, Ignored, Log};
+pub use engine::{Cadence, Engine, Ignored, Log, Regime};
 pub use event::{Detail, Event, JobEnd, StopReason};
 pub use ids::{DeviceTypeId, JobId, NodeId};
 pub use image::{JobImage, NodeImage};

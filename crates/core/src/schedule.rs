@@ -20,6 +20,8 @@ const MIB_PER_GIB: u64 = 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     slots: usize,
+    /// Devices with more than one job.
+    shared: u32,
     nodes: Vec<NodeUse>,
     /// For each device, the jobs placed on it, packed to the front.
     occupants: Vec<[u32; SLOTS_MAX]>,
@@ -48,6 +50,7 @@ impl Schedule {
     pub fn new(topology: &Topology, slots: usize) -> Self {
         let mut schedule = Self {
             slots: slots.clamp(1, SLOTS_MAX),
+            shared: 0,
             nodes: Vec::new(),
             occupants: Vec::new(),
             placements: Vec::new(),
@@ -63,6 +66,16 @@ impl Schedule {
     /// Jobs that a device can hold at once.
     pub fn slots(&self) -> usize {
         self.slots
+    }
+
+    /// Whether a device can hold several jobs, or does: under a policy that was replaced it may have come to that.
+    pub fn is_sharing(&self) -> bool {
+        self.slots > 1 || self.shared > 0
+    }
+
+    /// Lets a device hold so many jobs from now on. What shares devices already is not disturbed.
+    pub(crate) fn set_slots(&mut self, slots: usize) {
+        self.slots = slots.clamp(1, SLOTS_MAX);
     }
 
     /// A job's devices.
@@ -156,7 +169,7 @@ impl Schedule {
     /// The other jobs that share a device with this one, ascending.
     pub fn neighbours(&self, topology: &Topology, job: JobId) -> Vec<JobId> {
         let mut neighbours = Vec::new();
-        if self.slots > 1 {
+        if self.is_sharing() {
             for share in self.placement(job).unwrap_or_default() {
                 for device in share.devices.iter() {
                     neighbours
@@ -260,8 +273,9 @@ impl Schedule {
             let first = topology.node(share.node).first_device;
             for device in share.devices.iter() {
                 let occupants = &mut self.occupants[(first + device) as usize];
-                if let Some(slot) = occupants.iter_mut().find(|slot| **slot == NOBODY) {
-                    *slot = job.0;
+                if let Some(index) = occupants.iter().position(|&slot| slot == NOBODY) {
+                    occupants[index] = job.0;
+                    self.shared += u32::from(index == 1);
                 }
             }
             let free = self.free(share.node).difference(share.devices);
@@ -291,7 +305,9 @@ impl Schedule {
             let mut freed = DeviceSet::EMPTY;
             for device in share.devices.iter() {
                 let occupants = &mut self.occupants[(first + device) as usize];
+                let was_shared = occupants[1] != NOBODY;
                 remove(occupants, job);
+                self.shared -= u32::from(was_shared && occupants[1] == NOBODY);
                 if occupants[0] == NOBODY {
                     freed.insert(device);
                 }

@@ -166,6 +166,11 @@ impl State {
         Self { topology, schedule, specs: vec![], jobs: vec![], vacating, counts: PhaseCounts::default() }
     }
 
+    /// Lets a device hold so many jobs from now on. What shares devices already is not disturbed.
+    pub(crate) fn set_slots(&mut self, slots: usize) {
+        self.schedule.set_slots(slots);
+    }
+
     /// The machines.
     #[inline]
     pub fn topology(&self) -> &Topology {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wharf_core::{
     Cadence, Change, ClusterSpec, Command, Decision, Detail, Effect, Engine, Event, Ignored, JobEnd, JobId,
-    JobSpec, Knowledge, Log, NodeId, NodeShare, NodeSpec, PerfModel, Phase, Policy, Reason, State,
+    JobSpec, Knowledge, Log, NodeId, NodeShare, NodeSpec, PerfModel, Phase, Policy, Reason, Regime, State,
     StopReason, Time, Topology, View, audit,
 };
 
@@ -120,8 +120,15 @@ struct World {
 impl World {
     fn new(slots: usize) -> Self {
         let cluster = ClusterSpec::uniform("gpu", 3, 4);
-        let engine =
-            Engine::new(&cluster, slots, Box::new(Restless::default()), Box::new(Told), Cadence::Events);
+        let engine = Engine::new(
+            &cluster,
+            Regime {
+                policy: Box::new(Restless::default()),
+                perf: Box::new(Told),
+                cadence: Cadence::Events,
+                slots,
+            },
+        );
         Self { engine, journal: Journal::default(), cluster, effects: vec![], now: 0.0 }
     }
 

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use wharf_proto::{Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
+use wharf_proto::{Cause, Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
 
-use crate::notify::Webhook;
+use crate::auth::is_name;
+use crate::notify::{Webhook, is_mail_address};
 
 /// The most elements that an array may have.
 pub const ARRAY_MAX: usize = 1_000_000;
@@ -108,11 +109,17 @@ pub enum Problem {
     #[error("`%{0}` stands for nothing; it can be %j %a %A %x %n %N %u, and %% for a percent sign")]
     Pattern(String),
     /// Nobody to tell.
-    #[error("names nobody to tell; give a command or a webhook")]
+    #[error("names nobody to tell; give a command, a webhook or a mail address")]
     NoTarget,
     /// An address that cannot be posted to.
     #[error("`{0}` is not an address; write http://HOST/PATH or https://HOST/PATH")]
     Address(String),
+    /// An address that no letter can be sent to.
+    #[error("`{0}` is not a mail address; write NAME@HOST")]
+    Mail(String),
+    /// A text that cannot be an account's.
+    #[error("`{0}` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are")]
+    Account(String),
     /// A number that is no signal.
     #[error("{0} is not a signal; signals go from 1 to {SIGNAL_MAX}")]
     Signal(i32),
@@ -132,6 +139,10 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     check_paths(spec)?;
     check_limits(spec)?;
     check_choices(spec)?;
+    check_retry(spec)?;
+    if !spec.account.is_empty() && !is_name(&spec.account) {
+        return wrong("account", Problem::Account(spec.account.clone()));
+    }
     spec.notify.as_ref().map_or(Ok(()), check_notify)
 }
 
@@ -235,6 +246,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
         ("iterations", spec.iterations),
         ("iteration_ms", spec.iteration_ms),
         ("deadline", spec.deadline_s),
+        ("retry_delay", spec.retry_delay_s.unwrap_or_default()),
     ];
     for (field, value) in amounts {
         if !value.is_finite() || value < 0.0 {
@@ -326,8 +338,24 @@ fn check_choices(spec: &JobSpec) -> Result<(), CheckError> {
     Ok(())
 }
 
+/// Causes after which a job can be run again, each once.
+fn check_retry(spec: &JobSpec) -> Result<(), CheckError> {
+    let mut seen = BTreeSet::new();
+    for rule in &spec.retry {
+        let cause = rule.cause();
+        if !Cause::RETRIED.contains(&cause) {
+            let known = Cause::RETRIED.map(Cause::word).join(", ");
+            return wrong("retry", Problem::Unknown { given: cause.word().to_owned(), known });
+        }
+        if !seen.insert(cause) {
+            return wrong(format!("retry.{}", cause.word()), Problem::Besides("itself"));
+        }
+    }
+    Ok(())
+}
+
 fn check_notify(notify: &Notify) -> Result<(), CheckError> {
-    if notify.command.is_empty() && notify.webhook.is_empty() {
+    if notify.command.is_empty() && notify.webhook.is_empty() && notify.mail.is_empty() {
         return wrong("notify", Problem::NoTarget);
     }
     if !notify.command.is_empty() {
@@ -335,6 +363,9 @@ fn check_notify(notify: &Notify) -> Result<(), CheckError> {
     }
     if !notify.webhook.is_empty() && Webhook::parse(&notify.webhook).is_none() {
         return wrong("notify.webhook", Problem::Address(shown(&notify.webhook)));
+    }
+    if !notify.mail.is_empty() && !is_mail_address(&notify.mail) {
+        return wrong("notify.mail", Problem::Mail(notify.mail.escape_debug().to_string()));
     }
     match notify.on.iter().find(|&&moment| notify::Moment::try_from(moment).is_err()) {
         None => Ok(()),
@@ -355,7 +386,7 @@ fn shown(address: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wharf_proto::{Checkpoint, Dependency, ResourceLimit};
+    use wharf_proto::{Checkpoint, Dependency, ResourceLimit, RetryRule};
 
     use super::*;
 
@@ -486,8 +517,24 @@ mod tests {
                     spec.dependencies = vec![Dependency { kind: 9, ..Dependency::default() }];
                 },
             ),
-            ("notify: names nobody to tell; give a command or a webhook", |spec| {
+            ("notify: names nobody to tell; give a command, a webhook or a mail address", |spec| {
                 spec.notify = Some(Notify::default());
+            }),
+            ("notify.mail: `me` is not a mail address; write NAME@HOST", |spec| {
+                spec.notify = Some(Notify { mail: "me".into(), ..Notify::default() });
+            }),
+            (
+                "account: `a b` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are",
+                |spec| {
+                    spec.account = "a b".into();
+                },
+            ),
+            (
+                "retry: `preemption` is not known; it can be user, node, device, lost-worker, out-of-memory, launch",
+                |spec| spec.retry = vec![RetryRule { cause: Cause::Preemption.into(), count: 1 }],
+            ),
+            ("retry.node: cannot be given together with itself; leave one of them out", |spec| {
+                spec.retry = vec![RetryRule { cause: Cause::NodeAway.into(), count: 1 }; 2];
             }),
             (
                 "notify.webhook: `ftp://host` is not an address; write http://HOST/PATH or https://HOST/PATH",

@@ -1,19 +1,23 @@
 //! The dispatcher: one thread around the engine, one input at a time, nothing told before it is durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-use wharf_core::{Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, Time};
+use wharf_core::{
+    Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, StopReason, Time,
+};
 use wharf_proto::notify::Moment;
 use wharf_proto::{
-    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker, ToWorkerBatch,
-    to_worker,
+    Cause, ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId,
+    ToWorker, ToWorkerBatch, to_worker,
 };
 
+use crate::activity::Watch;
+use crate::causes::Origin;
 use crate::clock::Clock;
 use crate::execution::{Execution, TaskPhase};
 use crate::gates::Gates;
@@ -23,6 +27,9 @@ use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::ports::Ports;
 use crate::readers::Readers;
+use crate::record::Record;
+use crate::regime::{MakeRegime, PolicyChoice};
+use crate::trouble::Trouble;
 
 /// Inputs handled before they are made durable together.
 const BATCH_MAX: usize = 512;
@@ -37,6 +44,12 @@ pub(crate) enum Input {
     Change {
         request: ChangeJobsRequest,
         reply: oneshot::Sender<Vec<Refusal>>,
+    },
+    /// What a person wants of all jobs that match a filter; only of this owner's, if one is named.
+    ChangeMatching {
+        request: ChangeJobsRequest,
+        owner: Option<String>,
+        reply: oneshot::Sender<ChangeJobsReply>,
     },
     /// What a person wants of a node; refused ones are told why.
     ChangeNode {
@@ -71,6 +84,12 @@ pub(crate) enum Input {
         follow: bool,
         sender: UnboundedSender<Vec<u8>>,
     },
+    /// Another policy is to decide.
+    SetPolicy {
+        choice: PolicyChoice,
+        by: String,
+        reply: oneshot::Sender<Result<(), String>>,
+    },
     Stop,
 }
 
@@ -88,7 +107,8 @@ pub(crate) struct Dispatcher {
     pub(crate) journal: Journal,
     clock: Box<dyn Clock>,
     pub(crate) epoch_unix_s: f64,
-    pub(crate) policy_name: String,
+    /// Makes policies from their names.
+    pub(crate) make: MakeRegime,
     /// What live jobs run, by the first job of their array or their own.
     pub(crate) specs: BTreeMap<u32, Arc<WireSpec>>,
     /// Elements of arrays that are not over.
@@ -102,8 +122,10 @@ pub(crate) struct Dispatcher {
     pub(crate) missing: BTreeMap<NodeId, Time>,
     pub(crate) facts: BTreeMap<NodeId, NodeFacts>,
     pub(crate) progress: BTreeMap<JobId, Progress>,
-    /// How often a job's tasks were lost through no fault of its own.
-    pub(crate) strikes: BTreeMap<JobId, u32>,
+    /// Jobs that wait after a failure, and until when.
+    pub(crate) delays: BTreeSet<(Time, JobId)>,
+    pub(crate) trouble: Trouble,
+    pub(crate) watches: BTreeMap<JobId, Watch>,
     pub(crate) ports: Ports,
     pub(crate) readers: Readers,
     waiters: BTreeMap<JobId, Vec<oneshot::Sender<()>>>,
@@ -124,24 +146,53 @@ pub(crate) struct News {
     ended: Vec<JobId>,
     launched: Vec<JobId>,
     preempted: Vec<JobId>,
+    /// Nodes that jobs had to leave, and why.
+    blamed: Vec<(NodeId, JobId, Cause)>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.ended.is_empty() && self.launched.is_empty() && self.preempted.is_empty()
+        self.ended.is_empty()
+            && self.launched.is_empty()
+            && self.preempted.is_empty()
+            && self.blamed.is_empty()
     }
 }
 
 /// Journals events and keeps those that the dispatcher has to act on.
 struct Tap<'a> {
     journal: &'a mut Journal,
+    kept: &'a mut Kept,
     news: &'a mut News,
+    origin: Origin,
+}
+
+impl Tap<'_> {
+    /// Keeps why a job was told to stop.
+    fn note_cause(&mut self, time: Time, job: JobId, why: StopReason) {
+        let Some((cause, node)) = self.origin.cause(why) else { return };
+        let record = Record::JobCaused {
+            job: job.0,
+            cause: cause.word().to_owned(),
+            node: node.map(|node| node.0),
+            code: None,
+        };
+        self.kept.apply(&record);
+        self.journal.note(time, record);
+        if let Some(node) = node.filter(|_| cause.is_infrastructure()) {
+            self.news.blamed.push((node, job, cause));
+        }
+    }
 }
 
 impl Log for Tap<'_> {
     fn event(&mut self, time: Time, event: &Event, state: &State) {
         self.journal.event(time, event, state);
+        if let Event::JobStopping { job, why } = *event {
+            self.note_cause(time, job, why);
+        }
         match *event {
+            Event::JobReleased { job } => drop(self.kept.delays.remove(&job.0)),
             Event::JobEnded { job, .. } => self.news.ended.push(job),
             Event::JobLaunched { job, .. } => self.news.launched.push(job),
             Event::JobStopping { job, .. } if state.job(job).ending().is_none() => {
@@ -155,7 +206,7 @@ impl Log for Tap<'_> {
 /// What a dispatcher is told when it begins.
 pub(crate) struct Setup {
     pub(crate) clock: Box<dyn Clock>,
-    pub(crate) policy_name: String,
+    pub(crate) make: MakeRegime,
     pub(crate) lost_after_s: f64,
     pub(crate) teller: Teller,
 }
@@ -168,13 +219,13 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, policy_name, lost_after_s, teller } = setup;
+        let Setup { clock, make, lost_after_s, teller } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
             clock,
             epoch_unix_s,
-            policy_name,
+            make,
             specs,
             array_live: BTreeMap::new(),
             kept,
@@ -185,7 +236,9 @@ impl Dispatcher {
             missing: BTreeMap::new(),
             facts: BTreeMap::new(),
             progress: BTreeMap::new(),
-            strikes: BTreeMap::new(),
+            delays: BTreeSet::new(),
+            trouble: Trouble::default(),
+            watches: BTreeMap::new(),
             ports: Ports::default(),
             readers: Readers::default(),
             waiters: BTreeMap::new(),
@@ -233,6 +286,8 @@ impl Dispatcher {
         let until = self.lost_at();
         self.missing = self.there().map(|node| (node, until)).collect();
         self.watch_limits(&running);
+        self.watch_runs(&running);
+        self.delay_again();
         self.gate_again(&held);
     }
 
@@ -285,7 +340,8 @@ impl Dispatcher {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let missing = self.missing.values().min().copied();
         let limit = self.limits.keys().next().map(|&(at, _)| at);
-        [missing, limit, self.engine.next_decision()].into_iter().flatten().min()
+        let delay = self.delays.first().map(|&(until, _)| until);
+        [missing, limit, delay, self.engine.next_decision()].into_iter().flatten().min()
     }
 
     fn handle(&mut self, input: Input) -> Result<(), JournalError> {
@@ -298,9 +354,19 @@ impl Dispatcher {
                 let refused = self.change_jobs(&request);
                 self.reply(move || drop(reply.send(refused)));
             }
+            Input::ChangeMatching { request, owner, reply } => {
+                let changed = self.change_matching(&request, owner.as_deref());
+                self.reply(move || drop(reply.send(changed)));
+            }
             Input::ChangeNode { command, node, reason, reply } => {
+                let is_opened = matches!(command, Command::OpenNode(_));
                 let result = self.command(command);
-                self.facts.entry(node).or_default().reason = reason;
+                if result.is_ok() {
+                    self.note(Record::NodeNoted { node: node.0, reason });
+                }
+                if result.is_ok() && is_opened {
+                    self.forgive(node);
+                }
                 self.reply(move || {
                     let _ = reply.send(result);
                 });
@@ -324,6 +390,10 @@ impl Dispatcher {
             Input::FromWorker { session, messages } => self.on_messages(session, messages),
             Input::Detach { session } => self.detach(session),
             Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
+            Input::SetPolicy { choice, by, reply } => {
+                let result = self.set_policy(choice, &by);
+                self.reply(move || drop(reply.send(result)));
+            }
             Input::Stop => {}
         }
         Ok(())
@@ -332,8 +402,9 @@ impl Dispatcher {
     /// Hands a command to the engine; whether it was taken is the sender's business.
     pub(crate) fn command(&mut self, command: Command) -> Result<(), Ignored> {
         let now = self.now();
-        let mut tap = Tap { journal: &mut self.journal, news: &mut self.news };
-        self.engine.handle(now, command, &mut tap)
+        let origin = Origin::of(&command);
+        let Self { journal, kept, news, .. } = self;
+        self.engine.handle(now, command, &mut Tap { journal, kept, news, origin })
     }
 
     /// A command that can come too late, in which case nothing has to be done.
@@ -346,7 +417,8 @@ impl Dispatcher {
     fn settle(&mut self) {
         let now = self.now();
         loop {
-            let mut tap = Tap { journal: &mut self.journal, news: &mut self.news };
+            let Self { journal, kept, news, .. } = self;
+            let mut tap = Tap { journal, kept, news, origin: Origin::Policy };
             self.engine.settle(now, &mut tap);
             let mut effects = Vec::new();
             self.engine.drain_effects(&mut effects);
@@ -354,16 +426,23 @@ impl Dispatcher {
             if effects.is_empty() && news.is_empty() {
                 return;
             }
+            for &(node, job, cause) in &news.blamed {
+                self.hold_against(node, job, cause);
+            }
             for &job in &news.preempted {
                 self.became(job, Moment::Preempted);
             }
             for effect in effects {
                 match effect {
                     Effect::Launch { job, generation } => self.launch(job, generation),
-                    Effect::Stop { job, generation } => self.stop(job, generation),
+                    Effect::Stop { job, generation } => {
+                        self.stop_watching(job);
+                        self.stop(job, generation);
+                    }
                 }
             }
             self.watch_limits(&news.launched);
+            self.watch_runs(&news.launched);
             for &job in &news.launched {
                 self.became(job, Moment::Started);
                 self.open_gates(job);
@@ -376,8 +455,9 @@ impl Dispatcher {
 
     fn after_end(&mut self, job: JobId) {
         self.became_over(job);
-        self.kept.forget(job.0);
-        self.strikes.remove(&job);
+        self.watches.remove(&job);
+        let is_finished = self.engine.state().job(job).phase == Phase::Ended(JobEnd::Finished);
+        self.kept.end(job.0, is_finished);
         self.progress.remove(&job);
         self.forget_spec(job);
         for waiter in self.waiters.remove(&job).unwrap_or_default() {
@@ -402,6 +482,7 @@ impl Dispatcher {
     /// Deals with what is due: nodes that did not come back, jobs that reached their limit.
     fn expire(&mut self) {
         let now = self.now();
+        self.expire_delays();
         while let Some((&(at, job), &generation)) = self.limits.first_key_value() {
             if at > now {
                 break;
@@ -456,6 +537,11 @@ impl Dispatcher {
         for notice in self.notices.drain(..) {
             self.teller.tell(notice);
         }
+    }
+
+    /// Says something that whoever runs the head should know.
+    pub(crate) fn warn(&self, text: &str) {
+        self.teller.warn(text);
     }
 
     /// The engine's present.

@@ -1,6 +1,7 @@
 //! One placement of a job being carried out: a task on each of its nodes.
 
 use wharf_core::{NodeId, NodeShare};
+use wharf_proto::Cause;
 
 /// Where one node's part of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +27,14 @@ pub(crate) struct End {
     pub(crate) is_interrupted: bool,
     /// It had not been told to stop.
     pub(crate) is_by_itself: bool,
+    /// Why, where its worker knows more than the code.
+    pub(crate) cause: Cause,
 }
 
 impl End {
     /// The end of a task that nobody knows any more.
-    pub(crate) fn lost(code: i32) -> Self {
-        Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false }
+    pub(crate) fn lost(code: i32, cause: Cause) -> Self {
+        Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false, cause }
     }
 }
 
@@ -51,14 +54,23 @@ pub(crate) struct Execution {
     pub(crate) is_stopping: bool,
     /// The engine knows that it runs.
     pub(crate) is_launched: bool,
-    /// A task was lost, which is not the job's fault.
-    pub(crate) is_struck: bool,
     /// A task ended with more to do.
     is_interrupted: bool,
     /// A task ended because it was told to stop, or was lost.
     is_cut_short: bool,
-    /// The first exit code other than 0 of a task that was not told to stop.
-    failure: Option<i32>,
+    /// The first failure of a task that came to its own end.
+    failure: Option<Failure>,
+    /// The first one of a task that was stopped, though this head has not told it to: an earlier one may have. Or it was lost.
+    echo: Option<Failure>,
+}
+
+/// A task that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Never 0.
+    pub(crate) code: i32,
+    pub(crate) cause: Cause,
+    pub(crate) node: NodeId,
 }
 
 impl Execution {
@@ -70,10 +82,10 @@ impl Execution {
             tasks,
             is_stopping: false,
             is_launched,
-            is_struck: false,
             is_interrupted: false,
             is_cut_short: false,
             failure: None,
+            echo: None,
         }
     }
 
@@ -96,11 +108,16 @@ impl Execution {
         let code = end.code;
         task.phase = TaskPhase::Ended { code };
         self.is_cut_short |= !end.is_by_itself;
-        if code != 0 && !is_stopping {
-            self.failure.get_or_insert(code);
-            return !self.is_over();
+        if code == 0 {
+            return false;
         }
-        false
+        let cause = if end.cause == Cause::NoCause { Cause::UserError } else { end.cause };
+        if end.is_by_itself {
+            self.failure.get_or_insert(Failure { code, cause, node });
+        } else if !is_stopping {
+            self.echo.get_or_insert(Failure { code, cause, node });
+        }
+        !is_stopping && !self.is_over()
     }
 
     /// Notes the end of a task that has saved and has more to do, whatever its code.
@@ -115,7 +132,7 @@ impl Execution {
 
     /// Whether the job has more to do: a task said so, and no other failed.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.is_interrupted && self.failure.is_none() && self.is_clean()
+        self.is_interrupted && self.is_clean()
     }
 
     /// Whether a task was kept from coming to its own end.
@@ -138,9 +155,15 @@ impl Execution {
         self.tasks.iter().all(|task| task.phase == TaskPhase::Ended { code: 0 })
     }
 
-    /// The job's exit code: that of the task that failed first, else 0.
+    /// The job's exit code: that of the task that failed first, else 0. A task that was stopped failed after another.
     pub(crate) fn exit_code(&self) -> i32 {
-        self.failure.unwrap_or(0)
+        self.failure().map_or(0, |failure| failure.code)
+    }
+
+    /// What went wrong first, where anything did. One that was lost may have made others fail.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let lost = self.echo.filter(|echo| echo.cause.is_infrastructure());
+        lost.or(self.failure).or(self.echo)
     }
 
     /// Nodes whose tasks are not over.
@@ -162,7 +185,8 @@ mod tests {
     }
 
     fn told(code: i32) -> End {
-        End { code, is_blameless: false, is_interrupted: false, is_by_itself: true }
+        let cause = Cause::NoCause;
+        End { code, is_blameless: false, is_interrupted: false, is_by_itself: true, cause }
     }
 
     #[test]
@@ -175,6 +199,18 @@ mod tests {
         assert!(!execution.end_task(NodeId(1), told(143)), "it was told to stop");
         assert!(execution.is_over());
         assert_eq!(execution.exit_code(), 3);
+    }
+
+    #[test]
+    fn the_code_is_that_of_the_culprit_in_whatever_order_ends_are_told() {
+        // After a restart a head hears of both ends again: of the task that failed, and of the one stopped for it.
+        let stopped = End { is_by_itself: false, ..told(143) };
+        for (first, second) in [(told(5), stopped), (stopped, told(5))] {
+            let mut execution = pair();
+            execution.is_stopping = execution.end_task(NodeId(0), first);
+            execution.end_task(NodeId(1), second);
+            assert_eq!(execution.exit_code(), 5);
+        }
     }
 
     #[test]

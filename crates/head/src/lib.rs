@@ -1,28 +1,36 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
 
+mod activity;
 mod auth;
+mod causes;
 pub mod check;
 mod clock;
 mod dispatcher;
 mod exec;
 mod execution;
+mod filter;
 mod gates;
 mod journal;
+pub mod live;
 mod news;
 mod nodes;
 pub mod notify;
 mod ports;
 mod readers;
 mod record;
+mod regime;
 mod server;
 mod service;
 mod submit;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod trouble;
+mod usage;
 mod views;
 mod wire;
 
 pub use auth::{Access, AccessError, Setup, WORKER_LIFE};
 pub use journal::{Damage, JournalError};
+pub use regime::{MakeRegime, PolicyChoice};
 pub use server::{Head, HeadConfig, HeadError};

@@ -5,18 +5,24 @@ use wharf_proto::JobSummary;
 use wharf_proto::notify::Moment;
 
 use crate::dispatcher::Dispatcher;
-use crate::notify::{Facts, Notice, Notifier};
+use crate::notify::{Facts, Notice, Notifier, NotifyConfig};
 use crate::views;
 
 /// Tells notices; the thread that does it is started with the first one.
 pub(crate) struct Teller {
     notifier: Option<Notifier>,
+    config: NotifyConfig,
     warn: std::sync::Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Teller {
-    pub(crate) fn new(warn: std::sync::Arc<dyn Fn(&str) + Send + Sync>) -> Self {
-        Self { notifier: None, warn }
+    pub(crate) fn new(config: NotifyConfig, warn: std::sync::Arc<dyn Fn(&str) + Send + Sync>) -> Self {
+        Self { notifier: None, config, warn }
+    }
+
+    /// Says something to whoever runs the head.
+    pub(crate) fn warn(&self, text: &str) {
+        (self.warn)(text);
     }
 
     pub(crate) fn tell(&mut self, notice: Notice) {
@@ -25,7 +31,7 @@ impl Teller {
             let log = move |notice: &Notice, error: &crate::notify::NotifyError| {
                 warn(&format!("nobody could be told of job {}: {error}", notice.facts.job_id));
             };
-            match Notifier::start(log) {
+            match Notifier::start_with(self.config.clone(), log) {
                 Ok(notifier) => self.notifier = Some(notifier),
                 Err(error) => (self.warn)(&format!("nobody can be told of jobs: {error}")),
             }
@@ -64,6 +70,7 @@ fn facts(summary: JobSummary, generation: u32, exit_code: Option<i32>) -> Facts 
         job_id: summary.job_id,
         generation,
         phase: summary.phase().word().to_owned(),
+        cause: summary.cause().word().to_owned(),
         exit_code,
         submit_s: summary.submit_s,
         start_s: happened(summary.start_s),

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use tokio::sync::mpsc::UnboundedSender;
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
-use wharf_proto::{Device, Register, ToWorkerBatch, Welcome, to_worker};
+use wharf_proto::{Cause, Device, Register, ToWorkerBatch, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
+use crate::trouble::kept_out;
 
 /// How often a worker has to be heard, in seconds.
 const HEARTBEAT_S: f64 = 5.0;
@@ -29,8 +30,6 @@ pub(crate) struct NodeFacts {
     pub(crate) address: String,
     pub(crate) version: String,
     pub(crate) devices: Vec<Device>,
-    /// Why somebody cordoned or drained it.
-    pub(crate) reason: String,
 }
 
 impl Dispatcher {
@@ -101,17 +100,27 @@ impl Dispatcher {
     }
 
     /// Takes devices out that have a problem, and in that have none any more.
-    pub(crate) fn on_devices(&mut self, node: NodeId, devices: Vec<Device>) {
+    pub(crate) fn on_devices(&mut self, node: NodeId, mut devices: Vec<Device>) {
         let broken = self.engine.state().schedule().broken(node);
-        for device in &devices {
+        let name = self.engine.state().topology().node(node).spec.name.clone();
+        for device in &mut devices {
             let index = device.index;
+            let stays_out = self.trouble.keeps_out(node, index);
+            if !stays_out && device.problem == kept_out(&name) {
+                device.problem.clear();
+            }
             match (broken.contains(index), device.problem.is_empty()) {
-                (false, false) => self.engine_command(Command::LoseDevice(node, index)),
+                (false, false) => {
+                    self.device_broke(node, index);
+                    self.engine_command(Command::LoseDevice(node, index));
+                }
+                (true, true) if stays_out => device.problem = kept_out(&name),
                 (true, true) => self.engine_command(Command::ReturnDevice(node, index)),
                 _ => {}
             }
         }
         self.facts.entry(node).or_default().devices = devices;
+        self.watch_node(node);
     }
 
     /// Compares what a worker has with what it should have.
@@ -136,6 +145,7 @@ impl Dispatcher {
                     is_blameless: state.is_blameless,
                     is_interrupted: state.interrupted,
                     is_by_itself: state.by_itself,
+                    cause: state.cause(),
                 };
                 self.note_reason(task, state.error.clone());
                 self.task_over(job, task.generation, node, end);
@@ -156,7 +166,7 @@ impl Dispatcher {
                 }
                 (TaskPhase::Ordered, false) if !is_stopping => self.order(job, node),
                 (TaskPhase::Ordered | TaskPhase::Started, false) => {
-                    self.task_lost(job, generation, node);
+                    self.task_lost(job, generation, node, Cause::LostWorker);
                 }
                 _ => {}
             }

@@ -9,6 +9,8 @@ use wharf_core::{
     StageTimes, State, StopReason, Time,
 };
 
+use crate::regime::PolicyChoice;
+
 /// One line of the journal: an event with everything that the fold needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,6 +102,38 @@ pub(crate) enum Record {
         job: u32,
         reason: String,
     },
+    /// Why a run came to its end before the job was done, in a word; where, and with which exit code.
+    JobCaused {
+        job: u32,
+        cause: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
+    },
+    /// It waits until then, after a failure.
+    JobDelayed {
+        job: u32,
+        until: f64,
+    },
+    /// What is known of a run that is over: how much of it somebody watched, how much of that its devices did nothing, in
+    /// seconds, and the iterations that its trainer told last.
+    JobWatched {
+        job: u32,
+        watched_s: f64,
+        idle_s: f64,
+        iterations: f64,
+    },
+    /// Why a node gets no jobs; empty: no reason any more.
+    NodeNoted {
+        node: u32,
+        reason: String,
+    },
+    /// Somebody has chosen who decides.
+    PolicySet {
+        choice: PolicyChoice,
+        by: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,7 +202,7 @@ pub(crate) enum WhyRecord {
     Requeued,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EndRecord {
     Finished,
@@ -234,7 +268,9 @@ impl Record {
             | Self::NodeCordoned { .. }
             | Self::NodeOpened { .. }
             | Self::DeviceLost { .. }
-            | Self::DeviceReturned { .. } => 0..0,
+            | Self::DeviceReturned { .. }
+            | Self::NodeNoted { .. }
+            | Self::PolicySet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
                 let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
                 *job..*job + count
@@ -252,7 +288,10 @@ impl Record {
             | Self::HoldWanted { job }
             | Self::HoldLifted { job }
             | Self::JobRetried { job }
-            | Self::JobNoted { job, .. } => *job..*job + 1,
+            | Self::JobNoted { job, .. }
+            | Self::JobCaused { job, .. }
+            | Self::JobDelayed { job, .. }
+            | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
 
@@ -311,10 +350,15 @@ impl Record {
                 apply(Event::JobEnded { job: JobId(*job), end: end.to_core() }, Detail::None);
             }
             // The head's own, unknown to the engine.
-            Self::HoldWanted { .. }
+            Self::PolicySet { .. }
+            | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }
-            | Self::JobNoted { .. } => {}
+            | Self::JobNoted { .. }
+            | Self::JobCaused { .. }
+            | Self::JobDelayed { .. }
+            | Self::JobWatched { .. }
+            | Self::NodeNoted { .. } => {}
         }
         Ok(())
     }
@@ -345,6 +389,10 @@ pub(crate) fn to_share((node, devices): &(u32, Vec<u32>)) -> NodeShare {
 }
 
 impl NodeRecord {
+    pub(crate) fn device_type(&self) -> &str {
+        &self.device_type
+    }
+
     pub(crate) fn of(spec: &NodeSpec) -> Self {
         Self {
             name: spec.name.to_string(),
@@ -393,6 +441,14 @@ impl NeedsRecord {
 }
 
 impl SpecRecord {
+    pub(crate) fn user(&self) -> &str {
+        self.user.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn pool(&self) -> &str {
+        self.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default()
+    }
+
     pub(crate) fn of(spec: &JobSpec) -> Self {
         Self {
             name: spec.name.to_string(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
-use wharf_core::{Cadence, Engine, PerfModel, Policy, Time};
+use wharf_core::Engine;
 use wharf_proto::access_server::AccessServer;
 use wharf_proto::cluster_server::ClusterServer;
 use wharf_proto::tonic::transport::{self, Server};
@@ -21,6 +21,8 @@ use crate::clock::{Wall, unix_s};
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::{Damage, Journal, JournalError};
 use crate::news::Teller;
+use crate::notify::NotifyConfig;
+use crate::regime::{MakeRegime, PolicyChoice};
 use crate::service::{Service, Shared};
 
 /// What a head needs to begin.
@@ -33,18 +35,16 @@ pub struct HeadConfig {
     pub access: Access,
     /// How long a node may be away before it counts as lost.
     pub lost_after: Duration,
-    /// Most jobs on one device.
-    pub slots: usize,
     /// Seconds that events are kept once a snapshot covers them.
     pub history_s: f64,
-    /// What the policy is called.
-    pub policy_name: String,
-    /// Who decides.
-    pub policy: Box<dyn Policy>,
-    /// When the policy is called.
-    pub cadence: Cadence,
-    /// What the policy is told about speeds.
-    pub perf: Box<dyn PerfModel>,
+    /// Who decides in a new head.
+    pub policy: PolicyChoice,
+    /// Whether `policy` also replaces what was chosen on a head that ran before.
+    pub is_policy_wanted: bool,
+    /// Makes policies from their names.
+    pub make: MakeRegime,
+    /// What takes letters to people.
+    pub sendmail: PathBuf,
     /// Hears of what goes wrong beside the head's work.
     pub warn: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -55,6 +55,14 @@ pub enum HeadError {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The policy cannot be made.
+    #[error("policy `{policy}` cannot decide here: {problem}")]
+    Policy {
+        /// The policy.
+        policy: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The address cannot be used.
     #[error("cannot listen on {address}")]
     Listen {
@@ -89,24 +97,35 @@ impl Head {
     /// # Errors
     /// [`HeadError`] where the journal or the address cannot be used.
     pub async fn start(config: HeadConfig) -> Result<Self, HeadError> {
-        let HeadConfig { listen, state_dir, access, slots, policy, perf, cadence, .. } = config;
+        let HeadConfig { listen, state_dir, access, make, .. } = config;
         let path = state_dir.join("journal.sqlite");
-        let (journal, replayed) = Journal::open(&path, slots, unix_s(), config.history_s)?;
+        let (journal, replayed) = Journal::open(&path, unix_s(), config.history_s)?;
         let damage = replayed.damage.clone();
+        let before = replayed.kept.policy.clone();
+        let choice = before.clone().filter(|_| !config.is_policy_wanted).unwrap_or(config.policy);
+        let regime =
+            make(&choice).map_err(|problem| HeadError::Policy { policy: choice.name.clone(), problem })?;
         let listening = |source| HeadError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         let (inputs, receiver) = channel();
         let (end, ended) = oneshot::channel();
         let dispatcher = std::thread::spawn(move || {
-            let make = |now: Time, state| Engine::resume(now, state, policy, perf, cadence);
             let setup = Setup {
                 clock: Box::new(Wall::new(replayed.epoch_unix_s, replayed.last)),
-                policy_name: config.policy_name,
+                make,
                 lost_after_s: config.lost_after.as_secs_f64(),
-                teller: Teller::new(config.warn),
+                teller: Teller::new(
+                    NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
+                    config.warn,
+                ),
             };
-            let result = Dispatcher::new(make, journal, replayed, setup).run(&receiver);
+            let engine = |now, state| Engine::resume(now, state, regime);
+            let mut dispatcher = Dispatcher::new(engine, journal, replayed, setup);
+            if before.as_ref() != Some(&choice) {
+                dispatcher.note_policy(choice, "the head's command line");
+            }
+            let result = dispatcher.run(&receiver);
             // Nobody may wait for it.
             let _ = end.send(());
             result

@@ -14,14 +14,22 @@ use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
-    ExplainReply, ExplainRequest, FromWorkerBatch, GetJobRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
-    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, Refusal,
-    SubmitReply, SubmitRequest, ToWorkerBatch, WaitReply, WaitRequest, exec_input, from_worker,
+    ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetJobRequest, GetPolicyRequest,
+    InfoReply, InfoRequest, JobDetail, JobSpec, ListDetailsRequest, ListJobsReply, ListJobsRequest,
+    ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, PolicyReply, Refusal, Role, SetPolicyRequest,
+    SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input,
+    from_worker,
 };
 
 use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
-use crate::{exec, views};
+use crate::journal::Reader;
+use crate::regime::PolicyChoice;
+use crate::{exec, live, usage, views};
+
+/// Jobs whose histories are read at once, and how many may wait for who asked.
+const DETAILS_PAGE: usize = 100;
+const DETAILS_AHEAD: usize = 1000;
 
 /// A door to the dispatcher.
 pub(crate) struct Service {
@@ -136,11 +144,14 @@ impl Cluster for Shared {
     ) -> Result<Response<ChangeJobsReply>, Status> {
         let identity = Identity::of(&request)?;
         let mut request = request.into_inner();
+        if request.filter.is_some() {
+            return self.change_matching(&identity, request).await.map(Response::new);
+        }
         let mut refused = self.take_foreign(&identity, &mut request.job_ids).await?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Change { request, reply })?;
         refused.extend(receiver.await.map_err(|_| stopped())?);
-        Ok(Response::new(ChangeJobsReply { refused }))
+        Ok(Response::new(ChangeJobsReply { refused, ..ChangeJobsReply::default() }))
     }
 
     async fn list_nodes(&self, _: Request<ListNodesRequest>) -> Result<Response<ListNodesReply>, Status> {
@@ -208,13 +219,108 @@ impl Cluster for Shared {
         Ok(Response::new(Box::pin(ReceiverStream::new(output))))
     }
 
+    async fn usage(&self, request: Request<UsageRequest>) -> Result<Response<UsageReply>, Status> {
+        let request = request.into_inner();
+        let place = |dispatcher: &Dispatcher| {
+            (dispatcher.journal.path().to_owned(), dispatcher.now().seconds(), dispatcher.epoch_unix_s)
+        };
+        let (path, now_s, epoch_unix_s) = self.ask(place).await?;
+        let reckon = move || usage::usage(&Reader::open(&path)?, &request, now_s, epoch_unix_s);
+        let reckoned = tokio::task::spawn_blocking(reckon).await.map_err(|_| stopped())?;
+        reckoned.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    type ListDetailsStream = Outgoing<JobDetail>;
+
+    async fn list_details(
+        &self,
+        request: Request<ListDetailsRequest>,
+    ) -> Result<Response<Self::ListDetailsStream>, Status> {
+        let identity = Identity::of(&request)?;
+        let filter = request.into_inner().filter.unwrap_or_default();
+        let found = self.ask(move |dispatcher| views::matching(dispatcher, &filter)).await?;
+        let (sender, receiver) = mpsc::channel(DETAILS_AHEAD);
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            for page in found.chunks(DETAILS_PAGE) {
+                let page = page.to_vec();
+                let (reply, details) = oneshot::channel();
+                // A page at a time, so that the dispatcher is never busy with it for long.
+                let question =
+                    move |dispatcher: &Dispatcher| drop(reply.send(views::details(dispatcher, &page)));
+                if inputs.send(Input::Ask(Box::new(question))).is_err() {
+                    return;
+                }
+                let details = match details.await {
+                    Ok(Ok(details)) => details,
+                    Ok(Err(error)) => {
+                        return drop(sender.send(Err(Status::internal(error.to_string()))).await);
+                    }
+                    Err(_) => return drop(sender.send(Err(stopped())).await),
+                };
+                for detail in details {
+                    // Whoever asked may have gone.
+                    if sender.send(Ok(identity.redact(detail))).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
     async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
         let identity = Identity::of(&request)?;
         Ok(Response::new(identity.sign(self.ask(views::info).await?)))
     }
+
+    async fn set_policy(&self, request: Request<SetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {
+        let by = Identity::of(&request)?.user.clone();
+        let SetPolicyRequest { policy, settings } = request.into_inner();
+        let choice = PolicyChoice { name: policy, settings: settings.into_iter().collect() };
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::SetPolicy { choice, by, reply })?;
+        receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
+        self.policies().await
+    }
+
+    async fn export(&self, request: Request<ExportRequest>) -> Result<Response<Exported>, Status> {
+        let past_max = request.into_inner().past_max as usize;
+        let exported = self.ask(move |dispatcher| live::export(dispatcher, past_max)).await?;
+        exported.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    async fn get_policy(&self, _: Request<GetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {
+        self.policies().await
+    }
 }
 
 impl Service {
+    async fn policies(&self) -> Result<Response<PolicyReply>, Status> {
+        let reply = self.ask(views::policies).await?;
+        reply.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// Changes what matches a filter, in one step of the dispatcher. Users are given their own jobs only.
+    async fn change_matching(
+        &self,
+        identity: &Identity,
+        request: ChangeJobsRequest,
+    ) -> Result<ChangeJobsReply, Status> {
+        if !request.job_ids.is_empty() {
+            return Err(Status::invalid_argument("jobs are named or filtered, not both"));
+        }
+        let user = request.filter.as_ref().map_or("", |filter| filter.user.as_str());
+        let is_admin = identity.role == Role::Admin;
+        if !is_admin && !user.is_empty() && user != identity.user {
+            return Err(Status::permission_denied(format!("permission denied: these jobs belong to {user}")));
+        }
+        let owner = (!is_admin).then(|| identity.user.clone());
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::ChangeMatching { request, owner, reply })?;
+        receiver.await.map_err(|_| stopped())
+    }
+
     async fn change_node_health(&self, node: NodeId, request: ChangeNodeRequest) -> Result<(), Status> {
         use wharf_proto::change_node_request::Change;
         let (command, reason) = match request.change() {

@@ -64,6 +64,7 @@ impl Dispatcher {
             self.engine_command(Command::SubmitArray(core, indexes.as_slice().into()));
         }
         self.journal.keep_spec(&spec);
+        self.kept.book(first.0, &spec.account);
         let jobs = first.0..self.engine.state().next_job().0;
         self.specs.insert(first.0, Arc::new(spec));
         self.gate(jobs.clone(), edges);
@@ -162,7 +163,7 @@ impl Dispatcher {
         for job in gate.jobs.clone() {
             match verdict {
                 Verdict::Impossible => self.engine_command(Command::CancelJob(JobId(job))),
-                Verdict::Met if !self.kept.holds.contains(&job) => {
+                Verdict::Met if !self.kept.holds.contains(&job) && !self.kept.delays.contains_key(&job) => {
                     self.engine_command(Command::ReleaseJob(JobId(job)));
                 }
                 Verdict::Met | Verdict::Open => {}

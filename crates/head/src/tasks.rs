@@ -2,7 +2,8 @@
 
 use wharf_core::{Command, JobId, NodeId, Phase};
 use wharf_proto::{
-    ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, TaskProgress, from_worker, to_worker,
+    Cause, ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, TaskProgress, from_worker,
+    to_worker,
 };
 
 use crate::dispatcher::Dispatcher;
@@ -12,9 +13,6 @@ use crate::wire::Names;
 
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
-
-/// How often a job's tasks may be lost in a row before it counts as failed: something about it may kill its nodes.
-const STRIKES_MAX: u32 = 20;
 
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
@@ -113,7 +111,7 @@ impl Dispatcher {
             if self.engine.state().schedule().is_there(node) {
                 self.send_stop(job, generation, node);
             } else {
-                self.task_ended(job, generation, node, End::lost(LOST_CODE));
+                self.task_ended(job, generation, node, End::lost(LOST_CODE, Cause::NodeAway));
             }
         }
         self.finish_if_over(job);
@@ -149,6 +147,7 @@ impl Dispatcher {
                         is_blameless: ended.is_blameless,
                         is_interrupted: ended.interrupted,
                         is_by_itself: ended.by_itself,
+                        cause: ended.cause(),
                     };
                     self.note_reason(task, ended.error);
                     self.task_over(JobId(task.job_id), task.generation, node, end);
@@ -220,7 +219,8 @@ impl Dispatcher {
             return self.send_forget(job, generation, node);
         };
         if end.is_blameless {
-            return self.task_lost(job, generation, node);
+            let cause = if end.cause == Cause::NoCause { Cause::LostWorker } else { end.cause };
+            return self.task_lost(job, generation, node, cause);
         }
         if end.is_interrupted {
             execution.interrupt_task(node);
@@ -238,12 +238,8 @@ impl Dispatcher {
     }
 
     /// A task is gone, for which the job is not to blame.
-    pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId) {
-        if let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) {
-            // What is lost after another task has failed changes nothing.
-            execution.is_struck |= !execution.is_stopping;
-        }
-        self.task_ended(job, generation, node, End::lost(LOST_CODE));
+    pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId, cause: Cause) {
+        self.task_ended(job, generation, node, End::lost(LOST_CODE, cause));
         self.finish_if_over(job);
     }
 
@@ -274,6 +270,7 @@ impl Dispatcher {
         }
         let done = self.checkpointed(job);
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
+        self.note_run(job);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
         let wanted = self.engine.state().spec(job).iterations;
@@ -281,44 +278,47 @@ impl Dispatcher {
         let is_done = execution.is_clean() && iterations >= wanted;
         // Tasks that had come to their own end before the order to stop reached them count as if it had not been given.
         let is_stopped = is_stopping && execution.is_cut_short() && !is_done;
-        // An interrupted one has saved and has more to do, which is no failure.
-        let goes_on = is_stopped
-            || (!is_stopping && execution.is_interrupted())
-            || self.may_retry(job, code, execution.is_struck);
+        let (goes_on, is_delayed) = if is_stopped {
+            (self.may_move_on(job), false)
+        } else {
+            self.goes_on_after(job, &execution, is_stopping)
+        };
         if goes_on {
             self.kept.checkpoints.insert(job.0, done);
         }
+        // One that may not be stopped by machines any more fails with what it would be lost with.
+        let code = if is_stopped && !goes_on { LOST_CODE } else { code };
         self.engine_command(match (goes_on, is_stopping) {
             (true, true) => Command::JobStopped { job, generation, done },
             (true, false) => Command::JobFailed { job, generation, done },
             (false, _) => Command::JobExited { job, generation, code },
         });
+        if is_delayed {
+            self.delay(job);
+        }
+    }
+
+    /// Whether a job whose tasks came to their own end has more to do, and whether it waits a little before; notes why.
+    fn goes_on_after(&mut self, job: JobId, execution: &Execution, is_stopping: bool) -> (bool, bool) {
+        // It has saved and has more to do, which is no failure.
+        if !is_stopping && execution.is_interrupted() {
+            self.note_cause(job, Cause::Preemption, None, None);
+            return (true, false);
+        }
+        let Some(failure) = execution.failure() else { return (false, false) };
+        let contract = self.spec(job).and_then(|spec| spec.checkpoint.as_ref());
+        if contract.is_some_and(|contract| contract.resume_codes.contains(&failure.code)) {
+            self.note_cause(job, Cause::Request, None, None);
+            return (true, false);
+        }
+        self.note_cause(job, failure.cause, Some(failure.node), Some(failure.code));
+        let goes_on = self.may_retry(job, failure.code, failure.cause);
+        (goes_on, goes_on && failure.cause.is_own())
     }
 
     /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.
     fn checkpointed(&self, job: JobId) -> f64 {
         let before = self.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
         self.progress.get(&job).map_or(before, |told| told.checkpointed)
-    }
-
-    /// Whether a job that exited with this code is run again; counts the attempt.
-    fn may_retry(&mut self, job: JobId, code: i32, is_struck: bool) -> bool {
-        if is_struck {
-            let strikes = self.strikes.entry(job).or_default();
-            *strikes += 1;
-            return *strikes <= STRIKES_MAX;
-        }
-        let Some(spec) = self.spec(job).cloned() else { return false };
-        if spec.checkpoint.as_ref().is_some_and(|contract| contract.resume_codes.contains(&code)) {
-            return true;
-        }
-        let is_wanted = code != 0 && (spec.retry_codes.is_empty() || spec.retry_codes.contains(&code));
-        let used = self.kept.retries.get(&job.0).copied().unwrap_or(0);
-        let may = is_wanted && used < spec.retries;
-        if may {
-            self.kept.retries.insert(job.0, used + 1);
-            self.journal.note(self.now(), Record::JobRetried { job: job.0 });
-        }
-        may
     }
 }

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
-    HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, ListJobsRequest, NodeSummary, Share,
-    node_summary,
+    Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
+    NodeSummary, PolicyChange, PolicyReply, Share, node_summary,
 };
 
+use crate::causes::Struck;
 use crate::dispatcher::Dispatcher;
 use crate::execution::Execution;
+use crate::filter::matches;
 use crate::journal::JournalError;
+use crate::regime::PolicyChoice;
 
 /// Jobs that match a filter, by id.
 pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<JobSummary> {
@@ -18,6 +21,7 @@ pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<Job
     let is_wanted = |job: JobId| {
         (!filter.live_only || !state.job(job).is_ended())
             && (filter.user.is_empty() || state.spec(job).user.as_deref() == Some(&filter.user))
+            && filter.filter.as_ref().is_none_or(|filter| matches(dispatcher, filter, job))
     };
     let summarised = |job: JobId| summary(dispatcher, job);
     if filter.job_ids.is_empty() {
@@ -57,6 +61,11 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
         array_index: spec.array.as_ref().map(|element| element.index),
         array_job: dispatcher.kept.first_of(job.0),
+        cause: cause(dispatcher, job).into(),
+        causes: dispatcher.kept.struck.get(&job.0).map(Struck::to_wire).unwrap_or_default(),
+        account: dispatcher.kept.account(job.0).to_owned(),
+        pool: spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default().to_owned(),
+        retry_s: dispatcher.kept.delays.get(&job.0).map_or(0.0, |until| dispatcher.epoch_unix_s + until),
     }
 }
 
@@ -66,9 +75,22 @@ fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
     dispatcher.progress.get(&job).map_or_else(kept, |told| told.iterations)
 }
 
+/// What brought a job's last run to its end, where that was not the end of its work.
+pub(crate) fn cause(dispatcher: &Dispatcher, job: JobId) -> Cause {
+    match dispatcher.engine.state().job(job).phase {
+        Phase::Ended(JobEnd::Finished | JobEnd::Rejected) => Cause::NoCause,
+        Phase::Ended(JobEnd::Cancelled) => Cause::Request,
+        Phase::Ended(JobEnd::TimedOut) => Cause::TimeLimit,
+        _ => dispatcher.kept.struck.get(&job.0).map_or(Cause::NoCause, Struck::cause),
+    }
+}
+
 /// Why a job ended as it did, where its phase does not say it all.
 fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
+    if let Some(delayed) = dispatcher.delayed(job).filter(|_| life.phase == Phase::Held) {
+        return delayed;
+    }
     let is_noted = matches!(life.phase, Phase::Waiting | Phase::Held | Phase::Ended(JobEnd::Failed { .. }));
     if let Some(noted) = dispatcher.kept.reasons.get(&job.0).filter(|_| is_noted) {
         return noted.clone();
@@ -80,7 +102,7 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     }
 }
 
-fn phase(life: &JobState) -> JobPhase {
+pub(crate) fn phase(life: &JobState) -> JobPhase {
     match life.phase {
         Phase::Waiting => JobPhase::Waiting,
         Phase::Held => JobPhase::Held,
@@ -121,6 +143,17 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
     })
 }
 
+/// Jobs that match, by id.
+pub(crate) fn matching(dispatcher: &Dispatcher, filter: &JobFilter) -> Vec<JobId> {
+    let all = dispatcher.engine.state().jobs().map(|(job, _, _)| job);
+    all.filter(|&job| matches(dispatcher, filter, job)).collect()
+}
+
+/// Several jobs with their histories.
+pub(crate) fn details(dispatcher: &Dispatcher, jobs: &[JobId]) -> Result<Vec<JobDetail>, JournalError> {
+    jobs.iter().map(|&job| detail(dispatcher, job)).collect()
+}
+
 /// Why a job is where it is.
 pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
@@ -133,7 +166,10 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
         Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
         Phase::Ended(JobEnd::Failed { code }) => match dispatcher.kept.reasons.get(&job.0) {
             Some(noted) => format!("it failed: {noted}"),
-            None => format!("it failed with exit code {code}"),
+            None => match dispatcher.kept.struck.get(&job.0).map(Struck::cause) {
+                None | Some(Cause::NoCause | Cause::UserError) => format!("it failed with exit code {code}"),
+                Some(_) => format!("it failed after {}", dispatcher.last_cause(job)),
+            },
         },
         Phase::Ended(JobEnd::Cancelled) => "it was cancelled".to_owned(),
         Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
@@ -149,6 +185,9 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
     let open: Vec<u32> =
         edges.iter().map(|edge| edge.job).filter(|&id| !state.job(JobId(id)).is_ended()).collect();
     let by_someone = dispatcher.kept.holds.contains(&job.0);
+    if let Some(delayed) = dispatcher.delayed(job).filter(|_| !by_someone) {
+        return delayed;
+    }
     if open.is_empty() || by_someone {
         return dispatcher.engine.explain(dispatcher.now(), job).to_string();
     }
@@ -183,7 +222,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
                 switch: node.spec.switch,
                 pool: node.spec.pool.to_string(),
                 device: facts.devices,
-                reason: facts.reason,
+                reason: dispatcher.kept.node_reasons.get(&id.0).cloned().unwrap_or_default(),
                 version: facts.version,
             }
         })
@@ -220,13 +259,30 @@ pub(crate) fn node_named(dispatcher: &Dispatcher, name: &str) -> Option<NodeId> 
     nodes.iter().position(|node| &*node.spec.name == name).map(NodeId::from_index)
 }
 
+/// Who decides and who decided before, as far as the journal goes back.
+pub(crate) fn policies(dispatcher: &Dispatcher) -> Result<PolicyReply, JournalError> {
+    let change = |(time_s, by, choice): (f64, String, PolicyChoice)| PolicyChange {
+        time_s: dispatcher.epoch_unix_s + time_s,
+        by,
+        policy: choice.name,
+        settings: choice.settings.into_iter().collect(),
+    };
+    let mut changes: Vec<PolicyChange> = dispatcher.journal.policies()?.into_iter().map(change).collect();
+    if changes.is_empty()
+        && let Some(choice) = dispatcher.kept.policy.clone()
+    {
+        changes.push(change((0.0, String::new(), choice)));
+    }
+    Ok(PolicyReply { changes })
+}
+
 /// What the head is and does.
 pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
     let state = dispatcher.engine.state();
     let counts = state.counts();
     InfoReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        policy: dispatcher.policy_name.clone(),
+        policy: dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default(),
         jobs_live: counts.waiting + counts.held + counts.placed + counts.stopping,
         jobs_ended: counts.ended,
         nodes: state.topology().nodes().len() as u32,

@@ -34,6 +34,11 @@ pub(crate) fn to_core(spec: &WireSpec, submit: Time, epoch_unix_s: f64) -> JobSp
     }
 }
 
+/// Whether nobody said how long a job takes, or at most.
+pub(crate) fn is_unknown_length(spec: &JobSpec) -> bool {
+    (spec.iterations, spec.iteration_ms) == (UNKNOWN_LENGTH_S, 1000.0)
+}
+
 fn gang(spec: &WireSpec) -> Gang {
     let gang = spec.gang.clone().unwrap_or_default();
     let devices = gang.devices.max(1);

@@ -99,6 +99,30 @@ pub struct JobSpec {
     /// How one iteration divides, for policies that interleave jobs.
     #[prost(message, optional, tag = "33")]
     pub stages: ::core::option::Option<Stages>,
+    /// How often it is run again after each cause. Of causes that are not named, those that it has no part in are forgiven, and
+    /// the others use up `retries`.
+    #[prost(message, repeated, tag = "60")]
+    pub retry: ::prost::alloc::vec::Vec<RetryRule>,
+    /// Seconds before it is run again after its first failure, doubled with each further one; absent: the head's choice.
+    #[prost(double, optional, tag = "61")]
+    pub retry_delay_s: ::core::option::Option<f64>,
+    /// On whose account its use is booked, such as a group or a project.
+    #[prost(string, tag = "62")]
+    pub account: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RetryRule {
+    #[prost(enumeration = "Cause", tag = "1")]
+    pub cause: i32,
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CauseCount {
+    #[prost(enumeration = "Cause", tag = "1")]
+    pub cause: i32,
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
 }
 /// One iteration's stages, each alone on its resource.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -144,6 +168,9 @@ pub struct Notify {
     /// An address that gets the facts as JSON.
     #[prost(string, tag = "3")]
     pub webhook: ::prost::alloc::string::String,
+    /// Who gets a letter, through the head's sendmail.
+    #[prost(string, tag = "60")]
+    pub mail: ::prost::alloc::string::String,
 }
 /// Nested message and enum types in `Notify`.
 pub mod notify {
@@ -330,6 +357,45 @@ pub struct JobSummary {
     pub array_index: ::core::option::Option<u32>,
     #[prost(uint32, tag = "18")]
     pub array_job: u32,
+    /// Why its last run came to its end, where that was not the end of its work.
+    #[prost(enumeration = "Cause", tag = "60")]
+    pub cause: i32,
+    /// How often each cause has struck.
+    #[prost(message, repeated, tag = "61")]
+    pub causes: ::prost::alloc::vec::Vec<CauseCount>,
+    #[prost(string, tag = "62")]
+    pub account: ::prost::alloc::string::String,
+    #[prost(string, tag = "63")]
+    pub pool: ::prost::alloc::string::String,
+    /// When it may start again after a failure; 0: it need not wait for that.
+    #[prost(double, tag = "64")]
+    pub retry_s: f64,
+}
+/// Which jobs; what is not said does not matter.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobFilter {
+    #[prost(enumeration = "JobPhase", repeated, tag = "1")]
+    pub phases: ::prost::alloc::vec::Vec<i32>,
+    #[prost(string, tag = "2")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub account: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub pool: ::prost::alloc::string::String,
+    /// With `*` for any letters and `?` for one; without either, a part of the name.
+    #[prost(string, tag = "5")]
+    pub name: ::prost::alloc::string::String,
+    /// Those that were there at some time in between, in seconds since the Unix epoch.
+    #[prost(double, optional, tag = "6")]
+    pub since_s: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "7")]
+    pub until_s: ::core::option::Option<f64>,
+    /// Those that it has struck at least once.
+    #[prost(enumeration = "Cause", tag = "8")]
+    pub cause: i32,
+    /// Not those that are over.
+    #[prost(bool, tag = "9")]
+    pub live_only: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Share {
@@ -338,7 +404,7 @@ pub struct Share {
     #[prost(uint32, repeated, tag = "2")]
     pub devices: ::prost::alloc::vec::Vec<u32>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListJobsRequest {
     /// Empty: all.
     #[prost(uint32, repeated, tag = "1")]
@@ -347,6 +413,9 @@ pub struct ListJobsRequest {
     pub live_only: bool,
     #[prost(string, tag = "3")]
     pub user: ::prost::alloc::string::String,
+    /// Beside what the other fields say.
+    #[prost(message, optional, tag = "60")]
+    pub filter: ::core::option::Option<JobFilter>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListJobsReply {
@@ -374,7 +443,7 @@ pub struct HistoryEntry {
     #[prost(string, tag = "2")]
     pub what: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ChangeJobsRequest {
     #[prost(enumeration = "change_jobs_request::Change", tag = "1")]
     pub change: i32,
@@ -386,6 +455,12 @@ pub struct ChangeJobsRequest {
     /// Each id stands for itself alone.
     #[prost(bool, tag = "4")]
     pub elements_only: bool,
+    /// Instead of ids: all of the asker's jobs that match and can be changed so.
+    #[prost(message, optional, tag = "60")]
+    pub filter: ::core::option::Option<JobFilter>,
+    /// Only tell which those are.
+    #[prost(bool, tag = "61")]
+    pub dry_run: bool,
 }
 /// Nested message and enum types in `ChangeJobsRequest`.
 pub mod change_jobs_request {
@@ -440,6 +515,9 @@ pub struct ChangeJobsReply {
     /// Jobs that could not be changed, and why.
     #[prost(message, repeated, tag = "1")]
     pub refused: ::prost::alloc::vec::Vec<Refusal>,
+    /// What the filter found, as it was before the change.
+    #[prost(message, repeated, tag = "60")]
+    pub matched: ::prost::alloc::vec::Vec<JobSummary>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Refusal {
@@ -447,6 +525,130 @@ pub struct Refusal {
     pub job_id: u32,
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListDetailsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<JobFilter>,
+}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct UsageRequest {
+    /// Seconds since the Unix epoch; absent: as far back as the journal goes, and until now.
+    #[prost(double, optional, tag = "1")]
+    pub since_s: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "2")]
+    pub until_s: ::core::option::Option<f64>,
+    #[prost(enumeration = "usage_request::By", tag = "3")]
+    pub by: i32,
+}
+/// Nested message and enum types in `UsageRequest`.
+pub mod usage_request {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum By {
+        User = 0,
+        Account = 1,
+        Pool = 2,
+        Type = 3,
+        Job = 4,
+        Cause = 5,
+    }
+    impl By {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::User => "USER",
+                Self::Account => "ACCOUNT",
+                Self::Pool => "POOL",
+                Self::Type => "TYPE",
+                Self::Job => "JOB",
+                Self::Cause => "CAUSE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "USER" => Some(Self::User),
+                "ACCOUNT" => Some(Self::Account),
+                "POOL" => Some(Self::Pool),
+                "TYPE" => Some(Self::Type),
+                "JOB" => Some(Self::Job),
+                "CAUSE" => Some(Self::Cause),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UsageReply {
+    #[prost(message, repeated, tag = "1")]
+    pub rows: ::prost::alloc::vec::Vec<UsageRow>,
+    #[prost(message, optional, tag = "2")]
+    pub total: ::core::option::Option<UsageRow>,
+    /// The window that the figures are for.
+    #[prost(double, tag = "3")]
+    pub since_s: f64,
+    #[prost(double, tag = "4")]
+    pub until_s: f64,
+    /// Nothing is known of what was before; 0: the journal has all that ever happened.
+    #[prost(double, tag = "5")]
+    pub known_from_s: f64,
+}
+/// Hours are those of devices, but for waiting, which is a job's.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UsageRow {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// From getting devices to giving them back.
+    #[prost(double, tag = "2")]
+    pub allocated_h: f64,
+    /// Of these: until the processes ran, while they did, and from being told to stop on.
+    #[prost(double, tag = "3")]
+    pub starting_h: f64,
+    #[prost(double, tag = "4")]
+    pub running_h: f64,
+    #[prost(double, tag = "5")]
+    pub stopping_h: f64,
+    /// Of the running hours: those in which its devices and processors did nothing, as far as workers told.
+    #[prost(double, tag = "6")]
+    pub idle_h: f64,
+    /// Of the running hours: those whose idleness nobody could tell.
+    #[prost(double, tag = "7")]
+    pub unwatched_h: f64,
+    /// Of the running hours: those whose work was not saved when a run came to its end too early.
+    #[prost(double, tag = "8")]
+    pub lost_h: f64,
+    /// Hours of jobs that wanted to run and did not.
+    #[prost(double, tag = "9")]
+    pub waiting_h: f64,
+    #[prost(double, tag = "10")]
+    pub held_h: f64,
+    #[prost(uint32, tag = "11")]
+    pub submitted: u32,
+    #[prost(uint32, tag = "12")]
+    pub finished: u32,
+    #[prost(uint32, tag = "13")]
+    pub failed: u32,
+    #[prost(uint32, tag = "14")]
+    pub cancelled: u32,
+    #[prost(uint32, tag = "15")]
+    pub timed_out: u32,
+    /// How often runs came to their end too early, by cause.
+    #[prost(message, repeated, tag = "16")]
+    pub interrupted: ::prost::alloc::vec::Vec<CauseCount>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListNodesRequest {}
@@ -667,6 +869,81 @@ pub struct InfoReply {
     #[prost(string, tag = "9")]
     pub role: ::prost::alloc::string::String,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetPolicyRequest {
+    #[prost(string, tag = "1")]
+    pub policy: ::prost::alloc::string::String,
+    /// Settings that are not named have their defaults.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub settings: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetPolicyRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PolicyReply {
+    /// The latest last: it decides now.
+    #[prost(message, repeated, tag = "1")]
+    pub changes: ::prost::alloc::vec::Vec<PolicyChange>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PolicyChange {
+    #[prost(double, tag = "1")]
+    pub time_s: f64,
+    /// Who wanted it.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub policy: ::prost::alloc::string::String,
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub settings: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportRequest {
+    /// How many of the jobs that are over are wanted at most, the latest.
+    #[prost(uint32, tag = "1")]
+    pub past_max: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Exported {
+    /// The head's present, and when its time began.
+    #[prost(double, tag = "1")]
+    pub now_s: f64,
+    #[prost(double, tag = "2")]
+    pub epoch_unix_s: f64,
+    #[prost(message, repeated, tag = "3")]
+    pub policies: ::prost::alloc::vec::Vec<PolicyChange>,
+    /// Images in the journal's own form, which is JSON.
+    #[prost(string, repeated, tag = "4")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// By id.
+    #[prost(message, repeated, tag = "5")]
+    pub jobs: ::prost::alloc::vec::Vec<ExportedJob>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExportedJob {
+    #[prost(uint32, tag = "1")]
+    pub job_id: u32,
+    #[prost(string, tag = "2")]
+    pub image: ::prost::alloc::string::String,
+    /// Jobs whose ends it waits for.
+    #[prost(uint32, repeated, tag = "3")]
+    pub waits_for: ::prost::alloc::vec::Vec<u32>,
+    /// It is held, and no end of another job will change that.
+    #[prost(bool, tag = "4")]
+    pub is_stuck: bool,
+    /// Its owner said how long it takes, or at most.
+    #[prost(bool, tag = "5")]
+    pub is_declared: bool,
+    /// Iterations that its trainer told of, where there is one.
+    #[prost(double, optional, tag = "6")]
+    pub iterations_done: ::core::option::Option<f64>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecInput {
     #[prost(oneof = "exec_input::Message", tags = "1, 2, 3, 4")]
@@ -848,6 +1125,9 @@ pub struct TaskState {
     /// As in TaskEnded.
     #[prost(bool, tag = "50")]
     pub by_itself: bool,
+    /// As in TaskEnded.
+    #[prost(enumeration = "Cause", tag = "60")]
+    pub cause: i32,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {
@@ -985,6 +1265,9 @@ pub struct TaskEnded {
     /// It ended before it was told to stop, whatever the head has ordered meanwhile: its exit code is its own.
     #[prost(bool, tag = "51")]
     pub by_itself: bool,
+    /// What the worker knows of why; absent where the exit code says it all.
+    #[prost(enumeration = "Cause", tag = "60")]
+    pub cause: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {
@@ -1179,6 +1462,64 @@ pub struct RevokeTokenRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RevokeTokenReply {}
+/// Why a run of a job came to its end before the job was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Cause {
+    NoCause = 0,
+    /// Its own program exited with a code other than 0.
+    UserError = 1,
+    /// Its machine was away, cut off or restarted.
+    NodeAway = 2,
+    /// A device of its gang broke.
+    BrokenDevice = 3,
+    TimeLimit = 4,
+    /// The policy gave its devices to another job, or moved it.
+    Preemption = 5,
+    /// The worker lost its processes, or could not do its part.
+    LostWorker = 6,
+    OutOfMemory = 7,
+    /// Its program, folder or files could not be had.
+    LaunchError = 8,
+    /// Somebody wanted it: cancelled, requeued, or its node was drained.
+    Request = 9,
+}
+impl Cause {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::NoCause => "NO_CAUSE",
+            Self::UserError => "USER_ERROR",
+            Self::NodeAway => "NODE_AWAY",
+            Self::BrokenDevice => "BROKEN_DEVICE",
+            Self::TimeLimit => "TIME_LIMIT",
+            Self::Preemption => "PREEMPTION",
+            Self::LostWorker => "LOST_WORKER",
+            Self::OutOfMemory => "OUT_OF_MEMORY",
+            Self::LaunchError => "LAUNCH_ERROR",
+            Self::Request => "REQUEST",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NO_CAUSE" => Some(Self::NoCause),
+            "USER_ERROR" => Some(Self::UserError),
+            "NODE_AWAY" => Some(Self::NodeAway),
+            "BROKEN_DEVICE" => Some(Self::BrokenDevice),
+            "TIME_LIMIT" => Some(Self::TimeLimit),
+            "PREEMPTION" => Some(Self::Preemption),
+            "LOST_WORKER" => Some(Self::LostWorker),
+            "OUT_OF_MEMORY" => Some(Self::OutOfMemory),
+            "LAUNCH_ERROR" => Some(Self::LaunchError),
+            "REQUEST" => Some(Self::Request),
+            _ => None,
+        }
+    }
+}
 /// How a job's processes come to be on its gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1619,6 +1960,113 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Exec"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Who used what, from the journal.
+        pub async fn usage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UsageRequest>,
+        ) -> std::result::Result<tonic::Response<super::UsageReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/wharf.v1.Cluster/Usage");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Usage"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Jobs with their histories, by id.
+        pub async fn list_details(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListDetailsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::JobDetail>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/ListDetails",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "ListDetails"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Lets another policy decide, or the same with other settings. What runs goes on running.
+        pub async fn set_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/SetPolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "SetPolicy"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Who decides, and who decided before.
+        pub async fn get_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/GetPolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "GetPolicy"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Everything that a simulation needs to go on from here, or to do the past over.
+        pub async fn export(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExportRequest>,
+        ) -> std::result::Result<tonic::Response<super::Exported>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/wharf.v1.Cluster/Export");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Export"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1701,6 +2149,40 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::ExecInput>>,
         ) -> std::result::Result<tonic::Response<Self::ExecStream>, tonic::Status>;
+        /// Who used what, from the journal.
+        async fn usage(
+            &self,
+            request: tonic::Request<super::UsageRequest>,
+        ) -> std::result::Result<tonic::Response<super::UsageReply>, tonic::Status>;
+        /// Server streaming response type for the ListDetails method.
+        type ListDetailsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::JobDetail, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Jobs with their histories, by id.
+        async fn list_details(
+            &self,
+            request: tonic::Request<super::ListDetailsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ListDetailsStream>,
+            tonic::Status,
+        >;
+        /// Lets another policy decide, or the same with other settings. What runs goes on running.
+        async fn set_policy(
+            &self,
+            request: tonic::Request<super::SetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status>;
+        /// Who decides, and who decided before.
+        async fn get_policy(
+            &self,
+            request: tonic::Request<super::GetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status>;
+        /// Everything that a simulation needs to go on from here, or to do the past over.
+        async fn export(
+            &self,
+            request: tonic::Request<super::ExportRequest>,
+        ) -> std::result::Result<tonic::Response<super::Exported>, tonic::Status>;
     }
     /// What people and tools ask of a head.
     #[derive(Debug)]
@@ -2256,6 +2738,224 @@ pub mod cluster_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/Usage" => {
+                    #[allow(non_camel_case_types)]
+                    struct UsageSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::UsageRequest>
+                    for UsageSvc<T> {
+                        type Response = super::UsageReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UsageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::usage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UsageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/ListDetails" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListDetailsSvc<T: Cluster>(pub Arc<T>);
+                    impl<
+                        T: Cluster,
+                    > tonic::server::ServerStreamingService<super::ListDetailsRequest>
+                    for ListDetailsSvc<T> {
+                        type Response = super::JobDetail;
+                        type ResponseStream = T::ListDetailsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListDetailsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::list_details(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListDetailsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/SetPolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetPolicySvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::SetPolicyRequest>
+                    for SetPolicySvc<T> {
+                        type Response = super::PolicyReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetPolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::set_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/GetPolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetPolicySvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::GetPolicyRequest>
+                    for GetPolicySvc<T> {
+                        type Response = super::PolicyReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetPolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::get_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/Export" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExportSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::ExportRequest>
+                    for ExportSvc<T> {
+                        type Response = super::Exported;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::export(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -1,10 +1,10 @@
 //! The virtual clock: feeds the engine with arrivals, ends and failures, and answers its effects at once.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use wharf_core::{
-    Command, Effect, Engine, Event, JobId, JobSpec, Log, NodeShare, State, StopReason, Time, Violation,
+    Command, Effect, Engine, Event, JobId, JobSpec, Log, NodeShare, Phase, State, StopReason, Time, Violation,
 };
 
 use crate::failures::Failures;
@@ -27,7 +27,12 @@ pub(crate) struct Stalled {
 /// Drives one engine through one trace.
 pub(crate) struct Driver<'a> {
     engine: Engine,
+    /// Jobs that are still to come, by time.
     jobs: &'a [JobSpec],
+    /// Iterations that jobs really take, where that is not what they declared.
+    actual: BTreeMap<JobId, f64>,
+    /// Held jobs, and whose ends they wait for.
+    waits: BTreeMap<JobId, BTreeSet<JobId>>,
     failures: Failures,
     checkpoint_interval_s: f64,
     next_arrival: usize,
@@ -58,6 +63,8 @@ struct Notes<'a> {
     rated: Vec<JobId>,
     /// Jobs that were stopped because a node was lost.
     struck: BTreeSet<JobId>,
+    /// Jobs that have just ended.
+    ended: Vec<JobId>,
     /// Since when, and which, devices each job holds.
     held: Vec<(Time, Box<[NodeShare]>)>,
     spans: Vec<Span>,
@@ -73,26 +80,32 @@ impl<'a> Driver<'a> {
         recorder: &'a mut dyn Recorder,
     ) -> Self {
         let wants_timeline = recorder.wants_timeline();
+        let job_count = engine.state().next_job().index() + jobs.len();
         let notes = Notes {
             recorder,
             event_count: 0,
             wants_timeline,
             rated: Vec::new(),
             struck: BTreeSet::new(),
-            held: if wants_timeline { vec![(Time::ZERO, Box::default()); jobs.len()] } else { Vec::new() },
+            ended: Vec::new(),
+            held: if wants_timeline { vec![(Time::ZERO, Box::default()); job_count] } else { Vec::new() },
             spans: Vec::new(),
             group: Vec::new(),
         };
-        let up_devices = engine.state().topology().device_count();
+        let state = engine.state();
+        let devices_of = |node| state.topology().node(node).spec.devices;
+        let up_devices = state.nodes_up().map(devices_of).sum();
         Self {
             engine,
             jobs,
+            actual: BTreeMap::new(),
+            waits: BTreeMap::new(),
             failures,
             checkpoint_interval_s,
             next_arrival: 0,
             ends: BinaryHeap::new(),
-            stamps: vec![0; jobs.len()],
-            done_at_launch: vec![0.0; jobs.len()],
+            stamps: vec![0; job_count],
+            done_at_launch: vec![0.0; job_count],
             notes,
             effects: Vec::new(),
             last: None,
@@ -105,14 +118,76 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Runs until every job has ended, or nothing can happen any more.
+    /// Jobs that take longer or shorter than they declared, and held ones that wait for the ends of others.
+    pub(crate) fn knowing(
+        mut self,
+        actual: BTreeMap<JobId, f64>,
+        waits: BTreeMap<JobId, BTreeSet<JobId>>,
+    ) -> Self {
+        self.actual = actual;
+        self.waits = waits;
+        self
+    }
+
+    /// Takes up what was going on when the engine was made from a state: what is being stopped or started, is so now.
+    pub(crate) fn take_up(&mut self, now: Time) {
+        self.accrue(now);
+        let state = self.engine.state();
+        let phase_of: Vec<(JobId, Phase)> = state.jobs().map(|(job, _, life)| (job, life.phase)).collect();
+        for &(job, phase) in &phase_of {
+            self.done_at_launch[job.index()] = self.engine.state().job(job).done(now);
+            match phase {
+                Phase::Stopping => {
+                    let life = self.engine.state().job(job);
+                    let (generation, done) = (life.process_generation(), life.done(now));
+                    self.tell(now, Command::JobStopped { job, generation, done });
+                }
+                Phase::Running => {
+                    self.notes.rated.push(job);
+                    self.predict();
+                }
+                Phase::Waiting | Phase::Held | Phase::Placed | Phase::Ended(_) => {}
+            }
+        }
+        self.answer(now);
+        for (job, _) in phase_of {
+            let (life, is_blocked) = (self.engine.state().job(job), self.engine.state().is_blocked(job));
+            if life.phase == Phase::Placed && !is_blocked {
+                let generation = life.generation;
+                let ready = now.plus(self.engine.perf().restart_s(self.engine.state().spec(job)));
+                self.tell(now, Command::JobLaunched { job, generation, ready });
+            }
+        }
+        self.settle(now);
+        self.sample(now);
+    }
+
+    /// The present of a run that has been stopped.
+    #[cfg(test)]
+    pub(crate) fn present(&self) -> crate::Present {
+        crate::Present {
+            now: self.last.unwrap_or(Time::ZERO),
+            state: self.engine.state().clone(),
+            actual: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            arrivals: self.jobs[self.next_arrival..].to_vec(),
+        }
+    }
+
+    /// Runs until every job has ended, or nothing can happen any more, or the recorder has seen enough.
     ///
     /// # Errors
     /// [`Stalled`] where something always happens, and no job gets anywhere.
     pub(crate) fn run(mut self) -> Result<(Outcome, Vec<Violation>), Stalled> {
+        self.advance()?;
+        let violations = self.engine.violations().to_vec();
+        Ok((self.outcome(), violations))
+    }
+
+    pub(crate) fn advance(&mut self) -> Result<(), Stalled> {
         let nodes = self.engine.state().topology().nodes().len() as u64;
         let vain_failures_max = FAILURES_PER_NODE_MAX * nodes.max(FAILING_NODES_MIN);
-        while let Some(now) = self.next_moment() {
+        while let Some(now) = self.next_moment().filter(|_| !self.notes.recorder.is_satisfied()) {
             self.accrue(now);
             self.end_jobs(now);
             self.change_nodes(now, vain_failures_max);
@@ -123,8 +198,7 @@ impl<'a> Driver<'a> {
             self.settle(now);
             self.sample(now);
         }
-        let violations = self.engine.violations().to_vec();
-        Ok((self.outcome(), violations))
+        Ok(())
     }
 
     fn next_moment(&mut self) -> Option<Time> {
@@ -249,12 +323,39 @@ impl<'a> Driver<'a> {
     fn tell(&mut self, now: Time, command: Command) {
         let handled = self.engine.handle(now, command, &mut self.notes);
         debug_assert!(handled.is_ok(), "virtual time has no late answers: {handled:?}");
+        self.predict();
+        while let Some(job) = self.notes.ended.pop() {
+            self.release_after(now, job);
+        }
+    }
+
+    /// Predicts the ends of jobs that run at another speed now.
+    fn predict(&mut self) {
         while let Some(job) = self.notes.rated.pop() {
             let state = self.engine.state();
-            if let Some(end) = state.job(job).finish(state.spec(job).iterations) {
+            let iterations = self.actual.get(&job).copied().unwrap_or(state.spec(job).iterations);
+            if let Some(end) = state.job(job).finish(iterations) {
                 self.stamps[job.index()] += 1;
+                // One that has taken longer than anybody thought ends now.
+                let end = self.last.map_or(end, |last| end.max(last));
                 self.ends.push(Reverse((end, job, self.stamps[job.index()])));
             }
+        }
+    }
+
+    /// Lets go of the held jobs that have waited for this one last.
+    fn release_after(&mut self, now: Time, ended: JobId) {
+        if self.waits.is_empty() {
+            return;
+        }
+        let mut free = Vec::new();
+        self.waits.retain(|&job, others| {
+            let was_last = others.remove(&ended) && others.is_empty();
+            free.extend(was_last.then_some(job));
+            !was_last
+        });
+        for job in free {
+            self.tell(now, Command::ReleaseJob(job));
         }
     }
 
@@ -359,6 +460,7 @@ impl Log for Notes<'_> {
             }
             Event::JobEnded { job, .. } => {
                 self.close_spans(time, job);
+                self.ended.push(job);
                 self.recorder.finished(time, job);
             }
             Event::NodeLost { node } => self.recorder.node_lost(time, node),
@@ -373,6 +475,69 @@ impl Log for Notes<'_> {
             | Event::JobHeld { .. }
             | Event::JobReleased { .. }
             | Event::JobReprioritised { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_core::ClusterSpec;
+    use wharf_policy::Settings;
+    use wharf_trace::{GangMix, GeneratorSettings, Rate, generate};
+
+    use super::*;
+    use crate::go_on;
+    use crate::preset::{Mechanism, Preset};
+
+    /// Has seen enough when so many jobs have started.
+    struct Until(usize);
+
+    impl Recorder for Until {
+        fn is_satisfied(&self) -> bool {
+            self.0 == 0
+        }
+
+        fn started(&mut self, _: Time, _: JobId, _: &[NodeShare], _: &[JobId]) {
+            self.0 = self.0.saturating_sub(1);
+        }
+    }
+
+    fn regime(policy: &str) -> wharf_core::Regime {
+        let Mechanism::Wharf(rules) = Preset::load("wharf").unwrap().mechanism else { unreachable!() };
+        crate::regime(&rules, policy, &Settings::default(), 0).unwrap().0
+    }
+
+    #[test]
+    fn a_run_that_is_taken_up_in_the_middle_ends_as_the_whole() {
+        let settings = GeneratorSettings {
+            seed: 3,
+            job_count: 120,
+            rate: Rate::Load { devices: 16, load: 1.3 },
+            gangs: GangMix::philly().at_most(8).unwrap(),
+            ..GeneratorSettings::default()
+        };
+        let trace = generate(&settings).unwrap();
+        let cluster = ClusterSpec::uniform("v100", 4, 4);
+        let none = || Failures::draw(4, 0.0, 1.0, 0);
+        // A policy that preempts looks at everything once more when it takes over, and may find something to do.
+        for (policy, tolerance) in
+            [("fifo", 0.0), ("sjf", 0.0), ("srtf", 0.01), ("tiresias", 0.01), ("muri-s", 0.01)]
+        {
+            let mut seen = Until(usize::MAX);
+            let engine = Engine::new(&cluster, regime(policy));
+            let whole = Driver::new(engine, &trace.jobs, none(), f64::INFINITY, &mut seen);
+            let (whole, _) = whole.run().unwrap();
+            for count in [1, 10, 60, 119] {
+                let mut seen = Until(count);
+                let engine = Engine::new(&cluster, regime(policy));
+                let mut driver = Driver::new(engine, &trace.jobs, none(), f64::INFINITY, &mut seen);
+                driver.advance().unwrap();
+                let rest = go_on(driver.present(), policy, regime(policy), &mut crate::NoRecorder).unwrap();
+                let sum_s =
+                    |outcome: &Outcome| outcome.jobs.iter().map(|job| job.jct_s().unwrap()).sum::<f64>();
+                let apart = (sum_s(&rest) / sum_s(&whole) - 1.0).abs();
+                assert!(apart <= tolerance + 1e-9, "{policy} taken up after {count} starts: {apart}");
+            }
         }
     }
 }

@@ -3,13 +3,16 @@
 pub mod compat;
 mod driver;
 pub mod failures;
+pub mod forecast;
 pub mod outcome;
+mod present;
 pub mod preset;
 pub mod run;
 pub mod sweep;
 
 pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
+pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
-pub use run::{RunError, RunSpec, check, run};
+pub use run::{RunError, RunSpec, check, regime, run};
 pub use wharf_core::nearest;
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

@@ -90,6 +90,10 @@ pub trait Recorder {
     fn wants_timeline(&self) -> bool {
         false
     }
+    /// Whether everything that was to be seen has been seen: the run ends there.
+    fn is_satisfied(&self) -> bool {
+        false
+    }
     /// A job entered the system.
     fn submitted(&mut self, _time: Time, _job: JobId) {}
     /// A job began to run; a `group` of more than one shares the devices in lockstep.

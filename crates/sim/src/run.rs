@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wharf_core::{ClusterSpec, Engine, Gang, State, Violation};
+use wharf_core::{ClusterSpec, Engine, Gang, Regime, State, Violation};
 use wharf_perf::{Model, Order};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
@@ -179,36 +179,50 @@ struct Prepared {
 }
 
 fn prepare(spec: &RunSpec<'_>, rules: &Rules) -> Result<Prepared, RunError> {
-    let info = wharf_policy::find(spec.policy)?;
-    check_keys(spec, info, Rules::SETTINGS.iter().map(|&(key, _)| key))?;
-    let rules = rules.with(spec.settings)?;
-    let args = BuildArgs { settings: spec.settings, placement: rules.placement, seed: spec.seed };
-    let policy = (info.build)(&args)?;
+    let (regime, rules) = regime(rules, spec.policy, spec.settings, spec.seed)?;
     check_gangs(spec, rules.placement)?;
     let failures = match spec.settings.get("failures") {
         Some(path) => Failures::read(Path::new(path), spec.cluster)?,
         None => Failures::draw(spec.cluster.nodes.len(), rules.node_mtbf_h, rules.node_repair_h, spec.seed),
     };
+    Ok(Prepared { engine: Engine::new(spec.cluster, regime), failures, rules })
+}
+
+/// A policy by name under Wharf's own rules, ready to decide, and the rules with the settings in force.
+///
+/// # Errors
+/// What is wrong with the policy's name or its settings.
+pub fn regime(
+    rules: &Rules,
+    policy: &str,
+    settings: &Settings,
+    seed: u64,
+) -> Result<(Regime, Rules), RunError> {
+    let info = wharf_policy::find(policy)?;
+    check_keys(settings, info)?;
+    let rules = rules.with(settings)?;
+    let args = BuildArgs { settings, placement: rules.placement, seed };
     let order =
-        spec.settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
-    let model = Model::new(rules.costs, info.sharing, order);
-    let engine = Engine::new(spec.cluster, info.slots, policy, Box::new(model), rules.cadence());
-    Ok(Prepared { engine, failures, rules })
+        settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
+    let regime = Regime {
+        policy: (info.build)(&args)?,
+        perf: Box::new(Model::new(rules.costs, info.sharing, order)),
+        cadence: rules.cadence(),
+        slots: info.slots,
+    };
+    Ok((regime, rules))
 }
 
 /// Every setting must be one of the policy's knobs or of the preset's numbers.
-fn check_keys<'a>(
-    spec: &RunSpec<'_>,
-    info: &PolicyInfo,
-    preset_keys: impl Iterator<Item = &'a str>,
-) -> Result<(), RunError> {
-    let known: Vec<&str> = info.knobs.iter().map(|knob| knob.name).chain(preset_keys).collect();
-    match spec.settings.iter().find(|(key, _)| !known.contains(key)) {
+fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), RunError> {
+    let numbers = Rules::SETTINGS.iter().map(|&(key, _)| key);
+    let known: Vec<&str> = info.knobs.iter().map(|knob| knob.name).chain(numbers).collect();
+    match settings.iter().find(|(key, _)| !known.contains(key)) {
         None => Ok(()),
         Some((key, _)) => Err(RunError::UnknownSetting {
             key: key.to_owned(),
-            policy: spec.policy.to_owned(),
-            preset: spec.preset.name.clone(),
+            policy: info.name.to_owned(),
+            preset: "wharf".to_owned(),
             known: known.into_iter().map(str::to_owned).collect(),
         }),
     }

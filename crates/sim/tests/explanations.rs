@@ -1,7 +1,7 @@
 //! Every policy says why a job waits, and what it says is true.
 
 use wharf_core::{
-    Cadence, ClusterSpec, Command, Engine, JobId, JobSpec, Phase, Reason, StageTimes, State, Time,
+    Cadence, ClusterSpec, Command, Engine, JobId, JobSpec, Phase, Reason, Regime, StageTimes, State, Time,
 };
 use wharf_perf::{Costs, Model, Order};
 use wharf_policy::{BuildArgs, PolicyInfo, Settings, Strategy, policies};
@@ -19,7 +19,8 @@ fn decided(info: &PolicyInfo) -> Engine {
     };
     let model = Box::new(Model::new(costs, info.sharing, Order::Best));
     let cluster = ClusterSpec::uniform("gpu", 2, 4);
-    let mut engine = Engine::new(&cluster, info.slots, policy, model, Cadence::Events);
+    let mut engine =
+        Engine::new(&cluster, Regime { policy, perf: model, cadence: Cadence::Events, slots: info.slots });
     for index in 0..40_u32 {
         let gang = [1, 2, 4, 1, 8, 1][index as usize % 6];
         let mut job = JobSpec::new("j", Time::ZERO, gang, 10_000.0 + f64::from(index * 100), 100.0);

@@ -12,6 +12,7 @@ pub mod exit;
 mod input;
 mod interrupt;
 pub mod jobfile;
+mod moment;
 pub mod number;
 mod output;
 mod pages;
@@ -51,8 +52,10 @@ fn run(parsed: &Parsed) -> Exit {
     config::hand_to_clients(parsed);
     config::tell(parsed, &terminal);
     // The keeper of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
-    let is_keeper = matches!(cli.command, args::Command::Keeper(_) | args::Command::Beside(_));
-    let watched = if is_keeper { Ok(()) } else { interrupt::install() };
+    // A step ends with its trainer, whose log is not the place to say so.
+    let is_apart =
+        matches!(cli.command, args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Step(_));
+    let watched = if is_apart { Ok(()) } else { interrupt::install() };
     let done = watched.and_then(|()| commands::execute(cli, &terminal));
     interrupt::yield_to_interruption();
     match done {

@@ -285,6 +285,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             interrupted: known.exit.as_ref().is_some_and(|exit| exit.interrupted),
             by_itself: known.exit.as_ref().is_some_and(|exit| exit.by_itself),
             progress: known.progress.clone().map(|progress| told(task, progress)),
+            cause: known.exit.as_ref().map_or(0, |exit| exit.wire_cause().into()),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {

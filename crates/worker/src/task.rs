@@ -1,7 +1,7 @@
 //! A task's name and end, as worker and keeper know them.
 
 use serde::{Deserialize, Serialize};
-use wharf_proto::{TaskEnded, TaskId};
+use wharf_proto::{Cause as WireCause, TaskEnded, TaskId};
 
 /// One node's part of one placement of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,12 +28,25 @@ impl From<TaskKey> for TaskId {
     }
 }
 
+/// Why a task ended, where that is not for its own program to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Cause {
+    /// The machine was cut off or restarted.
+    Node,
+    /// Its end was not seen, or the worker could not do its part.
+    Worker,
+    /// It had too little memory.
+    Memory,
+    /// Its program, folder, user or files could not be had.
+    Launch,
+}
+
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exit {
     /// As a shell tells it.
     pub(crate) code: i32,
-    /// Why there is no real code; empty where there is one.
+    /// Why, in words; empty where the code says it all.
     pub(crate) error: String,
     /// Its lease was over or it was told to stop, and it has more to do.
     #[serde(default)]
@@ -41,6 +54,8 @@ pub(crate) struct Exit {
     /// It ended before it was told to stop.
     #[serde(default)]
     pub(crate) by_itself: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cause: Option<Cause>,
 }
 
 /// The code of a task whose end nobody saw.
@@ -51,27 +66,48 @@ const CODE_REFUSED: i32 = 126;
 
 impl Exit {
     pub(crate) fn code(code: i32) -> Self {
-        Self { code, error: String::new(), interrupted: false, by_itself: false }
+        Self { code, error: String::new(), interrupted: false, by_itself: false, cause: None }
     }
 
     /// The end of a task that nobody saw ending, or that was never begun.
     pub(crate) fn lost(error: impl Into<String>) -> Self {
-        Self { error: error.into(), ..Self::code(CODE_UNKNOWN) }
+        Self { error: error.into(), cause: Some(Cause::Worker), ..Self::code(CODE_UNKNOWN) }
     }
 
     /// The end of a task that was stopped because its head may run it elsewhere by now.
     pub(crate) fn cut_off() -> Self {
-        Self::lost("the node was cut off from the head")
+        Self::of_node("the node was cut off from the head")
+    }
+
+    /// The end of a task that went down with its machine, or was parted from its head.
+    pub(crate) fn of_node(error: impl Into<String>) -> Self {
+        Self { cause: Some(Cause::Node), ..Self::lost(error) }
     }
 
     /// The end of a task that cannot be begun as its job wants it.
     pub(crate) fn refused(error: impl Into<String>) -> Self {
-        Self { error: error.into(), ..Self::code(CODE_REFUSED) }
+        Self::unlaunched(CODE_REFUSED, error)
+    }
+
+    /// The end of a task whose processes could not be started, as a shell tells it.
+    pub(crate) fn unlaunched(code: i32, error: impl Into<String>) -> Self {
+        Self { error: error.into(), cause: Some(Cause::Launch), ..Self::code(code) }
     }
 
     /// Whether the job had no part in it.
     pub(crate) fn is_blameless(&self) -> bool {
         self.code == CODE_UNKNOWN
+    }
+
+    /// As the head has to know it.
+    pub(crate) fn wire_cause(&self) -> WireCause {
+        match self.cause {
+            None => WireCause::NoCause,
+            Some(Cause::Node) => WireCause::NodeAway,
+            Some(Cause::Worker) => WireCause::LostWorker,
+            Some(Cause::Memory) => WireCause::OutOfMemory,
+            Some(Cause::Launch) => WireCause::LaunchError,
+        }
     }
 
     pub(crate) fn to_message(&self, task: TaskKey) -> TaskEnded {
@@ -82,6 +118,7 @@ impl Exit {
             is_blameless: self.is_blameless(),
             interrupted: self.interrupted,
             by_itself: self.by_itself,
+            cause: self.wire_cause().into(),
         }
     }
 }

@@ -19,5 +19,5 @@ mod tokens;
 pub use access::{Access, Setup, WORKER_LIFE};
 pub use error::AccessError;
 pub(crate) use guard::Guarded;
-pub(crate) use identity::Identity;
+pub(crate) use identity::{Identity, is_name};
 pub(crate) use service::AccessService;

@@ -1,11 +1,14 @@
 //! Images of nodes and jobs as a snapshot keeps them, and what the head knows beside the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
 
+use crate::causes::Struck;
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
+use crate::regime::PolicyChoice;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +23,16 @@ pub(crate) struct Kept {
     pub(crate) arrays: BTreeMap<u32, u32>,
     /// Why the last run of a job came to nothing, where its worker said so; also of jobs that are over.
     pub(crate) reasons: BTreeMap<u32, String>,
+    /// What has struck jobs, those that are over included.
+    pub(crate) struck: BTreeMap<u32, Struck>,
+    /// Jobs that wait after a failure, and until when, in seconds.
+    pub(crate) delays: BTreeMap<u32, f64>,
+    /// On whose account jobs are booked, by the first job of their array or their own.
+    pub(crate) accounts: BTreeMap<u32, Arc<str>>,
+    /// Why nodes get no jobs.
+    pub(crate) node_reasons: BTreeMap<u32, String>,
+    /// Who decides; `None` before anybody has chosen.
+    pub(crate) policy: Option<PolicyChoice>,
 }
 
 impl Kept {
@@ -41,19 +54,56 @@ impl Kept {
             Record::JobStopped { job, done } => {
                 self.checkpoints.insert(job, done);
             }
-            Record::JobEnded { job, .. } => self.forget(job),
+            Record::JobReleased { job } => {
+                self.delays.remove(&job);
+            }
+            Record::JobCaused { job, ref cause, node, code } => {
+                let struck = self.struck.entry(job).or_default();
+                *struck.counts.entry(cause.clone()).or_default() += 1;
+                struck.last.clone_from(cause);
+                (struck.node, struck.code) = (node, code);
+            }
+            Record::JobDelayed { job, until } => {
+                self.delays.insert(job, until);
+            }
+            Record::NodeNoted { node, ref reason } if reason.is_empty() => {
+                self.node_reasons.remove(&node);
+            }
+            Record::NodeNoted { node, ref reason } => {
+                self.node_reasons.insert(node, reason.clone());
+            }
+            Record::JobEnded { job, end } => self.end(job, end == EndRecord::Finished),
             Record::ArraySubmitted { job, .. } => {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
+            Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
             _ => {}
         }
     }
 
-    /// Drops what was known of a job that is over.
-    pub(crate) fn forget(&mut self, job: u32) {
+    /// Drops what was known of a job that is over; what has struck one that finished is not why it ended.
+    pub(crate) fn end(&mut self, job: u32, is_finished: bool) {
+        if let Some(struck) = self.struck.get_mut(&job).filter(|_| is_finished) {
+            struck.last.clear();
+        }
         self.holds.remove(&job);
         self.retries.remove(&job);
         self.checkpoints.remove(&job);
+        self.delays.remove(&job);
+    }
+
+    /// Books a job, or an array by its first job, on an account.
+    pub(crate) fn book(&mut self, first: u32, account: &str) {
+        if !account.is_empty() {
+            // Most jobs are on the same few accounts.
+            let known = self.accounts.values().next_back().filter(|known| ***known == *account).cloned();
+            self.accounts.insert(first, known.unwrap_or_else(|| account.into()));
+        }
+    }
+
+    /// On whose account a job is booked; empty where nobody said.
+    pub(crate) fn account(&self, job: u32) -> &str {
+        self.accounts.get(&self.first_of(job)).map_or("", |account| &**account)
     }
 
     /// The first element of a job's array, or the job itself.
@@ -69,24 +119,37 @@ impl Kept {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct NodeImageRecord {
+pub(crate) struct NodeImageRecord {
     spec: NodeRecord,
     is_there: bool,
     is_cordoned: bool,
     broken: Vec<u32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    reason: String,
 }
 
 impl NodeImageRecord {
-    pub(super) fn of(image: &NodeImage) -> Self {
+    pub(crate) fn of(image: &NodeImage) -> Self {
         Self {
             spec: NodeRecord::of(&image.spec),
             is_there: image.is_there,
             is_cordoned: image.is_cordoned,
             broken: image.broken.iter().collect(),
+            reason: String::new(),
         }
     }
 
-    pub(super) fn to_core(&self) -> NodeImage {
+    /// The same with why it gets no jobs.
+    pub(super) fn noted(self, reason: Option<&String>) -> Self {
+        Self { reason: reason.cloned().unwrap_or_default(), ..self }
+    }
+
+    /// Why it gets no jobs; empty: nobody said.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    pub(crate) fn to_core(&self) -> NodeImage {
         let mut broken = DeviceSet::EMPTY;
         self.broken.iter().for_each(|&device| broken.insert(device));
         let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
@@ -108,7 +171,7 @@ enum PhaseRecord {
 type Shares = Vec<(u32, Vec<u32>)>;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct JobImageRecord {
+pub(crate) struct JobImageRecord {
     spec: SpecRecord,
     phase: PhaseRecord,
     generation: u32,
@@ -142,10 +205,16 @@ pub(super) struct JobImageRecord {
     array: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    struck: Option<Struck>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    delayed: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    account: Option<String>,
 }
 
 impl JobImageRecord {
-    pub(super) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
+    pub(crate) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
         let phase = match image.phase {
             Phase::Waiting => PhaseRecord::Waiting,
             Phase::Held => PhaseRecord::Held,
@@ -175,17 +244,23 @@ impl JobImageRecord {
             checkpointed: kept.checkpoints.get(&job).copied(),
             array: kept.arrays.get(&job).copied(),
             reason: kept.reasons.get(&job).cloned(),
+            struck: kept.struck.get(&job).cloned(),
+            delayed: kept.delays.get(&job).copied(),
+            account: kept.accounts.get(&job).map(|account| account.to_string()),
         }
     }
 
     /// The job's image, and into `kept` what the head knows of it; `None` where a number is not one.
-    pub(super) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
+    pub(crate) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
         if self.is_held_by_someone {
             kept.holds.insert(job);
         }
         kept.retries.extend(self.retries.map(|count| (job, count)));
         kept.checkpoints.extend(self.checkpointed.map(|done| (job, done)));
         kept.arrays.extend(self.array.map(|count| (job, count)));
+        kept.struck.extend(self.struck.clone().map(|struck| (job, struck)));
+        kept.delays.extend(self.delayed.map(|until| (job, until)));
+        kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {
             PhaseRecord::Waiting => Phase::Waiting,

@@ -1,6 +1,6 @@
 //! How far the journal went, in a file of its own: what lets a missing end be noticed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -28,6 +28,14 @@ impl Mark {
             .open(path)
             .map_err(failed)?;
         let mut bytes = Vec::new();
+        // Two heads with one journal would both be wrong. The lock goes with the process.
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(JournalError::InUse { path: path.with_extension("sqlite") });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
         file.read_to_end(&mut bytes).map_err(failed)?;
         // An incomplete mark says nothing.
         let sequence = bytes.try_into().map_or(0, u64::from_le_bytes);

@@ -5,6 +5,7 @@
 
 mod image;
 mod mark;
+mod reader;
 mod repair;
 mod replay;
 mod schema;
@@ -19,16 +20,20 @@ use wharf_core::{Event, JobId, Log, NodeId, State, Time};
 use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
-pub(crate) use image::Kept;
+pub(crate) use image::{JobImageRecord, Kept, NodeImageRecord};
+pub(crate) use reader::Reader;
 pub(crate) use replay::Replayed;
 
 use crate::record::Record;
-use image::{JobImageRecord, NodeImageRecord};
+use crate::regime::PolicyChoice;
 use mark::Mark;
 use replay::Position;
 
 /// Events after which a snapshot spares the next start their replay.
 const SNAPSHOT_EVERY: u64 = 200_000;
+
+/// Where a snapshot keeps who decides.
+const POLICY: &str = "policy";
 
 /// Events on disk, and what is about to join them.
 pub(crate) struct Journal {
@@ -42,7 +47,7 @@ pub(crate) struct Journal {
     changed: Vec<Range<u32>>,
     since_snapshot: u64,
     /// How long events that a snapshot covers are kept, in seconds.
-    history_s: f64,
+    pub(crate) history_s: f64,
 }
 
 struct Pending {
@@ -121,19 +126,18 @@ impl std::fmt::Display for Damage {
 }
 
 impl Journal {
-    /// Opens a journal, or makes one whose time begins at `now_unix_s`, and replays it. `slots` is for a new one.
+    /// Opens a journal, or makes one whose time begins at `now_unix_s`, and replays it.
     pub(crate) fn open(
         path: &Path,
-        slots: usize,
         now_unix_s: f64,
         history_s: f64,
     ) -> Result<(Self, Replayed), JournalError> {
         let mark = Mark::open(&path.with_extension("mark"))?;
         let mut kept_as = None;
-        let (connection, mut replayed, position) = match read(path, slots, now_unix_s) {
+        let (connection, mut replayed, position) = match read(path, now_unix_s) {
             Err(replay::Failure::Damaged) => {
                 kept_as = Some(repair::repair(path, now_unix_s)?);
-                read(path, slots, now_unix_s)
+                read(path, now_unix_s)
             }
             read => read,
         }
@@ -154,6 +158,11 @@ impl Journal {
             history_s,
         };
         Ok((journal, replayed))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Keeps what a job or an array runs, with the event of its submission, which was the last.
@@ -220,6 +229,7 @@ impl Journal {
         let sequence = self.position.sequence;
         let written = self.connection.transaction().and_then(|transaction| {
             write_images(&transaction, state, kept, &jobs)?;
+            write_policy(&transaction, kept)?;
             schema::set_meta(&transaction, "snapshot_sequence", sequence)?;
             prune(&transaction, sequence, before_s)?;
             transaction.commit()
@@ -243,6 +253,28 @@ impl Journal {
             .query_map(params![job, array_job], |row| Ok((row.get::<_, f64>(0)?, row.get::<_, String>(1)?)))
             .map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)
+    }
+
+    /// Who was chosen to decide: when, by whom, and what.
+    pub(crate) fn policies(&self) -> Result<Vec<(f64, String, PolicyChoice)>, JournalError> {
+        let database = |source| JournalError::Database { path: self.path.clone(), source };
+        let mut query = self
+            .connection
+            .prepare_cached(
+                "SELECT time, record FROM events WHERE job IS NULL AND record LIKE '{\"policy_set\"%'
+                 ORDER BY sequence",
+            )
+            .map_err(database)?;
+        let rows = query
+            .query_map([], |row| Ok((row.get::<_, f64>(0)?, row.get::<_, String>(1)?)))
+            .map_err(database)?;
+        let all = rows.collect::<Result<Vec<_>, _>>().map_err(database)?;
+        // What cannot be read was refused when the journal was opened.
+        let choice = |(time_s, text): (f64, String)| match serde_json::from_str(&text) {
+            Ok(Record::PolicySet { choice, by }) => Some((time_s, by, choice)),
+            _ => None,
+        };
+        Ok(all.into_iter().filter_map(choice).collect())
     }
 
     /// What a job or an array runs: `job` is the first element.
@@ -269,16 +301,12 @@ impl Journal {
 }
 
 /// Opens and replays a journal.
-fn read(
-    path: &Path,
-    slots: usize,
-    now_unix_s: f64,
-) -> Result<(Connection, Replayed, Position), replay::Failure> {
+fn read(path: &Path, now_unix_s: f64) -> Result<(Connection, Replayed, Position), replay::Failure> {
     let connection = schema::open(path, now_unix_s).map_err(|error| match error {
         JournalError::Database { source, .. } if is_damage(&source) => replay::Failure::Damaged,
         error => replay::Failure::Error(error),
     })?;
-    let (replayed, position) = replay::replay(&connection, path, slots)?;
+    let (replayed, position) = replay::replay(&connection, path)?;
     Ok((connection, replayed, position))
 }
 
@@ -292,6 +320,7 @@ fn write_images(
     let mut insert = transaction.prepare("INSERT OR REPLACE INTO snapshot_nodes VALUES (?1, ?2)")?;
     for index in 0..state.topology().nodes().len() {
         let image = NodeImageRecord::of(&state.node_image(NodeId::from_index(index)));
+        let image = image.noted(kept.node_reasons.get(&(index as u32)));
         insert.execute(params![index as i64, serde_json::to_string(&image).map_err(to_text)?])?;
     }
     let mut insert = transaction.prepare(
@@ -306,6 +335,13 @@ fn write_images(
     Ok(())
 }
 
+fn write_policy(transaction: &Transaction<'_>, kept: &Kept) -> rusqlite::Result<()> {
+    let Some(choice) = &kept.policy else { return Ok(()) };
+    let text = serde_json::to_string(choice)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    schema::set_meta(transaction, POLICY, text)
+}
+
 /// Drops events that a snapshot covers and that are older than anybody wants to know.
 fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64) -> rusqlite::Result<()> {
     let last: Option<(i64, i64)> = transaction
@@ -316,6 +352,13 @@ fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64) -> rusqlit
         )
         .optional()?;
     let Some((last, sum)) = last else { return Ok(()) };
+    // Whoever reckons from what is left has to know what was the case then.
+    let books = reader::books_until(transaction, last)?;
+    schema::set_meta(transaction, "books", books)?;
+    let base_s: f64 =
+        transaction
+            .query_row("SELECT time FROM events WHERE sequence = ?1", params![last], |row| row.get(0))?;
+    schema::set_meta(transaction, "base_time_s", base_s)?;
     schema::set_meta(transaction, "base_sequence", last)?;
     schema::set_meta(transaction, "base_sum", sum)?;
     transaction.execute("DELETE FROM events WHERE sequence <= ?1", params![last])?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 
 use super::replay::{Entries, Position, base};
-use super::{JournalError, schema};
+use super::{JournalError, POLICY, schema};
 
 /// Puts a whole journal in the place of a damaged one. Returns where the damaged one is now.
 pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalError> {
@@ -60,12 +60,22 @@ fn copy_whole(old: &Connection, copy: &Connection, path: &Path) -> Result<(), Jo
     let start = base(old).map_err(|_| ruined("where its events begin cannot be read"))?;
     schema::set_meta(copy, "base_sequence", start.sequence).map_err(writing)?;
     schema::set_meta(copy, "base_sum", start.sum.cast_signed()).map_err(writing)?;
+    // Older journals have none; then it is not known what was the case where the events begin.
+    if let Ok(Some(books)) = schema::meta::<String>(old, "books") {
+        schema::set_meta(copy, "books", books).map_err(writing)?;
+    }
+    if let Ok(Some(base_s)) = schema::meta::<f64>(old, "base_time_s") {
+        schema::set_meta(copy, "base_time_s", base_s).map_err(writing)?;
+    }
     let last = copy_events(old, copy, start).map_err(writing)?;
     // A snapshot that is ahead of the events that are left cannot be used, nor one that is itself damaged: then all
     // events have to be there.
     let snapshot: i64 = schema::meta(old, "snapshot_sequence").ok().flatten().unwrap_or(0);
     if snapshot > 0 && snapshot <= last.sequence && copy_snapshot(old, copy).map_err(writing)? {
         schema::set_meta(copy, "snapshot_sequence", snapshot).map_err(writing)?;
+        if let Some(policy) = schema::meta::<String>(old, POLICY).ok().flatten() {
+            schema::set_meta(copy, POLICY, policy).map_err(writing)?;
+        }
     } else if start.sequence > 0 {
         return Err(ruined("its snapshot cannot be read and the events before it are gone"));
     } else {

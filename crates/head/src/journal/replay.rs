@@ -11,7 +11,7 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 use super::image::{JobImageRecord, Kept, NodeImageRecord};
-use super::{Damage, JournalError, is_damage, schema};
+use super::{Damage, JournalError, POLICY, is_damage, schema};
 use crate::record::Record;
 
 /// What a journal says happened so far.
@@ -121,11 +121,7 @@ pub(super) fn base(connection: &Connection) -> rusqlite::Result<Position> {
 }
 
 /// Rebuilds everything: the last snapshot, then the events after it.
-pub(super) fn replay(
-    connection: &Connection,
-    path: &Path,
-    slots: usize,
-) -> Result<(Replayed, Position), Failure> {
+pub(super) fn replay(connection: &Connection, path: &Path) -> Result<(Replayed, Position), Failure> {
     let failed = |source: rusqlite::Error| {
         if is_damage(&source) {
             Failure::Damaged
@@ -136,7 +132,7 @@ pub(super) fn replay(
     let snapshot: i64 = schema::meta(connection, "snapshot_sequence").map_err(failed)?.unwrap_or(0);
     let epoch_unix_s = schema::meta(connection, "epoch_unix_s").map_err(failed)?.ok_or(Failure::Damaged)?;
     let mut replayed = Replayed {
-        state: State::new(&ClusterSpec::default(), slots),
+        state: State::new(&ClusterSpec::default(), 1),
         specs: BTreeMap::new(),
         kept: Kept::default(),
         last: Time::ZERO,
@@ -146,7 +142,7 @@ pub(super) fn replay(
         since_snapshot: 0,
     };
     if snapshot > 0 {
-        replayed.load(connection, slots).map_err(failed)?.ok_or(Failure::Damaged)?;
+        replayed.load(connection).map_err(failed)?.ok_or(Failure::Damaged)?;
     }
     let mut query = connection.prepare(Entries::QUERY).map_err(failed)?;
     let mut entries = Entries::new(query.query([]).map_err(failed)?, base(connection).map_err(failed)?);
@@ -169,7 +165,11 @@ pub(super) fn replay(
 
 impl Replayed {
     /// Takes the snapshot in; `None` where it cannot be understood.
-    fn load(&mut self, connection: &Connection, slots: usize) -> rusqlite::Result<Option<()>> {
+    fn load(&mut self, connection: &Connection) -> rusqlite::Result<Option<()>> {
+        if let Some(text) = schema::meta::<String>(connection, POLICY)? {
+            let Ok(choice) = serde_json::from_str(&text) else { return Ok(None) };
+            self.kept.policy = Some(choice);
+        }
         let mut nodes = Vec::new();
         let mut query = connection.prepare("SELECT image FROM snapshot_nodes ORDER BY node")?;
         let mut rows = query.query([])?;
@@ -177,6 +177,8 @@ impl Replayed {
             let Ok(record) = serde_json::from_str::<NodeImageRecord>(row.get_ref(0)?.as_str()?) else {
                 return Ok(None);
             };
+            let node = nodes.len() as u32;
+            self.kept.apply(&Record::NodeNoted { node, reason: record.reason().to_owned() });
             nodes.push(record.to_core());
         }
         let mut jobs = Vec::new();
@@ -194,7 +196,7 @@ impl Replayed {
             }
             jobs.push(image);
         }
-        self.state = State::from_images(slots, nodes, jobs);
+        self.state = State::from_images(1, nodes, jobs);
         Ok(Some(()))
     }
 
@@ -209,7 +211,9 @@ impl Replayed {
             self.specs.remove(&job);
         }
         if let Some(bytes) = entry.spec {
-            self.specs.insert(jobs.start, Arc::new(WireSpec::decode(bytes.as_slice()).ok()?));
+            let spec = WireSpec::decode(bytes.as_slice()).ok()?;
+            self.kept.book(jobs.start, &spec.account);
+            self.specs.insert(jobs.start, Arc::new(spec));
         }
         self.changed.push(jobs);
         self.since_snapshot += 1;

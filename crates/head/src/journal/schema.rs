@@ -45,8 +45,6 @@ pub(super) fn open(path: &Path, now_unix_s: f64) -> Result<Connection, JournalEr
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(std::time::Duration::ZERO)?;
-    // Two heads with one journal would both be wrong.
-    connection.pragma_update(None, "locking_mode", "exclusive")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     // Durable, not only consistent: a reply means that the disk has it.
     connection.pragma_update(None, "synchronous", "full")?;

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use super::{Notice, NotifyError};
 
 /// Where a command is looked for: nothing of the head's own environment is passed on.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Runs the command and waits for it, at most `limit`.
 pub(super) async fn run(notice: &Notice, limit: Duration) -> Result<(), NotifyError> {
@@ -58,7 +58,10 @@ fn prepared(notice: &Notice) -> Result<Command, NotifyError> {
     Ok(command)
 }
 
-async fn feed_and_wait(child: &mut Child, text: &str) -> std::io::Result<std::process::ExitStatus> {
+pub(super) async fn feed_and_wait(
+    child: &mut Child,
+    text: &str,
+) -> std::io::Result<std::process::ExitStatus> {
     if let Some(mut input) = child.stdin.take() {
         // A command that does not read its input is fine.
         let _ = input.write_all(text.as_bytes()).await;

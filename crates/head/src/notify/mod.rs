@@ -1,13 +1,15 @@
-//! Tells people what becomes of their jobs: a command of theirs, or an address that gets JSON.
+//! Tells people what becomes of their jobs: a command of theirs, an address that gets JSON, or a letter.
 //!
 //! Everything happens on a thread of its own behind a bounded queue. Whoever has something to tell never waits; what cannot
 //! be delivered is logged, and nothing depends on it. A notice may arrive twice (after a head's restart, or where an answer
 //! was lost); its id stays the same.
 
 mod command;
+mod mail;
 mod webhook;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,11 @@ use tokio::sync::{Semaphore, mpsc};
 use wharf_proto::Notify;
 use wharf_proto::notify::Moment;
 
+pub use mail::is_mail_address;
 pub use webhook::Webhook;
+
+/// What takes letters, unless told otherwise.
+pub const SENDMAIL: &str = "/usr/sbin/sendmail";
 
 /// How many notices may wait to be told.
 const QUEUE_MAX: usize = 10_000;
@@ -48,6 +54,8 @@ pub struct Facts {
     pub nodes: Vec<String>,
     /// Its place in an array.
     pub array_index: Option<u32>,
+    /// What brought its last run to its end, in a word; empty where it ended as it should.
+    pub cause: String,
     /// Why it ended as it did; empty where there is nothing to say.
     pub reason: String,
 }
@@ -111,6 +119,7 @@ impl Notice {
             ("WHARF_NOTIFY_END_S", facts.end_s.map(|time| time.to_string())),
             ("WHARF_NOTIFY_NODES", Some(facts.nodes.join(","))),
             ("WHARF_NOTIFY_ARRAY_INDEX", facts.array_index.map(|index| index.to_string())),
+            ("WHARF_NOTIFY_CAUSE", Some(facts.cause.clone())),
             ("WHARF_NOTIFY_REASON", Some(facts.reason.clone())),
         ];
         some.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
@@ -155,6 +164,9 @@ pub enum NotifyError {
     /// An address that cannot be posted to.
     #[error("the webhook's address is not one")]
     Address,
+    /// An address that no letter can be sent to.
+    #[error("the mail address is not one")]
+    Mail,
     /// The address cannot be reached.
     #[error("cannot reach `{host}`")]
     Connect {
@@ -190,8 +202,10 @@ pub struct NotifyConfig {
     pub command_limit: Duration,
     /// One attempt to post.
     pub attempt_limit: Duration,
-    /// Pauses before further attempts to post: as many as there are pauses.
+    /// Pauses before further attempts: as many as there are pauses.
     pub pauses: Vec<Duration>,
+    /// What takes letters, called with `-t -i`.
+    pub sendmail: PathBuf,
     /// Certificates (DER) of authorities to trust beside the system's.
     pub extra_roots: Vec<Vec<u8>>,
 }
@@ -202,6 +216,7 @@ impl Default for NotifyConfig {
             command_limit: Duration::from_secs(30),
             attempt_limit: Duration::from_secs(10),
             pauses: [1, 5, 25].map(Duration::from_secs).to_vec(),
+            sendmail: SENDMAIL.into(),
             extra_roots: vec![],
         }
     }
@@ -283,7 +298,12 @@ async fn serve(
 
 async fn deliver(notice: &Notice, config: &NotifyConfig, client: &webhook::Client, log: &Log) {
     if !notice.target.command.is_empty()
-        && let Err(error) = command::run(notice, config.command_limit).await
+        && let Err(error) = again(config, || command::run(notice, config.command_limit)).await
+    {
+        log(notice, &error);
+    }
+    if !notice.target.mail.is_empty()
+        && let Err(error) = again(config, || mail::send(notice, config)).await
     {
         log(notice, &error);
     }
@@ -291,5 +311,31 @@ async fn deliver(notice: &Notice, config: &NotifyConfig, client: &webhook::Clien
         && let Err(error) = client.tell(notice, config).await
     {
         log(notice, &error);
+    }
+}
+
+/// Tries until it works, or until there is no pause left, or trying again cannot help.
+async fn again<F: Future<Output = Result<(), NotifyError>>>(
+    config: &NotifyConfig,
+    attempt: impl Fn() -> F,
+) -> Result<(), NotifyError> {
+    let mut pauses = config.pauses.iter();
+    loop {
+        let Err(error) = attempt().await else { return Ok(()) };
+        match pauses.next() {
+            Some(&pause) if may_pass(&error) => tokio::time::sleep(pause).await,
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Whether the same attempt may go better a little later.
+fn may_pass(error: &NotifyError) -> bool {
+    match error {
+        NotifyError::Refused { status, .. } => *status >= 500 || [408, 425, 429].contains(status),
+        NotifyError::User { .. } | NotifyError::Mail | NotifyError::Address => false,
+        // What is not there does not come by waiting.
+        NotifyError::Start { source, .. } => source.kind() != std::io::ErrorKind::NotFound,
+        _ => true,
     }
 }

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::{Notice, NotifyConfig, NotifyError};
+use super::{Notice, NotifyConfig, NotifyError, again};
 
 /// An address that notices can be posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,19 +88,12 @@ impl Client {
     /// Posts a notice, again after a pause where that may help.
     pub(super) async fn tell(&self, notice: &Notice, config: &NotifyConfig) -> Result<(), NotifyError> {
         let webhook = Webhook::parse(&notice.target.webhook).ok_or(NotifyError::Address)?;
-        let mut pauses = config.pauses.iter();
-        loop {
-            let attempt = tokio::time::timeout(config.attempt_limit, self.post(&webhook, notice)).await;
-            let error = match attempt {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(error)) => error,
-                Err(_) => NotifyError::TimedOut(config.attempt_limit),
-            };
-            match pauses.next() {
-                Some(&pause) if may_pass(&error) => tokio::time::sleep(pause).await,
-                _ => return Err(error),
-            }
-        }
+        let limit = config.attempt_limit;
+        again(config, || async {
+            let posted = tokio::time::timeout(limit, self.post(&webhook, notice)).await;
+            posted.unwrap_or(Err(NotifyError::TimedOut(limit)))
+        })
+        .await
     }
 
     async fn post(&self, webhook: &Webhook, notice: &Notice) -> Result<(), NotifyError> {
@@ -116,14 +109,6 @@ impl Client {
         let connector = TlsConnector::from(self.tls.clone());
         let stream = connector.connect(name, stream).await.map_err(|error| webhook.connect_error(error))?;
         exchange(webhook, notice, stream).await
-    }
-}
-
-/// Whether the same attempt may go better a little later.
-fn may_pass(error: &NotifyError) -> bool {
-    match error {
-        NotifyError::Refused { status, .. } => *status >= 500 || [408, 425, 429].contains(status),
-        _ => true,
     }
 }
 

@@ -7,7 +7,7 @@ use wharf_proto::{Gang, JobSpec as WireSpec, Stages};
 use wharf_sim::{Preset, Recorder, RunSpec};
 use wharf_trace::{GangMix, GeneratorSettings, Rate, Trace, generate};
 
-use super::virtual_cluster::{Rules, VirtualCluster};
+use super::virtual_cluster::{VirtualCluster, regime};
 use crate::record::{Record, of_shares};
 
 const SEED: u64 = 11;
@@ -32,7 +32,7 @@ impl Recorder for Acts {
     }
 }
 
-fn trace() -> Trace {
+pub(super) fn trace() -> Trace {
     let settings = GeneratorSettings {
         seed: SEED,
         job_count: 200,
@@ -72,9 +72,17 @@ fn simulated(trace: &Trace, cluster: &ClusterSpec, preset: &Preset, policy: &str
 }
 
 fn dispatched(trace: &Trace, cluster: &ClusterSpec, policy: &str) -> Vec<(Time, Act)> {
-    let rules = Rules::of(policy, SEED);
+    let rules = regime(policy, SEED);
     let folder = tempfile::tempdir().unwrap();
     let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), cluster, rules);
+    play(&mut world, trace, |_| ());
+    assert_eq!(world.dispatcher.engine.violations(), []);
+    drop(world);
+    acts_of(&folder.path().join("journal.sqlite"))
+}
+
+/// Hands a trace to a head and lets it end; `meddle` is called after every moment.
+pub(super) fn play(world: &mut VirtualCluster, trace: &Trace, mut meddle: impl FnMut(&mut VirtualCluster)) {
     let mut arrivals = trace.jobs.iter().peekable();
     loop {
         let arrival = arrivals.peek().map(|job| job.submit);
@@ -94,10 +102,8 @@ fn dispatched(trace: &Trace, cluster: &ClusterSpec, policy: &str) -> Vec<(Time, 
         let (reply, _receiver) = tokio::sync::oneshot::channel();
         inputs.push(crate::dispatcher::Input::Submit { specs, reply });
         world.step(inputs);
+        meddle(world);
     }
-    assert_eq!(world.dispatcher.engine.violations(), []);
-    drop(world);
-    acts_of(&folder.path().join("journal.sqlite"))
 }
 
 /// What a journal says was launched and preempted.

@@ -1,14 +1,14 @@
 //! Dependencies, holds and what people change.
 
-use wharf_core::{ClusterSpec, Command, JobEnd, JobId, Phase};
+use wharf_core::{ClusterSpec, Command, JobEnd, JobId, Phase, Regime};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::dependency::Kind;
 use wharf_proto::{ChangeJobsRequest, Dependency, Gang, JobSpec};
 
-use super::virtual_cluster::{Rules, VirtualCluster};
+use super::virtual_cluster::{VirtualCluster, regime};
 
-fn rules() -> Rules {
-    Rules::of("fifo", 0)
+fn rules() -> Regime {
+    regime("fifo", 0)
 }
 
 fn world(folder: &tempfile::TempDir, nodes: u32) -> VirtualCluster {

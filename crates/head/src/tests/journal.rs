@@ -5,10 +5,10 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use wharf_core::{ClusterSpec, JobSpec, NodeSpec, State, Time};
-use wharf_core::{Command, Engine, JobId};
+use wharf_core::{Command, Engine, JobId, Regime};
 use wharf_proto::JobSpec as WireSpec;
 
-use super::virtual_cluster::Rules;
+use super::virtual_cluster::regime;
 use crate::journal::{Journal, JournalError, Replayed};
 use crate::record::Record;
 
@@ -31,14 +31,14 @@ impl wharf_core::Policy for Never {
 }
 
 fn open(path: &Path) -> (Journal, Replayed) {
-    Journal::open(path, 1, EPOCH_UNIX_S, 0.0).unwrap()
+    Journal::open(path, EPOCH_UNIX_S, 0.0).unwrap()
 }
 
 /// A journal with a node, a job and an array, and the state that it tells of.
 fn written(path: &Path, jobs: u32) -> State {
     let (mut journal, replayed) = open(path);
-    let Rules { perf, cadence, .. } = Rules::of("fifo", 0);
-    let mut engine = Engine::resume(Time::ZERO, replayed.state, Box::new(Never), perf, cadence);
+    let regime = Regime { policy: Box::new(Never), ..regime("fifo", 0) };
+    let mut engine = Engine::resume(Time::ZERO, replayed.state, regime);
     let node = ClusterSpec::uniform("v100", 1, 4).nodes.remove(0);
     let spec = |name: &str| JobSpec::new(name, Time::from_seconds(1.0), 1, 10.0, 100.0);
     let mut commands = vec![Command::AddNode(NodeSpec { pool: "main".into(), ..node })];
@@ -98,7 +98,7 @@ fn two_heads_cannot_have_one_journal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.sqlite");
     let _first = open(&path);
-    let second = Journal::open(&path, 1, EPOCH_UNIX_S, 0.0).map(drop);
+    let second = Journal::open(&path, EPOCH_UNIX_S, 0.0).map(drop);
     assert!(matches!(second, Err(JournalError::InUse { .. })), "{second:?}");
 }
 
@@ -129,7 +129,7 @@ fn a_newer_version_is_refused_and_an_older_one_is_brought_up() {
     let newer = rusqlite::Connection::open(&path).unwrap();
     newer.execute("UPDATE meta SET value = 99 WHERE key = 'version'", []).unwrap();
     drop(newer);
-    let error = Journal::open(&path, 1, EPOCH_UNIX_S, 0.0).map(drop).unwrap_err();
+    let error = Journal::open(&path, EPOCH_UNIX_S, 0.0).map(drop).unwrap_err();
     assert!(error.to_string().contains("version 99"), "{error}");
 }
 
@@ -192,7 +192,7 @@ fn what_is_no_journal_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.sqlite");
     fs::write(&path, "nothing like a journal".repeat(500)).unwrap();
-    let error = Journal::open(&path, 1, EPOCH_UNIX_S, 0.0).map(drop).unwrap_err();
+    let error = Journal::open(&path, EPOCH_UNIX_S, 0.0).map(drop).unwrap_err();
     assert!(matches!(error, JournalError::Ruined { .. }), "{error}");
     assert!(fs::read_to_string(&path).unwrap().starts_with("nothing like"));
 }

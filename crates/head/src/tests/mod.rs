@@ -1,7 +1,10 @@
 //! Tests of the dispatcher from within, with a clock that is driven by hand.
 
+mod causes;
 mod decisions;
 mod gates;
 mod journal;
 mod restarts;
+mod switching;
+mod usage;
 mod virtual_cluster;

@@ -4,7 +4,7 @@ use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec, TaskEnded, TaskId, TaskState, from_worker};
 
-use super::virtual_cluster::{Rules, VirtualCluster, input};
+use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::dispatcher::Input;
 
 const TASK: TaskId = TaskId { job_id: 0, generation: 1 };
@@ -36,7 +36,7 @@ fn ended(session: u64, exit_code: i32) -> Input {
 fn end_of_one_task_of_a_gang_is_told_again_after_a_restart() {
     for (code, expected) in [(0, JobEnd::Finished), (3, JobEnd::Failed { code: 3 })] {
         let folder = tempfile::tempdir().unwrap();
-        let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+        let mut world = VirtualCluster::new(&journal(&folder), &cluster(), regime("fifo", 0));
         world.submit(vec![gang(2)]);
         world.dispatcher.step([ended(0, code)].into_iter()).unwrap();
         assert_eq!(world.forgotten, [], "the journal does not have it");
@@ -47,7 +47,7 @@ fn end_of_one_task_of_a_gang_is_told_again_after_a_restart() {
             let ended = session == 0;
             vec![TaskState { task: Some(TASK), ended, exit_code, by_itself: ended, ..TaskState::default() }]
         };
-        let rules = Rules::of("fifo", 0);
+        let rules = regime("fifo", 0);
         let mut world = VirtualCluster::after_restart(&journal(&folder), &cluster(), rules, has);
         // A failure has stopped the other already.
         if code == 0 {
@@ -62,7 +62,7 @@ fn end_of_one_task_of_a_gang_is_told_again_after_a_restart() {
 #[test]
 fn failure_before_the_whole_gang_has_started_ends_the_job() {
     let folder = tempfile::tempdir().unwrap();
-    let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+    let mut world = VirtualCluster::new(&journal(&folder), &cluster(), regime("fifo", 0));
     world.is_silent = true;
     world.submit(vec![gang(2)]);
     assert_eq!(world.phase(0), Phase::Placed);
@@ -74,7 +74,7 @@ fn failure_before_the_whole_gang_has_started_ends_the_job() {
 fn job_that_was_faster_than_the_order_to_stop_is_over() {
     for (code, expected) in [(0, JobEnd::Finished), (3, JobEnd::Failed { code: 3 })] {
         let folder = tempfile::tempdir().unwrap();
-        let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+        let mut world = VirtualCluster::new(&journal(&folder), &cluster(), regime("fifo", 0));
         world.submit(vec![gang(1)]);
         let (reply, _answer) = tokio::sync::oneshot::channel();
         let request =
@@ -88,7 +88,7 @@ fn job_that_was_faster_than_the_order_to_stop_is_over() {
 #[test]
 fn a_time_limit_does_not_begin_anew_with_the_head() {
     let folder = tempfile::tempdir().unwrap();
-    let mut world = VirtualCluster::new(&journal(&folder), &cluster(), Rules::of("fifo", 0));
+    let mut world = VirtualCluster::new(&journal(&folder), &cluster(), regime("fifo", 0));
     world.submit(vec![JobSpec { time_limit_s: 100.0, ..gang(1) }]);
     // So that the journal's last event is from then.
     world.set_time(wharf_core::Time::from_seconds(60.0));
@@ -99,8 +99,7 @@ fn a_time_limit_does_not_begin_anew_with_the_head() {
         0 => vec![TaskState { task: Some(TASK), ..TaskState::default() }],
         _ => vec![TaskState { task: Some(TaskId { job_id: 1, generation: 1 }), ..TaskState::default() }],
     };
-    let mut world =
-        VirtualCluster::after_restart(&journal(&folder), &cluster(), Rules::of("fifo", 0), running);
+    let mut world = VirtualCluster::after_restart(&journal(&folder), &cluster(), regime("fifo", 0), running);
     world.set_time(wharf_core::Time::from_seconds(99.0));
     world.step([]);
     assert_eq!(world.phase(0), Phase::Running);

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
-use wharf_core::{Cadence, ClusterSpec, Engine, JobId, NodeId, PerfModel, Phase, Policy, Time};
-use wharf_perf::{Model, Order};
-use wharf_policy::{BuildArgs, Settings};
+use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
+use wharf_policy::Settings;
 use wharf_proto::{
     ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskEnded, TaskId, TaskProgress,
     TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
@@ -21,6 +20,8 @@ use crate::clock::Clock;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::Journal;
 use crate::news::Teller;
+use crate::notify::NotifyConfig;
+use crate::regime::PolicyChoice;
 
 /// When the virtual world began, in seconds since the Unix epoch.
 pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
@@ -41,27 +42,24 @@ impl Clock for Hand {
     }
 }
 
-/// Who decides, and by which rules.
-pub(super) struct Rules {
-    pub(super) policy: Box<dyn Policy>,
-    pub(super) perf: Box<dyn PerfModel>,
-    pub(super) cadence: Cadence,
-    pub(super) slots: usize,
+/// A policy by name under the default preset.
+pub(super) fn regime(policy: &str, seed: u64) -> Regime {
+    regime_with(policy, &Settings::default(), seed)
 }
 
-impl Rules {
-    /// A policy by name under the default preset.
-    pub(super) fn of(policy: &str, seed: u64) -> Self {
-        let preset = Preset::load("wharf").unwrap();
-        let Mechanism::Wharf(rules) = preset.mechanism else { panic!("the default preset is Wharf's own") };
-        let info = wharf_policy::find(policy).unwrap();
-        let build = BuildArgs { settings: &Settings::default(), placement: rules.placement, seed };
-        Self {
-            policy: (info.build)(&build).unwrap(),
-            perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
-            cadence: rules.cadence(),
-            slots: info.slots,
-        }
+fn regime_with(policy: &str, settings: &Settings, seed: u64) -> Regime {
+    let preset = Preset::load("wharf").unwrap();
+    let Mechanism::Wharf(rules) = preset.mechanism else { panic!("the default preset is Wharf's own") };
+    wharf_sim::regime(&rules, policy, settings, seed).unwrap().0
+}
+
+/// Makes policies by name, as a head's command line does.
+fn make(choice: &PolicyChoice) -> Result<Regime, String> {
+    let mut settings = Settings::default();
+    choice.settings.iter().for_each(|(key, value)| settings.set(key, value));
+    match wharf_policy::find(&choice.name) {
+        Ok(_) => Ok(regime_with(&choice.name, &settings, 0)),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -69,6 +67,8 @@ impl Rules {
 pub(super) struct VirtualCluster {
     pub(super) dispatcher: Dispatcher,
     clock: Hand,
+    /// What whoever runs the head was told.
+    pub(super) warnings: Arc<Mutex<Vec<String>>>,
     /// By node, which is its session too.
     workers: Vec<UnboundedReceiver<ToWorkerBatch>>,
     /// What the workers have to say.
@@ -79,35 +79,36 @@ pub(super) struct VirtualCluster {
     pub(super) forgotten: Vec<(u64, TaskId)>,
     /// The workers do not say when they have started something.
     pub(super) is_silent: bool,
+    /// What the workers will have to say, where they take their time.
+    pub(super) late: Option<VecDeque<(u64, from_worker::Message)>>,
 }
 
 impl VirtualCluster {
-    pub(super) fn new(journal: &Path, cluster: &ClusterSpec, rules: Rules) -> Self {
-        Self::after_restart(journal, cluster, rules, |_| Vec::new())
+    pub(super) fn new(journal: &Path, cluster: &ClusterSpec, regime: Regime) -> Self {
+        Self::after_restart(journal, cluster, regime, |_| Vec::new())
     }
 
     /// A head that comes back to workers which have these tasks, by session.
     pub(super) fn after_restart(
         journal: &Path,
         cluster: &ClusterSpec,
-        rules: Rules,
+        regime: Regime,
         tasks: impl Fn(u64) -> Vec<TaskState>,
     ) -> Self {
         let clock = Hand::default();
-        let (journal, replayed) = Journal::open(journal, rules.slots, EPOCH_UNIX_S, f64::MAX).unwrap();
+        let (journal, replayed) = Journal::open(journal, EPOCH_UNIX_S, f64::MAX).unwrap();
         clock.set(replayed.last);
-        let teller = Teller::new(Arc::new(|warning| panic!("{warning}")));
-        let setup = Setup {
-            clock: Box::new(clock.clone()),
-            policy_name: "test".to_owned(),
-            lost_after_s: 1e9,
-            teller,
-        };
-        let make = |now, state| Engine::resume(now, state, rules.policy, rules.perf, rules.cadence);
-        let dispatcher = Dispatcher::new(make, journal, replayed, setup);
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let said_to = warnings.clone();
+        let warn = Arc::new(move |warning: &str| said_to.lock().unwrap().push(warning.to_owned()));
+        let teller = Teller::new(NotifyConfig::default(), warn);
+        let setup = Setup { clock: Box::new(clock.clone()), make: Arc::new(make), lost_after_s: 1e9, teller };
+        let engine = |now, state| Engine::resume(now, state, regime);
+        let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());
         let (forgotten, is_silent) = (Vec::new(), false);
-        let mut world = Self { dispatcher, clock, workers, said, running, forgotten, is_silent };
+        let mut world =
+            Self { dispatcher, clock, workers, said, running, forgotten, is_silent, warnings, late: None };
         for (session, node) in cluster.nodes.iter().enumerate() {
             let (sender, receiver) = unbounded_channel();
             world.workers.push(receiver);
@@ -163,7 +164,7 @@ impl VirtualCluster {
                 nodes.push(session);
                 let started = TaskStarted { task: Some(task) };
                 if !self.is_silent {
-                    self.said.push_back((session, from_worker::Message::Started(started)));
+                    self.say(session, from_worker::Message::Started(started));
                 }
             }
             to_worker::Message::Forget(forget) => self.forgotten.push((session, forget.task.unwrap())),
@@ -178,11 +179,32 @@ impl VirtualCluster {
                     checkpointed: done,
                     ..TaskProgress::default()
                 };
-                self.said.push_back((session, from_worker::Message::Progress(progress)));
-                self.said.push_back((session, ended(task, 143)));
+                self.say(session, from_worker::Message::Progress(progress));
+                self.say(session, ended(task, 143));
             }
             _ => {}
         }
+    }
+
+    fn say(&mut self, session: u64, message: from_worker::Message) {
+        self.late.as_mut().unwrap_or(&mut self.said).push_back((session, message));
+    }
+
+    /// Workers say what they have kept to themselves, and are quick from now on, or slow again.
+    pub(super) fn catch_up(&mut self, is_slow: bool) {
+        let late = self.late.take().unwrap_or_default();
+        self.late = is_slow.then(VecDeque::new);
+        self.step(late.into_iter().map(input));
+    }
+
+    /// Whether the workers run a job.
+    pub(super) fn runs(&self, job: JobId) -> bool {
+        self.running.contains_key(&job)
+    }
+
+    /// Workers run a job already.
+    pub(super) fn adopt(&mut self, job: JobId, generation: u32, sessions: Vec<u64>) {
+        self.running.insert(job, (generation, sessions));
     }
 
     /// When the first of the running jobs will have done its work, as the engine rates them now.
@@ -209,6 +231,15 @@ impl VirtualCluster {
         let (generation, nodes) = self.running.remove(&job).expect("it runs");
         let task = TaskId { job_id: job.0, generation };
         nodes.into_iter().map(|session| input((session, ended(task, code)))).collect()
+    }
+
+    /// What the workers say when a running job ends in such a way.
+    pub(super) fn end(&mut self, job: JobId, how: &TaskEnded) -> Vec<Input> {
+        let (generation, nodes) = self.running.remove(&job).expect("it runs");
+        let task = Some(TaskId { job_id: job.0, generation });
+        let ended = TaskEnded { task, by_itself: true, ..how.clone() };
+        let said = |session| input((session, from_worker::Message::Ended(ended.clone())));
+        nodes.into_iter().map(said).collect()
     }
 
     /// What the workers say when a running job was interrupted and has saved so much, which only its first node knows of.

@@ -50,7 +50,8 @@ pub(super) fn find<R: Rank>(
     if !search.has_candidate() {
         return None;
     }
-    if gang.needs.is_some() {
+    // Jobs may share devices if another policy decided before: then a job that leaves need not clear its devices.
+    if gang.needs.is_some() || view.schedule().is_sharing() {
         let room = crate::room::find(view, gang, search.worst())?;
         return Some(Plan { victims: room.leaving, nodes: room.nodes });
     }

@@ -35,9 +35,9 @@ pub struct HeadArgs {
     /// The address to listen on; port 0 lets the system choose
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
     pub listen: SocketAddr,
-    /// The policy that decides; fifo serves with backfill unless set otherwise
-    #[arg(long, value_name = "NAME", default_value = "fifo")]
-    pub policy: String,
+    /// The policy that decides [default: the one that decided here before; at first fifo with backfill]
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
     /// A setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -48,6 +48,9 @@ pub struct HeadArgs {
     /// stopped them, which is half as many seconds plus 5 later.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub lost_after: f64,
+    /// The program that takes letters about jobs, called as sendmail is
+    #[arg(long, value_name = "FILE", default_value = wharf_head::notify::SENDMAIL)]
+    pub sendmail: PathBuf,
 }
 
 /// `wharf worker`

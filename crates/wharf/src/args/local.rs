@@ -21,9 +21,9 @@ pub struct LocalArgs {
     /// A node and its devices, as TYPE:COUNT or NAME=TYPE:COUNT; may be given several times [default: this machine's]
     #[arg(long, value_name = "DEVICES", conflicts_with = "stop")]
     pub worker: Vec<String>,
-    /// The policy that decides; fifo serves with backfill unless set otherwise
-    #[arg(long, value_name = "NAME", default_value = "fifo")]
-    pub policy: String,
+    /// The policy that decides [default: the one that decided here before; at first fifo with backfill]
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
     /// A setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,

@@ -1,11 +1,11 @@
-//! What is looked at and changed in a running cluster: `wharf jobs`, `cancel`, `nodes`, `node`, `top`, `report`.
+//! What is looked at and changed in a running cluster: `wharf jobs`, `nodes`, `node`, `top`, `report`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::cluster::HomeArgs;
-use crate::number::JobNumber;
+use super::filter::FilterArgs;
 
 /// `wharf jobs`
 #[derive(Debug, Args)]
@@ -14,6 +14,7 @@ Examples:
   wharf jobs                           Jobs that are not over
   wharf jobs --state failed,cancelled  Jobs that ended so
   wharf jobs --user ada --name bert    Hers, with `bert` in the name
+  wharf jobs --since 7d --cause node   Those of the last week that lost a node
   wharf jobs --all --output json")]
 pub struct JobsArgs {
     /// Where the cluster is.
@@ -22,77 +23,12 @@ pub struct JobsArgs {
     /// Also those that are over
     #[arg(long)]
     pub all: bool,
-    /// Only this user's
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
-    /// Only those in such a state
-    #[arg(long, value_enum, value_name = "STATE", value_delimiter = ',')]
-    pub state: Vec<JobStateArg>,
-    /// Only those whose name has this in it
-    #[arg(long, value_name = "TEXT")]
-    pub name: Option<String>,
-}
-
-/// What can be asked for with `--state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum JobStateArg {
-    /// It waits for devices
-    Waiting,
-    /// It is held, or waits for other jobs
-    Held,
-    /// It has its devices and is being started
-    Placed,
-    /// It runs
-    Running,
-    /// It was told to stop
-    Stopping,
-    /// It is done
-    Finished,
-    /// It failed
-    Failed,
-    /// It was cancelled
-    Cancelled,
-    /// It reached its time limit
-    TimedOut,
-}
-
-/// `wharf cancel`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf cancel 3 4 5
-  wharf cancel 12_3           One element of the array 12; `wharf cancel 12` ends all of it
-  wharf cancel --user ada     All of hers
-  wharf cancel --all          Everything")]
-pub struct CancelArgs {
-    /// Where the cluster is.
+    /// Which.
     #[command(flatten)]
-    pub home: HomeArgs,
-    /// The jobs' ids; of an array `12` is all of it, `12_3` one element
-    #[arg(required_unless_present_any = ["all", "user"], conflicts_with_all = ["all", "user"], value_name = "JOB")]
-    pub jobs: Vec<JobNumber>,
-    /// Every job that is not over
+    pub filter: FilterArgs,
+    /// Print comma-separated values with a header line
     #[arg(long)]
-    pub all: bool,
-    /// Every job of this user that is not over
-    #[arg(long, value_name = "USER", conflicts_with = "all")]
-    pub user: Option<String>,
-}
-
-/// `wharf hold`, `release`, `requeue`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf hold 7
-  wharf release 7
-  wharf requeue 8")]
-pub struct ChangeArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// The jobs' ids; of an array `12` is all of it, `12_3` one element
-    #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<JobNumber>,
+    pub csv: bool,
 }
 
 /// `wharf nodes`

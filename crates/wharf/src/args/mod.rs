@@ -9,6 +9,8 @@ mod config;
 mod demo;
 pub mod env;
 mod exec;
+mod filter;
+mod foresee;
 mod global;
 mod install;
 mod local;
@@ -20,6 +22,7 @@ mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod usage;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -31,22 +34,22 @@ pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalAr
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
+pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
+pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
 pub use local::{LocalArgs, RunArgs};
-pub use look::{
-    CancelArgs, ChangeArgs, JobStateArg, JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs,
-    ReportArgs, TopArgs,
-};
-pub use policy::{ExplainArgs, PolicyCommand};
+pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
+pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use sim::SimArgs;
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
+pub use usage::{UsageArgs, UsageBy};
 
 /// Gets deep-learning training jobs done sooner on the machines you have.
 ///
@@ -118,8 +121,15 @@ pub enum Command {
     Jobs(JobsArgs),
     /// Show one job with its history
     Job(JobArgs),
-    /// Say why a job is where it is
+    /// Say what a job waits for, who is ahead, what would let it start now, and when it is expected to start
     Explain(JobArgs),
+    /// Simulate the cluster as it is, or as it was, under other policies or with other nodes
+    #[command(name = "whatif")]
+    WhatIf(WhatIfArgs),
+    /// Turn what the cluster has done into a trace
+    History(HistoryArgs),
+    /// Find out how many nodes of which kind would serve a trace well enough
+    Size(SizeArgs),
     /// Print a job's output
     Logs(LogsArgs),
     /// Run a command, or a shell, beside a running job
@@ -132,6 +142,8 @@ pub enum Command {
     Release(ChangeArgs),
     /// Stop running jobs and let them wait again
     Requeue(ChangeArgs),
+    /// Make jobs more or less urgent
+    Priority(PriorityArgs),
     /// List nodes
     Nodes(NodesArgs),
     /// Say who may use the cluster: make, list and revoke tokens
@@ -141,6 +153,8 @@ pub enum Command {
     Node(NodeArgs),
     /// Watch nodes, running jobs and the queue
     Top(TopArgs),
+    /// Show who used what: device hours, waiting, failures
+    Usage(UsageArgs),
     /// Write a page about what the cluster has done
     Report(ReportArgs),
     /// From within a job: tell how far it has come, and learn whether to go on

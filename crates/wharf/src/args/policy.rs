@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::cluster::HomeArgs;
+
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:
   wharf policies
@@ -11,10 +13,46 @@ Examples:
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
-  wharf policy explain tiresias")]
+  wharf policy explain tiresias
+  wharf policy set srtf --set preempt_ratio=1.5
+  wharf policy show")]
 pub enum PolicyCommand {
     /// Tell how a policy decides, where it was published and what can be set
     Explain(ExplainArgs),
+    /// Let another policy decide in a running head, or the same with other settings; what runs goes on running
+    Set(PolicySetArgs),
+    /// Tell who decides in a running head, since when and by whose wish, and who decided before
+    Show(PolicyShowArgs),
+}
+
+/// `wharf policy set`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf policy set srtf
+  wharf policy set tiresias --set queues=3
+  wharf policy set fifo --set backfill=none")]
+pub struct PolicySetArgs {
+    /// Where the head is found.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// The policy's name
+    pub policy: String,
+    /// A setting of the policy, as key=value; may be given several times. Those that are not named have their defaults
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// `wharf policy show`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf policy show
+  wharf policy show --output json")]
+pub struct PolicyShowArgs {
+    /// Where the head is found.
+    #[command(flatten)]
+    pub home: HomeArgs,
 }
 
 /// `wharf policy explain`

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
 use crate::jobfile::job::{self, Launcher, Moments};
@@ -114,6 +115,15 @@ pub struct JobFlags {
     /// An exit code after which it is run again [default: any but 0]
     #[arg(long = "retry-code", value_name = "CODE", value_delimiter = ',', allow_negative_numbers = true)]
     pub retry_codes: Vec<i32>,
+    /// How often it is run again after a cause, as in `out-of-memory=0`; may be given several times
+    #[arg(long = "retry", value_name = "CAUSE=N", value_parser = retry_rule)]
+    pub retry: Vec<(String, u32)>,
+    /// How long it waits after its first failure, doubled with each further one [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub retry_delay: Option<Seconds>,
+    /// On whose account its use is booked [default: your group]
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
     /// A variable of its environment; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
@@ -159,6 +169,9 @@ pub struct JobFlags {
     /// An address that is told
     #[arg(long, value_name = "ADDRESS")]
     pub notify_webhook: Option<String>,
+    /// Who gets a letter, through the head's sendmail
+    #[arg(long, value_name = "ADDRESS")]
+    pub notify_mail: Option<String>,
     /// A folder for its checkpoints
     #[arg(long, value_name = "DIR")]
     pub checkpoint_dir: Option<String>,
@@ -207,6 +220,15 @@ fn limit(text: &str) -> Result<(String, Limit), String> {
     value.parse().map(|limit| (name, limit)).map_err(|error| format!("{error}"))
 }
 
+fn retry_rule(text: &str) -> Result<(String, u32), String> {
+    let (cause, count) = pair(text).map_err(|_| "expected CAUSE=N".to_owned())?;
+    let known = Cause::RETRIED.map(Cause::word);
+    if !known.contains(&cause.as_str()) {
+        return Err(format!("`{cause}` is no cause; it can be {}", known.join(", ")));
+    }
+    count.parse().map(|count| (cause, count)).map_err(|_| format!("`{count}` is not a number"))
+}
+
 /// A list that was given.
 fn some<T>(list: &[T]) -> Option<Vec<T>>
 where
@@ -245,6 +267,9 @@ impl SubmitArgs {
             after_corr: jobs(&flags.after_corr),
             singleton: flags.singleton.then_some(true),
             retries: given(job::Retries { count: flags.retries, codes: some(&flags.retry_codes) }),
+            retry: given(job::Retry(flags.retry.iter().cloned().collect())),
+            retry_delay: flags.retry_delay,
+            account: flags.account.clone(),
             network_interface: flags.network_interface.clone(),
             workdir: flags.workdir.clone(),
             output: flags.output_file.clone(),
@@ -285,6 +310,7 @@ impl JobFlags {
                 on: some(&self.notify_on),
                 command: self.notify_command.clone(),
                 webhook: self.notify_webhook.clone(),
+                mail: self.notify_mail.clone(),
             }),
             checkpoint: given(job::Checkpoint {
                 dir: self.checkpoint_dir.clone(),

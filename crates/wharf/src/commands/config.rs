@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-use super::cluster::check_keys;
+use super::cluster::check_policy;
 use crate::args::{ConfigCommand, ConfigShowArgs, OutputFormat};
 use crate::config::keys::{self, CLIENT, Key, Kind, ROLES};
 use crate::config::{ConfigFile, Layers, Origin, Said, section_of};
@@ -65,18 +65,12 @@ fn check(file: Option<&Path>, terminal: &Terminal) -> Result<Exit, CliError> {
 /// Whether what is well formed also makes sense: daemons would refuse it when they start.
 fn meaning(file: &ConfigFile, said: &Said) -> Result<(), CliError> {
     let policy = file.get(said.key.section, "policy").and_then(|said| said.values.first());
-    let policy = policy.map_or("fifo", String::as_str);
-    let one = said.values.first().map_or("", String::as_str);
+    let policy = policy.map(String::as_str);
     let looked_at = match (said.key.section, said.key.name.as_str()) {
-        (_, "policy") => {
-            wharf_policy::find(policy).map(|_| ()).map_err(|error| CliError::usage(error.to_string()))
-        }
-        (_, "set") => match wharf_policy::find(policy) {
-            Ok(info) => input::settings(&said.values).and_then(|settings| check_keys(&settings, info)),
-            // Told where the policy is.
-            Err(_) => Ok(()),
-        },
-        ("worker", "devices") => input::devices(one).map(|_| ()),
+        (_, "policy") => check_policy(policy, &[]),
+        // What is wrong with the policy is told there.
+        (_, "set") if check_policy(policy, &[]).is_ok() => check_policy(policy, &said.values),
+        ("worker", "devices") => said.values.iter().try_for_each(|text| input::devices(text).map(|_| ())),
         _ => Ok(()),
     };
     looked_at.map_err(|error| file.wrong(said, error.to_string()).with_hints_of(error))

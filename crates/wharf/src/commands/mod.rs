@@ -8,6 +8,7 @@ mod install;
 mod policies;
 mod presets;
 mod sim;
+mod size;
 mod step;
 mod sweep;
 mod trace;
@@ -42,15 +43,20 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Jobs(args) => cluster::jobs(args, terminal),
         Command::Job(args) => cluster::job(args, terminal),
         Command::Explain(args) => cluster::explain(args, terminal),
+        Command::WhatIf(args) => cluster::whatif(args, terminal),
+        Command::History(args) => cluster::history(args, terminal),
+        Command::Size(args) => size::execute(args, terminal),
         Command::Logs(args) => cluster::logs(args, terminal),
         Command::Cancel(args) => cluster::cancel(args, terminal),
         Command::Hold(args) => cluster::hold(args, terminal),
         Command::Release(args) => cluster::release(args, terminal),
         Command::Requeue(args) => cluster::requeue(args, terminal),
+        Command::Priority(args) => cluster::priority(args, terminal),
         Command::Nodes(args) => cluster::nodes(args, terminal),
         Command::Token(command) => cluster::token(command, terminal),
         Command::Node(args) => cluster::node(args, terminal),
         Command::Top(args) => cluster::top(args, terminal),
+        Command::Usage(args) => cluster::usage(args, terminal),
         Command::Report(args) => cluster::report(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
         Command::Config(command) => config::execute(command, cli.global.config.as_deref(), terminal),

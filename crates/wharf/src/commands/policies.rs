@@ -3,6 +3,7 @@
 use serde::Serialize;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
 
+use super::cluster;
 use crate::args::{ExplainArgs, OutputFormat, PolicyCommand};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
@@ -82,7 +83,11 @@ pub(super) fn list(terminal: &Terminal) -> Result<Exit, CliError> {
 /// # Errors
 /// Where there is no such policy.
 pub(super) fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Exit, CliError> {
-    let PolicyCommand::Explain(ExplainArgs { policy }) = command;
+    let policy = match command {
+        PolicyCommand::Explain(ExplainArgs { policy }) => policy,
+        PolicyCommand::Set(args) => return cluster::policy_set(args, terminal),
+        PolicyCommand::Show(args) => return cluster::policy_show(args, terminal),
+    };
     let policy = find(policy).map_err(|error| translate::policy(&error))?;
     match terminal.format {
         OutputFormat::Json => terminal.json(&document(&[policy]))?,

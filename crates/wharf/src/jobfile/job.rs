@@ -83,6 +83,12 @@ record! {
         singleton: bool,
         /// When it is run again.
         retries: Retries,
+        /// How often it is run again after each cause.
+        retry: Retry,
+        /// How long it waits after its first failure.
+        retry_delay: Seconds,
+        /// On whose account its use is booked.
+        account: String,
         /// Variables.
         env: BTreeMap<String, String>,
         /// A file with variables.
@@ -251,6 +257,8 @@ record! {
         command: Words,
         /// An address to post to.
         webhook: String,
+        /// Who gets a letter.
+        mail: String,
     }
 }
 
@@ -353,6 +361,16 @@ pub struct Limits(pub BTreeMap<String, Limit>);
 impl Decode for Limits {
     fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
         named(node, at, "limit", LIMITS).map(Self)
+    }
+}
+
+/// How often a job is run again, by cause.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Retry(pub BTreeMap<String, u32>);
+
+impl Decode for Retry {
+    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
+        named(node, at, "cause", &proto::Cause::RETRIED.map(proto::Cause::word)).map(Self)
     }
 }
 
@@ -526,10 +544,15 @@ impl Job {
             base.extend(top);
             Limits(base)
         };
+        let retry = |Retry(top), Retry(mut base): Retry| {
+            base.extend(top);
+            Retry(base)
+        };
         Self {
             gang: layered(self.gang.take(), base.gang.take(), Gang::over),
             env: layered(self.env.take(), base.env.take(), |top, base| with(base, top)),
             limits: layered(self.limits.take(), base.limits.take(), limits),
+            retry: layered(self.retry.take(), base.retry.take(), retry),
             retries: layered(self.retries.take(), base.retries.take(), Retries::or),
             activate: layered(self.activate.take(), base.activate.take(), Activate::or),
             stages: layered(self.stages.take(), base.stages.take(), Stages::or),

@@ -23,7 +23,7 @@ use clap::ValueEnum;
 pub use array::{Array, ArrayError};
 pub use environment::{Export, SECRET_PARTS, USUAL};
 pub use job::Job;
-pub use units::{Deadline, Fraction, Limit, Seconds, Size, StopSignal, UnitError};
+pub use units::{Deadline, Fraction, Limit, Past, Seconds, Size, StopSignal, UnitError};
 pub use words::{Words, WordsError};
 
 use decode::{Decode, Fields, Problem, place_of};

@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) folder: PathBuf,
     /// Who submits it.
     pub(crate) user: String,
+    /// On whose account it is booked where it does not say; empty: nobody's.
+    pub(crate) account: String,
     /// Seconds since the Unix epoch.
     pub(crate) now_s: f64,
     /// The submitting shell's environment.
@@ -92,6 +94,9 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         checkpoint: job.checkpoint.as_ref().map(|checkpoint| self::checkpoint(checkpoint, context, &workdir)),
         network_interface: job.network_interface.clone().unwrap_or_default(),
         workdir: text(&workdir),
+        retry: retry(job),
+        retry_delay_s: job.retry_delay.map(|delay| delay.0),
+        account: job.account.clone().unwrap_or_else(|| context.account.clone()),
         stages: job.stages.as_ref().map(|stages| proto::Stages {
             data_ms: stages.data_ms.unwrap_or_default(),
             compute_ms: stages.compute_ms.unwrap_or_default(),
@@ -265,6 +270,12 @@ fn limits(job: &Job) -> Vec<ResourceLimit> {
     limits.map(|(name, limit)| ResourceLimit { name: name.clone(), value: limit.0 }).collect()
 }
 
+fn retry(job: &Job) -> Vec<proto::RetryRule> {
+    let rules = job.retry.iter().flat_map(|retry| &retry.0);
+    let cause = |word: &str| proto::Cause::of_word(word).unwrap_or(proto::Cause::NoCause);
+    rules.map(|(word, &count)| proto::RetryRule { cause: cause(word).into(), count }).collect()
+}
+
 fn notify(notify: &Notify) -> proto::Notify {
     let moments = notify.on.iter().flatten().flat_map(|moments| moments.to_wire());
     let mut on: Vec<i32> = moments.map(|&moment| moment.into()).collect();
@@ -274,6 +285,7 @@ fn notify(notify: &Notify) -> proto::Notify {
         on,
         command: words(notify.command.as_ref()),
         webhook: notify.webhook.clone().unwrap_or_default(),
+        mail: notify.mail.clone().unwrap_or_default(),
     }
 }
 

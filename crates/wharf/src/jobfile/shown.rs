@@ -45,6 +45,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         let value = limit.value.map_or_else(|| json!("unlimited"), |value| json!(value));
         (limit.name.clone(), value)
     });
+    let retry = spec.retry.iter().map(|rule| (rule.cause().word().to_owned(), json!(rule.count)));
     let launcher = match spec.launcher() {
         Launcher::Plain => "",
         Launcher::PerDevice => "per-device",
@@ -81,6 +82,9 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("dependencies", json!(spec.dependencies.iter().map(depends).collect::<Vec<_>>())),
         ("retries", json!(spec.retries)),
         ("retry_codes", json!(spec.retry_codes)),
+        ("retry", Value::Object(retry.collect())),
+        ("retry_delay_s", json!(spec.retry_delay_s)),
+        ("account", json!(spec.account)),
         ("env", json!(sorted(&spec.env))),
         ("activate", json!(spec.activate)),
         ("limits", Value::Object(limits.collect())),
@@ -157,5 +161,6 @@ fn told(notify: &Notify) -> Map<String, Value> {
     put(&mut fields, "on", json!(notify.on().map(moment).collect::<Vec<_>>()));
     put(&mut fields, "command", json!(notify.command));
     put(&mut fields, "webhook", json!(notify.webhook));
+    put(&mut fields, "mail", json!(notify.mail));
     fields
 }

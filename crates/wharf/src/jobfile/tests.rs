@@ -12,6 +12,7 @@ use crate::output::style::Styles;
 
 fn context() -> Context {
     Context {
+        account: String::new(),
         workdir: "/here".into(),
         folder: "/files".into(),
         user: "ann".into(),

@@ -155,6 +155,45 @@ impl FromStr for Deadline {
     }
 }
 
+/// A moment that has been: `7d` (that long ago), `2026-11-01`, `2026-11-01T12:00`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Past {
+    /// Seconds since the Unix epoch.
+    At(f64),
+    /// That long ago.
+    Ago(Seconds),
+}
+
+impl Past {
+    /// Seconds since the Unix epoch.
+    #[must_use]
+    pub fn unix_s(self, now_s: f64) -> f64 {
+        match self {
+            Self::At(at_s) => at_s,
+            Self::Ago(ago) => now_s - ago.0,
+        }
+    }
+}
+
+impl FromStr for Past {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let wrong = |_| UnitError {
+            given: text.to_owned(),
+            expected: "a moment; write how long ago as in `7d`, or `2026-11-01`, or `2026-11-01T12:00`",
+        };
+        if let Ok(ago) = text.parse() {
+            return Ok(Self::Ago(ago));
+        }
+        match format!("{text}{}", if text.contains(['T', ' ']) { "" } else { "T00:00" }).parse() {
+            Ok(Deadline::At(at_s)) => Ok(Self::At(at_s)),
+            Ok(Deadline::In(_)) => Err(wrong(())),
+            Err(_) => Err(wrong(())),
+        }
+    }
+}
+
 /// A signal by name or number: `TERM`, `SIGUSR1`, `12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopSignal(pub i32);
@@ -255,6 +294,10 @@ mod tests {
         assert_eq!("2027-01-31T18:00:00+01:00".parse(), Ok(Deadline::At(1_801_414_800.0)));
         assert_eq!("+6h".parse(), Ok(Deadline::In(Seconds(21_600.0))));
         assert!(matches!("2027-01-31T18:00".parse(), Ok(Deadline::At(_))));
+        assert_eq!("7d".parse(), Ok(Past::Ago(Seconds(604_800.0))));
+        assert_eq!("2027-01-31T18:00:00Z".parse(), Ok(Past::At(1_801_418_400.0)));
+        assert!(matches!("2027-01-31".parse(), Ok(Past::At(_))));
+        assert!("yesterday".parse::<Past>().is_err() && "+6h".parse::<Past>().is_err());
         for text in ["tomorrow", "+", "+x", "2027-13-01"] {
             assert!(text.parse::<Deadline>().is_err(), "{text}");
         }

@@ -60,6 +60,21 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
         lines.concat()
     }
 
+    /// Comma-separated values, with quotes where they are needed (RFC 4180).
+    pub(crate) fn to_csv(&self) -> String {
+        let quoted = |cell: &str| {
+            if cell.contains(['"', ',', '\n', '\r']) {
+                format!("\"{}\"", cell.replace('"', "\"\""))
+            } else {
+                cell.to_owned()
+            }
+        };
+        let line =
+            |cells: &[String]| cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\r\n";
+        let header = line(&self.header.map(|name| name.replace(' ', "_")));
+        std::iter::once(header).chain(self.rows.iter().map(|row| line(row))).collect()
+    }
+
     /// Tab-separated values.
     pub(crate) fn to_plain(&self) -> String {
         let clean = |cell: &String| cell.replace(['\t', '\n', '\r'], " ");
@@ -71,6 +86,13 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_with_commas_and_quotes_are_quoted() {
+        let mut grid = Grid::new(["a b", "c"]);
+        grid.push(["x, y", "say \"hi\""]);
+        assert_eq!(grid.to_csv(), "a_b,c\r\n\"x, y\",\"say \"\"hi\"\"\"\r\n");
+    }
 
     #[test]
     fn document_becomes_rows_of_fields() {

@@ -105,6 +105,11 @@ impl Terminal {
         }
     }
 
+    /// Asks something: the answer follows on the same line.
+    pub(crate) fn ask(&self, text: &str) {
+        self.stderr(&format!("{text} "));
+    }
+
     /// The same for a part of something larger, whose notes matter only where `-v` asks for more.
     pub(crate) fn quieter(&self) -> Self {
         Self { quiet: !self.verbose, ..self.clone() }

@@ -1,16 +1,19 @@
 //! The command line from outside: what is printed where, what is written, and with which code it ends.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod accounting;
 mod cluster;
 mod config;
 mod demo;
 mod exec;
 mod failures;
+mod foresee;
 mod install;
 mod interrupt;
 mod local;
 mod marked;
 mod outputs;
+mod policy;
 mod reference;
 mod sandbox;
 mod security;

@@ -7,8 +7,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
-use wharf_head::{Access, Head, HeadConfig, Setup};
-use wharf_policy::BuildArgs;
+use wharf_head::{Access, Head, HeadConfig, PolicyChoice, Setup};
 use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::transport::Endpoint;
 use wharf_proto::tonic::{Code, Request, Status};
@@ -25,12 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Cluster {
     /// Runs a command with another token than the folder's.
-    fn run_as(&self, token: &Path, words: &[&str]) -> Said {
+    pub(crate) fn run_as(&self, token: &Path, words: &[&str]) -> Said {
         Said::from(&self.command(words).env("WHARF_TOKEN_FILE", token).output().unwrap())
     }
 
     /// A token for a user, in a file.
-    fn token_for(&self, user: &str) -> PathBuf {
+    pub(crate) fn token_for(&self, user: &str) -> PathBuf {
         let file = self.path(&format!("{user}.token"));
         self.say(&["token", "create", "--user", user, "--to", file.to_str().unwrap()]);
         file
@@ -433,23 +432,24 @@ fn head_that_others_can_reach_says_how_to_join() {
 /// A head in this process whose certificates last only seconds.
 async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Head {
     let setup = Setup { folder: folder.to_owned(), owner: "ann".into(), ..Setup::default() };
-    let info = wharf_policy::find("fifo").unwrap();
-    let preset = wharf_sim::Preset::load("wharf").unwrap();
-    let wharf_sim::preset::Mechanism::Wharf(rules) = preset.mechanism else { panic!("not Wharf's own") };
-    let settings = wharf_policy::Settings::default();
-    let build = BuildArgs { settings: &settings, placement: rules.placement, seed: 0 };
     let config = HeadConfig {
+        sendmail: wharf_head::notify::SENDMAIL.into(),
         listen: "127.0.0.1:0".parse().unwrap(),
         state_dir: folder.to_owned(),
         access: Access::open(&setup).unwrap().with_worker_life(life, renew_after),
         lost_after: PATIENCE,
-        slots: info.slots,
         history_s: 3600.0,
         warn: std::sync::Arc::new(|_| ()),
-        policy_name: "fifo".into(),
-        cadence: rules.cadence(),
-        policy: (info.build)(&build).unwrap(),
-        perf: Box::new(wharf_perf::Model::new(rules.costs, info.sharing, wharf_perf::Order::Best)),
+        policy: PolicyChoice { name: "fifo".into(), ..PolicyChoice::default() },
+        is_policy_wanted: true,
+        make: std::sync::Arc::new(|choice| {
+            let preset = wharf_sim::Preset::load("wharf").unwrap();
+            let wharf_sim::preset::Mechanism::Wharf(rules) = preset.mechanism else {
+                panic!("not Wharf's own")
+            };
+            let settings = wharf_policy::Settings::default();
+            Ok(wharf_sim::regime(&rules, &choice.name, &settings, 0).unwrap().0)
+        }),
     };
     Head::start(config).await.unwrap()
 }

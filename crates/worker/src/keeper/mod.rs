@@ -8,6 +8,7 @@ pub(crate) mod files;
 mod journal;
 mod kept;
 pub(crate) mod limits;
+mod memory;
 mod process;
 mod recovery;
 mod running;

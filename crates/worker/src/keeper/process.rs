@@ -95,7 +95,7 @@ fn hold_port(start: &Start, step: &Step) -> Result<Option<TcpSocket>, Exit> {
 
 /// Who a task runs as, and what is to be done as them.
 fn login(start: &Start, name: &str) -> Result<Login, Exit> {
-    let failed = |what: String| Exit { error: what, ..Exit::code(CODE_NOT_EXECUTABLE.into()) };
+    let failed = |what: String| Exit::unlaunched(CODE_NOT_EXECUTABLE.into(), what);
     let user = User::from_name(name)
         .map_err(|errno| failed(format!("cannot look up the user '{name}': {errno}")))?
         .ok_or_else(|| failed(format!("this node has no user '{name}'")))?;
@@ -117,13 +117,13 @@ fn login(start: &Start, name: &str) -> Result<Login, Exit> {
 
 pub(super) fn failure(error: &io::Error, what: std::fmt::Arguments<'_>) -> Exit {
     let code = if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE };
-    Exit { error: format!("cannot {what}: {error}"), ..Exit::code(code.into()) }
+    Exit::unlaunched(code.into(), format!("cannot {what}: {error}"))
 }
 
 /// The command as it is.
 fn direct(start: &Start, process: &Process) -> Result<Command, Exit> {
     let Some((program, arguments)) = process.command.split_first() else {
-        return Err(Exit { error: "the command is empty".into(), ..Exit::code(CODE_NOT_FOUND.into()) });
+        return Err(Exit::unlaunched(CODE_NOT_FOUND.into(), "the command is empty"));
     };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&start.workdir).stdin(Stdio::null());

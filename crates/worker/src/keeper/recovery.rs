@@ -19,7 +19,7 @@ pub(crate) fn reconcile(state_dir: &Path, records: Records) -> BTreeMap<TaskKey,
     }
     if records.rebooted {
         for task in tasks.values_mut().filter(|task| task.exit.is_none()) {
-            task.exit = Some(Exit::lost("the machine restarted while it ran"));
+            task.exit = Some(Exit::of_node("the machine restarted while it ran"));
         }
         return tasks;
     }

@@ -27,6 +27,8 @@ pub(super) struct Running {
     pub(super) cgroup: Option<TaskCgroup>,
     /// Its processes are prepared by a stage, which may have refused.
     pub(super) is_staged: bool,
+    /// How many processes the kernel had killed for lack of memory when it was started.
+    pub(super) kills_before: Option<u64>,
     /// How it is told to stop.
     manners: Manners,
     is_stopping: bool,
@@ -79,6 +81,7 @@ impl Running {
             rest,
             cgroup,
             is_staged: false,
+            kills_before: None,
             manners,
             is_stopping: false,
             kill_at: None,

@@ -16,6 +16,7 @@ use nix::unistd::{Pid, getsid};
 use super::cgroup::{Cgroups, TaskCgroup};
 use super::journal::{Entry, Journal, Place, Recorded};
 use super::kept::Task;
+use super::memory::{self, Kills, Signs};
 use super::process::{self, Reaped, Spawned};
 use super::running::{Rest, Running};
 use super::trainers::Step;
@@ -33,6 +34,7 @@ pub(crate) struct Table {
     session: i32,
     journal: Journal,
     cgroups: Cgroups,
+    kills: Kills,
     tasks: BTreeMap<TaskKey, Task>,
     leaders: HashMap<Pid, TaskKey>,
     /// Tasks that time matters to.
@@ -54,6 +56,7 @@ impl Table {
             session: getsid(None).map_or(0, Pid::as_raw),
             journal,
             cgroups: Cgroups::find(state_dir),
+            kills: Kills::default(),
             tasks: BTreeMap::new(),
             leaders: HashMap::new(),
             watched: BTreeSet::new(),
@@ -184,6 +187,7 @@ impl Table {
         let rest = (start.steps.len() > 1).then_some(Rest { start, next: 1 });
         let mut running = Running::new(&groups, recorded.manners(), cgroup, rest);
         running.is_staged = is_staged;
+        running.kills_before = self.kills.recent(now);
         self.tasks.insert(task, Task::new(recorded, Some(running)));
         self.on_spawned(task, groups, failed, now);
         self.events.push(Event::Started { task });
@@ -360,7 +364,7 @@ impl Table {
     fn on_leader_gone(&mut self, key: TaskKey, leader: Pid, exit: Exit, now: Instant) {
         let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
         let refusal = if running.is_staged && exit.code != 0 { refusal(&self.state_dir, key) } else { None };
-        let exit = Exit { error: refusal.unwrap_or(exit.error), ..exit };
+        let exit = refusal.map_or(exit.clone(), |error| Exit::unlaunched(exit.code, error));
         running.on_leader_gone(leader, exit, now);
         self.advance(key, now);
     }
@@ -450,6 +454,7 @@ impl Table {
     fn end(&mut self, key: TaskKey, exit: Exit, now: Instant) {
         self.tell_progress(key, now, true);
         let exit = self.tasks.get(&key).map_or(exit.clone(), |task| task.judged(exit));
+        let exit = self.memory_judged(key, exit);
         self.clear(key);
         self.record(&Entry::End { task: key, exit: exit.clone() });
         if let Some(task) = self.tasks.get_mut(&key) {
@@ -463,6 +468,17 @@ impl Table {
         {
             self.spawn(start, now);
         }
+    }
+
+    /// The end of a task, with lack of memory as its cause where the kernel says so.
+    fn memory_judged(&self, key: TaskKey, exit: Exit) -> Exit {
+        let Some(running) = self.tasks.get(&key).and_then(|task| task.running.as_ref()) else { return exit };
+        if exit.code == 0 {
+            return exit;
+        }
+        let is_counted = running.cgroup.as_ref().is_some_and(TaskCgroup::was_out_of_memory);
+        let signs = Signs { is_counted, before: running.kills_before, after: Kills::present() };
+        memory::judged(exit, &signs)
     }
 
     /// Takes away what a task had beside its processes.

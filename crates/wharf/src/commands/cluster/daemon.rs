@@ -5,19 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use wharf_head::{Head, HeadConfig};
-use wharf_perf::{Model, Order};
-use wharf_policy::{BuildArgs, PolicyInfo, Settings};
-use wharf_sim::Preset;
-use wharf_sim::preset::{Mechanism, Rules};
 use wharf_tls::Fingerprint;
 use wharf_worker::{Notice, Rehearsal, WorkerConfig};
 
 use super::home::{Home, address, read};
-use super::init;
+use super::{init, regime};
 use crate::args::{HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
-use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 
@@ -86,59 +81,23 @@ fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
 }
 
 fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<HeadConfig, CliError> {
-    let internal = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Internal, error);
-    let usage = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Usage, error);
-    let mut settings: Settings = input::settings(&args.set)?;
-    if args.policy == "fifo" && settings.get("backfill").is_none() {
-        settings.set("backfill", "greedy");
-    }
-    let info = wharf_policy::find(&args.policy).map_err(|error| {
-        let hint = error.nearest.map(|near| format!("did you mean `{near}`?"));
-        hint.into_iter().fold(usage(&error), CliError::hint)
-    })?;
-    let preset = Preset::load("wharf").map_err(|error| internal(&error))?;
-    let Mechanism::Wharf(rules) = preset.mechanism else {
-        return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
-    };
-    check_keys(&settings, info)?;
-    if settings.get("restart_s").is_none() {
-        // How long a start takes is not known here: a job's progress counts from its first moment.
-        settings.set("restart_s", "0");
-    }
-    let rules = rules.with(&settings).map_err(|error| usage(&error))?;
+    let policy = regime::choice(args.policy.as_deref(), &args.set)?;
+    regime::make(&policy)?;
     if !args.lost_after.is_finite() || args.lost_after < 0.0 {
         return Err(CliError::usage("`--lost-after` takes seconds of at least 0"));
     }
-    let build = BuildArgs { settings: &settings, placement: rules.placement, seed: 0 };
     Ok(HeadConfig {
+        sendmail: args.sendmail.clone(),
         listen: args.listen,
         state_dir: home.path().to_owned(),
         access: init::open(home, &[], false)?,
         lost_after: Duration::from_secs_f64(args.lost_after),
-        slots: info.slots,
         history_s: HISTORY_DAYS * 86_400.0,
-        policy_name: args.policy.clone(),
-        cadence: rules.cadence(),
-        policy: (info.build)(&build).map_err(|error| usage(&error))?,
-        perf: Box::new(Model::new(rules.costs, info.sharing, Order::Best)),
+        policy,
+        is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
+        make: regime::maker(),
         warn: terminal.warner(),
     })
-}
-
-/// Settings for what happens by itself on real machines.
-const SIMULATED: &[&str] = &["checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
-
-/// Every setting must be one of the policy's knobs or of the rules' numbers.
-pub(in crate::commands) fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), CliError> {
-    let numbers = Rules::SETTINGS.iter().map(|&(key, _)| key).filter(|key| !SIMULATED.contains(key));
-    let known: Vec<&str> = info.knobs.iter().map(|knob| knob.name).chain(numbers).collect();
-    match settings.iter().find(|(key, _)| !known.contains(key)) {
-        None => Ok(()),
-        Some((key, _)) => {
-            let wrong = format!("`{key}` is not a setting of policy `{}`", info.name);
-            Err(CliError::usage(wrong).hint(format!("there are: {}", known.join(", "))))
-        }
-    }
 }
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.

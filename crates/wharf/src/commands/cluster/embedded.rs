@@ -21,8 +21,8 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) home: PathBuf,
     /// Its nodes.
     pub(in crate::commands) workers: Vec<WorkerPlan>,
-    /// Who decides.
-    pub(in crate::commands) policy: String,
+    /// Who decides; `None` for the policy that decided here before.
+    pub(in crate::commands) policy: Option<String>,
     /// The policy's settings, as key=value.
     pub(in crate::commands) set: Vec<String>,
 }
@@ -74,7 +74,8 @@ impl Embedded {
     /// Starts everything and returns when every worker has been let in.
     pub(in crate::commands) async fn start(plan: &Plan, terminal: &Terminal) -> Result<Self, CliError> {
         let mut words = words(&plan.home, "head");
-        words.extend(["--listen", "127.0.0.1:0", "--policy", &plan.policy].map(OsString::from));
+        words.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
+        words.extend(plan.policy.iter().flat_map(|policy| ["--policy".into(), OsString::from(policy)]));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));
         let Command::Head(args) = typed(words)? else { return Err(misread()) };
         let (head, _) = start_head(&args, terminal).await?;

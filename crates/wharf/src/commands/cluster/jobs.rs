@@ -5,14 +5,15 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use wharf_client::Client;
-use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, LogsRequest};
+use wharf_proto::{JobSummary, ListJobsRequest, LogsRequest};
 use wharf_report::human;
 
 use super::connect::with;
+use super::filter::filter;
 use super::frame::progress;
 use super::record::{describe, summary, unix_s};
 use super::top::explain_waiting;
-use crate::args::{JobArgs, JobStateArg, JobsArgs, LogsArgs, OutputFormat};
+use crate::args::{JobArgs, JobsArgs, LogsArgs, OutputFormat};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::jobfile::Array;
@@ -47,6 +48,14 @@ struct JobRow {
     progress: Option<f64>,
     metrics: BTreeMap<String, f64>,
     priority: i32,
+    account: String,
+    pool: String,
+    /// What brought its last run to its end before its work was done.
+    cause: &'static str,
+    /// How often each cause has struck.
+    causes: BTreeMap<&'static str, u32>,
+    /// When it may start again after a failure.
+    retry_s: Option<f64>,
     reason: String,
 }
 
@@ -58,6 +67,7 @@ impl JobRow {
         let number = JobNumber::of(&job).to_string();
         Self {
             phase: job.phase().word(),
+            cause: job.cause().word(),
             elapsed_s: start_s.map(|start_s| (end_s.unwrap_or(now_s) - start_s).max(0.0)),
             exit_code: end_s.map(|_| job.exit_code),
             progress: iterations.map(|_| progress(&job)),
@@ -77,6 +87,10 @@ impl JobRow {
             preemptions: job.preemptions,
             iterations_done: job.iterations_done,
             priority: job.priority,
+            causes: job.causes.iter().map(|one| (one.cause().word(), one.count)).collect(),
+            retry_s: happened(job.retry_s),
+            account: job.account,
+            pool: job.pool,
             reason: job.reason,
         }
     }
@@ -90,32 +104,14 @@ impl JobRow {
     }
 }
 
-fn asked_phase(state: JobStateArg) -> JobPhase {
-    match state {
-        JobStateArg::Waiting => JobPhase::Waiting,
-        JobStateArg::Held => JobPhase::Held,
-        JobStateArg::Placed => JobPhase::Placed,
-        JobStateArg::Running => JobPhase::Running,
-        JobStateArg::Stopping => JobPhase::Stopping,
-        JobStateArg::Finished => JobPhase::Finished,
-        JobStateArg::Failed => JobPhase::Failed,
-        JobStateArg::Cancelled => JobPhase::Cancelled,
-        JobStateArg::TimedOut => JobPhase::TimedOut,
-    }
-}
-
 /// Lists jobs.
 pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let phases: Vec<JobPhase> = args.state.iter().copied().map(asked_phase).collect();
-    let request = ListJobsRequest {
-        live_only: !args.all && phases.is_empty(),
-        user: args.user.clone().unwrap_or_default(),
-        ..ListJobsRequest::default()
-    };
+    let asked = &args.filter;
+    let says_when = asked.since.is_some() || asked.until.is_some() || asked.cause.is_some();
+    let live_only = !args.all && asked.state.is_empty() && !says_when;
     let jobs = with(&args.home, async |client| {
-        let mut jobs = client.list_jobs(request).await?;
-        jobs.retain(|job| phases.is_empty() || phases.contains(&job.phase()));
-        jobs.retain(|job| args.name.as_ref().is_none_or(|name| job.name.contains(name)));
+        let filter = Some(filter(client, asked).await?);
+        let mut jobs = client.list_jobs(ListJobsRequest { live_only, filter, ..Default::default() }).await?;
         let mut reasons = BTreeMap::new();
         explain_waiting(client, &jobs, &mut reasons).await?;
         for job in &mut jobs {
@@ -126,15 +122,15 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
         Ok(jobs)
     })?;
     let mut rows: Vec<JobRow> = jobs.into_iter().map(|job| JobRow::new(job, unix_s())).collect();
-    if terminal.format == OutputFormat::Table {
+    if terminal.format == OutputFormat::Table && !args.csv {
         rows = collapsed(rows);
     }
-    if terminal.format == OutputFormat::Json {
+    if terminal.format == OutputFormat::Json && !args.csv {
         terminal.json(&serde_json::json!({ "schema": 1, "jobs": rows }))?;
         return Ok(Exit::Ok);
     }
     let mut grid = Grid::new([
-        "job", "name", "user", "phase", "devices", "nodes", "progress", "elapsed", "exit", "reason",
+        "job", "name", "user", "phase", "devices", "nodes", "progress", "elapsed", "exit", "cause", "reason",
     ]);
     for row in &rows {
         let exit = row.exit_code.map(|code| code.to_string()).unwrap_or_default();
@@ -151,11 +147,16 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
             &progress,
             &elapsed,
             &exit,
+            row.cause,
             &row.reason,
         ];
         grid.push(cells);
     }
-    terminal.grid(&grid)?;
+    if args.csv {
+        terminal.data(&grid.to_csv())?
+    } else {
+        terminal.grid(&grid)?
+    }
     Ok(Exit::Ok)
 }
 
@@ -224,18 +225,22 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         return Ok(Exit::Ok);
     }
     let mut grid = Grid::new(["field", "value"]);
+    let causes: Vec<String> = row.causes.iter().map(|(cause, count)| format!("{count} × {cause}")).collect();
     let metrics: Vec<String> = row.metrics.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let fields = [
         ("job", row.number.clone()),
         ("name", row.name.clone()),
         ("user", row.user.clone()),
+        ("account", row.account.clone()),
         ("phase", row.phase.to_owned()),
+        ("cause", row.cause.to_owned()),
         ("reason", row.reason.clone()),
         ("devices", row.devices.to_string()),
         ("nodes", row.nodes.join(",")),
         ("progress", row.progress_text()),
         ("elapsed", row.elapsed_s.map(human::duration).unwrap_or_default()),
         ("metrics", metrics.join(", ")),
+        ("interruptions", causes.join(", ")),
         ("preemptions", row.preemptions.to_string()),
         ("priority", row.priority.to_string()),
         ("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default()),
@@ -249,21 +254,6 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         grid.push([&format!("after {after}"), &describe(entry, &nodes)]);
     }
     terminal.grid(&grid)?;
-    Ok(Exit::Ok)
-}
-
-/// Says why a job is where it is.
-pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let (id, reason) = with(&args.home, async |client| {
-        let id = id_of(client, args.job).await?;
-        Ok((id, client.explain(id).await?))
-    })?;
-    match terminal.format {
-        OutputFormat::Json => {
-            terminal.json(&serde_json::json!({ "schema": 1, "job": id, "reason": reason }))?;
-        }
-        OutputFormat::Table | OutputFormat::Plain => terminal.data(&(reason + "\n"))?,
-    }
     Ok(Exit::Ok)
 }
 

@@ -1,8 +1,8 @@
 //! What a cluster has recorded, in words and for a report.
 
 use serde_json::Value;
-use wharf_client::Client;
-use wharf_proto::{HistoryEntry, JobDetail, JobPhase, JobSummary, ListJobsRequest, NodeSummary};
+use wharf_client::{Client, ClientError};
+use wharf_proto::{HistoryEntry, JobDetail, JobFilter, JobPhase, JobSummary, NodeSummary};
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
 
 use crate::error::CliError;
@@ -11,8 +11,9 @@ use crate::error::CliError;
 pub(in crate::commands) async fn record(client: &Client) -> Result<Record, CliError> {
     let nodes = client.list_nodes().await?;
     let mut jobs = Vec::new();
-    for job in client.list_jobs(ListJobsRequest::default()).await? {
-        jobs.push(recorded(client.get_job(job.job_id).await?));
+    let mut details = client.list_details(JobFilter::default()).await?;
+    while let Some(detail) = details.message().await.map_err(ClientError::from)? {
+        jobs.push(recorded(detail));
     }
     let node = |node: NodeSummary| RecordedNode {
         name: node.name,
@@ -118,6 +119,18 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         "hold_wanted" => "somebody holds it".to_owned(),
         "hold_lifted" => "nobody holds it any more".to_owned(),
         "job_retried" => "to be run again".to_owned(),
+        "job_caused" => {
+            let node = record["node"].as_u64().and_then(|node| nodes.get(usize::try_from(node).ok()?));
+            let node = node.map_or_else(String::new, |node| format!(" on {}", node.name));
+            let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
+            format!("cause: {}{node}{code}", record["cause"].as_str().unwrap_or_default())
+        }
+        "job_delayed" => "waits a little before it is run again".to_owned(),
+        "job_watched" => {
+            let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
+            let (watched_s, idle_s) = (seconds("watched_s"), seconds("idle_s"));
+            format!("watched for {watched_s:.0} s, idle for {idle_s:.0} s of them")
+        }
         "job_ended" => match &record["end"] {
             Value::String(end) => end.replace('_', " "),
             end => format!("failed with exit code {}", end["failed"]["code"]),

@@ -32,7 +32,7 @@ pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Ex
         let plan = Plan {
             home: home.path().to_owned(),
             workers: vec![WorkerPlan { node: "n0".to_owned(), devices: args.devices.clone() }],
-            policy: "fifo".to_owned(),
+            policy: None,
             set: vec![],
         };
         let cluster = Embedded::start(&plan, terminal).await?;

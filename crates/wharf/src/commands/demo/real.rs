@@ -86,7 +86,7 @@ async fn run(
     let plan = Plan {
         home: folder.join("home"),
         workers: WORKERS.map(worker).to_vec(),
-        policy: args.policy.clone(),
+        policy: Some(args.policy.clone()),
         set: args.set.clone(),
     };
     let cluster = Embedded::start(&plan, terminal).await?;

@@ -1,0 +1,184 @@
+//! A notice as a letter, handed to the machine's sendmail.
+
+use std::fmt::Write as _;
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::command::{PATH, feed_and_wait};
+use super::{Notice, NotifyConfig, NotifyError};
+
+/// Longest address that can be written to.
+const ADDRESS_MAX: usize = 254;
+/// Bytes of an encoded word: 60 letters of base64, and what makes it one, stay below the 75 that are allowed.
+const WORD_BYTES: usize = 45;
+
+/// Whether a letter can be sent there: `NAME@HOST` of plain letters, nothing that a header or an option could be made of.
+pub fn is_mail_address(text: &str) -> bool {
+    let Some((name, host)) = text.split_once('@') else { return false };
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(letter);
+    let is_host = |letter: char| letter.is_ascii_alphanumeric() || ".-".contains(letter);
+    let is_whole = |part: &str| !part.is_empty() && !part.starts_with(['-', '.']) && !part.ends_with('.');
+    text.len() <= ADDRESS_MAX
+        && is_whole(name)
+        && is_whole(host)
+        && name.chars().all(is_plain)
+        && host.chars().all(is_host)
+}
+
+/// Hands the letter to sendmail and waits until it has taken it. Who it goes to is in the letter, never in a command line.
+pub(super) async fn send(notice: &Notice, config: &NotifyConfig) -> Result<(), NotifyError> {
+    let program = config.sendmail.display().to_string();
+    let letter = letter(notice).ok_or(NotifyError::Mail)?;
+    let mut command = Command::new(&config.sendmail);
+    command.args(["-t", "-i"]).env_clear().env("PATH", PATH).current_dir("/").kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let start = |source| NotifyError::Start { program: program.clone(), source };
+    let mut child = command.spawn().map_err(start)?;
+    let ended = tokio::time::timeout(config.command_limit, feed_and_wait(&mut child, &letter)).await;
+    match ended {
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(status)) => Err(NotifyError::Failed { program, status }),
+        Ok(Err(source)) => Err(start(source)),
+        Err(_) => Err(NotifyError::TimedOut(config.command_limit)),
+    }
+}
+
+/// The letter with its headers; `None` where its address is none.
+fn letter(notice: &Notice) -> Option<String> {
+    let facts = &notice.facts;
+    let to = Some(notice.target.mail.as_str()).filter(|to| is_mail_address(to))?;
+    let element = facts.array_index.map_or_else(String::new, |index| format!("[{index}]"));
+    let subject = format!("job {}{element} ({}) {}", facts.job_id, facts.name, notice.moment_name());
+    let mut letter = format!(
+        "To: {to}\nSubject: {}\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\
+         Content-Transfer-Encoding: 8bit\nAuto-Submitted: auto-generated\nX-Wharf-Notice: {}\n\n",
+        header(&format!("[wharf] {subject}")),
+        notice.id(),
+    );
+    let exit_code = facts.exit_code.map(|code| code.to_string()).unwrap_or_default();
+    let nodes = facts.nodes.join(", ");
+    let (start, end) = (facts.start_s.map(moment), facts.end_s.map(moment));
+    for (name, value) in [
+        ("job", facts.job_id.to_string() + &element),
+        ("name", facts.name.clone()),
+        ("user", facts.user.clone()),
+        ("phase", facts.phase.clone()),
+        ("exit code", exit_code),
+        ("cause", facts.cause.clone()),
+        ("reason", facts.reason.clone()),
+        ("nodes", nodes),
+        ("submitted", moment(facts.submit_s)),
+        ("started", start.unwrap_or_default()),
+        ("ended", end.unwrap_or_default()),
+    ] {
+        if !value.is_empty() {
+            // Writing to a text does not fail.
+            let _ = writeln!(letter, "{name}: {}", one_line(&value));
+        }
+    }
+    Some(letter)
+}
+
+/// Seconds since the Unix epoch, which every reader can turn into what is on their own clock.
+fn moment(unix_s: f64) -> String {
+    format!("@{unix_s:.0} (`date -d @{unix_s:.0}`)")
+}
+
+/// A text without anything that could end its line.
+fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+/// A header's text: as it is, or in encoded words (RFC 2047) where it has more than plain letters or is long.
+fn header(text: &str) -> String {
+    let text = one_line(text);
+    if text.is_ascii() && text.len() <= 900 && !text.contains("=?") {
+        return text;
+    }
+    let mut words = Vec::new();
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (word, left) = rest.split_at(rest.floor_char_boundary(WORD_BYTES));
+        words.push(format!("=?utf-8?B?{}?=", base64(word.as_bytes())));
+        rest = left;
+    }
+    words.join("\n ")
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = char::from(LETTERS[(bits >> shift & 63) as usize]);
+            text.push(if index <= chunk.len() { letter } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_proto::Notify;
+    use wharf_proto::notify::Moment;
+
+    use super::super::Facts;
+    use super::*;
+
+    #[test]
+    fn addresses_are_plain_or_refused() {
+        for good in ["me@lab.org", "a.b+c@mail", "o'neil@x-y.example"] {
+            assert!(is_mail_address(good), "{good}");
+        }
+        let long = format!("{}@x", "a".repeat(300));
+        for bad in [
+            "",
+            "me",
+            "@lab",
+            "me@",
+            "-oQ/tmp@x",
+            "a b@x",
+            "a@x\nBcc: y@z",
+            "a@b@c",
+            "a,b@x",
+            "<a@x>",
+            &long,
+            "ä@x",
+            "a@-x",
+            "a@x.",
+        ] {
+            assert!(!is_mail_address(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_name_or_reason_makes_a_header() {
+        let facts = Facts {
+            job_id: 7,
+            name: "x\nBcc: all@lab.org\r\n\r\nhello".into(),
+            reason: "a\n.\nb".into(),
+            ..Facts::default()
+        };
+        let target = Notify { mail: "me@lab.org".into(), ..Notify::default() };
+        let text = letter(&Notice { moment: Moment::Failed, target, facts }).unwrap();
+        let (head, body) = text.split_once("\n\n").unwrap();
+        assert!(head.lines().all(|line| !line.starts_with("Bcc")), "{head}");
+        assert_eq!(head.lines().filter(|line| line.starts_with("To: ")).count(), 1);
+        assert!(body.contains("reason: a . b\n"), "{body}");
+    }
+
+    #[test]
+    fn headers_of_any_language_are_encoded() {
+        assert_eq!(header("plain"), "plain");
+        assert_eq!(header("größe"), "=?utf-8?B?Z3LDtsOfZQ==?=");
+        let long = header(&"ä".repeat(60));
+        assert!(long.lines().all(|line| line.len() <= 76), "{long}");
+        assert_eq!(
+            (base64(b"M"), base64(b"Ma"), base64(b"Man")),
+            ("TQ==".into(), "TWE=".into(), "TWFu".into())
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Questions to a simulation that begins with what a running head knows.
+
+mod explain;
+mod history;
+mod whatif;
+
+use wharf_client::Client;
+use wharf_core::{JobEnd, JobId, Phase, Regime, State, Time};
+use wharf_head::PolicyChoice;
+use wharf_head::live::{Live, LiveJob};
+use wharf_sim::forecast::{Knowledge, PastJob};
+use wharf_sim::{Present, RunError};
+
+pub(in crate::commands) use explain::explain;
+pub(in crate::commands) use history::history;
+pub(in crate::commands) use whatif::whatif;
+
+use super::regime;
+use crate::error::{CliError, ErrorKind, translate};
+
+/// How many jobs that are over tell about those that are not.
+const PAST_MAX: u32 = 5000;
+
+/// The same question has the same answer.
+const SEED: u64 = 0;
+
+/// A head's present and past.
+struct Foresight {
+    live: Live,
+    /// The jobs that are not over, numbered from 0, and their ids in the head.
+    state: State,
+    ids: Vec<u32>,
+    past: Vec<PastJob>,
+    declared: Vec<bool>,
+}
+
+impl Foresight {
+    async fn ask(client: &Client, past_max: u32) -> Result<Self, CliError> {
+        let exported = client.export(past_max).await?;
+        let live = Live::read(exported).map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
+        let (state, ids) = live.present();
+        let past = live.jobs.iter().filter_map(|job| past_job(job, live.now)).collect();
+        let is_live = |job: &&LiveJob| !matches!(job.image.phase, Phase::Ended(_));
+        let declared = live.jobs.iter().filter(is_live).map(|job| job.is_declared).collect();
+        Ok(Self { live, state, ids, past, declared })
+    }
+
+    fn now(&self) -> Time {
+        self.live.now
+    }
+
+    fn unix_s(&self, time: Time) -> f64 {
+        self.live.epoch_unix_s + time.seconds()
+    }
+
+    /// A job that is not over, by its id in the head.
+    fn number(&self, id: u32) -> Option<JobId> {
+        self.ids.binary_search(&id).ok().map(JobId::from_index)
+    }
+
+    fn present(&self) -> Present {
+        Present {
+            now: self.now(),
+            state: self.state.clone(),
+            actual: std::collections::BTreeMap::new(),
+            waits: self.live.waits(&self.ids),
+            arrivals: Vec::new(),
+        }
+    }
+
+    /// Calls with what is known beside the present, under a policy.
+    fn knowing<T>(
+        &self,
+        choice: &PolicyChoice,
+        ask: impl FnOnce(&Knowledge<'_>) -> Result<T, RunError>,
+    ) -> Result<T, CliError> {
+        let (rules, settings) = (regime::rules()?, regime::settings(choice)?);
+        let make = || -> Result<Regime, RunError> {
+            Ok(wharf_sim::regime(&rules, &choice.name, &settings, SEED)?.0)
+        };
+        let is_declared = |job: JobId| self.declared.get(job.index()).copied().unwrap_or(false);
+        let known =
+            Knowledge { past: &self.past, is_declared: &is_declared, make: &make, policy: &choice.name };
+        ask(&known).map_err(|error| translate::run(&error))
+    }
+}
+
+/// What a job tells about others; nothing where it never ran and never will.
+fn past_job(job: &LiveJob, now: Time) -> Option<PastJob> {
+    let image = &job.image;
+    let holds = matches!(image.phase, Phase::Placed | Phase::Running);
+    let run_s = image.attained_s + if holds { now.since(image.placed_at) } else { 0.0 };
+    let is_withdrawn = matches!(image.phase, Phase::Ended(JobEnd::Cancelled | JobEnd::Rejected));
+    let is_over = matches!(image.phase, Phase::Ended(_)) && !is_withdrawn;
+    let tells = run_s > 0.0 || !is_withdrawn;
+    tells.then(|| PastJob { spec: image.spec.clone(), run_s, is_over, is_declared: job.is_declared })
+}
