@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-use super::cluster::check_policy;
+use super::cluster::{address, check_policy};
 use crate::args::{ConfigCommand, ConfigShowArgs, OutputFormat};
 use crate::config::keys::{self, CLIENT, Key, Kind, ROLES};
 use crate::config::{ConfigFile, Layers, Origin, Said, section_of};
@@ -70,6 +70,7 @@ fn meaning(file: &ConfigFile, said: &Said) -> Result<(), CliError> {
         (_, "policy") => check_policy(policy, &[]),
         // What is wrong with the policy is told there.
         (_, "set") if check_policy(policy, &[]).is_ok() => check_policy(policy, &said.values),
+        ("worker" | "client", "head") => said.values.iter().try_for_each(|text| address(text).map(|_| ())),
         ("worker", "devices") => said.values.iter().try_for_each(|text| input::devices(text).map(|_| ())),
         _ => Ok(()),
     };

@@ -129,6 +129,7 @@ fn wrong_file_is_told_whole_and_stops_what_goes_by_it() {
     for (text, part) in [
         ("[head]\npolicy = 'fiffo'\n", "c.toml:2:1: head.policy: "),
         ("[head]\nset = { qeues = 3 }\n", "c.toml:2:1: head.set: `qeues` is not a setting"),
+        ("[client]\nhead = 'node1'\n", "c.toml:2:1: client.head: `node1` is not the address of a head"),
         ("[worker]\ndevices = 'v100'\n", "c.toml:2:1: worker.devices: `v100` declares no devices"),
     ] {
         sandbox.write("c.toml", text);

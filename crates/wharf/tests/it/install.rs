@@ -123,6 +123,9 @@ fn existing_configuration_stays_unless_forced() {
     assert!(sandbox.read("root/etc/wharf/config.toml").contains("listen = \"127.0.0.1:7717\""));
     assert_eq!(sandbox.read("root/etc/wharf/config.toml.old"), own);
 
+    for words in ["--join-token-file join.token", "--head node1"] {
+        sandbox.wharf(&format!("install worker --root root {words}")).fails(2);
+    }
     sandbox.write("root/etc/wharf/config.toml", "[head\n");
     let told = sandbox.wharf("install worker --root root").fails(3);
     assert!(told.contains("config.toml:1:6: "), "{told}");

@@ -125,7 +125,7 @@ impl Home {
 }
 
 /// An address as people write it.
-pub(super) fn address(text: &str) -> Result<String, CliError> {
+pub(in crate::commands) fn address(text: &str) -> Result<String, CliError> {
     if text.starts_with("http://") {
         return Err(CliError::usage(format!("`{text}` would not be safe: a head speaks TLS only"))
             .hint("write the address as HOST:PORT"));

@@ -30,6 +30,7 @@ pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec};
 pub(super) use foresee::{explain, history, whatif};
 pub(super) use frame::Frame;
+pub(super) use home::address;
 pub(super) use jobs::{job, jobs, logs};
 pub(super) use local::local;
 pub(super) use nodes::{node, nodes};

@@ -12,7 +12,8 @@ use clap_complete::Shell;
 use nix::unistd::geteuid;
 use serde_json::json;
 
-use crate::args::{InstallCommand, OutputFormat, PlaceArgs};
+use super::cluster::address;
+use crate::args::{InstallCommand, InstallWorkerArgs, OutputFormat, PlaceArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::jobfile::node::{Node, Value};
@@ -102,6 +103,7 @@ pub(super) fn install(command: &InstallCommand, terminal: &Terminal) -> Result<E
             (&args.place, Plan::new("head", &layout, unit, &sections, args.force)?, layout)
         }
         InstallCommand::Worker(args) => {
+            check_worker(args)?;
             let layout = Layout::new(&args.place)?;
             let (unit, sections) = (texts::worker_unit(&layout.prefix), texts::worker_sections(args));
             (&args.place, Plan::new("worker", &layout, unit, &sections, args.force)?, layout)
@@ -135,6 +137,18 @@ pub(super) fn install(command: &InstallCommand, terminal: &Terminal) -> Result<E
         terminal.note(line);
     }
     Ok(Exit::Ok)
+}
+
+/// Refuses what the configuration could not hold.
+fn check_worker(args: &InstallWorkerArgs) -> Result<(), CliError> {
+    args.head.iter().try_for_each(|head| address(head).map(|_| ()))?;
+    match args.join_token_file.as_ref().filter(|path| !path.is_absolute()) {
+        Some(path) => {
+            Err(CliError::usage(format!("`--join-token-file {}` is no whole path", path.display()))
+                .hint("the service reads the file where it is: put it at /etc/wharf/join.token, for example"))
+        }
+        None => Ok(()),
+    }
 }
 
 impl Plan {
