@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wharf_core::{JobId, JobImage, NodeId, NodeImage, Phase, State, Time};
+use wharf_core::{JobId, JobImage, NodeId, NodeImage, Phase, Regime, State, Time};
+use wharf_policy::governor::Limits;
 use wharf_proto::dependency::Kind;
 use wharf_proto::{Exported, ExportedJob, PolicyChange};
 
 use crate::dispatcher::Dispatcher;
 use crate::journal::{JobImageRecord, JournalError, Kept, NodeImageRecord};
 use crate::regime::PolicyChoice;
+use crate::sharing::{AppliedLimits, govern};
 use crate::{views, wire};
 
 /// Everything that is not over, and the latest of what is.
@@ -70,6 +72,9 @@ pub struct Live {
     pub epoch_unix_s: f64,
     /// Who decides and decided, the latest last: since when, and what.
     pub policies: Vec<(Time, PolicyChoice)>,
+    /// The limits in force.
+    limits: Limits,
+    applied: AppliedLimits,
     /// All nodes, by id.
     pub nodes: Vec<NodeImage>,
     /// Jobs, by id.
@@ -102,7 +107,8 @@ impl Live {
     /// # Errors
     /// [`BadExport`] where the head is of another version.
     pub fn read(exported: Exported) -> Result<Self, BadExport> {
-        let Exported { now_s, epoch_unix_s, policies, nodes, jobs, .. } = exported;
+        let Exported { now_s, epoch_unix_s, policies, nodes, jobs, limits, limits_applied_s } = exported;
+        let applied = AppliedLimits { text: limits, at_s: limits_applied_s, ..AppliedLimits::default() };
         let node = |text: &String| {
             let record: NodeImageRecord = serde_json::from_str(text).map_err(|_| BadExport)?;
             Ok(record.to_core())
@@ -117,6 +123,8 @@ impl Live {
             now,
             epoch_unix_s,
             policies: policies.into_iter().map(choice).collect::<Result<_, _>>()?,
+            limits: AppliedLimits::parse(Some(&applied)).map_err(|_| BadExport)?,
+            applied,
             nodes: nodes.iter().map(node).collect::<Result<_, _>>()?,
             jobs: jobs.into_iter().map(|job| LiveJob::read(job, now)).collect::<Result<_, _>>()?,
         })
@@ -125,6 +133,11 @@ impl Live {
     /// Who decides.
     pub fn policy(&self) -> PolicyChoice {
         self.policies.last().map(|(_, choice)| choice.clone()).unwrap_or_default()
+    }
+
+    /// Puts the limits in force around who decides. What jobs that are over have used up is not counted.
+    pub fn govern(&self, regime: Regime) -> Regime {
+        govern(regime, &self.limits, Some(&self.applied), self.epoch_unix_s)
     }
 
     /// The state with the jobs that are not over, numbered from 0 in their order; and their ids in the head.

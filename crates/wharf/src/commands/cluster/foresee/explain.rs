@@ -162,7 +162,7 @@ fn now_if(foresight: &Foresight, job: JobId) -> Result<Vec<String>, CliError> {
     let (rules, settings) = (regime::rules()?, regime::settings(&choice)?);
     let make = || -> Result<Regime, CliError> {
         let made = wharf_sim::regime(&rules, &choice.name, &settings, SEED);
-        Ok(made.map_err(|error| translate::run(&error))?.0)
+        Ok(foresight.live.govern(made.map_err(|error| translate::run(&error))?.0))
     };
     let starts = |commands: &[Command]| -> Result<bool, CliError> {
         let mut engine = Engine::resume(foresight.now(), foresight.state.clone(), make()?);

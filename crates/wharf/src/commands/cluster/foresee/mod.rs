@@ -76,7 +76,7 @@ impl Foresight {
     ) -> Result<T, CliError> {
         let (rules, settings) = (regime::rules()?, regime::settings(choice)?);
         let make = || -> Result<Regime, RunError> {
-            Ok(wharf_sim::regime(&rules, &choice.name, &settings, SEED)?.0)
+            Ok(self.live.govern(wharf_sim::regime(&rules, &choice.name, &settings, SEED)?.0))
         };
         let is_declared = |job: JobId| self.declared.get(job.index()).copied().unwrap_or(false);
         let known =
