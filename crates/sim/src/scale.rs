@@ -94,15 +94,15 @@ mod tests {
             let scaled = scale_settings(wharf_policy::find(policy).unwrap(), &rules(), &settings, 10.0);
             scaled.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(scaled("fifo", &[]), "round_s=30");
-        assert_eq!(scaled("tiresias", &[]), "queue_limits_s=325:720 round_s=30");
+        assert_eq!(scaled("fifo", &[]), "age_s=0 round_s=30");
+        assert_eq!(scaled("tiresias", &[]), "min_run_s=0 queue_limits_s=325:720 round_s=30");
         assert_eq!(
             scaled("tiresias", &["queue_limits_s=50", "gputime=off"]),
-            "gputime=off queue_limits_s=5 round_s=30"
+            "gputime=off min_run_s=0 queue_limits_s=5 round_s=30"
         );
-        assert_eq!(scaled("muri-s", &["packing_num=2"]), "packing_num=2 round_s=36");
-        assert_eq!(scaled("muri-s", &["round_s=60"]), "round_s=6");
-        assert_eq!(scaled("las", &["quantum_s=often"]), "quantum_s=often round_s=30");
+        assert_eq!(scaled("muri-s", &["packing_num=2"]), "min_run_s=0 packing_num=2 round_s=36");
+        assert_eq!(scaled("muri-s", &["round_s=60"]), "min_run_s=0 round_s=6");
+        assert_eq!(scaled("las", &["quantum_s=often"]), "min_run_s=0 quantum_s=often round_s=30");
     }
 
     #[test]
