@@ -2,14 +2,17 @@
 
 use tokio::sync::oneshot;
 use wharf_core::{ClusterSpec, JobId, Phase, Time};
-use wharf_proto::{Gang, JobSpec, TaskId, TaskState};
+use wharf_proto::{Gang, JobSpec, TaskEnded, TaskId, TaskState, from_worker};
 
-use super::virtual_cluster::{VirtualCluster, regime};
+use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::dispatcher::Input;
+use crate::regime::PolicyChoice;
 
 const LIMITS: &str = "[user.ann]\ndevices = 2\n\n[pool.small]\ntime_limit_default = \"1h\"\ngang_max = 1\n";
 
 fn apply(world: &mut VirtualCluster, text: &str) -> Result<(), String> {
+    let choice = PolicyChoice { name: "fifo".to_owned(), ..PolicyChoice::default() };
+    world.dispatcher.note_policy(choice, "root");
     let (reply, mut receiver) = oneshot::channel();
     world.step([Input::SetLimits { text: text.to_owned(), by: "root".to_owned(), reply }]);
     receiver.try_recv().unwrap()
@@ -74,8 +77,9 @@ fn limits_hold_through_a_restart_from_its_first_decision_on() {
         assert_eq!(running(&world), [0, 1]);
         submit(&mut world, job(1)).unwrap();
         assert_eq!(running(&world), [0, 1]);
-        let ends = world.exit(JobId(0), 0);
-        world.step(ends);
+        let task = Some(TaskId { job_id: 0, generation: 1 });
+        let ended = TaskEnded { task, by_itself: true, ..TaskEnded::default() };
+        world.step([input((0, from_worker::Message::Ended(ended)))]);
         assert_eq!(running(&world), [1, 2], "what ends makes room for one more");
     }
 }

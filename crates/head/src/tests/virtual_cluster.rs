@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
 use wharf_policy::Settings;
+use wharf_policy::governor::Limits;
 use wharf_proto::{
     ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskEnded, TaskId, TaskProgress,
     TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
@@ -104,7 +105,11 @@ impl VirtualCluster {
         let warn = Arc::new(move |warning: &str| said_to.lock().unwrap().push(warning.to_owned()));
         let teller = Teller::new(NotifyConfig::default(), warn);
         let applied = replayed.kept.limits.clone();
-        let sharing = AppliedLimits::parse(applied.as_ref()).unwrap();
+        // Without any, nobody is governed, as in a simulation.
+        let sharing = match &applied {
+            Some(_) => AppliedLimits::parse(applied.as_ref()).unwrap(),
+            None => Limits::default(),
+        };
         let regime = govern(regime, &sharing, applied.as_ref(), EPOCH_UNIX_S);
         let setup = Setup {
             clock: Box::new(clock.clone()),
