@@ -151,7 +151,8 @@ fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
 }
 
 fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
-    if spec.command.is_empty() && spec.steps.is_empty() {
+    // A paced job without a command is the workers' own trainer.
+    if spec.command.is_empty() && spec.steps.is_empty() && !spec.paced {
         return wrong("command", Problem::NoCommand);
     }
     if !spec.command.is_empty() && !spec.steps.is_empty() {
@@ -191,6 +192,7 @@ fn check_texts(spec: &JobSpec) -> Result<(), CheckError> {
         ("user", &spec.user),
         ("model", &spec.model),
         ("pool", &spec.pool),
+        ("reservation", &spec.reservation),
         ("network_interface", &spec.network_interface),
     ];
     single.into_iter().try_for_each(|(field, text)| check_text(field, text))?;
@@ -247,6 +249,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
         ("iteration_ms", spec.iteration_ms),
         ("deadline", spec.deadline_s),
         ("retry_delay", spec.retry_delay_s.unwrap_or_default()),
+        ("duration", spec.duration_s),
     ];
     for (field, value) in amounts {
         if !value.is_finite() || value < 0.0 {

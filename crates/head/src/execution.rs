@@ -1,6 +1,6 @@
 //! One placement of a job being carried out: a task on each of its nodes.
 
-use wharf_core::{NodeId, NodeShare};
+use wharf_core::{NodeId, NodeShare, Time};
 use wharf_proto::Cause;
 
 /// Where one node's part of a job is.
@@ -50,6 +50,8 @@ pub(crate) struct Task {
 pub(crate) struct Execution {
     pub(crate) generation: u32,
     pub(crate) tasks: Vec<Task>,
+    /// When its tasks were ordered; none where that was before the head was last started.
+    pub(crate) ordered_at: Option<Time>,
     /// Its tasks were told to stop.
     pub(crate) is_stopping: bool,
     /// The engine knows that it runs.
@@ -80,6 +82,7 @@ impl Execution {
         Self {
             generation,
             tasks,
+            ordered_at: None,
             is_stopping: false,
             is_launched,
             is_interrupted: false,

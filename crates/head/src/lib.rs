@@ -4,6 +4,7 @@ mod activity;
 mod auth;
 mod causes;
 pub mod check;
+mod chosen;
 mod clock;
 mod dispatcher;
 mod exec;
@@ -21,6 +22,7 @@ mod record;
 mod regime;
 mod server;
 mod service;
+mod sharing;
 mod submit;
 mod tasks;
 #[cfg(test)]

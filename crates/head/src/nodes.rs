@@ -138,6 +138,9 @@ impl Dispatcher {
                 if let Some(told) = state.progress.clone() {
                     self.task_progressed(told);
                 }
+                if !state.ended {
+                    self.send_pace(job, node);
+                }
             }
             if state.ended {
                 let end = End {

@@ -2,8 +2,8 @@
 
 use wharf_core::{Command, JobId, NodeId, Phase};
 use wharf_proto::{
-    Cause, ForgetTask, FromWorker, LaunchTask, Launcher, StopTask, TaskId, TaskProgress, from_worker,
-    to_worker,
+    Cause, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
+    from_worker, to_worker,
 };
 
 use crate::dispatcher::Dispatcher;
@@ -14,6 +14,9 @@ use crate::wire::Names;
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
 
+/// Seconds between two checkpoints of a job that the engine is told of.
+const SAVES_APART_S: f64 = 60.0;
+
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
 
@@ -22,6 +25,7 @@ impl Dispatcher {
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
         let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
+        execution.ordered_at = Some(self.now());
         self.leave_to_mpirun(job, &mut execution);
         let nodes = execution.open_nodes();
         self.ports.take(job);
@@ -96,7 +100,30 @@ impl Dispatcher {
             is_shared,
             array_index,
             array_job: names.array_job,
+            paced_iterations: spec.paced.then(|| state.spec(job).iterations),
         })
+    }
+
+    /// Tells the tasks of jobs that run at the model's pace what it is now.
+    pub(crate) fn tell_paces(&mut self, jobs: &[JobId]) {
+        for &job in jobs {
+            if !self.spec(job).is_some_and(|spec| spec.paced) {
+                continue;
+            }
+            for node in self.executions.get(&job).map(Execution::open_nodes).unwrap_or_default() {
+                self.send_pace(job, node);
+            }
+        }
+    }
+
+    /// Tells one worker the pace of its task of a running job.
+    pub(crate) fn send_pace(&mut self, job: JobId, node: NodeId) {
+        let life = self.engine.state().job(job);
+        if life.phase == Phase::Running && self.spec(job).is_some_and(|spec| spec.paced) {
+            let task = Some(TaskId { job_id: job.0, generation: life.generation });
+            let iteration_s = life.iteration_s();
+            self.send(node, to_worker::Message::SetPace(SetPace { task, iteration_s }));
+        }
     }
 
     /// Stops the tasks of a placement. Those on lost nodes count as over.
@@ -169,10 +196,17 @@ impl Dispatcher {
             return;
         }
         let progress = self.progress.entry(job).or_default();
+        let is_saved = told.checkpointed > progress.checkpointed;
         progress.iterations = told.iterations;
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.metrics.extend(told.metrics);
+        // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
+        let saved_at = self.engine.state().job(job).saved_at();
+        if is_saved && self.now().since(saved_at) >= SAVES_APART_S {
+            let (generation, done) = (task.generation, told.checkpointed);
+            self.engine_command(Command::JobSaved { job, generation, done });
+        }
     }
 
     pub(crate) fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {
@@ -192,8 +226,10 @@ impl Dispatcher {
         {
             execution.is_launched = true;
             let generation = execution.generation;
+            let ordered_at = execution.ordered_at;
             let restart_s = self.engine.perf().restart_s(self.engine.state().spec(job));
-            let ready = self.now().plus(restart_s);
+            // Part of it has passed since the launch was ordered.
+            let ready = ordered_at.unwrap_or(self.now()).plus(restart_s).max(self.now());
             self.engine_command(Command::JobLaunched { job, generation, ready });
         }
     }

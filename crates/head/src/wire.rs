@@ -22,6 +22,7 @@ pub(crate) fn to_core(spec: &WireSpec, submit: Time, epoch_unix_s: f64) -> JobSp
     JobSpec {
         user: text(&spec.user),
         model: text(&spec.model),
+        duration_s: (spec.duration_s > 0.0).then_some(spec.duration_s),
         batch_size: (spec.batch_size > 0).then_some(spec.batch_size),
         priority: spec.priority,
         deadline: (spec.deadline_s > 0.0).then(|| Time::from_seconds(spec.deadline_s - epoch_unix_s)),
@@ -47,6 +48,7 @@ fn gang(spec: &WireSpec) -> Gang {
         nodes: (gang.nodes > 0).then_some(gang.nodes),
         pool: (!spec.pool.is_empty()).then(|| spec.pool.as_str().into()),
         node: None,
+        reservation: (!spec.reservation.is_empty()).then(|| spec.reservation.as_str().into()),
         cpus: spec.cpus,
         memory_mib: spec.memory_mib,
     };

@@ -2,14 +2,18 @@
 
 pub mod antman;
 pub mod attained;
+mod cost;
+pub mod fair;
 pub mod fifo;
 pub mod gittins;
+pub mod governor;
 pub mod muri;
 pub mod pairing;
 pub mod placement;
 pub mod priority;
 pub mod rebuild;
 pub mod registry;
+mod reserve;
 mod room;
 pub mod settings;
 pub mod shortest;

@@ -99,6 +99,9 @@ pub struct JobSpec {
     /// How one iteration divides, for policies that interleave jobs.
     #[prost(message, optional, tag = "33")]
     pub stages: ::core::option::Option<Stages>,
+    /// The reservation whose nodes it runs on; empty: none.
+    #[prost(string, tag = "70")]
+    pub reservation: ::prost::alloc::string::String,
     /// How often it is run again after each cause. Of causes that are not named, those that it has no part in are forgiven, and
     /// the others use up `retries`.
     #[prost(message, repeated, tag = "60")]
@@ -109,6 +112,13 @@ pub struct JobSpec {
     /// On whose account its use is booked, such as a group or a project.
     #[prost(string, tag = "62")]
     pub account: ::prost::alloc::string::String,
+    /// It is told how long its iterations should take, as the head's performance model has it. Without a command it is the
+    /// workers' own paced trainer, which does nothing else but to take that long.
+    #[prost(bool, tag = "80")]
+    pub paced: bool,
+    /// What its owner says that the whole run takes, where that is told apart from iterations x iteration_ms; 0: it is not.
+    #[prost(double, tag = "81")]
+    pub duration_s: f64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RetryRule {
@@ -847,7 +857,7 @@ pub struct WaitReply {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InfoRequest {}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InfoReply {
     #[prost(string, tag = "1")]
     pub version: ::prost::alloc::string::String,
@@ -868,6 +878,9 @@ pub struct InfoReply {
     pub user: ::prost::alloc::string::String,
     #[prost(string, tag = "9")]
     pub role: ::prost::alloc::string::String,
+    /// When the head's time began, in seconds since the Unix epoch: rounds are counted from there.
+    #[prost(double, tag = "80")]
+    pub epoch_s: f64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetPolicyRequest {
@@ -924,6 +937,11 @@ pub struct Exported {
     /// By id.
     #[prost(message, repeated, tag = "5")]
     pub jobs: ::prost::alloc::vec::Vec<ExportedJob>,
+    /// The limits in force, and when they were applied, in the head's time; see LimitsReply.
+    #[prost(string, tag = "70")]
+    pub limits: ::prost::alloc::string::String,
+    #[prost(double, tag = "71")]
+    pub limits_applied_s: f64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExportedJob {
@@ -1039,7 +1057,7 @@ pub struct FromWorkerBatch {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 80")]
     pub message: ::core::option::Option<to_worker::Message>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -1060,6 +1078,8 @@ pub mod to_worker {
         RenewLease(super::RenewLease),
         #[prost(message, tag = "7")]
         Exec(super::ToExec),
+        #[prost(message, tag = "80")]
+        SetPace(super::SetPace),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1213,6 +1233,9 @@ pub struct LaunchTask {
     pub array_index: ::core::option::Option<u32>,
     #[prost(uint32, tag = "29")]
     pub array_job: u32,
+    /// It is paced, and has so many iterations to make; absent: it is not.
+    #[prost(double, optional, tag = "80")]
+    pub paced_iterations: ::core::option::Option<f64>,
 }
 /// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -1229,6 +1252,14 @@ pub struct RenewLease {
     pub task: ::core::option::Option<TaskId>,
     #[prost(message, optional, tag = "2")]
     pub lease: ::core::option::Option<Lease>,
+}
+/// How long an iteration of a paced task takes from now on.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct SetPace {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskId>,
+    #[prost(double, tag = "2")]
+    pub iteration_s: f64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopTask {
@@ -1462,6 +1493,51 @@ pub struct RevokeTokenRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RevokeTokenReply {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetLimitsRequest {
+    /// A TOML document.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLimitsRequest {
+    /// Only what concerns this user; empty: all.
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LimitsReply {
+    /// The document in force; empty: nobody has applied any.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    /// When it was applied, in seconds since the Unix epoch.
+    #[prost(double, tag = "3")]
+    pub applied_s: f64,
+    #[prost(message, repeated, tag = "4")]
+    pub uses: ::prost::alloc::vec::Vec<LimitUse>,
+}
+/// One limit, and how far it is used.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LimitUse {
+    /// `user ann`, `group vision`, `pool big`.
+    #[prost(string, tag = "1")]
+    pub whose: ::prost::alloc::string::String,
+    /// `jobs`, `devices`, `v100 devices`, `GPU-hours`.
+    #[prost(string, tag = "2")]
+    pub what: ::prost::alloc::string::String,
+    #[prost(double, tag = "3")]
+    pub limit: f64,
+    #[prost(double, tag = "4")]
+    pub used: f64,
+    /// Of GPU-hours: within so many seconds.
+    #[prost(double, tag = "5")]
+    pub per_s: f64,
+    /// The owner's jobs that wait.
+    #[prost(uint32, tag = "6")]
+    pub waiting: u32,
+}
 /// Why a run of a job came to its end before the job was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2026,6 +2102,50 @@ pub mod cluster_client {
                 .insert(GrpcMethod::new("wharf.v1.Cluster", "SetPolicy"));
             self.inner.unary(req, path, codec).await
         }
+        /// Replaces the limits of users, groups and pools, reservations and the bound on waiting.
+        pub async fn set_limits(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/SetLimits",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "SetLimits"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The limits in force, and how far they are used.
+        pub async fn get_limits(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/GetLimits",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "GetLimits"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Who decides, and who decided before.
         pub async fn get_policy(
             &mut self,
@@ -2173,6 +2293,16 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::SetPolicyRequest>,
         ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status>;
+        /// Replaces the limits of users, groups and pools, reservations and the bound on waiting.
+        async fn set_limits(
+            &self,
+            request: tonic::Request<super::SetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status>;
+        /// The limits in force, and how far they are used.
+        async fn get_limits(
+            &self,
+            request: tonic::Request<super::GetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status>;
         /// Who decides, and who decided before.
         async fn get_policy(
             &self,
@@ -2859,6 +2989,92 @@ pub mod cluster_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/SetLimits" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetLimitsSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::SetLimitsRequest>
+                    for SetLimitsSvc<T> {
+                        type Response = super::LimitsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetLimitsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::set_limits(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetLimitsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/GetLimits" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetLimitsSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::GetLimitsRequest>
+                    for GetLimitsSvc<T> {
+                        type Response = super::LimitsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetLimitsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::get_limits(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetLimitsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

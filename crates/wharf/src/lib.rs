@@ -53,8 +53,10 @@ fn run(parsed: &Parsed) -> Exit {
     config::tell(parsed, &terminal);
     // The keeper of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
     // A step ends with its trainer, whose log is not the place to say so.
-    let is_apart =
-        matches!(cli.command, args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Step(_));
+    let is_apart = matches!(
+        cli.command,
+        args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Pace(_) | args::Command::Step(_)
+    );
     let watched = if is_apart { Ok(()) } else { interrupt::install() };
     let done = watched.and_then(|()| commands::execute(cli, &terminal));
     interrupt::yield_to_interruption();

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use wharf_worker::{
-    Inventory, StepAnswer, StepReport, Watch, WorkerConfig, beside_main, keeper_main, run, stage_main,
-    tell_step,
+    Inventory, StepAnswer, StepReport, Watch, WorkerConfig, beside_main, keeper_main, pace_main, run,
+    stage_main, tell_step,
 };
 
 fn main() -> ExitCode {
@@ -20,9 +20,10 @@ fn main() -> ExitCode {
         }
         [command, head, state_dir] if command == "worker" => worker(head, state_dir.into()),
         [command, words @ ..] if command == "beside" => return beside(words),
+        [command, iterations] if command == "pace" => pace(iterations),
         [command, iterations, metric, value] if command == "step" => step(iterations, metric, value),
         _ => Err("usage: keeper --state-dir DIR | worker HEAD DIR | step ITERATIONS METRIC VALUE | \
-                  beside --task PID [--terminal] -- COMMAND"
+                  pace ITERATIONS | beside --task PID [--terminal] -- COMMAND"
             .into()),
     };
     match result {
@@ -40,6 +41,10 @@ fn beside(words: &[String]) -> ExitCode {
     let task = words.get(1).and_then(|pid| pid.parse().ok()).unwrap_or_default();
     let is_terminal = words[..split].iter().any(|word| word == "--terminal");
     ExitCode::from(beside_main(task, is_terminal, words.get(split + 1..).unwrap_or_default()))
+}
+
+fn pace(iterations: &str) -> Result<(), Box<dyn std::error::Error>> {
+    Ok(pace_main(iterations.parse()?)?)
 }
 
 fn step(iterations: &str, metric: &str, value: &str) -> Result<(), Box<dyn std::error::Error>> {

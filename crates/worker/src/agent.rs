@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_proto::{
-    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, TaskProgress, TaskStarted,
-    TaskState, ToExec, from_worker, to_worker,
+    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, SetPace, TaskProgress,
+    TaskStarted, TaskState, ToExec, from_worker, to_worker,
 };
 
 use crate::devices::{self, Sharing};
@@ -23,7 +23,7 @@ use crate::link::Keeper;
 use crate::output::{self, Wanted};
 use crate::protocol::{Event, Fence, Hello, Progress, Request, Start, output_file};
 use crate::task::{Exit, TaskKey};
-use crate::trainer::Lease;
+use crate::trainer::{Lease, Pace};
 use crate::{Notice, Rehearsal, WorkerConfig, exec};
 
 /// Until the head has said how often it wants to hear the worker.
@@ -58,6 +58,8 @@ struct Known {
     stop_requested: bool,
     /// The latest lease, where it is not the first.
     renewed: Option<Lease>,
+    /// The latest pace, where it has one.
+    pace: Option<Pace>,
     exit: Option<Exit>,
     progress: Option<Progress>,
     ended: watch::Sender<bool>,
@@ -66,7 +68,15 @@ struct Known {
 impl Known {
     fn new(requested: Option<Box<Start>>) -> Self {
         let ended = watch::Sender::new(false);
-        Self { requested, stop_requested: false, renewed: None, exit: None, progress: None, ended }
+        Self {
+            requested,
+            stop_requested: false,
+            renewed: None,
+            pace: None,
+            exit: None,
+            progress: None,
+            ended,
+        }
     }
 }
 
@@ -226,6 +236,9 @@ impl<N: FnMut(Notice)> Agent<N> {
             if let Some(lease) = known.renewed {
                 self.keeper.ask(Request::Renew { task, lease });
             }
+            if let Some(pace) = known.pace {
+                self.keeper.ask(Request::Pace { task, pace });
+            }
             if known.stop_requested {
                 self.keeper.ask(Request::Stop { task });
             }
@@ -335,6 +348,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::Forget(forget) => forget.task.map(|task| self.forget(task.into())),
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
             to_worker::Message::RenewLease(renewal) => self.renew(&renewal),
+            to_worker::Message::SetPace(pace) => self.set_pace(&pace),
             to_worker::Message::Exec(message) => {
                 self.on_exec(message);
                 Some(())
@@ -403,6 +417,17 @@ impl<N: FnMut(Notice)> Agent<N> {
             known.renewed = Some(lease);
         }
         self.keeper.ask(Request::Renew { task, lease });
+        Some(())
+    }
+
+    fn set_pace(&mut self, wanted: &SetPace) -> Option<()> {
+        let task: TaskKey = wanted.task?.into();
+        if let Some(pace) = Pace::new(wanted.iteration_s) {
+            if let Some(known) = self.tasks.get_mut(&task) {
+                known.pace = Some(pace);
+            }
+            self.keeper.ask(Request::Pace { task, pace });
+        }
         Some(())
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::task::{Exit, TaskKey};
-use crate::trainer::{Lease, Trainer};
+use crate::trainer::{Lease, Pace, Trainer};
 
 /// Raised with every change that an older peer would misunderstand.
 pub(crate) const PROTOCOL: u32 = 3;
@@ -36,6 +36,11 @@ pub(crate) enum Request {
     Renew {
         task: TaskKey,
         lease: Lease,
+    },
+    /// A paced task is faster or slower from now on.
+    Pace {
+        task: TaskKey,
+        pace: Pace,
     },
     /// How long a worker that is cut off waits before its tasks are stopped.
     Fence(Fence),

@@ -43,7 +43,7 @@ pub enum StepAnswer {
 }
 
 /// What a process of a task knows of itself.
-struct Task {
+pub(crate) struct Task {
     socket: PathBuf,
     job: u32,
     generation: u32,
@@ -57,7 +57,8 @@ struct Message<'a> {
     token: &'a str,
     #[serde(flatten)]
     report: &'a StepReport,
-    query: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stopped: bool,
 }
@@ -77,7 +78,7 @@ pub fn tell_step(report: &StepReport) -> StepAnswer {
 }
 
 impl Task {
-    fn from_environment() -> Option<Self> {
+    pub(crate) fn from_environment() -> Option<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Some(Self {
             socket: variable("WHARF_PROGRESS_SOCKET")?.into(),
@@ -87,17 +88,42 @@ impl Task {
         })
     }
 
-    fn text(&self, report: &StepReport, stopped: bool) -> io::Result<Vec<u8>> {
+    fn text(&self, report: &StepReport, query: Option<&str>, stopped: bool) -> io::Result<Vec<u8>> {
         let &Self { job, generation, ref token, .. } = self;
-        Ok(serde_json::to_vec(&Message { job, generation, token, report, query: "lease", stopped })?)
+        Ok(serde_json::to_vec(&Message { job, generation, token, report, query, stopped })?)
     }
 
-    fn ask(&self, report: &StepReport) -> io::Result<Word> {
-        let name = format!("wharf-step-{}", random_word()?);
+    pub(crate) fn job(&self) -> u32 {
+        self.job
+    }
+
+    /// Whether its job was never launched before.
+    pub(crate) fn is_first(&self) -> bool {
+        self.generation == 1
+    }
+
+    /// The word that the task is known by.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// A socket that the keeper can answer to.
+    pub(crate) fn bind(&self, what: &str) -> io::Result<UnixDatagram> {
+        let name = format!("wharf-{what}-{}", random_word()?);
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        socket.send_to(&self.text(report, false)?, &self.socket)?;
+        Ok(socket)
+    }
+
+    /// Tells without asking; from then on the keeper says to this socket what changes.
+    pub(crate) fn tell(&self, socket: &UnixDatagram, report: &StepReport, stopped: bool) -> io::Result<()> {
+        socket.send_to(&self.text(report, None, stopped)?, &self.socket).map(drop)
+    }
+
+    fn ask(&self, report: &StepReport) -> io::Result<Word> {
+        let socket = self.bind("step")?;
+        socket.send_to(&self.text(report, Some("lease"), false)?, &self.socket)?;
         let mut answer = [0; ANSWER_BYTES_MAX];
         let length = socket.recv(&mut answer)?;
         let word: Word = serde_json::from_slice(answer.get(..length).unwrap_or_default())?;
@@ -107,6 +133,6 @@ impl Task {
     fn send_stopped(&self, report: &StepReport) -> io::Result<()> {
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        socket.send_to(&self.text(report, true)?, &self.socket).map(drop)
+        socket.send_to(&self.text(report, Some("lease"), true)?, &self.socket).map(drop)
     }
 }

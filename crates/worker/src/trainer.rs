@@ -20,6 +20,19 @@ const TOKEN_BYTES: usize = 16;
 pub(crate) struct Trainer {
     pub(crate) token: String,
     pub(crate) lease: Lease,
+    #[serde(default)]
+    pub(crate) pace: Option<Pace>,
+}
+
+/// How long an iteration of a paced task takes, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pace(pub(crate) f64);
+
+impl Pace {
+    /// As the head says it; none where that is no length.
+    pub(crate) fn new(iteration_s: f64) -> Option<Self> {
+        (iteration_s.is_finite() && iteration_s > 0.0).then_some(Self(iteration_s))
+    }
 }
 
 /// The right to run until either is reached; none: no such end.
@@ -38,12 +51,16 @@ pub(crate) struct Word {
     pub(crate) lease: Lease,
     /// The task was told to stop, whatever its lease says.
     pub(crate) stop: bool,
+    /// Only for tasks that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pace: Option<Pace>,
 }
 
 impl Trainer {
     /// For a task that is to be launched.
     pub(crate) fn of(launch: &LaunchTask) -> io::Result<Self> {
-        Ok(Self { token: random_word()?, lease: launch.lease.map(Lease::from).unwrap_or_default() })
+        let lease = launch.lease.map(Lease::from).unwrap_or_default();
+        Ok(Self { token: random_word()?, lease, pace: None })
     }
 
     /// What the trainer finds in its environment.
@@ -100,7 +117,7 @@ mod tests {
     #[test]
     fn variables_have_only_what_there_is() {
         let lease = Lease { until_iteration: Some(120.0), until_s: None };
-        let variables = Trainer { token: "word".into(), lease }.variables(0);
+        let variables = Trainer { token: "word".into(), lease, pace: None }.variables(0);
         let expected = [("WHARF_LEASE_UNTIL_ITERATION", "120"), ("WHARF_PROGRESS_TOKEN", "word")];
         assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     }

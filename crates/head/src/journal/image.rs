@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
+use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Time};
 
 use crate::causes::Struck;
+use crate::chosen::ChosenRecord;
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
 use crate::regime::PolicyChoice;
+use crate::sharing::AppliedLimits;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +35,8 @@ pub(crate) struct Kept {
     pub(crate) node_reasons: BTreeMap<u32, String>,
     /// Who decides; `None` before anybody has chosen.
     pub(crate) policy: Option<PolicyChoice>,
+    /// Who may have how much; `None` before anybody has said.
+    pub(crate) limits: Option<AppliedLimits>,
 }
 
 impl Kept {
@@ -51,7 +55,7 @@ impl Kept {
                 self.holds.remove(&job);
             }
             Record::JobRetried { job } => *self.retries.entry(job).or_default() += 1,
-            Record::JobStopped { job, done } => {
+            Record::JobStopped { job, done } | Record::JobSaved { job, done } => {
                 self.checkpoints.insert(job, done);
             }
             Record::JobReleased { job } => {
@@ -77,6 +81,7 @@ impl Kept {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
             Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
+            Record::LimitsSet { ref limits } => self.limits = Some(limits.clone()),
             _ => {}
         }
     }
@@ -123,6 +128,8 @@ pub(crate) struct NodeImageRecord {
     spec: NodeRecord,
     is_there: bool,
     is_cordoned: bool,
+    #[serde(default)]
+    is_closed: bool,
     broken: Vec<u32>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
@@ -134,6 +141,7 @@ impl NodeImageRecord {
             spec: NodeRecord::of(&image.spec),
             is_there: image.is_there,
             is_cordoned: image.is_cordoned,
+            is_closed: image.is_closed,
             broken: image.broken.iter().collect(),
             reason: String::new(),
         }
@@ -152,8 +160,8 @@ impl NodeImageRecord {
     pub(crate) fn to_core(&self) -> NodeImage {
         let mut broken = DeviceSet::EMPTY;
         self.broken.iter().for_each(|&device| broken.insert(device));
-        let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
-        NodeImage { spec: self.spec.to_core(), is_there, is_cordoned, broken }
+        let Self { is_there, is_cordoned, is_closed, .. } = *self;
+        NodeImage { spec: self.spec.to_core(), is_there, is_cordoned, is_closed, broken }
     }
 }
 
@@ -189,6 +197,11 @@ pub(crate) struct JobImageRecord {
     iteration_s: Option<f64>,
     attained_s: f64,
     placed_at: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    saved_at: Option<f64>,
+    /// When, to whom and why it last made room.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    gave_way: Option<(f64, Option<u32>, ChosenRecord)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     left: Option<Shares>,
     leaving_generation: u32,
@@ -236,6 +249,10 @@ impl JobImageRecord {
             iteration_s: image.iteration_s.is_finite().then_some(image.iteration_s),
             attained_s: image.attained_s,
             placed_at: image.placed_at.seconds(),
+            saved_at: Some(image.saved_at.seconds()),
+            gave_way: image
+                .gave_way
+                .map(|gave| (gave.at.seconds(), gave.to.map(|to| to.0), ChosenRecord::of(gave.chosen))),
             left: image.left.as_deref().map(of_shares),
             leaving_generation: image.leaving_generation,
             ending: image.ending.map(EndRecord::of),
@@ -286,6 +303,14 @@ impl JobImageRecord {
             iteration_s: self.iteration_s.unwrap_or(f64::INFINITY),
             attained_s: self.attained_s,
             placed_at: Time::try_new(self.placed_at)?,
+            saved_at: Time::try_new(self.saved_at.unwrap_or(self.placed_at))?,
+            gave_way: match self.gave_way {
+                Some((at, to, chosen)) => {
+                    let (at, to) = (Time::try_new(at)?, to.map(JobId));
+                    Some(GaveWay { at, to, chosen: chosen.to_core() })
+                }
+                None => None,
+            },
             left: shares(&self.left),
             leaving_generation: self.leaving_generation,
             ending: self.ending.map(EndRecord::to_core),

@@ -41,6 +41,9 @@ pub struct HeadArgs {
     /// A setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Seed of everything that is drawn at random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
     /// Seconds that a node may be away before its jobs are run elsewhere
     ///
     /// They count from when the connection is known to be broken: at once where a worker ends, but only after 20 seconds

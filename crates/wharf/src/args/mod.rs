@@ -13,10 +13,13 @@ mod filter;
 mod foresee;
 mod global;
 mod install;
+mod limits;
 mod local;
 mod look;
+mod pace;
 mod policy;
 mod preset;
+mod replay;
 mod sim;
 mod step;
 mod submit;
@@ -40,10 +43,13 @@ pub use global::{ColorChoice, GlobalArgs, OutputFormat};
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
+pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
+pub use pace::PaceArgs;
 pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
+pub use replay::ReplayArgs;
 pub use sim::SimArgs;
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
@@ -97,10 +103,15 @@ pub enum Command {
     /// Tell how a policy decides
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Limits of users, groups and pools, reservations and maintenance windows of a running head
+    #[command(subcommand)]
+    Limits(LimitsCommand),
     /// List the presets, or show one
     Presets(PresetArgs),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
+    /// Run a trace on a real cluster, and compare it with the simulator's prediction
+    Replay(ReplayArgs),
     /// Run a command as a job, here and now: its output, its exit code
     Run(RunArgs),
     /// Start a whole cluster on this machine
@@ -115,6 +126,9 @@ pub enum Command {
     /// What becomes a command beside a task
     #[command(hide = true)]
     Beside(BesideArgs),
+    /// The trainer of a paced job
+    #[command(hide = true)]
+    Pace(PaceArgs),
     /// Hand a job to the head
     Submit(Box<SubmitArgs>),
     /// List jobs

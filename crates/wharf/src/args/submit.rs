@@ -20,7 +20,9 @@ Examples:
   wharf submit --gang 4 --type v100 --wait -- torchrun train.py
   wharf submit --after-ok 3 --array 0-99 -- ./evaluate.sh
   wharf submit --example yaml > job.yaml               A file to begin with
-  wharf submit job.yaml --dry-run                      Show what would be submitted")]
+  wharf submit job.yaml --dry-run                      Show what would be submitted
+  wharf submit --trace jobs.csv --time-scale 60        Each row as a job, at its time; an hour in a minute
+  wharf submit --trace jobs.csv --now -- python train.py --steps {iterations}")]
 pub struct SubmitArgs {
     /// Where the cluster is.
     #[command(flatten)]
@@ -37,6 +39,17 @@ pub struct SubmitArgs {
     /// Print what would be submitted and do nothing else
     #[arg(long, conflicts_with_all = ["wait", "follow"])]
     pub dry_run: bool,
+    /// Submit every row of a trace as a job: a process that takes as long as the performance model says, or the command
+    /// with the row's {job}, {user}, {devices}, {iterations}, {iteration_ms}, {duration_s}, {model}, {batch_size} and
+    /// {submit_s} filled in
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "example", "follow", "array", "per_node", "name"])]
+    pub trace: Option<PathBuf>,
+    /// How many times faster than the trace: all its times are divided by this
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "trace")]
+    pub time_scale: f64,
+    /// Submit all rows at once, whatever their times
+    #[arg(long, requires = "trace")]
+    pub now: bool,
     /// Wait until it is over and exit with its exit code
     #[arg(long)]
     pub wait: bool,
@@ -73,6 +86,9 @@ pub struct JobFlags {
     /// The part of the cluster that it runs in
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
+    /// The reservation whose nodes it runs on
+    #[arg(long, value_name = "NAME")]
+    pub reservation: Option<String>,
     /// Processors for each device
     #[arg(long, value_name = "N")]
     pub cpus: Option<u32>,
@@ -253,6 +269,7 @@ impl SubmitArgs {
             command: some(&self.command).map(Words),
             per_node: flags.per_node.then_some(true),
             pool: flags.pool.clone(),
+            reservation: flags.reservation.clone(),
             array: flags.array.clone(),
             gang: given(job::Gang { types: some(types), ..gang.clone().unwrap_or_default() }),
             cpus: flags.cpus,

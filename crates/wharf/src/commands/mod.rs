@@ -5,8 +5,10 @@ mod config;
 mod demo;
 mod help;
 mod install;
+mod pace;
 mod policies;
 mod presets;
+mod replay;
 mod sim;
 mod size;
 mod step;
@@ -30,14 +32,17 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Trace(command) => trace::execute(command, terminal),
         Command::Policies => policies::list(terminal),
         Command::Policy(command) => policies::execute(command, terminal),
+        Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
+        Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),
         Command::Local(args) => cluster::local(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
+        Command::Pace(args) => pace::execute(args),
         Command::Exec(args) => cluster::exec(args),
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),

@@ -75,6 +75,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("cpus", json!(spec.cpus)),
         ("memory_mib", json!(spec.memory_mib)),
         ("pool", json!(spec.pool)),
+        ("reservation", json!(spec.reservation)),
         ("array", json!(spec.array)),
         ("priority", json!(spec.priority)),
         ("time_limit_s", json!(spec.time_limit_s)),
@@ -100,6 +101,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("batch_size", json!(spec.batch_size)),
         ("iterations", json!(spec.iterations)),
         ("iteration_ms", json!(spec.iteration_ms)),
+        ("paced", json!(spec.paced)),
         ("stages", json!(stages)),
         ("held", json!(spec.held)),
     ] {

@@ -15,6 +15,7 @@ mod marked;
 mod outputs;
 mod policy;
 mod reference;
+mod replay;
 mod sandbox;
 mod security;
 mod sim;

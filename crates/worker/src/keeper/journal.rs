@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::KeeperError;
 use crate::protocol::{Fence, write_line};
 use crate::task::{Exit, TaskKey};
-use crate::trainer::{Lease, Trainer};
+use crate::trainer::{Lease, Pace, Trainer};
 
 /// A journal with this many lines is rewritten when most of them are of forgotten tasks.
 const COMPACT_AT: usize = 20_000;
@@ -35,6 +35,8 @@ pub(crate) enum Entry {
     Spawned { task: TaskKey, groups: Vec<i32>, session: i32 },
     /// It may run until then.
     Renew { task: TaskKey, lease: Lease },
+    /// An iteration of it takes so long.
+    Pace { task: TaskKey, pace: Pace },
     /// It has ended.
     End { task: TaskKey, exit: Exit },
     /// The head knows.
@@ -147,6 +149,11 @@ fn replay(text: &[u8], boot: &str) -> Records {
                     recorded.trainer.lease = lease;
                 }
             }
+            Entry::Pace { task, pace } => {
+                if let Some(recorded) = records.tasks.get_mut(&task) {
+                    recorded.trainer.pace = Some(pace);
+                }
+            }
             Entry::Spawned { task, groups, session } => {
                 if let Some(recorded) = records.tasks.get_mut(&task) {
                     recorded.places = groups.into_iter().map(|group| Place { group, session }).collect();
@@ -205,18 +212,19 @@ mod tests {
         Recorded {
             stop_signal: 15,
             grace_ms: 10,
-            trainer: Trainer { token: "word".into(), lease: LEASE },
+            trainer: Trainer { token: "word".into(), lease: LEASE, pace: Some(Pace(0.25)) },
             places: vec![Place { group: 7, session: 5 }, Place { group: 8, session: 5 }],
             exit: Some(Exit::code(3)),
         }
     }
 
     fn write_task(journal: &mut Journal) {
-        let trainer = Trainer { token: "word".into(), lease: Lease::default() };
+        let trainer = Trainer { token: "word".into(), lease: Lease::default(), pace: None };
         journal.write(&Entry::Start { task: TASK, stop_signal: 15, grace_ms: 10, trainer }).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![6], session: 5 }).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![7, 8], session: 5 }).unwrap();
         journal.write(&Entry::Renew { task: TASK, lease: LEASE }).unwrap();
+        journal.write(&Entry::Pace { task: TASK, pace: Pace(0.25) }).unwrap();
         journal.write(&Entry::End { task: TASK, exit: Exit::code(3) }).unwrap();
     }
 

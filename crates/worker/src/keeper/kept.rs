@@ -46,8 +46,8 @@ impl Task {
     /// What its trainer has to know; none when it has ended.
     pub(super) fn word(&self) -> Option<Word> {
         let stop = self.running.as_ref()?.is_stopping();
-        let Trainer { token, lease } = self.recorded.trainer.clone();
-        Some(Word { token, lease, stop })
+        let Trainer { token, lease, pace } = self.recorded.trainer.clone();
+        Some(Word { token, lease, stop, pace })
     }
 
     /// Takes what its trainer tells; true if there is something to pass on.

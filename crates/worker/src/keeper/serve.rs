@@ -205,6 +205,7 @@ impl Keeper {
             Request::Forget { task } => self.table.forget(task),
             Request::Locate { task } => self.table.locate(task),
             Request::Renew { task, lease } => self.table.renew(task, lease),
+            Request::Pace { task, pace } => self.table.set_pace(task, pace),
             Request::Fence(fence) => self.table.set_fence(fence),
             Request::CutOff => self.table.cut_off(now),
             Request::Quit => self.quit = true,

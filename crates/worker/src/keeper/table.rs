@@ -23,7 +23,7 @@ use super::trainers::Step;
 use super::{files, note, strays};
 use crate::protocol::{Event, Fence, Start, TaskReport, progress_socket, refusal_file};
 use crate::task::{Exit, TaskKey};
-use crate::trainer::{Lease, Word};
+use crate::trainer::{Lease, Pace, Word};
 
 /// Of how many forgotten jobs the newest generation is remembered.
 const REMEMBERED: usize = 100_000;
@@ -291,6 +291,20 @@ impl Table {
         self.watched.insert(key);
         self.changed.insert(key);
         self.record(&Entry::Renew { task: key, lease });
+    }
+
+    /// Takes a new pace, as a new lease.
+    pub(crate) fn set_pace(&mut self, key: TaskKey, pace: Pace) {
+        if let Some(start) = self.deferred.get_mut(&key.job).filter(|start| start.task == key) {
+            start.trainer.pace = Some(pace);
+            return;
+        }
+        let Some(task) = self.tasks.get_mut(&key).filter(|task| task.running.is_some()) else { return };
+        if task.recorded.trainer.pace != Some(pace) {
+            task.recorded.trainer.pace = Some(pace);
+            self.changed.insert(key);
+            self.record(&Entry::Pace { task: key, pace });
+        }
     }
 
     /// Tells which process is a task's.

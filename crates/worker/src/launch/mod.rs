@@ -5,6 +5,7 @@ mod hosts;
 mod interface;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -119,9 +120,30 @@ impl Launching {
         start.trainer = Trainer::of(launch)
             .map_err(|error| Exit::lost(format!("the system has no random numbers: {error}")))?;
         start.env.extend(start.trainer.variables(launch.stop_signal));
+        let paced = paced_command(config, launch)
+            .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
         start.steps = steps(config, launch, &start.env, &hostfile, counts);
+        if let Some(command) = paced {
+            let process = Process { command, env: BTreeMap::new() };
+            start.steps = vec![Step { name: String::new(), processes: vec![process] }];
+        }
         Ok(())
     }
+}
+
+/// The command of a paced task that has none of its own: this program's trainer, whatever path it has on this machine.
+fn paced_command(config: &WorkerConfig, launch: &LaunchTask) -> io::Result<Option<Vec<String>>> {
+    let Some(iterations) = launch.paced_iterations else { return Ok(None) };
+    if !launch.command.is_empty() || !launch.steps.is_empty() {
+        return Ok(None);
+    }
+    let program = match &config.keeper_program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()?,
+    };
+    let program = program.into_os_string().into_string();
+    let program = program.map_err(|_| io::Error::other("its path is not UTF-8"))?;
+    Ok(Some([program, "pace".to_owned(), iterations.to_string()].to_vec()))
 }
 
 fn joined_unless_empty(workdir: &Path, path: &str) -> PathBuf {

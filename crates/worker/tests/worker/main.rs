@@ -6,6 +6,7 @@ mod fencing;
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod launching;
 mod leases;
+mod pace;
 #[expect(clippy::unwrap_used, reason = "what serves tests fails like them")]
 mod support;
 mod survival;

@@ -14,7 +14,7 @@ use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::{Workers, WorkersServer};
 use wharf_proto::{
     Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Lease, Register, RenewLease, SendOutput,
-    StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
+    SetPace, StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
 };
 use wharf_worker::{Watch, WorkerConfig, run};
 
@@ -151,6 +151,10 @@ impl Session {
     pub(crate) async fn renew(&self, task: TaskId, lease: Lease) {
         let renewal = RenewLease { task: Some(task), lease: Some(lease) };
         self.send(to_worker::Message::RenewLease(renewal)).await;
+    }
+
+    pub(crate) async fn set_pace(&self, task: TaskId, iteration_s: f64) {
+        self.send(to_worker::Message::SetPace(SetPace { task: Some(task), iteration_s })).await;
     }
 
     pub(crate) async fn forget(&self, task: TaskId) {

@@ -18,6 +18,11 @@ pub(super) fn with<T>(
     runtime()?.block_on(async { ask(&Client::connect_to(&access).await?).await })
 }
 
+/// Connects within a runtime.
+pub(in crate::commands) async fn connect(args: &HomeArgs) -> Result<Client, CliError> {
+    Ok(Client::connect_to(&Home::new(args)?.head()?).await?)
+}
+
 /// Connects, for calls that the client has no methods for.
 pub(super) fn with_connection<T>(
     args: &HomeArgs,

@@ -95,7 +95,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         history_s: HISTORY_DAYS * 86_400.0,
         policy,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
-        make: regime::maker(),
+        make: regime::maker(args.seed),
         warn: terminal.warner(),
     })
 }

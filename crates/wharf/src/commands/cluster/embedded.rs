@@ -25,6 +25,8 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) policy: Option<String>,
     /// The policy's settings, as key=value.
     pub(in crate::commands) set: Vec<String>,
+    /// For everything drawn at random.
+    pub(in crate::commands) seed: u64,
 }
 
 /// One node.
@@ -34,6 +36,17 @@ pub(in crate::commands) struct WorkerPlan {
     pub(in crate::commands) node: String,
     /// Its devices, as TYPE:COUNT; `None` for what this machine has.
     pub(in crate::commands) devices: Option<String>,
+    /// The switch that it hangs on.
+    pub(in crate::commands) switch: u32,
+    /// The pool that it belongs to; empty for none.
+    pub(in crate::commands) pool: String,
+}
+
+impl WorkerPlan {
+    /// A node with declared devices.
+    pub(in crate::commands) fn new(node: &str, devices: &str) -> Self {
+        Self { node: node.to_owned(), devices: Some(devices.to_owned()), switch: 0, pool: String::new() }
+    }
 }
 
 /// A cluster that serves.
@@ -76,6 +89,7 @@ impl Embedded {
         let mut words = words(&plan.home, "head");
         words.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
         words.extend(plan.policy.iter().flat_map(|policy| ["--policy".into(), OsString::from(policy)]));
+        words.extend(["--seed".to_owned(), plan.seed.to_string()].map(OsString::from));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));
         let Command::Head(args) = typed(words)? else { return Err(misread()) };
         let (head, _) = start_head(&args, terminal).await?;
@@ -95,6 +109,8 @@ impl Embedded {
         for worker in &plan.workers {
             let mut words = words(&plan.home, "worker");
             words.extend(["--node", &worker.node].map(OsString::from));
+            words.extend(["--switch".to_owned(), worker.switch.to_string()].map(OsString::from));
+            words.extend(["--pool", &worker.pool].map(OsString::from));
             // Without them it finds out for itself.
             words.extend(
                 worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),

@@ -35,6 +35,7 @@ pub(in crate::commands) fn local(args: &LocalArgs, terminal: &Terminal) -> Resul
         workers: workers(&args.worker)?,
         policy: args.policy.clone(),
         set: args.set.clone(),
+        seed: 0,
     };
     home.create()?;
     let held = Lock::take(&home)?;
@@ -104,7 +105,7 @@ fn command(home: &Home, rest: &str) -> String {
 /// The nodes of a cluster: those that were declared, or this machine as it is.
 fn workers(declared: &[String]) -> Result<Vec<WorkerPlan>, CliError> {
     if declared.is_empty() {
-        return Ok(vec![WorkerPlan { node: "n0".to_owned(), devices: None }]);
+        return Ok(vec![WorkerPlan { devices: None, ..WorkerPlan::new("n0", "") }]);
     }
     let mut workers: Vec<WorkerPlan> = Vec::new();
     for (index, text) in declared.iter().enumerate() {
@@ -121,7 +122,7 @@ fn workers(declared: &[String]) -> Result<Vec<WorkerPlan>, CliError> {
             return Err(CliError::usage(format!("there are two nodes named `{node}`")));
         }
         input::devices(devices)?;
-        workers.push(WorkerPlan { node, devices: Some(devices.to_owned()) });
+        workers.push(WorkerPlan::new(&node, devices));
     }
     Ok(workers)
 }

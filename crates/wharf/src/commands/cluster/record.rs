@@ -13,14 +13,23 @@ pub(in crate::commands) async fn record(client: &Client) -> Result<Record, CliEr
     let mut jobs = Vec::new();
     let mut details = client.list_details(JobFilter::default()).await?;
     while let Some(detail) = details.message().await.map_err(ClientError::from)? {
-        jobs.push(recorded(detail));
+        jobs.push(detail);
     }
+    Ok(record_of(nodes, jobs))
+}
+
+/// What these jobs did on these nodes.
+pub(in crate::commands) fn record_of(
+    nodes: Vec<NodeSummary>,
+    jobs: impl IntoIterator<Item = JobDetail>,
+) -> Record {
     let node = |node: NodeSummary| RecordedNode {
         name: node.name,
         device_type: node.device_type,
         devices: node.devices,
     };
-    Ok(Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() })
+    let jobs = jobs.into_iter().map(recorded).collect();
+    Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() }
 }
 
 /// Seconds since the Unix epoch.
@@ -111,6 +120,11 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         }
         "job_launched" => "started".to_owned(),
         "job_stopping" => format!("told to stop: {}", text("why")),
+        "job_saved" => format!("saved its work: {} iterations are safe", record["done"]),
+        "job_gave_way" => match record["to"].as_u64() {
+            Some(to) => format!("makes room for job {to}: {}", text("chosen")),
+            None => format!("makes room for others: {}", text("chosen")),
+        },
         "job_stopped" => format!("stopped, {} iterations are safe", record["done"]),
         "job_held" => "held".to_owned(),
         "job_released" => "released".to_owned(),
@@ -149,6 +163,8 @@ mod tests {
             entry(1.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
             entry(2.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
             entry(3.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
+            entry(4.0, r#"{"job_saved":{"job":0,"done":10.0}}"#),
+            entry(5.0, r#"{"job_gave_way":{"job":0,"to":7,"chosen":"least_unsaved_work"}}"#),
             entry(5.0, r#"{"job_stopping":{"job":0,"why":"preempted"}}"#),
             entry(6.0, r#"{"job_stopped":{"job":0,"done":20.0}}"#),
             entry(7.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
@@ -172,6 +188,8 @@ mod tests {
             "submitted",
             "placed on right:0,3",
             "started",
+            "saved its work: 10.0 iterations are safe",
+            "makes room for job 7: least unsaved work",
             "told to stop: preempted",
             "stopped, 20.0 iterations are safe",
             "placed on left:0 right:1",

@@ -32,14 +32,18 @@ pub(super) fn choice(policy: Option<&str>, set: &[String]) -> Result<PolicyChoic
     })
 }
 
-/// Makes policies for a head.
-pub(super) fn maker() -> MakeRegime {
-    Arc::new(|choice| make(choice).map_err(|error| error.to_string()))
+/// Makes policies for a head, which draw from this seed.
+pub(super) fn maker(seed: u64) -> MakeRegime {
+    Arc::new(move |choice| seeded(choice, seed).map_err(|error| error.to_string()))
 }
 
 /// A policy that decides as it does in a head.
 pub(super) fn make(choice: &PolicyChoice) -> Result<Regime, CliError> {
-    let (regime, _) = wharf_sim::regime(&rules()?, &choice.name, &settings(choice)?, 0)
+    seeded(choice, 0)
+}
+
+fn seeded(choice: &PolicyChoice, seed: u64) -> Result<Regime, CliError> {
+    let (regime, _) = wharf_sim::regime(&rules()?, &choice.name, &settings(choice)?, seed)
         .map_err(|error| translate::run(&error))?;
     Ok(regime)
 }

@@ -31,9 +31,10 @@ pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Ex
         let home = home.map_err(|error| CliError::write(&std::env::temp_dir(), error))?;
         let plan = Plan {
             home: home.path().to_owned(),
-            workers: vec![WorkerPlan { node: "n0".to_owned(), devices: args.devices.clone() }],
+            workers: vec![WorkerPlan { devices: args.devices.clone(), ..WorkerPlan::new("n0", "") }],
             policy: None,
             set: vec![],
+            seed: 0,
         };
         let cluster = Embedded::start(&plan, terminal).await?;
         let ended = alone(home.path(), terminal, interruptions.clone(), spec).await;

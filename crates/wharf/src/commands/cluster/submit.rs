@@ -9,6 +9,7 @@ use wharf_proto::Dependency;
 
 use super::connect::with;
 use super::follow::show;
+use super::rows;
 use crate::args::{OutputFormat, SubmitArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -22,6 +23,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
     if let Some(form) = args.example {
         terminal.data(form.example())?;
         return Ok(Exit::Ok);
+    }
+    if let Some(trace) = &args.trace {
+        return rows::submit(args, trace, terminal);
     }
     let planned = planned(args)?;
     if args.dry_run {
@@ -84,7 +88,7 @@ fn read(path: &Path) -> Result<(String, String), CliError> {
     Ok((name, text))
 }
 
-fn context(file: Option<&Path>, user: Option<&str>) -> Result<Context, CliError> {
+pub(super) fn context(file: Option<&Path>, user: Option<&str>) -> Result<Context, CliError> {
     let workdir = std::env::current_dir()
         .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;
     let parent = file.filter(|path| !is_standard(path)).and_then(Path::parent);
@@ -197,7 +201,7 @@ fn tell(taken: &[Taken], args: &SubmitArgs, terminal: &Terminal) -> Result<(), C
 }
 
 /// Waits for all; the exit code is the first that is not 0.
-async fn wait(client: &Client, terminal: &Terminal, ids: &[u32]) -> Result<Exit, CliError> {
+pub(super) async fn wait(client: &Client, terminal: &Terminal, ids: &[u32]) -> Result<Exit, CliError> {
     let mut worst = 0;
     for &job_id in ids {
         let ended = client.wait(job_id).await?;

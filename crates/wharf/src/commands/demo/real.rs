@@ -79,15 +79,12 @@ async fn run(
     terminal: &Terminal,
 ) -> Result<Record, CliError> {
     let interruptions = Interruptions::watch();
-    let worker = |(node, devices): (&str, &str)| WorkerPlan {
-        node: node.to_owned(),
-        devices: Some(devices.to_owned()),
-    };
     let plan = Plan {
         home: folder.join("home"),
-        workers: WORKERS.map(worker).to_vec(),
+        workers: WORKERS.map(|(node, devices)| WorkerPlan::new(node, devices)).to_vec(),
         policy: Some(args.policy.clone()),
         set: args.set.clone(),
+        seed: 0,
     };
     let cluster = Embedded::start(&plan, terminal).await?;
     terminal.note(&format!(

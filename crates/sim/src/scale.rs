@@ -1,0 +1,139 @@
+//! Time made shorter: a workload whose days pass in minutes, and everything about its policy that is a time.
+//!
+//! All of it is here, so that a replay and the simulation beside it cannot disagree on what was made shorter.
+
+use wharf_core::{JobSpec, StageTimes, Time};
+use wharf_policy::{KnobInfo, PolicyInfo, Settings};
+use wharf_trace::Trace;
+
+use crate::preset::Rules;
+
+/// A workload in which everything happens, and takes, `factor` times sooner. Iterations stay as many: each is shorter.
+#[must_use]
+pub fn scale_trace(trace: &Trace, factor: f64) -> Trace {
+    let jobs = trace.jobs.iter().map(|job| scale_job(job, factor)).collect();
+    Trace { name: trace.name.clone(), jobs }
+}
+
+fn scale_job(job: &JobSpec, factor: f64) -> JobSpec {
+    let time = |time: Time| Time::from_seconds(time.seconds() / factor);
+    JobSpec {
+        submit: time(job.submit),
+        deadline: job.deadline.map(time),
+        iteration_ms: job.iteration_ms / factor,
+        duration_s: job.duration_s.map(|duration_s| duration_s / factor),
+        stages: job.stages.map(|stages| StageTimes {
+            data_ms: stages.data_ms / factor,
+            compute_ms: stages.compute_ms / factor,
+            network_ms: stages.network_ms / factor,
+        }),
+        ..job.clone()
+    }
+}
+
+/// The settings with which a policy does in the shorter time what it did in the longer: every knob that is a time is
+/// there, whether it was set or had its default.
+#[must_use]
+pub fn scale_settings(policy: &PolicyInfo, rules: &Rules, settings: &Settings, factor: f64) -> Settings {
+    let mut scaled = settings.clone();
+    // Of the rules' times, only this one is there on real machines. A policy's own default for it goes first.
+    let round_s = rules.round_s.to_string();
+    scaled.set("round_s", &scale_value(settings.get("round_s").unwrap_or(&round_s), factor));
+    for knob in policy.knobs.iter().filter(|knob| is_time(knob)) {
+        scaled.set(knob.name, &scale_value(settings.get(knob.name).unwrap_or(knob.default), factor));
+    }
+    scaled
+}
+
+/// Whether a knob is a time, or device-seconds. Its name says so: that is a rule, which a test holds against what
+/// each knob tells people that it takes.
+fn is_time(knob: &KnobInfo) -> bool {
+    ["_s", "_h"].iter().any(|unit| knob.name.ends_with(unit))
+}
+
+/// Each number of a value such as `3250:7200`. What is no number stays, and is refused where it is used.
+fn scale_value(value: &str, factor: f64) -> String {
+    let part = |part: &str| match part.trim().parse::<f64>() {
+        Ok(number) => (number / factor).to_string(),
+        Err(_) => part.to_owned(),
+    };
+    value.split(':').map(part).collect::<Vec<_>>().join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_core::ClusterSpec;
+    use wharf_trace::{GangMix, GeneratorSettings, Rate, generate};
+
+    use super::*;
+    use crate::preset::{Mechanism, Preset};
+    use crate::{NoRecorder, RunSpec, run};
+
+    fn rules() -> Rules {
+        match Preset::load("wharf").unwrap().mechanism {
+            Mechanism::Wharf(rules) => rules,
+            Mechanism::Muri(_) => unreachable!("it is Wharf's own"),
+        }
+    }
+
+    #[test]
+    fn knobs_that_are_times_are_named_so() {
+        for policy in wharf_policy::policies() {
+            for knob in policy.knobs {
+                let says = |word: &str| knob.values.contains(word);
+                let takes_time = says("second") || says("minute") || says("hour") || says("day");
+                assert_eq!(is_time(knob), takes_time, "{} of {}: {}", knob.name, policy.name, knob.values);
+            }
+        }
+    }
+
+    #[test]
+    fn settings_have_every_time_scaled() {
+        let scaled = |policy: &str, set: &[&str]| {
+            let settings = Settings::parse(set.iter().copied()).unwrap();
+            let scaled = scale_settings(wharf_policy::find(policy).unwrap(), &rules(), &settings, 10.0);
+            scaled.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(scaled("fifo", &[]), "age_s=0 round_s=30");
+        assert_eq!(scaled("tiresias", &[]), "min_run_s=0 queue_limits_s=325:720 round_s=30");
+        assert_eq!(
+            scaled("tiresias", &["queue_limits_s=50", "gputime=off"]),
+            "gputime=off min_run_s=0 queue_limits_s=5 round_s=30"
+        );
+        assert_eq!(scaled("muri-s", &["packing_num=2"]), "min_run_s=0 packing_num=2 round_s=36");
+        assert_eq!(scaled("muri-s", &["round_s=60"]), "min_run_s=0 round_s=6");
+        assert_eq!(scaled("las", &["quantum_s=often"]), "min_run_s=0 quantum_s=often round_s=30");
+    }
+
+    #[test]
+    fn a_scaled_run_is_the_same_run_sooner() {
+        let settings = GeneratorSettings {
+            seed: 3,
+            job_count: 60,
+            rate: Rate::Load { devices: 16, load: 1.2 },
+            gangs: GangMix::philly().at_most(8).unwrap(),
+            ..GeneratorSettings::default()
+        };
+        let trace = generate(&settings).unwrap();
+        let cluster = ClusterSpec::uniform("v100", 2, 8);
+        let preset = Preset::load("wharf").unwrap();
+        let jcts = |trace: &Trace, policy: &str, settings: &Settings| {
+            let spec = RunSpec { trace, cluster: &cluster, policy, preset: &preset, settings, seed: 1 };
+            let outcome = run(&spec, &mut NoRecorder).unwrap();
+            outcome.jobs.iter().map(|job| job.jct_s().unwrap()).collect::<Vec<f64>>()
+        };
+        // A power of two, so that no number is rounded.
+        let factor = 64.0;
+        // The only one with a time that cannot be set: the levels of its service.
+        for policy in wharf_policy::policies().iter().filter(|policy| policy.name != "gittins") {
+            let long = jcts(&trace, policy.name, &Settings::default());
+            let mut settings = scale_settings(policy, &rules(), &Settings::default(), factor);
+            settings.set("restart_s", &(rules().costs.restart_s / factor).to_string());
+            let short = jcts(&scale_trace(&trace, factor), policy.name, &settings);
+            for (job, (long, short)) in long.iter().zip(&short).enumerate() {
+                let differs = (long / factor - short).abs() / short;
+                assert!(differs < 1e-6, "{}: job {job} took {long} and {short}", policy.name);
+            }
+        }
+    }
+}

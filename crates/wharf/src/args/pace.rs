@@ -1,0 +1,12 @@
+//! `wharf pace`: what a worker runs for a paced job.
+
+use clap::Args;
+
+/// `wharf pace`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  (started by wharf worker)")]
+pub struct PaceArgs {
+    /// How many iterations it makes
+    #[arg(value_name = "ITERATIONS")]
+    pub iterations: f64,
+}

@@ -1,0 +1,173 @@
+//! What was done to jobs, in order: launches and preemptions, and whether two runs did the same.
+
+use std::fmt;
+
+use serde_json::Value;
+use wharf_core::{JobId, NodeShare, Time};
+use wharf_proto::HistoryEntry;
+use wharf_sim::Recorder;
+
+/// Acts of the simulator this close together have no order: they are one decision.
+const SAME_MOMENT_S: f64 = 1e-6;
+
+/// A job was launched somewhere, or told to give its devices back. Jobs are counted from 0, as in the trace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Act {
+    Preempt { job: usize },
+    Launch { job: usize, places: Vec<(u32, Vec<u32>)> },
+}
+
+/// When, in seconds after the trace's beginning, and what.
+pub(super) type Moment = (f64, Act);
+
+impl fmt::Display for Act {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Preempt { job } => write!(out, "job {job} is stopped"),
+            Self::Launch { job, places } => {
+                let place = |(node, devices): &(u32, Vec<u32>)| {
+                    let devices: Vec<String> = devices.iter().map(u32::to_string).collect();
+                    format!("{node}:{}", devices.join(","))
+                };
+                let places: Vec<String> = places.iter().map(place).collect();
+                write!(out, "job {job} starts on {}", places.join(" "))
+            }
+        }
+    }
+}
+
+/// Listens to a simulation.
+#[derive(Default)]
+pub(super) struct Simulated(pub(super) Vec<Moment>);
+
+impl Recorder for Simulated {
+    fn wants_timeline(&self) -> bool {
+        true
+    }
+
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
+        let places = placement.iter().map(|share| (share.node.0, share.devices.iter().collect())).collect();
+        self.0.push((time.seconds(), Act::Launch { job: job.index(), places }));
+    }
+
+    fn preempted(&mut self, time: Time, job: JobId) {
+        self.0.push((time.seconds(), Act::Preempt { job: job.index() }));
+    }
+}
+
+/// What a head's history tells of a job, from `began_s` (seconds since the Unix epoch) on.
+pub(super) fn lived(job: usize, history: &[HistoryEntry], began_s: f64) -> Vec<Moment> {
+    let mut acts = Vec::new();
+    let mut places = Vec::new();
+    for entry in history {
+        let Ok(Value::Object(record)) = serde_json::from_str(&entry.what) else { continue };
+        let Some((name, record)) = record.into_iter().next() else { continue };
+        let act = match name.as_str() {
+            "job_placed" => {
+                places = serde_json::from_value(record["shares"].clone()).unwrap_or_default();
+                continue;
+            }
+            "job_launched" => Act::Launch { job, places: places.clone() },
+            "job_stopping" if !matches!(record["why"].as_str(), Some("cancelled" | "time_limit")) => {
+                Act::Preempt { job }
+            }
+            _ => continue,
+        };
+        acts.push((entry.time_s - began_s, act));
+    }
+    acts
+}
+
+/// Where two runs part.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Parting {
+    /// How many acts were the same before.
+    pub(super) after: usize,
+    pub(super) simulated: Option<Moment>,
+    pub(super) live: Option<Moment>,
+}
+
+/// The first act that differs; none where both did the same, in the same order. What the simulator does at one moment has no
+/// order: on real machines it is carried out side by side.
+pub(super) fn part(simulated: &[Moment], live: &[Moment]) -> Option<Parting> {
+    let mut live = live.to_vec();
+    live.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let mut at = 0;
+    for group in simulated.chunk_by(|a, b| b.0 - a.0 <= SAME_MOMENT_S) {
+        let mut expected = group.to_vec();
+        expected.sort_by(|a, b| a.1.cmp(&b.1));
+        let end = (at + group.len()).min(live.len());
+        let mut found = live[at.min(end)..end].to_vec();
+        found.sort_by(|a, b| a.1.cmp(&b.1));
+        for (index, moment) in expected.iter().enumerate() {
+            let other = found.get(index);
+            if other.is_none_or(|other| other.1 != moment.1) {
+                let (simulated, live) = (Some(moment.clone()), other.cloned());
+                return Some(Parting { after: at + index, simulated, live });
+            }
+        }
+        at += group.len();
+    }
+    let more = live.get(at)?;
+    Some(Parting { after: at, simulated: None, live: Some(more.clone()) })
+}
+
+/// The shortest time between two moments at which something was done.
+pub(super) fn shortest_gap_s(acts: &[Moment]) -> Option<f64> {
+    let gaps = acts.windows(2).map(|pair| pair[1].0 - pair[0].0).filter(|gap| *gap > SAME_MOMENT_S);
+    gaps.reduce(f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(job: usize) -> Act {
+        Act::Launch { job, places: vec![(0, vec![job as u32])] }
+    }
+
+    #[test]
+    fn order_matters_between_moments_and_not_within_one() {
+        let simulated = [(0.0, start(0)), (5.0, Act::Preempt { job: 0 }), (5.0, start(1)), (9.0, start(0))];
+        let live = [(0.1, start(0)), (5.2, start(1)), (5.1, Act::Preempt { job: 0 }), (9.3, start(0))];
+        assert_eq!(part(&simulated, &live), None);
+        let swapped = [(0.0, start(0)), (1.0, start(1))];
+        let parting = part(&swapped, &[(0.0, start(1)), (1.0, start(0))]).unwrap();
+        assert_eq!((parting.after, parting.simulated), (0, Some((0.0, start(0)))));
+    }
+
+    #[test]
+    fn what_is_missing_or_too_much_is_told() {
+        let both = [(0.0, start(0)), (1.0, start(1))];
+        let missing = part(&both, &both[..1]).unwrap();
+        assert_eq!((missing.after, missing.simulated, missing.live), (1, Some((1.0, start(1))), None));
+        let more = part(&both[..1], &both).unwrap();
+        assert_eq!((more.after, more.simulated, more.live), (1, None, Some((1.0, start(1)))));
+        assert_eq!(part(&[], &[]), None);
+        assert!(part(&both, &[]).is_some());
+    }
+
+    #[test]
+    fn history_becomes_acts() {
+        let entry = |time_s: f64, what: &str| HistoryEntry { time_s, what: what.to_owned() };
+        let history = [
+            entry(101.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
+            entry(102.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
+            entry(103.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
+            entry(105.0, r#"{"job_stopping":{"job":0,"why":"moved"}}"#),
+            entry(107.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
+            entry(108.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
+            entry(109.0, r#"{"job_stopping":{"job":0,"why":"cancelled"}}"#),
+        ];
+        let acts: Vec<String> =
+            lived(7, &history, 100.0).iter().map(|(at, act)| format!("{at} {act}")).collect();
+        assert_eq!(acts, ["3 job 7 starts on 1:0,3", "5 job 7 is stopped", "8 job 7 starts on 0:0 1:1"]);
+    }
+
+    #[test]
+    fn gaps_leave_out_what_happens_at_once() {
+        let acts = [(0.0, start(0)), (0.0, start(1)), (4.0, start(2)), (4.75, start(3))];
+        assert_eq!(shortest_gap_s(&acts), Some(0.75));
+        assert_eq!(shortest_gap_s(&acts[..2]), None);
+    }
+}

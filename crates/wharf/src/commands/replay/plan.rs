@@ -1,0 +1,163 @@
+//! What is replayed, and what the simulator says will come of it.
+
+use wharf_core::ClusterSpec;
+use wharf_policy::PolicyInfo;
+use wharf_report::{RunLabels, Summary};
+use wharf_sim::preset::Mechanism;
+use wharf_sim::{Outcome, Preset, RunSpec, Settings, run, scale_settings, scale_trace};
+use wharf_trace::Trace;
+
+use super::acts::{Moment, Simulated};
+use crate::args::ReplayArgs;
+use crate::error::{CliError, ErrorKind, translate};
+use crate::input;
+
+/// What happens by itself on real machines, or is measured there.
+const REFUSED: [&str; 5] = ["restart_s", "checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
+
+/// A workload, made shorter, and who is to decide about it.
+pub(super) struct Plan {
+    pub(super) trace: Trace,
+    pub(super) cluster_name: String,
+    pub(super) cluster: ClusterSpec,
+    pub(super) policy: &'static PolicyInfo,
+    /// Without the start cost.
+    settings: Settings,
+    preset: Preset,
+    pub(super) seed: u64,
+    pub(super) time_scale: f64,
+    /// Seconds after the beginning at which it is over, whatever still runs.
+    pub(super) cutoff_s: Option<f64>,
+    /// Seconds between the moments at which the policy is called, where that is not after every event.
+    pub(super) period_s: Option<f64>,
+}
+
+/// What the simulator says.
+pub(super) struct Prediction {
+    pub(super) outcome: Outcome,
+    pub(super) acts: Vec<Moment>,
+    pub(super) summary: Summary,
+}
+
+impl Plan {
+    /// What the arguments mean on a cluster.
+    pub(super) fn resolve(
+        args: &ReplayArgs,
+        cluster_name: String,
+        cluster: ClusterSpec,
+    ) -> Result<Self, CliError> {
+        let usage = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Usage, error);
+        let settings = input::settings(&args.set)?;
+        check_numbers(args)?;
+        if let Some(key) = REFUSED.iter().find(|key| settings.get(key).is_some()) {
+            let wrong = CliError::usage(format!("`{key}` cannot be set: it is as it is on real machines"));
+            return Err(if *key == "restart_s" { wrong.hint("see `--start-cost`") } else { wrong });
+        }
+        let policy = wharf_policy::find(&args.policy).map_err(|error| {
+            let hint = error.nearest.map(|near| format!("did you mean `{near}`?"));
+            hint.into_iter().fold(usage(&error), CliError::hint)
+        })?;
+        let preset = input::preset("wharf")?;
+        let Mechanism::Wharf(rules) = &preset.mechanism else {
+            return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
+        };
+        let mut settings = scale_settings(policy, rules, &settings, args.time_scale);
+        // A head has another default for this one.
+        for knob in policy.knobs.iter().filter(|knob| knob.name == "backfill") {
+            let given = settings.get(knob.name).unwrap_or(knob.default).to_owned();
+            settings.set(knob.name, &given);
+        }
+        let rules = rules.with(&settings).map_err(|error| usage(&error))?;
+        let format = args.format.as_deref().map(input::format).transpose()?;
+        let trace = scale_trace(&input::trace(&args.trace, format)?, args.time_scale);
+        let plan = Self {
+            trace,
+            cluster_name,
+            cluster,
+            policy,
+            cutoff_s: args.rounds.map(|rounds| f64::from(rounds) * rules.round_s),
+            period_s: rules.in_rounds.then_some(rules.round_s),
+            settings,
+            seed: args.seed,
+            time_scale: args.time_scale,
+            preset,
+        };
+        plan.with_spec(0.0, wharf_sim::check).map_err(|error| translate::run(&error))?;
+        Ok(plan)
+    }
+
+    /// The settings of head and simulator.
+    pub(super) fn settings(&self, start_cost_s: f64) -> Settings {
+        let mut settings = self.settings.clone();
+        settings.set("restart_s", &start_cost_s.to_string());
+        settings
+    }
+
+    fn with_spec<T>(&self, start_cost_s: f64, with: impl FnOnce(&RunSpec<'_>) -> T) -> T {
+        with(&RunSpec {
+            trace: &self.trace,
+            cluster: &self.cluster,
+            policy: self.policy.name,
+            preset: &self.preset,
+            settings: &self.settings(start_cost_s),
+            seed: self.seed,
+        })
+    }
+
+    /// Simulates it with a start cost.
+    pub(super) fn predict(&self, start_cost_s: f64) -> Result<Prediction, CliError> {
+        let mut simulated = Simulated::default();
+        let outcome = self.with_spec(start_cost_s, |spec| run(spec, &mut simulated));
+        let mut outcome = outcome.map_err(|error| translate::run(&error))?;
+        let mut acts = simulated.0;
+        if let Some(cutoff_s) = self.cutoff_s {
+            cut(&mut outcome, &mut acts, cutoff_s);
+        }
+        let summary = self.summary("simulated", &outcome);
+        Ok(Prediction { outcome, acts, summary })
+    }
+
+    /// The metrics of a run.
+    pub(super) fn summary(&self, how: &str, outcome: &Outcome) -> Summary {
+        let labels = RunLabels {
+            policy: self.policy.name.to_owned(),
+            trace: self.trace.name.clone(),
+            preset: how.to_owned(),
+            cluster: self.cluster_name.clone(),
+            seed: self.seed,
+        };
+        Summary::new(labels, outcome, 0.0)
+    }
+}
+
+fn check_numbers(args: &ReplayArgs) -> Result<(), CliError> {
+    if !args.time_scale.is_finite() || args.time_scale <= 0.0 {
+        return Err(CliError::usage("`--time-scale` takes a number above 0"));
+    }
+    if args.rounds == Some(0) {
+        return Err(CliError::usage("`--rounds` takes a number from 1 on"));
+    }
+    match args.start_cost {
+        Some(cost_s) if !cost_s.is_finite() || cost_s < 0.0 => {
+            Err(CliError::usage("`--start-cost` takes seconds of at least 0"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Leaves what happened before.
+fn cut(outcome: &mut Outcome, acts: &mut Vec<Moment>, cutoff_s: f64) {
+    use super::acts::Act;
+    acts.retain(|(at_s, _)| *at_s <= cutoff_s);
+    for (index, record) in outcome.jobs.iter_mut().enumerate() {
+        record.end = record.end.filter(|end| end.seconds() <= cutoff_s);
+        let stopped = acts.iter().filter(|(_, act)| *act == Act::Preempt { job: index });
+        record.preemptions = u32::try_from(stopped.count()).unwrap_or(u32::MAX);
+    }
+    outcome.timeline.retain(|sample| sample.time.seconds() <= cutoff_s);
+    outcome.spans.retain(|span| span.start.seconds() <= cutoff_s);
+    let ends = outcome.timeline.iter().skip(1).map(|sample| sample.time.seconds()).chain([cutoff_s]);
+    let busy = outcome.timeline.iter().zip(ends);
+    outcome.busy_device_s =
+        busy.map(|(sample, end)| f64::from(sample.busy_devices) * (end - sample.time.seconds())).sum();
+}
