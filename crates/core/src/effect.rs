@@ -57,6 +57,15 @@ pub enum Command {
         /// When iterations begin.
         ready: Time,
     },
+    /// A running job saved its work.
+    JobSaved {
+        /// The job.
+        job: JobId,
+        /// The placement that this is about.
+        generation: u32,
+        /// Iterations that the checkpoint holds.
+        done: f64,
+    },
     /// A job gave its devices back.
     JobStopped {
         /// The job.

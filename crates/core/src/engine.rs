@@ -233,6 +233,10 @@ impl Engine {
                 self.current(job, generation, Phase::Placed)?;
                 self.launched(now, job, ready, log);
             }
+            Command::JobSaved { job, generation, done } => {
+                self.current(job, generation, Phase::Running)?;
+                self.record(now, Event::JobSaved { job, done }, Detail::None, log);
+            }
             Command::JobStopped { job, generation, done } => {
                 self.stopped(now, job, generation, done, log)?;
             }

@@ -1,5 +1,7 @@
 //! What happened. Every change of the state is one of these.
 
+use std::fmt;
+
 use crate::cluster::{NodeShare, NodeSpec};
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
@@ -82,6 +84,22 @@ pub enum Event {
         /// How long an iteration takes now.
         iteration_s: f64,
     },
+    /// A running job saved its work.
+    JobSaved {
+        /// The job.
+        job: JobId,
+        /// Iterations that the checkpoint holds.
+        done: f64,
+    },
+    /// A placed job was chosen to make room; it is told to stop next.
+    JobGaveWay {
+        /// The job.
+        job: JobId,
+        /// The job that gets its devices, where it is one.
+        to: Option<JobId>,
+        /// Why this one.
+        chosen: Chosen,
+    },
     /// A placed job was told to give its devices back.
     JobStopping {
         /// The job.
@@ -140,6 +158,36 @@ pub enum StopReason {
     TimeLimit,
     /// Somebody wants it to begin again, or it failed and is tried again.
     Requeued,
+}
+
+/// Why a job was the one that had to make room for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// It comes last in the policy's order.
+    LastInOrder,
+    /// Of those that come later, it has the lowest priority.
+    LowestPriority,
+    /// Of those that are equal in that, it loses the least work.
+    LeastUnsavedWork,
+    /// Of those that are equal in that too, it has the fewest devices.
+    FewestDevices,
+    /// Its owner has more than a fair share.
+    AboveShare,
+    /// The policy's new schedule has no place for it.
+    NotInRound,
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LastInOrder => "last in order",
+            Self::LowestPriority => "lowest priority",
+            Self::LeastUnsavedWork => "least unsaved work",
+            Self::FewestDevices => "fewest devices",
+            Self::AboveShare => "above share",
+            Self::NotInRound => "not in round",
+        })
+    }
 }
 
 /// How a job ended.

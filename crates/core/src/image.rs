@@ -4,7 +4,7 @@ use crate::cluster::{ClusterSpec, DeviceSet, NodeShare, NodeSpec};
 use crate::event::JobEnd;
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
-use crate::state::{JobState, Phase, State};
+use crate::state::{GaveWay, JobState, Phase, State};
 use crate::time::Time;
 
 /// A node with what changes about it.
@@ -47,6 +47,10 @@ pub struct JobImage {
     pub attained_s: f64,
     /// When it last got devices.
     pub placed_at: Time,
+    /// When its work was last safe.
+    pub saved_at: Time,
+    /// How it last made room for another.
+    pub gave_way: Option<GaveWay>,
     /// The devices that it gives back, or gave back last.
     pub left: Option<Box<[NodeShare]>>,
     /// The placement that it is leaving.
@@ -82,6 +86,8 @@ impl State {
             iteration_s: life.iteration_s,
             attained_s: life.attained_s,
             placed_at: life.placed_at,
+            saved_at: life.saved_at,
+            gave_way: life.gave_way,
             left: life.left.clone(),
             leaving_generation: life.leaving_generation,
             ending: life.ending,
@@ -121,6 +127,8 @@ impl JobImage {
             iteration_s: self.iteration_s,
             attained_s: self.attained_s,
             placed_at: self.placed_at,
+            saved_at: self.saved_at,
+            gave_way: self.gave_way,
             left: self.left,
             leaving_generation: self.leaving_generation,
             ending: self.ending,

@@ -17,4 +17,9 @@ pub trait PerfModel: Send + Sync {
 
     /// Seconds between the launch of `job` and its first iteration (start, or restore from a checkpoint).
     fn restart_s(&self, job: &JobSpec) -> f64;
+
+    /// Seconds between the checkpoints that all jobs make; `None` where each tells of its own.
+    fn checkpoint_interval_s(&self) -> Option<f64> {
+        None
+    }
 }

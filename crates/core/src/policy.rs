@@ -4,7 +4,7 @@ use crate::audit::{self, Violation};
 use crate::cluster::NodeShare;
 use crate::effect::Outbox;
 use crate::engine::Log;
-use crate::event::{Detail, Event, StopReason};
+use crate::event::{Chosen, Detail, Event, StopReason};
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
 use crate::perf::PerfModel;
@@ -105,6 +105,11 @@ impl<'a> View<'a> {
         self.state.jobs().filter(|(_, _, job)| !job.is_ended()).map(|(id, _, _)| id)
     }
 
+    /// All jobs by id, also those that are over.
+    pub fn all_jobs(&self) -> impl Iterator<Item = JobId> + 'a {
+        self.state.jobs().map(|(id, _, _)| id)
+    }
+
     /// How fast jobs run.
     pub fn perf(&self) -> &'a dyn PerfModel {
         self.perf
@@ -126,6 +131,26 @@ impl<'a> View<'a> {
     #[inline]
     pub fn attained_s(&self, job: JobId) -> f64 {
         self.job(job).attained_s(self.now)
+    }
+
+    /// Until when a placed job has not had its devices for `min_run_s` yet, so that it should keep them; `None` where it has.
+    pub fn protected_until(&self, job: JobId, min_run_s: f64) -> Option<Time> {
+        let life = self.job(job);
+        // One that has yet to leave its former devices has not begun to use the new ones.
+        let since = if life.phase == Phase::Stopping { self.now } else { life.placed_at() };
+        let until = since.plus(min_run_s);
+        (self.now < until).then_some(until)
+    }
+
+    /// Seconds of a running job's work that no checkpoint holds.
+    pub fn unsaved_s(&self, job: JobId) -> f64 {
+        let life = self.job(job);
+        let since_s =
+            if life.phase == Phase::Running { self.now.since(life.saved_at()).max(0.0) } else { 0.0 };
+        match self.perf.checkpoint_interval_s().filter(|&interval_s| interval_s > 0.0) {
+            Some(interval_s) => since_s % interval_s,
+            None => since_s,
+        }
     }
 
     /// When a running job will be done if nothing changes; `None` to a policy that is not entitled to know.
@@ -196,6 +221,15 @@ impl<'a> Decision<'a> {
         stop(self.now, self.state, self.log, self.outbox, job, why);
         self.changes.push(Change::Stopping(job));
         true
+    }
+
+    /// Takes a placed job's devices back because another one is to have them, and records which and why this one was chosen.
+    /// Returns whether that was allowed.
+    pub fn preempt(&mut self, job: JobId, to: Option<JobId>, chosen: Chosen) -> bool {
+        if self.state.schedule().placement(job).is_some() {
+            self.record(Event::JobGaveWay { job, to, chosen }, Detail::None);
+        }
+        self.stop(job, StopReason::Preempted)
     }
 
     /// Asks to be called at `time` even if nothing happens until then; the earliest such wish counts.

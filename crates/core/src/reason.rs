@@ -43,6 +43,15 @@ pub enum Reason {
         /// Whose reservation.
         holder: JobId,
     },
+    /// A job of the same size goes first, because its user or group has used less of the cluster.
+    Share {
+        /// The one that goes first.
+        first: JobId,
+        /// Device-hours per weight that count for this job's user or group.
+        used_h: f64,
+        /// Those that count for the other's.
+        least_h: f64,
+    },
     /// The policy decides only at certain times.
     NextRound {
         /// The next one.
@@ -95,6 +104,10 @@ impl fmt::Display for Reason {
             Self::Reserved { holder } => {
                 write!(f, "starting it would delay {holder}, which has a reservation")
             }
+            Self::Share { first, used_h, least_h } => write!(
+                f,
+                "{first} goes first: its share is less used ({least_h:.1} device-hours per weight, this one's {used_h:.1})"
+            ),
             Self::NextRound { at } => write!(f, "decided at the next round, at {at} s"),
             Self::NoPartner { needed, free } => {
                 write!(

@@ -1,7 +1,7 @@
 //! The state of everything, as a fold over events.
 
 use crate::cluster::{ClusterSpec, NodeShare};
-use crate::event::{Detail, Event, JobEnd, StopReason};
+use crate::event::{Chosen, Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
 use crate::image::{JobImage, NodeImage};
 use crate::job::{ArrayElement, JobSpec};
@@ -53,6 +53,17 @@ pub enum Phase {
     Ended(JobEnd),
 }
 
+/// How a job last made room for another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GaveWay {
+    /// When.
+    pub at: Time,
+    /// The job that got its devices, where it is one.
+    pub to: Option<JobId>,
+    /// Why this one had to.
+    pub chosen: Chosen,
+}
+
 /// What changes while a job lives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobState {
@@ -73,6 +84,9 @@ pub struct JobState {
     /// Seconds with devices, up to `placed_at`.
     pub(crate) attained_s: f64,
     pub(crate) placed_at: Time,
+    /// When its work was last safe: at a checkpoint, or when it began from one.
+    pub(crate) saved_at: Time,
+    pub(crate) gave_way: Option<GaveWay>,
     /// The devices that it gives back, or gave back last.
     pub(crate) left: Option<Box<[NodeShare]>>,
     pub(crate) leaving_generation: u32,
@@ -93,6 +107,8 @@ impl JobState {
             iteration_s: f64::INFINITY,
             attained_s: 0.0,
             placed_at: now,
+            saved_at: now,
+            gave_way: None,
             left: None,
             leaving_generation: 0,
             ending: None,
@@ -118,6 +134,17 @@ impl JobState {
     /// When it last got devices.
     pub fn placed_at(&self) -> Time {
         self.placed_at
+    }
+
+    /// When its work was last safe: at a checkpoint, or when it began from one.
+    pub fn saved_at(&self) -> Time {
+        self.saved_at
+    }
+
+    /// How it made room for another, where it has not had devices since.
+    pub fn gave_way(&self) -> Option<GaveWay> {
+        let is_without = matches!(self.phase, Phase::Waiting | Phase::Held | Phase::Stopping);
+        self.gave_way.filter(|gave| is_without && gave.at >= self.placed_at)
     }
 
     /// How long an iteration takes where it runs.
@@ -259,6 +286,7 @@ impl State {
                 let state = &mut self.jobs[job.index()];
                 state.phase = Phase::Running;
                 state.since = ready;
+                state.saved_at = ready;
                 state.iteration_s = iteration_s;
             }
             (Event::JobRated { job, iteration_s }, _) => {
@@ -266,6 +294,10 @@ impl State {
                 state.done = state.done(now);
                 state.since = state.since.max(now);
                 state.iteration_s = iteration_s;
+            }
+            (Event::JobSaved { job, .. }, _) => self.jobs[job.index()].saved_at = now,
+            (Event::JobGaveWay { job, to, chosen }, _) => {
+                self.jobs[job.index()].gave_way = Some(GaveWay { at: now, to, chosen });
             }
             (Event::JobStopping { job, why }, _) => self.stopping(now, job, why),
             (Event::JobStopped { job, done }, _) => self.stopped(now, job, done),

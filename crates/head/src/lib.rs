@@ -4,6 +4,7 @@ mod activity;
 mod auth;
 mod causes;
 pub mod check;
+mod chosen;
 mod clock;
 mod dispatcher;
 mod exec;

@@ -9,6 +9,7 @@ use wharf_core::{
     StageTimes, State, StopReason, Time,
 };
 
+use crate::chosen::ChosenRecord;
 use crate::regime::PolicyChoice;
 
 /// One line of the journal: an event with everything that the fold needs.
@@ -62,6 +63,15 @@ pub(crate) enum Record {
     JobRated {
         job: u32,
         iteration_s: f64,
+    },
+    JobSaved {
+        job: u32,
+        done: f64,
+    },
+    JobGaveWay {
+        job: u32,
+        to: Option<u32>,
+        chosen: ChosenRecord,
     },
     JobStopping {
         job: u32,
@@ -250,6 +260,11 @@ impl Record {
                 Self::JobLaunched { job: job.0, ready: ready.seconds(), iteration_s }
             }
             Event::JobRated { job, iteration_s } => Self::JobRated { job: job.0, iteration_s },
+            Event::JobSaved { job, done } => Self::JobSaved { job: job.0, done },
+            Event::JobGaveWay { job, to, chosen } => {
+                let to = to.map(|to| to.0);
+                Self::JobGaveWay { job: job.0, to, chosen: ChosenRecord::of(chosen) }
+            }
             Event::JobStopping { job, why } => Self::JobStopping { job: job.0, why: WhyRecord::of(why) },
             Event::JobStopped { job, done } => Self::JobStopped { job: job.0, done },
             Event::JobHeld { job } => Self::JobHeld { job: job.0 },
@@ -279,6 +294,8 @@ impl Record {
             | Self::JobPlaced { job, .. }
             | Self::JobLaunched { job, .. }
             | Self::JobRated { job, .. }
+            | Self::JobSaved { job, .. }
+            | Self::JobGaveWay { job, .. }
             | Self::JobStopping { job, .. }
             | Self::JobStopped { job, .. }
             | Self::JobHeld { job }
@@ -334,6 +351,13 @@ impl Record {
             }
             Self::JobRated { job, iteration_s } => {
                 apply(Event::JobRated { job: JobId(*job), iteration_s: *iteration_s }, Detail::None);
+            }
+            Self::JobSaved { job, done } => {
+                apply(Event::JobSaved { job: JobId(*job), done: *done }, Detail::None);
+            }
+            Self::JobGaveWay { job, to, chosen } => {
+                let (to, chosen) = (to.map(JobId), chosen.to_core());
+                apply(Event::JobGaveWay { job: JobId(*job), to, chosen }, Detail::None);
             }
             Self::JobStopping { job, why } => {
                 apply(Event::JobStopping { job: JobId(*job), why: why.to_core() }, Detail::None);

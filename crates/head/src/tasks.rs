@@ -14,6 +14,9 @@ use crate::wire::Names;
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
 
+/// Seconds between two checkpoints of a job that the engine is told of.
+const SAVES_APART_S: f64 = 60.0;
+
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
 
@@ -193,10 +196,17 @@ impl Dispatcher {
             return;
         }
         let progress = self.progress.entry(job).or_default();
+        let is_saved = told.checkpointed > progress.checkpointed;
         progress.iterations = told.iterations;
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.metrics.extend(told.metrics);
+        // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
+        let saved_at = self.engine.state().job(job).saved_at();
+        if is_saved && self.now().since(saved_at) >= SAVES_APART_S {
+            let (generation, done) = (task.generation, told.checkpointed);
+            self.engine_command(Command::JobSaved { job, generation, done });
+        }
     }
 
     pub(crate) fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {

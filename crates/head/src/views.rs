@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wharf_core::{JobEnd, JobId, JobState, NodeId, Phase};
+use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, Phase};
 use wharf_proto::{
     Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
     NodeSummary, PolicyChange, PolicyReply, Share, node_summary,
@@ -158,11 +158,20 @@ pub(crate) fn details(dispatcher: &Dispatcher, jobs: &[JobId]) -> Result<Vec<Job
 pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
     match life.phase {
-        Phase::Waiting => dispatcher.engine.explain(dispatcher.now(), job).to_string(),
+        Phase::Waiting => {
+            let reason = dispatcher.engine.explain(dispatcher.now(), job).to_string();
+            match life.gave_way() {
+                Some(gave) => format!("{reason}; {}", made_room(gave)),
+                None => reason,
+            }
+        }
         Phase::Held => held(dispatcher, job),
         Phase::Placed => "it has its devices and is being started".to_owned(),
         Phase::Running => "it runs".to_owned(),
-        Phase::Stopping => "it was told to stop and saves its work".to_owned(),
+        Phase::Stopping => match life.gave_way() {
+            Some(gave) => format!("it was told to stop and saves its work: {}", made_room(gave)),
+            None => "it was told to stop and saves its work".to_owned(),
+        },
         Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
         Phase::Ended(JobEnd::Failed { code }) => match dispatcher.kept.reasons.get(&job.0) {
             Some(noted) => format!("it failed: {noted}"),
@@ -174,6 +183,14 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
         Phase::Ended(JobEnd::Cancelled) => "it was cancelled".to_owned(),
         Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
+    }
+}
+
+/// For whom a job made room, and why it was the one that did.
+fn made_room(gave: GaveWay) -> String {
+    match gave.to {
+        Some(to) => format!("it made room for job {} ({})", to.0, gave.chosen),
+        None => format!("it made room for others ({})", gave.chosen),
     }
 }
 

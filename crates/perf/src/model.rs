@@ -40,12 +40,19 @@ pub struct Model {
     costs: Costs,
     sharing: Sharing,
     order: Order,
+    checkpoint_interval_s: Option<f64>,
 }
 
 impl Model {
     /// A model with these costs, for a policy that shares devices in this way.
     pub fn new(costs: Costs, sharing: Sharing, order: Order) -> Self {
-        Self { costs, sharing, order }
+        Self { costs, sharing, order, checkpoint_interval_s: None }
+    }
+
+    /// The same model, where all jobs save their work every so often.
+    #[must_use]
+    pub fn with_checkpoints(self, interval_s: f64) -> Self {
+        Self { checkpoint_interval_s: Some(interval_s), ..self }
     }
 
     /// Seconds per iteration of jobs that take turns; one after the other where their stages are not known.
@@ -97,6 +104,10 @@ impl PerfModel for Model {
 
     fn restart_s(&self, _job: &JobSpec) -> f64 {
         self.costs.restart_s
+    }
+
+    fn checkpoint_interval_s(&self) -> Option<f64> {
+        self.checkpoint_interval_s
     }
 }
 

@@ -10,6 +10,7 @@ use wharf_core::{
 use crate::placement::{Placer, allowed_types};
 use crate::priority::classes::Classes;
 use crate::priority::{Key, working_devices};
+use crate::reserve::{self, Candidate, Reservation};
 use crate::room::node_size_max;
 
 /// AntMan (OSDI'20). A device holds at most one guaranteed and one opportunistic job; nothing is preempted.
@@ -18,13 +19,6 @@ pub struct AntMan {
     guaranteed: Classes,
     opportunistic: Classes,
     reservation: Option<Reservation>,
-}
-
-/// Nodes on which no other guaranteed job may start until the first one that does not fit has its devices.
-#[derive(Clone, Debug, PartialEq)]
-struct Reservation {
-    holder: JobId,
-    nodes: Vec<NodeId>,
 }
 
 /// A node's devices on which a job of some kind could run.
@@ -217,45 +211,17 @@ impl AntMan {
     }
 }
 
-/// The nodes on which a gang will have its devices soonest, as far as one can tell without durations: those with the
-/// most open ones.
+/// Nodes for a guaranteed job, by how many of their devices are without another one.
 fn reserve(view: &View<'_>, job: JobId) -> Option<Reservation> {
-    let gang = &view.spec(job).gang;
-    let candidates = allowed_types(view.topology(), gang).filter_map(|kind| {
-        let nodes = open_nodes(view, kind, job);
-        if gang.devices <= node_size_max(view, &[kind]) {
-            let large = nodes.iter().filter(|open| open.size >= gang.devices);
-            let best = large.min_by_key(|open| (std::cmp::Reverse(open.devices.len()), open.node))?;
-            return Some((best.devices.len(), vec![best.node]));
-        }
-        reserve_nodes(nodes, gang.devices)
-    });
-    let (_, nodes) = candidates.max_by_key(|&(open, _)| open)?;
-    Some(Reservation { holder: job, nodes })
-}
-
-/// The most open nodes of one switch (of all, where no switch has enough devices), and their open devices.
-fn reserve_nodes(mut nodes: Vec<Open>, devices: u32) -> Option<(u32, Vec<NodeId>)> {
-    nodes.sort_by_key(|open| (std::cmp::Reverse(open.devices.len()), open.node));
-    let gather = |nodes: &mut dyn Iterator<Item = &Open>| {
-        let (mut missing, mut open, mut chosen) = (devices, 0, Vec::new());
-        for node in nodes {
-            if missing == 0 {
-                break;
-            }
-            missing = missing.saturating_sub(node.size);
-            open += node.devices.len();
-            chosen.push(node.node);
-        }
-        (missing == 0).then_some((open, chosen))
-    };
-    let mut switches: Vec<u32> = nodes.iter().map(|open| open.switch).collect();
-    switches.sort_unstable();
-    switches.dedup();
-    let on_one = switches
-        .into_iter()
-        .filter_map(|switch| gather(&mut nodes.iter().filter(|open| open.switch == switch)));
-    on_one.max_by_key(|&(open, _)| open).or_else(|| gather(&mut nodes.iter()))
+    reserve::reserve(view, job, |kind| {
+        let candidate = |open: Open| Candidate {
+            node: open.node,
+            open: open.devices.len(),
+            size: open.size,
+            switch: open.switch,
+        };
+        open_nodes(view, kind, job).into_iter().map(candidate).collect()
+    })
 }
 
 impl Policy for AntMan {

@@ -2,6 +2,8 @@
 
 pub mod antman;
 pub mod attained;
+mod cost;
+pub mod fair;
 pub mod fifo;
 pub mod gittins;
 pub mod muri;
@@ -10,6 +12,7 @@ pub mod placement;
 pub mod priority;
 pub mod rebuild;
 pub mod registry;
+mod reserve;
 mod room;
 pub mod settings;
 pub mod shortest;

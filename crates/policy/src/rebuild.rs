@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use wharf_core::{Change, Decision, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View};
+use wharf_core::{
+    Change, Chosen, Decision, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
+};
 
 use crate::placement::Placer;
 use crate::priority::classes::Classes;
@@ -25,8 +27,15 @@ pub trait Propose: Send {
     /// A waiting job's place in the order in which free devices are filled between rounds.
     fn key(&self, view: &View<'_>, job: JobId) -> Key;
 
-    /// All groups that should run from now on, the most important first. `running` are the groups that run now.
-    fn propose(&mut self, view: &View<'_>, waiting: &[JobId], running: &[Group]) -> Vec<Group>;
+    /// All groups that should run from now on beside those that are `pinned`, the most important first. `running` are the
+    /// other groups that run now.
+    fn propose(
+        &mut self,
+        view: &View<'_>,
+        waiting: &[JobId],
+        running: &[Group],
+        pinned: &[Group],
+    ) -> Vec<Group>;
 }
 
 /// Turns proposals into the changes that lead to them.
@@ -34,6 +43,8 @@ pub struct Rebuild<P> {
     proposer: P,
     placer: Box<dyn Placer>,
     round_s: f64,
+    /// Seconds for which a job keeps its devices and its group in any case.
+    min_run_s: f64,
     waiting: Classes,
     placed: BTreeSet<JobId>,
     last_round: Option<Time>,
@@ -42,11 +53,12 @@ pub struct Rebuild<P> {
 
 impl<P: Propose> Rebuild<P> {
     /// An adapter that asks for a proposal every `round_s` seconds while something could be gained.
-    pub fn new(proposer: P, placer: Box<dyn Placer>, round_s: f64) -> Self {
+    pub fn new(proposer: P, placer: Box<dyn Placer>, round_s: f64, min_run_s: f64) -> Self {
         Self {
             proposer,
             placer,
             round_s,
+            min_run_s,
             waiting: Classes::default(),
             placed: BTreeSet::new(),
             last_round: None,
@@ -75,23 +87,34 @@ impl<P: Propose> Rebuild<P> {
 
     fn round(&mut self, decision: &mut Decision<'_>) {
         let view = decision.view();
-        let running = groups(&view, &self.placed);
+        let is_pinned =
+            |group: &Group| group.iter().any(|&job| view.protected_until(job, self.min_run_s).is_some());
+        let (pinned, running): (Vec<Group>, Vec<Group>) =
+            groups(&view, &self.placed).into_iter().partition(is_pinned);
         let waiting: Vec<JobId> = self.waiting.waiting_jobs().collect();
-        let proposed = self.proposer.propose(&view, &waiting, &running);
+        let proposed = self.proposer.propose(&view, &waiting, &running, &pinned);
         let is_running: BTreeSet<&Group> = running.iter().collect();
         let (kept, fresh): (Vec<Group>, Vec<Group>) =
             proposed.into_iter().partition(|group| is_running.contains(group));
-        self.stop_others(decision, &kept, &fresh);
+        self.stop_others(decision, kept.iter().chain(&pinned), &fresh);
         self.place_all(decision, kept, fresh);
     }
 
-    fn stop_others(&mut self, decision: &mut Decision<'_>, kept: &[Group], fresh: &[Group]) {
-        let staying: BTreeSet<JobId> = kept.iter().flatten().copied().collect();
+    fn stop_others<'a>(
+        &mut self,
+        decision: &mut Decision<'_>,
+        kept: impl Iterator<Item = &'a Group>,
+        fresh: &[Group],
+    ) {
+        let staying: BTreeSet<JobId> = kept.flatten().copied().collect();
         let moving: BTreeSet<JobId> = fresh.iter().flatten().copied().collect();
         let leaving: Vec<JobId> = self.placed.difference(&staying).copied().collect();
         for job in leaving {
-            let why = if moving.contains(&job) { StopReason::Moved } else { StopReason::Preempted };
-            self.stop(decision, job, why);
+            if moving.contains(&job) {
+                self.stop(decision, job, StopReason::Moved);
+            } else if decision.preempt(job, None, Chosen::NotInRound) {
+                self.wait(&decision.view(), job);
+            }
         }
     }
 

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wharf_core::{
-    Change, Decision, Gang, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
-};
+use wharf_core::{Change, Chosen, Decision, Gang, JobId, Knowledge, NodeShare, Policy, Reason, Time, View};
 
 use crate::placement::Placer;
 use crate::priority::working_devices;
@@ -16,6 +14,8 @@ pub struct Themis {
     lease_s: f64,
     /// The share of jobs that are not offered devices first: 0.8 means that the worst-off fifth is.
     fairness_knob: f64,
+    /// Seconds for which a job keeps its devices in any case.
+    min_run_s: f64,
     placer: Box<dyn Placer>,
     waiting: BTreeSet<JobId>,
     /// Placed jobs and the ends of their leases.
@@ -30,9 +30,10 @@ type ByNeed = Vec<(f64, JobId)>;
 
 impl Themis {
     /// A policy over an idle cluster.
-    pub fn new(lease_s: f64, fairness_knob: f64, placer: Box<dyn Placer>) -> Self {
+    pub fn new(lease_s: f64, fairness_knob: f64, min_run_s: f64, placer: Box<dyn Placer>) -> Self {
         let (waiting, leases) = (BTreeSet::new(), BTreeMap::new());
-        Self { lease_s, fairness_knob, placer, waiting, leases, boundary: None, placement: Vec::new() }
+        let (boundary, placement) = (None, Vec::new());
+        Self { lease_s, fairness_knob, min_run_s, placer, waiting, leases, boundary, placement }
     }
 
     /// Jobs with their finish-time fairness: how long they will have taken if they run from now on, compared to their
@@ -61,8 +62,13 @@ impl Themis {
     /// Offers what is free, or leased until now, to the worst-off jobs; who is not outbid stays where it is.
     fn offer(&mut self, decision: &mut Decision<'_>) {
         let view = decision.view();
-        let expired: Vec<JobId> =
-            self.leases.iter().filter(|&(_, &end)| end <= view.now).map(|(&job, _)| job).collect();
+        let expired: Vec<JobId> = self
+            .leases
+            .iter()
+            .filter(|&(_, &end)| end <= view.now)
+            .map(|(&job, _)| job)
+            .filter(|&job| view.protected_until(job, self.min_run_s).is_none())
+            .collect();
         let bidders = self.by_need(&view, self.waiting.iter().chain(&expired).copied());
         let invited = ((1.0 - self.fairness_knob) * bidders.len() as f64).ceil().max(1.0) as usize;
         let (invited, others) = bidders.split_at(invited.min(bidders.len()));
@@ -87,7 +93,7 @@ impl Themis {
         let stoppable = outbid.iter().copied().filter(|other| self.leases.contains_key(other));
         let Some(room) = room::find(&view, &view.spec(job).gang, stoppable) else { return };
         for &victim in &room.leaving {
-            if decision.stop(victim, StopReason::Preempted) {
+            if decision.preempt(victim, Some(job), Chosen::AboveShare) {
                 self.leases.remove(&victim);
                 self.waiting.insert(victim);
             }

@@ -101,11 +101,12 @@ impl Record {
 
     /// The jobs as a trace, from the first submission on.
     pub fn specs(&self) -> Vec<JobSpec> {
+        let time = self.clock();
         let spec = |job: &RecordedJob| JobSpec {
             user: (!job.user.is_empty()).then(|| job.user.as_str().into()),
             ..JobSpec::new(
                 &job.name,
-                self.time(job.submit_s),
+                time(job.submit_s),
                 job.devices,
                 job.iterations.max(1.0),
                 if job.iteration_ms > 0.0 { job.iteration_ms } else { 1000.0 * job.run_s(self.now_s) },
@@ -116,9 +117,9 @@ impl Record {
 
     /// What happened.
     pub fn outcome(&self) -> Outcome {
-        let spans = self.spans();
+        let (spans, time) = (self.spans(), self.clock());
         Outcome {
-            jobs: self.jobs.iter().enumerate().map(|(index, job)| self.fate(index, job)).collect(),
+            jobs: self.jobs.iter().enumerate().map(|(index, job)| self.fate(&time, index, job)).collect(),
             timeline: self.timeline(),
             event_count: 0,
             busy_device_s: busy_device_s(&spans),
@@ -168,19 +169,19 @@ impl Record {
         job.stays.iter().map(stay).collect::<Vec<_>>().join(" → ")
     }
 
-    /// Seconds after the first submission.
-    fn time(&self, at_s: f64) -> Time {
+    /// Tells seconds after the first submission, which is looked for once.
+    fn clock(&self) -> impl Fn(f64) -> Time + use<> {
         let first = self.jobs.iter().map(|job| job.submit_s).fold(f64::INFINITY, f64::min);
-        Time::try_new((at_s - first).max(0.0)).unwrap_or(Time::ZERO)
+        move |at_s| Time::try_new((at_s - first).max(0.0)).unwrap_or(Time::ZERO)
     }
 
-    fn fate(&self, index: usize, job: &RecordedJob) -> JobRecord {
+    fn fate(&self, time: &impl Fn(f64) -> Time, index: usize, job: &RecordedJob) -> JobRecord {
         JobRecord {
             job: JobId(u32::try_from(index).unwrap_or(u32::MAX)),
             devices: job.devices,
-            submit: self.time(job.submit_s),
-            first_start: job.stays.first().map(|stay| self.time(stay.start_s)),
-            end: job.end_s.filter(|_| job.is_finished).map(|end_s| self.time(end_s)),
+            submit: time(job.submit_s),
+            first_start: job.stays.first().map(|stay| time(stay.start_s)),
+            end: job.end_s.filter(|_| job.is_finished).map(|end_s| time(end_s)),
             queue_s: job.wait_s(self.now_s),
             run_s: job.run_s(self.now_s),
             preemptions: job.preemptions,
@@ -188,10 +189,10 @@ impl Record {
     }
 
     fn spans(&self) -> Vec<Span> {
-        let mut spans = Vec::new();
+        let (mut spans, time) = (Vec::new(), self.clock());
         for (index, job) in self.jobs.iter().enumerate() {
             for stay in &job.stays {
-                let (start, end) = (self.time(stay.start_s), self.time(stay.end_s.unwrap_or(self.now_s)));
+                let (start, end) = (time(stay.start_s), time(stay.end_s.unwrap_or(self.now_s)));
                 spans.extend(stay.shares.iter().map(|(node, devices)| Span {
                     job: JobId(u32::try_from(index).unwrap_or(u32::MAX)),
                     share: NodeShare { node: NodeId(*node), devices: device_set(devices) },
@@ -206,19 +207,20 @@ impl Record {
 
     /// Occupancy whenever a job comes, starts, stops or ends.
     fn timeline(&self) -> Vec<Sample> {
+        let time = self.clock();
         // Changes of (busy devices, running, waiting).
         let mut changes: Vec<(Time, [i64; 3])> = Vec::new();
         for job in &self.jobs {
-            changes.push((self.time(job.submit_s), [0, 0, 1]));
+            changes.push((time(job.submit_s), [0, 0, 1]));
             for stay in &job.stays {
                 let devices: i64 = stay.shares.iter().map(|(_, devices)| devices.len() as i64).sum();
-                changes.push((self.time(stay.start_s), [devices, 1, -1]));
+                changes.push((time(stay.start_s), [devices, 1, -1]));
                 if let Some(end_s) = stay.end_s {
-                    changes.push((self.time(end_s), [-devices, -1, 1]));
+                    changes.push((time(end_s), [-devices, -1, 1]));
                 }
             }
             if let Some(end_s) = job.end_s {
-                changes.push((self.time(end_s), [0, 0, -1]));
+                changes.push((time(end_s), [0, 0, -1]));
             }
         }
         changes.sort_by_key(|change| change.0);

@@ -451,6 +451,7 @@ impl Log for Notes<'_> {
                 self.recorder.started(time, job, placement, &self.group);
             }
             Event::JobRated { job, .. } => self.rated.push(job),
+            Event::JobGaveWay { job, to, chosen } => self.recorder.gave_way(time, job, to, chosen),
             Event::JobStopping { job, why } => {
                 if why == StopReason::NodeLost {
                     self.struck.insert(job);
@@ -472,6 +473,7 @@ impl Log for Notes<'_> {
             | Event::DeviceReturned { .. }
             | Event::JobPlaced { .. }
             | Event::JobStopped { .. }
+            | Event::JobSaved { .. }
             | Event::JobHeld { .. }
             | Event::JobReleased { .. }
             | Event::JobReprioritised { .. } => {}

@@ -1,6 +1,6 @@
 //! What a run leaves behind. Reports are made from this and from nothing else.
 
-use wharf_core::{JobId, NodeId, NodeShare, Time};
+use wharf_core::{Chosen, JobId, NodeId, NodeShare, Time};
 
 /// The result of one simulated run.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +98,8 @@ pub trait Recorder {
     fn submitted(&mut self, _time: Time, _job: JobId) {}
     /// A job began to run; a `group` of more than one shares the devices in lockstep.
     fn started(&mut self, _time: Time, _job: JobId, _placement: &[NodeShare], _group: &[JobId]) {}
+    /// A running job was chosen to make room for another; that it was stopped is told next.
+    fn gave_way(&mut self, _time: Time, _job: JobId, _to: Option<JobId>, _chosen: Chosen) {}
     /// A running job was stopped before its end.
     fn preempted(&mut self, _time: Time, _job: JobId) {}
     /// A job was done.

@@ -179,7 +179,7 @@ struct Prepared {
 }
 
 fn prepare(spec: &RunSpec<'_>, rules: &Rules) -> Result<Prepared, RunError> {
-    let (regime, rules) = regime(rules, spec.policy, spec.settings, spec.seed)?;
+    let (regime, rules) = make_regime(rules, spec.policy, spec.settings, spec.seed, true)?;
     check_gangs(spec, rules.placement)?;
     let failures = match spec.settings.get("failures") {
         Some(path) => Failures::read(Path::new(path), spec.cluster)?,
@@ -198,15 +198,30 @@ pub fn regime(
     settings: &Settings,
     seed: u64,
 ) -> Result<(Regime, Rules), RunError> {
+    make_regime(rules, policy, settings, seed, false)
+}
+
+/// As [`regime`]; where jobs are only simulated, they save their work at the rules' interval, and tell nobody.
+fn make_regime(
+    rules: &Rules,
+    policy: &str,
+    settings: &Settings,
+    seed: u64,
+    is_simulated: bool,
+) -> Result<(Regime, Rules), RunError> {
     let info = wharf_policy::find(policy)?;
     check_keys(settings, info)?;
     let rules = rules.with(settings)?;
     let args = BuildArgs { settings, placement: rules.placement, seed };
     let order =
         settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
+    let mut model = Model::new(rules.costs, info.sharing, order);
+    if is_simulated {
+        model = model.with_checkpoints(rules.checkpoint_interval_s);
+    }
     let regime = Regime {
         policy: (info.build)(&args)?,
-        perf: Box::new(Model::new(rules.costs, info.sharing, order)),
+        perf: Box::new(model),
         cadence: rules.cadence(),
         slots: info.slots,
     };

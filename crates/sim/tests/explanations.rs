@@ -25,6 +25,7 @@ fn decided(info: &PolicyInfo) -> Engine {
         let gang = [1, 2, 4, 1, 8, 1][index as usize % 6];
         let mut job = JobSpec::new("j", Time::ZERO, gang, 10_000.0 + f64::from(index * 100), 100.0);
         job.priority = if index % 3 == 0 { -1 } else { 0 };
+        job.user = Some(["ann", "bob"][index as usize / 6 % 2].into());
         job.stages =
             (index % 2 == 0).then_some(StageTimes { data_ms: 1.0, compute_ms: 98.0, network_ms: 1.0 });
         engine.handle(Time::ZERO, Command::SubmitJob(job), &mut ()).expect("accepted");
@@ -46,6 +47,9 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
             is_waiting(first) && ahead > 0 && state.spec(first).gang.devices == gang
         }
         Reason::HeadOfLine { head: other } | Reason::Reserved { holder: other } => is_waiting(other),
+        Reason::Share { first, used_h, least_h } => {
+            is_waiting(first) && state.spec(first).gang.devices == gang && least_h <= used_h
+        }
         Reason::NextRound { at } => at > Time::ZERO,
         Reason::Leased { until, ahead } => until > Time::ZERO && ahead < state.counts().waiting,
     }

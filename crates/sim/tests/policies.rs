@@ -21,16 +21,21 @@ struct Checker<'a> {
     ends: Vec<u32>,
     /// Jobs that shared a device, or were spread over more nodes than they need.
     disturbed: Vec<bool>,
+    /// When each running job started, and for how long it must not be stopped; nobody is entitled to that where nodes fail.
+    since: BTreeMap<JobId, Time>,
+    min_run_s: f64,
     last: Time,
     events: Vec<(u64, u32, &'static str)>,
     errors: Vec<String>,
 }
 
 impl<'a> Checker<'a> {
-    fn new(jobs: &'a [JobSpec], nodes: usize, slots: usize) -> Self {
+    fn new(jobs: &'a [JobSpec], nodes: usize, slots: usize, min_run_s: f64) -> Self {
         Self {
             jobs,
             slots,
+            min_run_s,
+            since: BTreeMap::new(),
             running: BTreeMap::new(),
             load: BTreeMap::new(),
             out: vec![false; nodes],
@@ -103,11 +108,14 @@ impl Recorder for Checker<'_> {
             }
         }
         self.running.insert(job, placement.to_vec());
+        self.since.insert(job, time);
     }
 
     fn preempted(&mut self, time: Time, job: JobId) {
         self.note(time, job.0, "preempted");
         self.expect(self.running.contains_key(&job), job, "what is stopped runs");
+        let has_run = self.since.get(&job).is_some_and(|since| since.plus(self.min_run_s) <= time);
+        self.expect(has_run, job, "it was left alone for its minimum run time");
         self.release(job);
     }
 
@@ -139,7 +147,23 @@ fn variants() -> Vec<(&'static str, Vec<&'static str>)> {
     variants.extend([
         ("fifo", vec!["backfill=greedy"]),
         ("fifo", vec!["backfill=easy"]),
+        ("fifo", vec!["backfill=greedy", "age_s=100"]),
+        ("fair", vec!["half_life_s=60", "reserve_after_s=100"]),
+        ("fair", vec!["preempt=on", "preempt_ratio=1", "half_life_s=600", "ahead_s=0"]),
+        ("fair", vec!["preempt=on", "min_run_s=120", "groups=ann=lab,bob=lab", "age_s=50"]),
+        ("srtf", vec!["preempt_ratio=1", "min_run_s=300"]),
         ("srsf", vec!["preempt_ratio=1"]),
+        ("srsf", vec!["preempt_ratio=1", "victims=cheap", "checkpoint_interval_s=200"]),
+        ("tiresias", vec!["victims=cheap", "queue_limits_s=100:1000", "min_run_s=90"]),
+        ("srsf", vec!["preempt_ratio=1", "min_run_s=45"]),
+        ("las", vec!["quantum_s=60", "min_run_s=130"]),
+        ("tiresias", vec!["queue_limits_s=100:1000", "min_run_s=200"]),
+        ("gittins", vec!["preempt_ratio=1", "min_run_s=200"]),
+        ("themis", vec!["lease_s=120", "fairness_knob=0", "min_run_s=300"]),
+        ("muri-s", vec!["preempt_ratio=1", "round_s=60", "min_run_s=250"]),
+        ("muri-l", vec!["round_s=60", "min_run_s=250"]),
+        ("sjf-ffs", vec!["preempt_ratio=1", "min_run_s=200"]),
+        ("sjf-bsbfs", vec!["preempt_ratio=1", "min_run_s=200"]),
         ("muri-s", vec!["ordering=worst"]),
         ("muri-s", vec!["blossom=off"]),
         ("muri-s", vec!["autopack=off", "preempt_ratio=1", "round_s=100"]),
@@ -169,8 +193,10 @@ fn simulate(trace: &Trace, nodes: u32, policy: &str, settings: &[&str], failing:
     let cluster = ClusterSpec::uniform("gpu", nodes, NODE_SIZE);
     let spec = RunSpec { trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: 3 };
     let slots = wharf_policy::find(policy).expect("registered").slots;
+    let min_run_s =
+        settings.get("min_run_s").filter(|_| !failing).map_or(0.0, |text| text.parse().expect("s"));
     let once = || {
-        let mut checker = Checker::new(&trace.jobs, nodes as usize, slots);
+        let mut checker = Checker::new(&trace.jobs, nodes as usize, slots, min_run_s);
         let outcome = run(&spec, &mut checker).map_err(|error| format!("{error}: {error:?}"))?;
         check_work(trace, &outcome, &checker, failing)?;
         Ok::<_, String>((outcome, checker.events))
@@ -211,8 +237,9 @@ fn job_strategy() -> impl Strategy<Value = JobSpec> {
     let stages = prop::option::weighted(0.7, (0.0..200.0f64, 1.0..200.0f64, 0.0..80.0f64));
     let model = prop::option::of(prop::sample::select(vec!["resnet18", "bert", "gpt2", "vgg16"]));
     // Few distinct submission times and lengths, so that there are ties.
-    (gang, 0..12u32, 1..30u32, stages, -1..2i32, model).prop_map(
-        |(gang, submit, length, stages, priority, model)| {
+    let user = prop::option::of(prop::sample::select(vec!["ann", "bob", "eve"]));
+    (gang, 0..12u32, 1..30u32, stages, -1..2i32, model, user).prop_map(
+        |(gang, submit, length, stages, priority, model, user)| {
             let submit = Time::from_seconds(f64::from(submit) * 150.0);
             let iteration_ms = stages.map_or(100.0, |(data, compute, network)| data + compute + network);
             let iterations = f64::from(length * 100) * 100.0 / iteration_ms;
@@ -224,6 +251,7 @@ fn job_strategy() -> impl Strategy<Value = JobSpec> {
             });
             job.priority = priority;
             job.model = model.map(Into::into);
+            job.user = user.map(Into::into);
             job
         },
     )

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use wharf_core::{JobId, JobSpec, NodeId, NodeShare, Time};
+use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Time};
 use wharf_sim::Recorder;
 
 use crate::output::Progress;
@@ -10,19 +10,22 @@ use crate::output::Progress;
 /// Writes events, and counts finished jobs for those who watch.
 ///
 /// Lines have `t` (seconds), `event` and `job`; a start also has `nodes` (`[[node, [device, ...]], ...]`) and, where
-/// jobs share the devices in lockstep, `group`. Where nodes fail there are also lines with `node` instead of `job`.
+/// jobs share the devices in lockstep, `group`. A preemption has `for` (the job that gets the devices, where it is one) and
+/// `chosen` (why this job had to make room), unless a node was lost. Where nodes fail there are also lines with `node` instead of `job`.
 pub(crate) struct EventWriter<'a, W: Write> {
     out: W,
     jobs: &'a [JobSpec],
     /// The first failure: a recorder cannot return it, and what comes after it is not written.
     error: Option<io::Error>,
+    /// Who makes room for whom, told before it is stopped.
+    gave_way: Option<(JobId, Option<JobId>, Chosen)>,
     finished: FinishedCounter<'a>,
 }
 
 impl<'a, W: Write> EventWriter<'a, W> {
     /// Writes to `out`; `jobs` have the names.
     pub(crate) fn new(out: W, jobs: &'a [JobSpec], progress: &'a Progress) -> Self {
-        Self { out, jobs, error: None, finished: FinishedCounter::new(progress) }
+        Self { out, jobs, error: None, gave_way: None, finished: FinishedCounter::new(progress) }
     }
 
     /// Writes what is left.
@@ -110,6 +113,19 @@ fn write_group(out: &mut impl Write, jobs: &[JobSpec], group: &[JobId]) -> io::R
     out.write_all(b"]")
 }
 
+fn write_gave_way(
+    out: &mut impl Write,
+    jobs: &[JobSpec],
+    to: Option<JobId>,
+    chosen: Chosen,
+) -> io::Result<()> {
+    if let Some(to) = to {
+        out.write_all(b",\"for\":")?;
+        write_name(out, jobs, to)?;
+    }
+    write!(out, ",\"chosen\":\"{chosen}\"")
+}
+
 impl<W: Write> Recorder for EventWriter<'_, W> {
     fn wants_timeline(&self) -> bool {
         true
@@ -126,8 +142,16 @@ impl<W: Write> Recorder for EventWriter<'_, W> {
         });
     }
 
+    fn gave_way(&mut self, _time: Time, job: JobId, to: Option<JobId>, chosen: Chosen) {
+        self.gave_way = Some((job, to, chosen));
+    }
+
     fn preempted(&mut self, time: Time, job: JobId) {
-        self.write(time, "preempted", job, |_, _| Ok(()));
+        let gave_way = self.gave_way.take().filter(|&(giver, ..)| giver == job);
+        self.write(time, "preempted", job, |out, jobs| match gave_way {
+            Some((_, to, chosen)) => write_gave_way(out, jobs, to, chosen),
+            None => Ok(()),
+        });
     }
 
     fn node_lost(&mut self, time: Time, node: NodeId) {
@@ -187,7 +211,9 @@ mod tests {
         recorder.started(at(1.0), JobId(0), &placement, &[JobId(0)]);
         recorder.node_lost(at(1.5), NodeId(2));
         recorder.preempted(at(2.0), JobId(0));
-        recorder.started(at(2.0), JobId(1), &placement[1..], &[JobId(0), JobId(1)]);
+        recorder.gave_way(at(3.0), JobId(0), Some(JobId(1)), Chosen::LowestPriority);
+        recorder.preempted(at(3.0), JobId(0));
+        recorder.started(at(3.0), JobId(1), &placement[1..], &[JobId(0), JobId(1)]);
         recorder.finished(at(1.0e9 / 3.0), JobId(1));
     }
 
@@ -207,7 +233,8 @@ mod tests {
         {"t":1.0,"event":"started","job":"a","nodes":[[0,[0,1]],[2,[2]]]}
         {"t":1.5,"event":"node_lost","node":2}
         {"t":2.0,"event":"preempted","job":"a"}
-        {"t":2.0,"event":"started","job":"b \"quoted\"","nodes":[[2,[2]]],"group":["a","b \"quoted\""]}
+        {"t":3.0,"event":"preempted","job":"a","for":"b \"quoted\"","chosen":"lowest priority"}
+        {"t":3.0,"event":"started","job":"b \"quoted\"","nodes":[[2,[2]]],"group":["a","b \"quoted\""]}
         {"t":333333333.3333333,"event":"finished","job":"b \"quoted\""}
         "#);
         for line in text.lines() {

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{DeviceSet, JobImage, NodeImage, Phase, Time};
+use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Time};
 
 use crate::causes::Struck;
+use crate::chosen::ChosenRecord;
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
 use crate::regime::PolicyChoice;
 
@@ -51,7 +52,7 @@ impl Kept {
                 self.holds.remove(&job);
             }
             Record::JobRetried { job } => *self.retries.entry(job).or_default() += 1,
-            Record::JobStopped { job, done } => {
+            Record::JobStopped { job, done } | Record::JobSaved { job, done } => {
                 self.checkpoints.insert(job, done);
             }
             Record::JobReleased { job } => {
@@ -190,6 +191,11 @@ pub(crate) struct JobImageRecord {
     attained_s: f64,
     placed_at: f64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    saved_at: Option<f64>,
+    /// When, to whom and why it last made room.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    gave_way: Option<(f64, Option<u32>, ChosenRecord)>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     left: Option<Shares>,
     leaving_generation: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -236,6 +242,10 @@ impl JobImageRecord {
             iteration_s: image.iteration_s.is_finite().then_some(image.iteration_s),
             attained_s: image.attained_s,
             placed_at: image.placed_at.seconds(),
+            saved_at: Some(image.saved_at.seconds()),
+            gave_way: image
+                .gave_way
+                .map(|gave| (gave.at.seconds(), gave.to.map(|to| to.0), ChosenRecord::of(gave.chosen))),
             left: image.left.as_deref().map(of_shares),
             leaving_generation: image.leaving_generation,
             ending: image.ending.map(EndRecord::of),
@@ -286,6 +296,14 @@ impl JobImageRecord {
             iteration_s: self.iteration_s.unwrap_or(f64::INFINITY),
             attained_s: self.attained_s,
             placed_at: Time::try_new(self.placed_at)?,
+            saved_at: Time::try_new(self.saved_at.unwrap_or(self.placed_at))?,
+            gave_way: match self.gave_way {
+                Some((at, to, chosen)) => {
+                    let (at, to) = (Time::try_new(at)?, to.map(JobId));
+                    Some(GaveWay { at, to, chosen: chosen.to_core() })
+                }
+                None => None,
+            },
             left: shares(&self.left),
             leaving_generation: self.leaving_generation,
             ending: self.ending.map(EndRecord::to_core),

@@ -133,7 +133,7 @@ fn acts_of(journal: &std::path::Path) -> Vec<(Time, Act)> {
 fn head_and_simulator_make_the_same_decisions() {
     let (trace, cluster) = (trace(), ClusterSpec::uniform("v100", 4, 8));
     let preset = Preset::load("wharf").unwrap();
-    for policy in ["fifo", "srtf", "tiresias", "muri-s"] {
+    for policy in ["fifo", "fair", "srtf", "tiresias", "muri-s"] {
         let mut expected = simulated(&trace, &cluster, &preset, policy);
         let mut found = dispatched(&trace, &cluster, policy);
         // Workers answer side by side: what happens at one instant has no order.

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use wharf_core::{DeviceTypeId, Gang, NodeId, View};
 
 use crate::placement::allowed_types;
+use crate::rebuild::Group;
 
 /// Free devices of working nodes, by type. Only counts: the placer decides where a gang really goes.
+#[derive(Clone)]
 pub(super) struct Capacity {
     types: Vec<OfType>,
     devices: u32,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct OfType {
     /// What is left of each node.
     nodes: Vec<Left>,
@@ -21,6 +23,7 @@ struct OfType {
     cursors: BTreeMap<u32, usize>,
 }
 
+#[derive(Clone)]
 struct Left {
     free: u32,
     size: u32,
@@ -28,24 +31,31 @@ struct Left {
 }
 
 impl Capacity {
-    /// All working nodes, empty.
-    pub(super) fn of(view: &View<'_>) -> Self {
+    /// All working nodes, empty but for groups that stay.
+    pub(super) fn beside(view: &View<'_>, pinned: &[Group]) -> Self {
+        let first = pinned.iter().filter_map(|group| group.first());
+        let mut taken: BTreeMap<NodeId, u32> = BTreeMap::new();
+        for share in first.flat_map(|&job| view.schedule().placement(job).unwrap_or_default()) {
+            *taken.entry(share.node).or_default() += share.devices.len();
+        }
         let topology = view.topology();
         let mut types: Vec<OfType> = topology.types().iter().map(|_| OfType::default()).collect();
         let mut devices = 0;
         for (index, node) in topology.nodes().iter().enumerate() {
-            if view.schedule().is_up(NodeId::from_index(index)) {
+            let id = NodeId::from_index(index);
+            if view.schedule().is_up(id) {
                 let size = node.spec.devices;
+                let free = size.saturating_sub(taken.get(&id).copied().unwrap_or(0));
                 let kind = &mut types[node.device_type.index()];
-                kind.nodes.push(Left { free: size, size, switch: node.spec.switch });
+                kind.nodes.push(Left { free, size, switch: node.spec.switch });
                 kind.size_max = kind.size_max.max(size);
-                devices += size;
+                devices += free;
             }
         }
         Self { types, devices }
     }
 
-    /// Devices of all working nodes.
+    /// Devices of all working nodes, without those of groups that stay.
     pub(super) fn devices(&self) -> u32 {
         self.devices
     }

@@ -111,8 +111,7 @@ impl Muri {
     }
 
     /// Chooses the first jobs that could be served if every gang of devices took a full group.
-    fn choose(&self, view: &View<'_>, buckets: &mut [Bucket], order: &[usize]) {
-        let mut capacity = Capacity::of(view);
+    fn choose(&self, view: &View<'_>, buckets: &mut [Bucket], order: &[usize], mut capacity: Capacity) {
         let mut met = vec![0; buckets.len()];
         for &index in order {
             let bucket = &mut buckets[index];
@@ -226,11 +225,17 @@ impl Propose for Muri {
         self.key_of(view, job, false)
     }
 
-    fn propose(&mut self, view: &View<'_>, waiting: &[JobId], running: &[Group]) -> Vec<Group> {
+    fn propose(
+        &mut self,
+        view: &View<'_>,
+        waiting: &[JobId],
+        running: &[Group],
+        pinned: &[Group],
+    ) -> Vec<Group> {
         let (mut buckets, order) = self.buckets(view, waiting, running);
-        self.choose(view, &mut buckets, &order);
+        let mut capacity = Capacity::beside(view, pinned);
+        self.choose(view, &mut buckets, &order, capacity.clone());
         self.form_teams(view, &mut buckets, running);
-        let mut capacity = Capacity::of(view);
         self.join_teams(view, &mut buckets, capacity.devices());
         self.split_teams(view, &mut buckets, capacity.devices());
         let mut teams: Vec<(Key, Vec<JobId>)> = buckets

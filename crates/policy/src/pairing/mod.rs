@@ -10,7 +10,7 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{
-    Change, Decision, DeviceSet, JobId, Knowledge, NodeId, NodeShare, Policy, Reason, StopReason, View,
+    Change, Chosen, Decision, DeviceSet, JobId, Knowledge, NodeId, NodeShare, Policy, Reason, View,
 };
 
 use crate::placement::{Placer, allowed_types};
@@ -32,6 +32,8 @@ pub struct PairingOptions {
     pub consolidate: bool,
     /// How many times longer a running job must need than a waiting one to be stopped for it; `None`: never.
     pub preempt_ratio: Option<f64>,
+    /// Seconds for which a job keeps its devices in any case.
+    pub min_run_s: f64,
     /// What a device can hold.
     pub memory: Memory,
 }
@@ -106,13 +108,18 @@ impl Pairing {
             (is_long && left_s > limit).then_some((std::cmp::Reverse(Key::of(left_s)), other))
         };
         let mut longest: Vec<_> = self.placed.iter().filter_map(|&other| is_stoppable(other)).collect();
+        let until = |other: JobId| view.protected_until(other, self.options.min_run_s);
+        let again = longest.iter().filter_map(|&(_, other)| until(other)).min();
+        longest.retain(|&(_, other)| until(other).is_none());
         longest.sort_unstable();
         let gang = &view.spec(job).gang;
-        let Some(room) = room::find(&view, gang, longest.into_iter().map(|(_, other)| other)) else {
-            return false;
-        };
+        let room = room::find(&view, gang, longest.into_iter().map(|(_, other)| other));
+        if let Some(again) = again {
+            decision.wake_at(again);
+        }
+        let Some(room) = room else { return false };
         for &victim in &room.leaving {
-            if decision.stop(victim, StopReason::Preempted) {
+            if decision.preempt(victim, Some(job), Chosen::LastInOrder) {
                 self.wait(&decision.view(), victim);
             }
         }

@@ -11,8 +11,38 @@ use super::rank::Key;
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     classes: Vec<Class>,
-    by_gang: BTreeMap<GangKey, usize>,
+    gangs: Gangs,
     places: Vec<Place>,
+}
+
+/// Gangs by number: equal ones have the same.
+#[derive(Debug, Default)]
+pub(crate) struct Gangs {
+    known: Vec<Gang>,
+    by_gang: BTreeMap<GangKey, usize>,
+}
+
+impl Gangs {
+    /// The number of a gang; the next one where it is new.
+    pub(crate) fn index(&mut self, gang: &Gang) -> usize {
+        // Most traces have a handful of gangs: a look at them beats a search.
+        if let Some(index) = self.known.iter().take(8).position(|known| known == gang) {
+            return index;
+        }
+        let key = (
+            gang.devices,
+            gang.devices_min,
+            gang.devices_max,
+            gang.device_types.to_vec(),
+            gang.needs.clone(),
+        );
+        let next = self.known.len();
+        let index = *self.by_gang.entry(key).or_insert(next);
+        if index == next {
+            self.known.push(gang.clone());
+        }
+        index
+    }
 }
 
 /// Jobs with equal gangs.
@@ -166,20 +196,8 @@ impl Classes {
     }
 
     fn class(&mut self, gang: &Gang) -> usize {
-        // Most traces have a handful of gangs: a look at them beats a search.
-        if let Some(index) = self.classes.iter().take(8).position(|class| class.gang == *gang) {
-            return index;
-        }
-        let key = (
-            gang.devices,
-            gang.devices_min,
-            gang.devices_max,
-            gang.device_types.to_vec(),
-            gang.needs.clone(),
-        );
-        let next = self.classes.len();
-        let index = *self.by_gang.entry(key).or_insert(next);
-        if index == next {
+        let index = self.gangs.index(gang);
+        if index == self.classes.len() {
             self.classes.push(Class {
                 gang: gang.clone(),
                 waiting: BTreeSet::new(),

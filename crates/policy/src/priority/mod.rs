@@ -13,14 +13,13 @@ mod victims;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use wharf_core::{
-    Change, Decision, JobId, Knowledge, NodeId, NodeShare, Phase, Policy, Reason, StopReason, Time, View,
-};
+use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, NodeShare, Phase, Policy, Reason, Time, View};
 
 use crate::placement::Placer;
 pub use backfill::Backfill;
 use classes::Classes;
 pub use rank::{Key, Rank};
+pub use victims::VictimRules;
 
 /// A policy that serves jobs in the order of a [`Rank`].
 pub struct Priority<R> {
@@ -33,6 +32,9 @@ pub struct Priority<R> {
     /// Nodes on which something ended since the last decision.
     touched: Vec<NodeId>,
     next_quantum: Option<Time>,
+    rules: VictimRules,
+    /// When a running job that was spared may be a victim.
+    next_victim: Option<Time>,
     placement: Vec<NodeShare>,
 }
 
@@ -47,8 +49,16 @@ impl<R: Rank> Priority<R> {
             jumps: BinaryHeap::new(),
             touched: Vec::new(),
             next_quantum: None,
+            rules: VictimRules::default(),
+            next_victim: None,
             placement: Vec::new(),
         }
+    }
+
+    /// The same policy, with these rules about victims.
+    #[must_use]
+    pub fn with_victims(self, rules: VictimRules) -> Self {
+        Self { rules, ..self }
     }
 
     fn wait(&mut self, view: &View<'_>, job: JobId) {
@@ -128,12 +138,14 @@ impl<R: Rank> Priority<R> {
     fn preempt_for(&mut self, decision: &mut Decision<'_>, class: usize, job: JobId) -> bool {
         let view = decision.view();
         let is_new = self.classes.mark_tried(class, job);
-        let Some(plan) = victims::find(&self.rank, &self.classes, &view, class, job, is_new, &self.touched)
-        else {
-            return false;
-        };
-        for &victim in &plan.victims {
-            decision.stop(victim, StopReason::Preempted);
+        let order = (&self.rank, self.rules);
+        let found = victims::find(order, &self.classes, &view, class, job, is_new, &self.touched);
+        if let Some(again) = found.again {
+            self.next_victim = Some(self.next_victim.map_or(again, |earlier| earlier.min(again)));
+        }
+        let Some(plan) = found.plan else { return false };
+        for (&victim, &chosen) in plan.victims.iter().zip(&found.chosen) {
+            decision.preempt(victim, Some(job), chosen);
             self.classes.remove(victim);
             self.wait(&decision.view(), victim);
         }
@@ -143,6 +155,9 @@ impl<R: Rank> Priority<R> {
 
     fn plan_wake(&mut self, decision: &mut Decision<'_>) {
         if let Some(&Reverse((time, ..))) = self.jumps.peek() {
+            decision.wake_at(time);
+        }
+        if let Some(time) = self.next_victim.filter(|_| self.classes.has_waiting()) {
             decision.wake_at(time);
         }
         if let Some(quantum_s) = self.rank.quantum_s().filter(|_| self.classes.has_waiting()) {
@@ -198,6 +213,10 @@ impl<R: Rank> Policy for Priority<R> {
         self.jump(&decision.view());
         if self.next_quantum.is_some_and(|next| next <= now) {
             self.next_quantum = None;
+            self.classes.forget_tried();
+        }
+        if self.next_victim.is_some_and(|next| next <= now) {
+            self.next_victim = None;
             self.classes.forget_tried();
         }
         self.fill(decision);

@@ -1,15 +1,39 @@
 //! Whom to preempt: running jobs that come after a waiting one, such that their devices are enough for it.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use wharf_core::{JobId, NodeId, NodeShare, Schedule, View};
+use wharf_core::{Chosen, Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
 
 use super::classes::Classes;
 use super::rank::{Key, Rank};
+use crate::cost::Cost;
 
 /// Running jobs looked at, from the last one on, before a search gives up.
 const CANDIDATES_MAX: usize = 32;
+
+/// Running jobs passed by because they have not run for long enough, before a search gives up.
+const PROTECTED_MAX: usize = 128;
+
+/// Who can be a victim beside what the order says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VictimRules {
+    /// Seconds for which a job keeps its devices in any case.
+    pub min_run_s: f64,
+    /// Whether, of those that the order allows, the cheapest to stop are chosen, and not the last ones.
+    pub is_cheap: bool,
+}
+
+/// What a search came to.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) plan: Option<Plan>,
+    /// Why each of the plan's victims was chosen.
+    pub(super) chosen: Vec<Chosen>,
+    /// When the first of those that are still protected is not any more.
+    pub(super) again: Option<Time>,
+}
 
 /// Whose devices to take, and which nodes to use then.
 pub(super) struct Plan {
@@ -31,41 +55,60 @@ struct Search<'a, R> {
     view: &'a View<'a>,
     head: Key,
     types: Vec<wharf_core::DeviceTypeId>,
+    rules: VictimRules,
+    again: Cell<Option<Time>>,
 }
 
 /// Looks for victims on behalf of the first job of a class: everywhere if it is new there, else on touched nodes.
 pub(super) fn find<R: Rank>(
-    rank: &R,
+    (rank, rules): (&R, VictimRules),
     classes: &Classes,
     view: &View<'_>,
     class: usize,
     job: JobId,
     is_new: bool,
     touched: &[NodeId],
-) -> Option<Plan> {
-    let head = classes.waiting_key(job)?;
+) -> Found {
+    let Some(head) = classes.waiting_key(job) else { return Found::default() };
     let gang = &classes.get(class).gang;
     let types = crate::placement::allowed_types(view.topology(), gang).collect();
-    let search = Search { rank, classes, view, head, types };
+    let search = Search { rank, classes, view, head, types, rules, again: Cell::new(None) };
     if !search.has_candidate() {
-        return None;
+        return Found::default();
     }
-    // Jobs may share devices if another policy decided before: then a job that leaves need not clear its devices.
-    if gang.needs.is_some() || view.schedule().is_sharing() {
-        let room = crate::room::find(view, gang, search.worst())?;
-        return Some(Plan { victims: room.leaving, nodes: room.nodes });
-    }
-    let node_size = search.node_size_max();
-    let devices = gang.devices;
-    if devices <= node_size {
-        let nearby = touched.iter().find_map(|&node| search.one_node(node, devices));
-        return nearby.or_else(|| is_new.then(|| search.worst_first(devices)).flatten());
-    }
-    let is_worthwhile = is_new || touched.iter().any(|&node| search.is_clearable(node));
-    is_worthwhile.then(|| search.whole_nodes(devices, node_size)).flatten()
+    let plan = search.plan(gang, is_new, touched);
+    let chosen = plan.as_ref().map(|plan| search.chosen(plan)).unwrap_or_default();
+    Found { plan, chosen, again: search.again.get() }
 }
 
 impl<R: Rank> Search<'_, R> {
+    fn plan(&self, gang: &Gang, is_new: bool, touched: &[NodeId]) -> Option<Plan> {
+        // Jobs may share devices if another policy decided before: then a job that leaves need not clear its devices.
+        if gang.needs.is_some() || self.view.schedule().is_sharing() {
+            let room = crate::room::find(self.view, gang, self.candidates())?;
+            return Some(Plan { victims: room.leaving, nodes: room.nodes });
+        }
+        let node_size = self.node_size_max();
+        let devices = gang.devices;
+        if devices <= node_size && self.rules.is_cheap {
+            return self.cheapest_node(devices, is_new, touched);
+        }
+        if devices <= node_size {
+            let nearby = touched.iter().find_map(|&node| self.one_node(node, devices));
+            return nearby.or_else(|| is_new.then(|| self.worst_first(devices)).flatten());
+        }
+        let is_worthwhile = is_new || touched.iter().any(|&node| self.is_clearable(node));
+        is_worthwhile.then(|| self.whole_nodes(devices, node_size)).flatten()
+    }
+
+    /// Whether a job keeps its devices for now; notes for how long.
+    fn is_protected(&self, job: JobId) -> bool {
+        let until = self.view.protected_until(job, self.rules.min_run_s);
+        let earlier = self.again.get();
+        self.again.set(until.map(|until| earlier.map_or(until, |earlier| earlier.min(until))).or(earlier));
+        until.is_some()
+    }
+
     /// Whether any running job comes after the waiting one at all.
     fn has_candidate(&self) -> bool {
         self.classes.iter().any(|class| {
@@ -77,7 +120,8 @@ impl<R: Rank> Search<'_, R> {
     }
 
     fn is_victim(&self, job: JobId) -> bool {
-        self.classes.running_key(job, self.view.now).is_some_and(|key| self.rank.may_preempt(self.head, key))
+        let key = self.classes.running_key(job, self.view.now);
+        key.is_some_and(|key| self.rank.may_preempt(self.head, key)) && !self.is_protected(job)
     }
 
     fn is_usable(&self, node: NodeId) -> bool {
@@ -112,7 +156,42 @@ impl<R: Rank> Search<'_, R> {
             );
             rank.may_preempt(head_key, key).then_some(job)
         })
+        .take(PROTECTED_MAX)
+        .filter(|&job| !self.is_protected(job))
         .take(CANDIDATES_MAX)
+    }
+
+    /// The jobs among which victims are looked for, the best to stop first.
+    fn candidates(&self) -> Vec<JobId> {
+        let mut jobs: Vec<JobId> = self.worst().collect();
+        if self.rules.is_cheap {
+            // Equally cheap ones stay in their order.
+            jobs.sort_by_key(|&job| Cost::of(self.view, job));
+        }
+        jobs
+    }
+
+    /// The node on which making room costs least.
+    fn cheapest_node(&self, devices: u32, is_new: bool, touched: &[NodeId]) -> Option<Plan> {
+        let mut nodes: Vec<NodeId> = touched.to_vec();
+        for job in self.worst().filter(|_| is_new) {
+            let shares = self.view.schedule().placement(job).unwrap_or_default();
+            nodes.extend(shares.iter().map(|share| share.node));
+        }
+        let mut seen = BTreeSet::new();
+        nodes.retain(|&node| seen.insert(node));
+        let plans = nodes.into_iter().filter_map(|node| self.one_node(node, devices));
+        plans.min_by_key(|plan| Cost::of_all(self.view, &plan.victims))
+    }
+
+    /// Why each victim of a plan was chosen.
+    fn chosen(&self, plan: &Plan) -> Vec<Chosen> {
+        if !self.rules.is_cheap {
+            return vec![Chosen::LastInOrder; plan.victims.len()];
+        }
+        let others = self.worst().filter(|job| !plan.victims.contains(job));
+        let cheapest = others.map(|job| Cost::of(self.view, job)).min();
+        plan.victims.iter().map(|&job| Cost::of(self.view, job).chosen_over(cheapest)).collect()
     }
 
     fn worst_first(&self, devices: u32) -> Option<Plan> {
@@ -147,6 +226,9 @@ impl<R: Rank> Search<'_, R> {
             .filter_map(|job| Some((Reverse(self.classes.running_key(job, self.view.now)?), job)))
             .collect();
         victims.sort_unstable();
+        if self.rules.is_cheap {
+            victims.sort_by_key(|&(_, job)| Cost::of(self.view, job));
+        }
         let mut missing = i64::from(devices) - i64::from(schedule.free(node).len());
         let mut chosen = Vec::new();
         for (_, job) in victims {
@@ -195,7 +277,7 @@ impl<R: Rank> Search<'_, R> {
         let idle =
             self.types.iter().filter_map(|&kind| index.of_type(kind)).flat_map(|free| free.idle().iter());
         let idle: Vec<NodeId> = idle.take(needed * 4).collect();
-        let clearable = self.worst().take(CANDIDATES_MAX.max(needed * 4)).flat_map(|job| {
+        let clearable = self.candidates().into_iter().flat_map(|job| {
             let shares = self.view.schedule().placement(job).unwrap_or_default();
             shares.iter().map(|share| share.node).filter(|&node| self.is_clearable(node))
         });

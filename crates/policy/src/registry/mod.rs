@@ -95,6 +95,7 @@ const POLICIES: &[PolicyInfo] = &[
     priority::LAS,
     priority::TIRESIAS,
     priority::GITTINS,
+    fairness::FAIR,
     fairness::THEMIS,
     sharing::ANTMAN,
     sharing::MURI_S,

@@ -7,7 +7,7 @@ use super::{BuildArgs, KnobInfo, PolicyInfo};
 use crate::attained::{Las, Tiresias};
 use crate::fifo::Fifo;
 use crate::gittins::Gittins;
-use crate::priority::{Backfill, Priority, Rank};
+use crate::priority::{Backfill, Priority, Rank, VictimRules};
 use crate::settings::{BadSetting, Settings};
 use crate::shortest::{ShortestRemaining, Sjf};
 
@@ -32,6 +32,27 @@ pub(super) const PREEMPT_RATIO: KnobInfo = KnobInfo {
     help: "how many times worse a running job must rank than a waiting one to be preempted for it",
 };
 
+pub(super) const AGE: KnobInfo = KnobInfo {
+    name: "age_s",
+    values: "seconds",
+    default: "0",
+    help: "how long a job has to wait to gain one level of priority; 0: priority always goes first",
+};
+
+pub(super) const MIN_RUN: KnobInfo = KnobInfo {
+    name: "min_run_s",
+    values: "seconds",
+    default: "0",
+    help: "for how long a job keeps the devices that it was given before it can be preempted",
+};
+
+const VICTIMS: KnobInfo = KnobInfo {
+    name: "victims",
+    values: "order|cheap",
+    default: "order",
+    help: "of the jobs that may be preempted, which: the last in order, or those of low priority with little unsaved work",
+};
+
 pub(super) const FIFO: PolicyInfo = PolicyInfo {
     name: "fifo",
     summary: "first in, first out; strict, or with backfill",
@@ -40,8 +61,9 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         By default the order is strict: while the first job does not fit, nothing behind it starts. With \
         backfill=greedy whatever fits may start. With \
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
-        that the first one will not need.",
-    knobs: &[BACKFILL, BACKFILL_DEPTH],
+        that the first one will not need. With age_s a job gains one level of priority for every age_s that it waits, so \
+        that urgent jobs pass it for a while only.",
+    knobs: &[BACKFILL, BACKFILL_DEPTH, AGE],
     slots: 1,
     sharing: Sharing::None,
     build: |args| {
@@ -50,7 +72,7 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         let choices =
             [("off", Backfill::Off), ("greedy", Backfill::Greedy), ("easy", Backfill::Easy { depth })];
         let backfill = args.settings.choice("backfill", &choices, Backfill::Off)?;
-        Ok(Box::new(Priority::new(Fifo, args.placer(), backfill)))
+        Ok(Box::new(Priority::new(Fifo { age_s: age_s(args.settings)? }, args.placer(), backfill)))
     },
 };
 
@@ -63,7 +85,7 @@ pub(super) const SJF: PolicyInfo = PolicyInfo {
     knobs: &[],
     slots: 1,
     sharing: Sharing::None,
-    build: |args| Ok(greedy(Sjf, args)),
+    build: |args| greedy(Sjf, args),
 };
 
 pub(super) const SRTF: PolicyInfo = PolicyInfo {
@@ -73,7 +95,7 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     explanation: "Jobs are ordered by the time they still need. A waiting job that does not fit takes the devices of \
         running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
         into one.",
-    knobs: &[PREEMPT_RATIO],
+    knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, false),
@@ -85,7 +107,7 @@ pub(super) const SRSF: PolicyInfo = PolicyInfo {
     paper: "baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
     explanation: "As srtf, with the remaining time multiplied by the number of devices: a small gang goes before a large \
         one of equal length.",
-    knobs: &[PREEMPT_RATIO],
+    knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, true),
@@ -97,17 +119,21 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
     paper: "Nuyens and Wierman, Performance Evaluation 2008",
     explanation: "Jobs are ordered by the device-seconds they have had so far. A running job makes room once it is a \
         quantum ahead of a waiting one; running and waiting jobs are compared once per quantum.",
-    knobs: &[KnobInfo {
-        name: "quantum_s",
-        values: "seconds",
-        default: "3600",
-        help: "how far ahead (in device-seconds) a running job must be, and how often (in seconds) to look",
-    }],
+    knobs: &[
+        KnobInfo {
+            name: "quantum_s",
+            values: "seconds",
+            default: "3600",
+            help: "how far ahead (in device-seconds) a running job must be, and how often (in seconds) to look",
+        },
+        MIN_RUN,
+        VICTIMS,
+    ],
     slots: 1,
     sharing: Sharing::None,
     build: |args| {
         let quantum_s = args.settings.parsed("quantum_s", 3600.0, "seconds above 0", is_positive)?;
-        Ok(greedy(Las { quantum_s }, args))
+        greedy(Las { quantum_s }, args)
     },
 };
 
@@ -131,13 +157,15 @@ pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
             default: "on",
             help: "whether service counts devices x seconds, or seconds alone",
         },
+        MIN_RUN,
+        VICTIMS,
     ],
     slots: 1,
     sharing: Sharing::None,
     build: |args| {
         let limits_s = queue_limits(args.settings)?;
         let by_devices = args.settings.switch("gputime", true)?;
-        Ok(greedy(Tiresias { limits_s, by_devices }, args))
+        greedy(Tiresias { limits_s, by_devices }, args)
     },
 };
 
@@ -149,25 +177,41 @@ pub(super) const GITTINS: PolicyInfo = PolicyInfo {
         amount to the service expected to be spent on it. Chances are learned from the jobs that have finished (first after \
         16, then at every doubling); until then less attained service goes first. Service is discretised into levels that \
         double from 60 device-seconds on.",
-    knobs: &[PREEMPT_RATIO],
+    knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
-    build: |args| Ok(greedy(Gittins::new(preempt_ratio(args.settings)?), args)),
+    build: |args| greedy(Gittins::new(preempt_ratio(args.settings)?), args),
 };
 
-fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Box<dyn Policy> {
-    Box::new(Priority::new(rank, args.placer(), Backfill::Greedy))
+fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
+    let is_cheap = args.settings.choice("victims", &[("order", false), ("cheap", true)], false)?;
+    let rules = VictimRules { min_run_s: min_run_s(args.settings)?, is_cheap };
+    Ok(Box::new(Priority::new(rank, args.placer(), Backfill::Greedy).with_victims(rules)))
 }
 
 fn shortest_remaining(args: &BuildArgs<'_>, by_service: bool) -> Result<Box<dyn Policy>, BadSetting> {
     let preempt_ratio = preempt_ratio(args.settings)?;
-    Ok(greedy(ShortestRemaining { by_service, preempt_ratio }, args))
+    greedy(ShortestRemaining { by_service, preempt_ratio }, args)
 }
 
 pub(super) fn preempt_ratio(settings: &Settings) -> Result<f64, BadSetting> {
     settings.parsed("preempt_ratio", 2.0, "a ratio of at least 1", |&ratio: &f64| {
         ratio.is_finite() && ratio >= 1.0
     })
+}
+
+/// Seconds of waiting for one level of priority; `None` where no waiting makes up for it.
+pub(super) fn age_s(settings: &Settings) -> Result<Option<f64>, BadSetting> {
+    let age_s = settings.parsed("age_s", 0.0, "seconds, 0 or more", is_not_negative)?;
+    Ok((age_s > 0.0).then_some(age_s))
+}
+
+pub(super) fn min_run_s(settings: &Settings) -> Result<f64, BadSetting> {
+    settings.parsed("min_run_s", 0.0, "seconds, 0 or more", is_not_negative)
+}
+
+pub(super) fn is_not_negative(value: &f64) -> bool {
+    value.is_finite() && *value >= 0.0
 }
 
 pub(super) fn is_positive(value: &f64) -> bool {

@@ -3,7 +3,7 @@
 use wharf_core::Policy;
 use wharf_perf::Sharing;
 
-use super::priority::{PREEMPT_RATIO, is_positive, preempt_ratio, queue_limits};
+use super::priority::{MIN_RUN, PREEMPT_RATIO, is_positive, min_run_s, preempt_ratio, queue_limits};
 use super::{BuildArgs, KnobInfo, PolicyInfo};
 use crate::antman::AntMan;
 use crate::muri::{Muri, MuriOptions, Service};
@@ -83,7 +83,7 @@ pub(super) const MURI_S: PolicyInfo = PolicyInfo {
         counts as preempt_ratio times shorter than it is. Running groups are split when devices are to spare and \
         a round is long enough to make up for the restart. Between rounds free devices go to waiting jobs in order. \
         Jobs without stage times are never grouped.",
-    knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO],
+    knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, MIN_RUN],
     slots: 4,
     sharing: Sharing::Lockstep,
     build: |args| muri(args, Service::Remaining),
@@ -95,7 +95,7 @@ pub(super) const MURI_L: PolicyInfo = PolicyInfo {
     paper: "Zhao et al., Muri, SIGCOMM'22",
     explanation: "As muri-s, but jobs are ordered by the service (time x devices) they have had. With queues=tiresias they are \
         ordered by queues of that service instead, first come first served in each.",
-    knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, QUEUES, QUEUE_LIMITS],
+    knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, MIN_RUN, QUEUES, QUEUE_LIMITS],
     slots: 4,
     sharing: Sharing::Lockstep,
     build: |args| {
@@ -117,7 +117,7 @@ fn muri(args: &BuildArgs<'_>, service: Service) -> Result<Box<dyn Policy>, BadSe
         preempt_ratio: preempt_ratio(settings)?,
         round_s,
     });
-    Ok(Box::new(Rebuild::new(muri, args.placer(), round_s)))
+    Ok(Box::new(Rebuild::new(muri, args.placer(), round_s, min_run_s(settings)?)))
 }
 
 const PREEMPT: KnobInfo = KnobInfo {
@@ -134,7 +134,7 @@ const DEVICE_MEMORY: KnobInfo = KnobInfo {
     help: "memory of a device; two jobs share one only if both fit (unknown models take half)",
 };
 
-const PAIRING_KNOBS: &[KnobInfo] = &[PREEMPT, PREEMPT_RATIO, DEVICE_MEMORY];
+const PAIRING_KNOBS: &[KnobInfo] = &[PREEMPT, PREEMPT_RATIO, MIN_RUN, DEVICE_MEMORY];
 const PAIRING_PAPER: &str = "Lai-JX/Scheduler (2024), derived from Muri's testbed";
 
 pub(super) const SJF_FFS: PolicyInfo = PolicyInfo {
@@ -198,6 +198,7 @@ fn pairing(
         only_beneficial,
         consolidate,
         preempt_ratio: args.settings.switch("preempt", true)?.then_some(ratio),
+        min_run_s: min_run_s(args.settings)?,
         memory: Memory {
             device_mb: args.settings.parsed("device_memory_mb", 49140.0, "MB above 0", is_positive)?,
         },

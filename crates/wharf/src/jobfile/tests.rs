@@ -172,6 +172,11 @@ fn fields_become_what_the_contract_has() {
         ("{command: 'true', retries: 3}", json!({"retries": 3})),
         ("{command: 'true', retries: {codes: [75]}}", json!({"retries": 1, "retry_codes": [75]})),
         (
+            "{command: 'true', retry: {node: 3, out-of-memory: 0}, retry_delay: 30s}",
+            json!({"retry": {"node": 3, "out-of-memory": 0}, "retry_delay_s": 30.0}),
+        ),
+        ("{command: 'true', account: lab}", json!({"account": "lab"})),
+        (
             "{command: 'true', export: [NONE], env: {A: 1.10, B: on, C: true, D: 007, E: }}",
             json!({"env": {"A": "1.10", "B": "on", "C": "true", "D": "007", "E": ""}}),
         ),
@@ -304,7 +309,7 @@ fn refusals_name_place_field_and_fix() {
         ),
         (
             "command: x\nnotify: {on: failed}",
-            "error: job:2:1: notify: names nobody to tell; give a command or a webhook\n",
+            "error: job:2:1: notify: names nobody to tell; give a command, a webhook or a mail address\n",
         ),
         (
             "command: x\nnotify: {webhook: chat}",

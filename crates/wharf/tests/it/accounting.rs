@@ -1,5 +1,6 @@
 //! Why jobs ended, who used what, and changes to many jobs at once, on a real cluster.
 
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -42,9 +43,9 @@ fn causes_are_told_apart_shown_and_found_again() {
     let can_limit = can_limit_memory();
     for (id, (words, cause, history)) in rows.into_iter().enumerate() {
         if cause == "out-of-memory" && !can_limit {
-            eprintln!(
-                "DID NOT RUN: this machine lets nobody make a memory cgroup, so nobody runs out of one"
-            );
+            let text =
+                "DID NOT RUN: this machine lets nobody make a memory cgroup, so nobody runs out of one";
+            writeln!(std::io::stderr(), "{text}").unwrap();
             cluster.say(&["submit", "--held", "--", "true"]);
             continue;
         }

@@ -23,8 +23,9 @@ fn examples_can_be_submitted_as_they_are() {
 fn dry_run_shows_fields_for_people() {
     let sandbox = Sandbox::new();
     sandbox.write("job.yaml", "command: python train.py\nexport: NONE\nworkdir: /w\narray: 1-2\n");
-    insta::assert_snapshot!(sandbox.wharf("submit job.yaml --dry-run --gang 2x4").ok(), @"
+    insta::assert_snapshot!(sandbox.wharf("submit job.yaml --dry-run --gang 2x4 --account lab").ok(), @"
     field	value
+    jobs.0.account	lab
     jobs.0.array.0	1
     jobs.0.array.1	2
     jobs.0.command.0	python
