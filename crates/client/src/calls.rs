@@ -7,10 +7,10 @@ use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest,
-    ExportRequest, Exported, GetJobRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobFilter,
-    JobSpec, JobSummary, ListDetailsRequest, ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest,
-    NodeSummary, PolicyChange, Refusal, SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest,
-    WaitRequest,
+    ExportRequest, Exported, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest,
+    JobDetail, JobFilter, JobSpec, JobSummary, LimitsReply, ListDetailsRequest, ListJobsRequest,
+    ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetLimitsRequest,
+    SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest, WaitRequest,
 };
 
 use crate::{Access, ClientError, Connection};
@@ -96,6 +96,23 @@ impl Client {
     /// [`ClientError`], as for every call.
     pub async fn policies(&self) -> Result<Vec<PolicyChange>, ClientError> {
         Ok(self.inner.clone().get_policy(GetPolicyRequest {}).await?.into_inner().changes)
+    }
+
+    /// Replaces the limits in force by those of a TOML document.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call, and where the document cannot be used.
+    pub async fn set_limits(&self, text: String) -> Result<LimitsReply, ClientError> {
+        Ok(self.inner.clone().set_limits(SetLimitsRequest { text }).await?.into_inner())
+    }
+
+    /// The limits in force and how far they are used; of one user, or of all where none is named.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn limits(&self, user: &str) -> Result<LimitsReply, ClientError> {
+        let request = GetLimitsRequest { user: user.to_owned() };
+        Ok(self.inner.clone().get_limits(request).await?.into_inner())
     }
 
     /// Everything that a simulation needs, with at most so many jobs that are over.

@@ -102,8 +102,14 @@ pub enum Violation {
     },
 }
 
-/// Checks one start against the current state; the cost follows the size of the gang.
-pub(crate) fn check_start(state: &State, job: JobId, placement: &[NodeShare]) -> Result<(), Violation> {
+/// Checks one start against the current state; the cost follows the size of the gang. `is_kept_for` tells of a job that
+/// may also be given nodes that are kept.
+pub(crate) fn check_start(
+    state: &State,
+    job: JobId,
+    placement: &[NodeShare],
+    is_kept_for: bool,
+) -> Result<(), Violation> {
     let startable = matches!(state.job(job).phase, Phase::Waiting | Phase::Stopping);
     if !startable || state.job(job).ending().is_some() || state.schedule().placement(job).is_some() {
         return Err(Violation::NotWaiting { job });
@@ -112,7 +118,9 @@ pub(crate) fn check_start(state: &State, job: JobId, placement: &[NodeShare]) ->
     for share in placement {
         let node = share.node;
         let is_broken = !share.devices.intersection(state.schedule().broken(node)).is_empty();
-        if !state.schedule().is_up(node) || is_broken {
+        let schedule = state.schedule();
+        let is_up = schedule.is_up(node) || is_kept_for && schedule.is_usable_if_kept(node);
+        if !is_up || is_broken {
             return Err(Violation::NodeOut { job, node });
         }
         if let Some(needs) = &state.spec(job).gang.needs {

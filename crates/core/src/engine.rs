@@ -129,7 +129,10 @@ impl Engine {
 
     /// When the policy wants to be called next, if nothing happens until then.
     pub fn next_decision(&self) -> Option<Time> {
-        self.wake
+        match self.cadence {
+            Cadence::Events => [self.wake, self.policy.wake()].into_iter().flatten().min(),
+            Cadence::Rounds { .. } => self.wake,
+        }
     }
 
     /// Why a job is not running.
@@ -247,7 +250,7 @@ impl Engine {
 
     /// Calls the policy if it is due.
     pub fn settle(&mut self, now: Time, log: &mut dyn Log) {
-        let is_woken = self.wake.is_some_and(|wake| wake <= now);
+        let is_woken = self.next_decision().is_some_and(|wake| wake <= now);
         match self.cadence {
             Cadence::Events if self.is_dirty || is_woken => self.decide(now, log),
             Cadence::Rounds { .. } if is_woken => self.decide(now, log),

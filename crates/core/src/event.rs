@@ -35,6 +35,16 @@ pub enum Event {
         /// The node.
         node: NodeId,
     },
+    /// A node is kept for a reservation, or for a job that has waited too long; those on it go on.
+    NodeClosed {
+        /// The node.
+        node: NodeId,
+    },
+    /// A node that was kept may get any job again.
+    NodeReopened {
+        /// The node.
+        node: NodeId,
+    },
     /// A device must not be used any more.
     DeviceLost {
         /// The node.

@@ -16,6 +16,8 @@ pub struct NodeImage {
     pub is_there: bool,
     /// Whether it gets no new jobs.
     pub is_cordoned: bool,
+    /// Whether it is kept for somebody.
+    pub is_closed: bool,
     /// Devices that must not be used.
     pub broken: DeviceSet,
 }
@@ -66,6 +68,7 @@ impl State {
             spec: self.topology().node(node).spec.clone(),
             is_there: self.schedule().is_there(node),
             is_cordoned: self.schedule().is_cordoned(node),
+            is_closed: self.schedule().is_closed(node),
             broken: self.schedule().broken(node),
         }
     }

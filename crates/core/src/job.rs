@@ -92,6 +92,8 @@ pub struct Needs {
     pub pool: Option<Arc<str>>,
     /// The one node that it can run on.
     pub node: Option<Arc<str>>,
+    /// The named reservation whose nodes it runs on.
+    pub reservation: Option<Arc<str>>,
     /// Processors for each device; 0 where that does not matter.
     pub cpus: u32,
     /// Main memory for each device; 0 where that does not matter.

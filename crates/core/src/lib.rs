@@ -32,7 +32,7 @@ pub use job::{ArrayElement, Gang, JobSpec, Needs, StageTimes};
 pub use node_set::NodeSet;
 pub use perf::PerfModel;
 pub use policy::{Change, Decision, Knowledge, Policy, View};
-pub use reason::Reason;
+pub use reason::{Quota, Reason};
 pub use schedule::{FreeIndex, FreeOfType, SLOTS_MAX, Schedule};
 pub use state::{GaveWay, JobState, Phase, PhaseCounts, State};
 pub use time::Time;

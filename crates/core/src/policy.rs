@@ -30,6 +30,11 @@ pub trait Policy: Send {
 
     /// Why a job is not running.
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason;
+
+    /// When to be called even if nothing happens, because of what it was told since it last decided.
+    fn wake(&self) -> Option<Time> {
+        None
+    }
 }
 
 /// What a policy may know of a job's length.
@@ -201,7 +206,32 @@ impl<'a> Decision<'a> {
 
     /// Starts a waiting (or just stopped) job on these devices. Returns whether that was allowed.
     pub fn start(&mut self, job: JobId, placement: &[NodeShare]) -> bool {
-        if let Err(violation) = audit::check_start(self.state, job, placement) {
+        self.start_where(job, placement, false)
+    }
+
+    /// As [`Decision::start`], for a job that some of these nodes are kept for.
+    pub fn start_kept(&mut self, job: JobId, placement: &[NodeShare]) -> bool {
+        self.start_where(job, placement, true)
+    }
+
+    /// Keeps a node for somebody: it is given to no job but by [`Decision::start_kept`]. What runs there goes on.
+    pub fn close(&mut self, node: NodeId) {
+        if !self.state.schedule().is_closed(node) {
+            self.record(Event::NodeClosed { node }, Detail::None);
+            self.changes.push(Change::Node(node));
+        }
+    }
+
+    /// Keeps a node for nobody any more.
+    pub fn reopen(&mut self, node: NodeId) {
+        if self.state.schedule().is_closed(node) {
+            self.record(Event::NodeReopened { node }, Detail::None);
+            self.changes.push(Change::Node(node));
+        }
+    }
+
+    fn start_where(&mut self, job: JobId, placement: &[NodeShare], is_kept_for: bool) -> bool {
+        if let Err(violation) = audit::check_start(self.state, job, placement, is_kept_for) {
             self.violations.push(violation);
             return false;
         }

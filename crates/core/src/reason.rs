@@ -1,6 +1,7 @@
 //! Why a job is not running: every "no" is explained.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::ids::JobId;
 use crate::time::Time;
@@ -78,6 +79,74 @@ pub enum Reason {
         /// What the working nodes have.
         working: u32,
     },
+    /// A limit would be exceeded.
+    Quota(Quota),
+    /// Another job of the same owner goes first, and waits for a limit.
+    QuotaBehind {
+        /// The one that goes first.
+        first: JobId,
+        /// How many go before it.
+        ahead: u32,
+    },
+    /// It asks for more than a limit will ever give.
+    OverLimit(Quota),
+    /// Its pool does not take jobs of its owner.
+    PoolRefuses {
+        /// The pool.
+        pool: Arc<str>,
+        /// The owner.
+        user: Arc<str>,
+    },
+    /// It asks for a reservation that has not begun.
+    ReservationBegins {
+        /// The reservation.
+        name: Arc<str>,
+        /// When it begins.
+        at: Time,
+    },
+    /// The reservation that it asks for is over, unknown, or not its owner's.
+    ReservationRefuses {
+        /// The reservation.
+        name: Arc<str>,
+        /// Why.
+        why: &'static str,
+    },
+    /// Other jobs use the reservation that it asks for.
+    ReservationBusy {
+        /// The reservation.
+        name: Arc<str>,
+        /// What it needs.
+        needed: u32,
+        /// What is free of the reservation's nodes.
+        free: u32,
+    },
+    /// Devices that it could use are kept for a reservation or a maintenance window.
+    Kept {
+        /// The reservation.
+        name: Arc<str>,
+        /// When it ends.
+        until: Time,
+    },
+    /// Devices that it could use are kept for a job that has waited too long.
+    Starving {
+        /// The one that has waited too long.
+        holder: JobId,
+    },
+}
+
+/// A limit, what it is about, and how far it is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quota {
+    /// Whose limit: `user ann`, `group vision`, `pool big`.
+    pub whose: Arc<str>,
+    /// What it counts: `devices`, `v100 devices`, `jobs`, `GPU-hours`.
+    pub what: Arc<str>,
+    /// What is used, or promised to jobs that go first.
+    pub used: f64,
+    /// What the job asks for.
+    pub asked: f64,
+    /// The most there may be.
+    pub limit: f64,
 }
 
 /// A number of devices in words.
@@ -125,6 +194,45 @@ impl fmt::Display for Reason {
                     "cannot run as things are: needs {}, the working nodes have {working} that it may use together",
                     devices(*needed)
                 )
+            }
+            Self::Quota(quota) if quota.asked == 0.0 => write!(
+                f,
+                "{} may use {} {}, and has used {:.1}",
+                quota.whose, quota.limit, quota.what, quota.used
+            ),
+            Self::Quota(quota) => write!(
+                f,
+                "{} may have {} {}: {} are used or promised, and it asks for {}",
+                quota.whose, quota.limit, quota.what, quota.used, quota.asked
+            ),
+            Self::QuotaBehind { first, ahead } => match ahead {
+                1 => write!(f, "{first} of the same owner goes first, and waits for a limit"),
+                _ => write!(f, "{ahead} jobs of the same owner go first, and {first} waits for a limit"),
+            },
+            Self::OverLimit(quota) => write!(
+                f,
+                "can never run under its limits: it asks for {} {}, {} may have {}",
+                quota.asked, quota.what, quota.whose, quota.limit
+            ),
+            Self::PoolRefuses { pool, user } => {
+                write!(f, "can never run under its limits: pool {pool} does not take jobs of user {user}")
+            }
+            Self::ReservationBegins { name, at } => {
+                write!(f, "waits for reservation {name}, which begins at {at} s")
+            }
+            Self::ReservationRefuses { name, why } => {
+                write!(f, "can never run under its limits: reservation {name} {why}")
+            }
+            Self::ReservationBusy { name, needed, free } => write!(
+                f,
+                "needs {} of reservation {name}, {free} are free or come after jobs that go first",
+                devices(*needed)
+            ),
+            Self::Kept { name, until } => {
+                write!(f, "devices that it could use are kept for reservation {name} until {until} s")
+            }
+            Self::Starving { holder } => {
+                write!(f, "devices that it could use are kept for {holder}, which has waited too long")
             }
         }
     }

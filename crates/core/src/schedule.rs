@@ -38,6 +38,8 @@ struct NodeUse {
     device_type: DeviceTypeId,
     is_there: bool,
     is_cordoned: bool,
+    /// Kept for a reservation or for one job.
+    is_closed: bool,
     /// Devices that must not be used.
     broken: DeviceSet,
     /// What jobs that asked for a share of the machine were promised.
@@ -95,9 +97,20 @@ impl Schedule {
         self.nodes[node.index()].free
     }
 
-    /// Whether the node can be given jobs.
+    /// Whether the node can be given any job.
     #[inline]
     pub fn is_up(&self, node: NodeId) -> bool {
+        let node = &self.nodes[node.index()];
+        node.is_there && !node.is_cordoned && !node.is_closed
+    }
+
+    /// Whether the node is kept: it gets only those jobs that it is kept for.
+    pub fn is_closed(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].is_closed
+    }
+
+    /// Whether a job that the node is kept for could be given its devices.
+    pub fn is_usable_if_kept(&self, node: NodeId) -> bool {
         let node = &self.nodes[node.index()];
         node.is_there && !node.is_cordoned
     }
@@ -141,7 +154,8 @@ impl Schedule {
 
     /// How many free devices of a node a gang with [`Needs`] may have.
     pub fn room(&self, topology: &Topology, node: NodeId, needs: &Needs) -> u32 {
-        if !needs.allow(&topology.node(node).spec) {
+        // A reservation's nodes are given by those who keep them, nodes without one to nobody who asks for it.
+        if needs.reservation.is_some() || !needs.allow(&topology.node(node).spec) {
             return 0;
         }
         let (cpus, memory_mib) = self.unpromised(topology, node);
@@ -208,6 +222,7 @@ impl Schedule {
             device_type: spec.device_type,
             is_there: true,
             is_cordoned: false,
+            is_closed: false,
             broken: DeviceSet::EMPTY,
             cpus_used: 0,
             memory_used_mib: 0,
@@ -227,6 +242,12 @@ impl Schedule {
         self.refresh(topology, node);
     }
 
+    /// Keeps a node for somebody or not; what runs there is not disturbed.
+    pub(crate) fn set_closed(&mut self, topology: &Topology, node: NodeId, is_closed: bool) {
+        self.nodes[node.index()].is_closed = is_closed;
+        self.refresh(topology, node);
+    }
+
     /// Takes a device in or out. A device that goes out must hold no placement.
     pub(crate) fn set_broken(&mut self, topology: &Topology, node: NodeId, device: u32, is_broken: bool) {
         let broken = &mut self.nodes[node.index()].broken;
@@ -238,15 +259,20 @@ impl Schedule {
         self.refresh(topology, node);
     }
 
-    /// Finds out anew which devices of a node are free.
-    fn refresh(&mut self, topology: &Topology, node: NodeId) {
+    /// A node's working devices without any job, whether or not the node is out, or kept for somebody.
+    pub fn idle(&self, topology: &Topology, node: NodeId) -> DeviceSet {
         let mut idle = DeviceSet::EMPTY;
         for device in 0..self.nodes[node.index()].devices {
             if self.occupants(topology, node, device).next().is_none() {
                 idle.insert(device);
             }
         }
-        let free = if self.is_up(node) { idle.difference(self.broken(node)) } else { DeviceSet::EMPTY };
+        idle.difference(self.broken(node))
+    }
+
+    /// Finds out anew which devices of a node are free.
+    fn refresh(&mut self, topology: &Topology, node: NodeId) {
+        let free = if self.is_up(node) { self.idle(topology, node) } else { DeviceSet::EMPTY };
         self.set_free(node, free);
     }
 

@@ -264,6 +264,8 @@ impl State {
             (Event::NodeReturned { node }, _) => self.schedule.set_there(&self.topology, node, true),
             (Event::NodeCordoned { node }, _) => self.schedule.set_cordoned(&self.topology, node, true),
             (Event::NodeOpened { node }, _) => self.schedule.set_cordoned(&self.topology, node, false),
+            (Event::NodeClosed { node }, _) => self.schedule.set_closed(&self.topology, node, true),
+            (Event::NodeReopened { node }, _) => self.schedule.set_closed(&self.topology, node, false),
             (Event::DeviceLost { node, device }, _) => {
                 self.schedule.set_broken(&self.topology, node, device, true);
             }
@@ -435,6 +437,7 @@ impl State {
     pub(crate) fn set_node(&mut self, node: NodeId, image: &NodeImage) {
         self.schedule.set_there(&self.topology, node, image.is_there);
         self.schedule.set_cordoned(&self.topology, node, image.is_cordoned);
+        self.schedule.set_closed(&self.topology, node, image.is_closed);
         for device in image.broken.iter() {
             self.schedule.set_broken(&self.topology, node, device, true);
         }

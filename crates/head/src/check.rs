@@ -192,6 +192,7 @@ fn check_texts(spec: &JobSpec) -> Result<(), CheckError> {
         ("user", &spec.user),
         ("model", &spec.model),
         ("pool", &spec.pool),
+        ("reservation", &spec.reservation),
         ("network_interface", &spec.network_interface),
     ];
     single.into_iter().try_for_each(|(field, text)| check_text(field, text))?;

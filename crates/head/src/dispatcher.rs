@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use wharf_core::{
     Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, StopReason, Time,
 };
+use wharf_policy::governor::Limits;
 use wharf_proto::notify::Moment;
 use wharf_proto::{
     Cause, ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId,
@@ -84,6 +85,12 @@ pub(crate) enum Input {
         follow: bool,
         sender: UnboundedSender<Vec<u8>>,
     },
+    /// Other limits are to hold.
+    SetLimits {
+        text: String,
+        by: String,
+        reply: oneshot::Sender<Result<(), String>>,
+    },
     /// Another policy is to decide.
     SetPolicy {
         choice: PolicyChoice,
@@ -109,6 +116,8 @@ pub(crate) struct Dispatcher {
     pub(crate) epoch_unix_s: f64,
     /// Makes policies from their names.
     pub(crate) make: MakeRegime,
+    /// Who may have how much.
+    pub(crate) sharing: Limits,
     /// What live jobs run, by the first job of their array or their own.
     pub(crate) specs: BTreeMap<u32, Arc<WireSpec>>,
     /// Elements of arrays that are not over.
@@ -211,6 +220,8 @@ impl Log for Tap<'_> {
 pub(crate) struct Setup {
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) make: MakeRegime,
+    /// What `kept` of the replayed journal says of limits.
+    pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
     pub(crate) teller: Teller,
 }
@@ -223,13 +234,14 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, make, lost_after_s, teller } = setup;
+        let Setup { clock, make, sharing, lost_after_s, teller } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
             clock,
             epoch_unix_s,
             make,
+            sharing,
             specs,
             array_live: BTreeMap::new(),
             kept,
@@ -394,6 +406,10 @@ impl Dispatcher {
             Input::FromWorker { session, messages } => self.on_messages(session, messages),
             Input::Detach { session } => self.detach(session),
             Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
+            Input::SetLimits { text, by, reply } => {
+                let result = self.set_limits(text, &by);
+                self.reply(move || drop(reply.send(result)));
+            }
             Input::SetPolicy { choice, by, reply } => {
                 let result = self.set_policy(choice, &by);
                 self.reply(move || drop(reply.send(result)));

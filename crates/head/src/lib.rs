@@ -22,6 +22,7 @@ mod record;
 mod regime;
 mod server;
 mod service;
+mod sharing;
 mod submit;
 mod tasks;
 #[cfg(test)]

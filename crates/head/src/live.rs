@@ -25,7 +25,10 @@ pub(crate) fn export(dispatcher: &Dispatcher, past_max: usize) -> Result<Exporte
         jobs.push(export_job(dispatcher, job));
     }
     let nodes = (0..state.topology().nodes().len()).map(NodeId::from_index);
+    let applied = dispatcher.kept.limits.clone().unwrap_or_default();
     Ok(Exported {
+        limits: applied.text,
+        limits_applied_s: applied.at_s,
         now_s: dispatcher.now().seconds(),
         epoch_unix_s: dispatcher.epoch_unix_s,
         policies: views::policies(dispatcher)?.changes,
@@ -99,7 +102,7 @@ impl Live {
     /// # Errors
     /// [`BadExport`] where the head is of another version.
     pub fn read(exported: Exported) -> Result<Self, BadExport> {
-        let Exported { now_s, epoch_unix_s, policies, nodes, jobs } = exported;
+        let Exported { now_s, epoch_unix_s, policies, nodes, jobs, .. } = exported;
         let node = |text: &String| {
             let record: NodeImageRecord = serde_json::from_str(text).map_err(|_| BadExport)?;
             Ok(record.to_core())

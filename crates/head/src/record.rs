@@ -11,6 +11,7 @@ use wharf_core::{
 
 use crate::chosen::ChosenRecord;
 use crate::regime::PolicyChoice;
+use crate::sharing::AppliedLimits;
 
 /// One line of the journal: an event with everything that the fold needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,12 @@ pub(crate) enum Record {
         node: u32,
     },
     NodeOpened {
+        node: u32,
+    },
+    NodeClosed {
+        node: u32,
+    },
+    NodeReopened {
         node: u32,
     },
     DeviceLost {
@@ -144,6 +151,10 @@ pub(crate) enum Record {
         choice: PolicyChoice,
         by: String,
     },
+    /// Somebody has applied limits.
+    LimitsSet {
+        limits: AppliedLimits,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -197,6 +208,8 @@ pub(crate) struct NeedsRecord {
     pool: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reservation: Option<String>,
     cpus: u32,
     memory_mib: u64,
 }
@@ -238,6 +251,8 @@ impl Record {
             Event::NodeReturned { node } => Self::NodeReturned { node: node.0 },
             Event::NodeCordoned { node } => Self::NodeCordoned { node: node.0 },
             Event::NodeOpened { node } => Self::NodeOpened { node: node.0 },
+            Event::NodeClosed { node } => Self::NodeClosed { node: node.0 },
+            Event::NodeReopened { node } => Self::NodeReopened { node: node.0 },
             Event::DeviceLost { node, device } => Self::DeviceLost { node: node.0, device },
             Event::DeviceReturned { node, device } => Self::DeviceReturned { node: node.0, device },
             Event::ArraySubmitted { first, count } => {
@@ -282,10 +297,13 @@ impl Record {
             | Self::NodeReturned { .. }
             | Self::NodeCordoned { .. }
             | Self::NodeOpened { .. }
+            | Self::NodeClosed { .. }
+            | Self::NodeReopened { .. }
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
             | Self::NodeNoted { .. }
-            | Self::PolicySet { .. } => 0..0,
+            | Self::PolicySet { .. }
+            | Self::LimitsSet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
                 let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
                 *job..*job + count
@@ -323,6 +341,8 @@ impl Record {
             Self::NodeReturned { node } => apply(Event::NodeReturned { node: NodeId(*node) }, Detail::None),
             Self::NodeCordoned { node } => apply(Event::NodeCordoned { node: NodeId(*node) }, Detail::None),
             Self::NodeOpened { node } => apply(Event::NodeOpened { node: NodeId(*node) }, Detail::None),
+            Self::NodeClosed { node } => apply(Event::NodeClosed { node: NodeId(*node) }, Detail::None),
+            Self::NodeReopened { node } => apply(Event::NodeReopened { node: NodeId(*node) }, Detail::None),
             Self::DeviceLost { node, device } => {
                 apply(Event::DeviceLost { node: NodeId(*node), device: *device }, Detail::None);
             }
@@ -375,6 +395,7 @@ impl Record {
             }
             // The head's own, unknown to the engine.
             Self::PolicySet { .. }
+            | Self::LimitsSet { .. }
             | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }
@@ -448,6 +469,7 @@ impl NeedsRecord {
             nodes: needs.nodes,
             pool: needs.pool.as_deref().map(str::to_owned),
             node: needs.node.as_deref().map(str::to_owned),
+            reservation: needs.reservation.as_deref().map(str::to_owned),
             cpus: needs.cpus,
             memory_mib: needs.memory_mib,
         }
@@ -458,6 +480,7 @@ impl NeedsRecord {
             nodes: self.nodes,
             pool: self.pool.as_deref().map(Into::into),
             node: self.node.as_deref().map(Into::into),
+            reservation: self.reservation.as_deref().map(Into::into),
             cpus: self.cpus,
             memory_mib: self.memory_mib,
         }

@@ -25,7 +25,7 @@ pub type MakeRegime = Arc<dyn Fn(&PolicyChoice) -> Result<Regime, String> + Send
 impl Dispatcher {
     /// Lets another policy decide from now on. What runs goes on running.
     pub(crate) fn set_policy(&mut self, choice: PolicyChoice, by: &str) -> Result<(), String> {
-        let regime = (self.make)(&choice)?;
+        let regime = self.governed((self.make)(&choice)?);
         let now = self.now();
         self.engine.set_regime(now, regime);
         self.note_policy(choice, by);

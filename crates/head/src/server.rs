@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
 use wharf_core::Engine;
+use wharf_policy::governor::LimitsError;
 use wharf_proto::access_server::AccessServer;
 use wharf_proto::cluster_server::ClusterServer;
 use wharf_proto::tonic::transport::{self, Server};
@@ -24,6 +25,7 @@ use crate::news::Teller;
 use crate::notify::NotifyConfig;
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::service::{Service, Shared};
+use crate::sharing::{AppliedLimits, govern};
 
 /// What a head needs to begin.
 pub struct HeadConfig {
@@ -63,6 +65,9 @@ pub enum HeadError {
         /// What is wrong.
         problem: String,
     },
+    /// The limits that were applied cannot be understood, so none of them could be kept.
+    #[error("the limits of this head cannot be read; was it used by a later version of Wharf?")]
+    Limits(#[source] LimitsError),
     /// The address cannot be used.
     #[error("cannot listen on {address}")]
     Listen {
@@ -105,6 +110,10 @@ impl Head {
         let choice = before.clone().filter(|_| !config.is_policy_wanted).unwrap_or(config.policy);
         let regime =
             make(&choice).map_err(|problem| HeadError::Policy { policy: choice.name.clone(), problem })?;
+        // Before the first decision: none is made without them.
+        let applied = replayed.kept.limits.clone();
+        let sharing = AppliedLimits::parse(applied.as_ref()).map_err(HeadError::Limits)?;
+        let regime = govern(regime, &sharing, applied.as_ref(), replayed.epoch_unix_s);
         let listening = |source| HeadError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
@@ -114,6 +123,7 @@ impl Head {
             let setup = Setup {
                 clock: Box::new(Wall::new(replayed.epoch_unix_s, replayed.last)),
                 make,
+                sharing,
                 lost_after_s: config.lost_after.as_secs_f64(),
                 teller: Teller::new(
                     NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },

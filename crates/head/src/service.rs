@@ -14,11 +14,11 @@ use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
-    ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetJobRequest, GetPolicyRequest,
-    InfoReply, InfoRequest, JobDetail, JobSpec, ListDetailsRequest, ListJobsReply, ListJobsRequest,
-    ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, PolicyReply, Refusal, Role, SetPolicyRequest,
-    SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input,
-    from_worker,
+    ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetJobRequest, GetLimitsRequest,
+    GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, LimitsReply, ListDetailsRequest,
+    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, PolicyReply,
+    Refusal, Role, SetLimitsRequest, SetPolicyRequest, SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply,
+    UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
 use crate::auth::Identity;
@@ -282,6 +282,20 @@ impl Cluster for Shared {
         self.send(Input::SetPolicy { choice, by, reply })?;
         receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
         self.policies().await
+    }
+
+    async fn set_limits(&self, request: Request<SetLimitsRequest>) -> Result<Response<LimitsReply>, Status> {
+        let by = Identity::of(&request)?.user.clone();
+        let text = request.into_inner().text;
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::SetLimits { text, by, reply })?;
+        receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
+        Ok(Response::new(self.ask(|dispatcher| dispatcher.limits("")).await?))
+    }
+
+    async fn get_limits(&self, request: Request<GetLimitsRequest>) -> Result<Response<LimitsReply>, Status> {
+        let user = request.into_inner().user;
+        Ok(Response::new(self.ask(move |dispatcher| dispatcher.limits(&user)).await?))
     }
 
     async fn export(&self, request: Request<ExportRequest>) -> Result<Response<Exported>, Status> {

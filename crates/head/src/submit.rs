@@ -15,7 +15,8 @@ use crate::wire;
 
 impl Dispatcher {
     /// Takes jobs in, all or none, and returns their ids.
-    pub(crate) fn submit_all(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
+    pub(crate) fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
+        specs.iter_mut().try_for_each(|spec| self.fill_in(spec))?;
         let is_everywhere = |spec: &WireSpec| spec.gang.as_ref().is_some_and(|gang| gang.every_node);
         if specs.iter().any(|spec| is_everywhere(spec) && self.nodes_of_pool(&spec.pool).is_empty()) {
             return Err("a job for every node needs a node that is up in its pool".to_owned());

@@ -203,9 +203,10 @@ impl AntMan {
     /// Gives up a reservation whose holder is not waiting any more, is not the first one, or whose nodes are out.
     fn check_reservation(&mut self, view: &View<'_>) {
         let first = self.guaranteed.first();
+        let place = |job: JobId| (view.spec(job).submit, job);
         self.reservation = self.reservation.take().filter(|held| {
             self.guaranteed.waiting_key(held.holder).is_some()
-                && first.is_none_or(|first| view.spec(first).submit >= view.spec(held.holder).submit)
+                && first.is_none_or(|first| place(first) >= place(held.holder))
                 && held.nodes.iter().all(|&node| view.schedule().is_up(node))
         });
     }

@@ -6,6 +6,7 @@ mod cost;
 pub mod fair;
 pub mod fifo;
 pub mod gittins;
+pub mod governor;
 pub mod muri;
 pub mod pairing;
 pub mod placement;

@@ -99,6 +99,9 @@ pub struct JobSpec {
     /// How one iteration divides, for policies that interleave jobs.
     #[prost(message, optional, tag = "33")]
     pub stages: ::core::option::Option<Stages>,
+    /// The reservation whose nodes it runs on; empty: none.
+    #[prost(string, tag = "70")]
+    pub reservation: ::prost::alloc::string::String,
     /// How often it is run again after each cause. Of causes that are not named, those that it has no part in are forgiven, and
     /// the others use up `retries`.
     #[prost(message, repeated, tag = "60")]
@@ -934,6 +937,11 @@ pub struct Exported {
     /// By id.
     #[prost(message, repeated, tag = "5")]
     pub jobs: ::prost::alloc::vec::Vec<ExportedJob>,
+    /// The limits in force, and when they were applied, in the head's time; see LimitsReply.
+    #[prost(string, tag = "70")]
+    pub limits: ::prost::alloc::string::String,
+    #[prost(double, tag = "71")]
+    pub limits_applied_s: f64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExportedJob {
@@ -1485,6 +1493,51 @@ pub struct RevokeTokenRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RevokeTokenReply {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetLimitsRequest {
+    /// A TOML document.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLimitsRequest {
+    /// Only what concerns this user; empty: all.
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LimitsReply {
+    /// The document in force; empty: nobody has applied any.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    /// When it was applied, in seconds since the Unix epoch.
+    #[prost(double, tag = "3")]
+    pub applied_s: f64,
+    #[prost(message, repeated, tag = "4")]
+    pub uses: ::prost::alloc::vec::Vec<LimitUse>,
+}
+/// One limit, and how far it is used.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LimitUse {
+    /// `user ann`, `group vision`, `pool big`.
+    #[prost(string, tag = "1")]
+    pub whose: ::prost::alloc::string::String,
+    /// `jobs`, `devices`, `v100 devices`, `GPU-hours`.
+    #[prost(string, tag = "2")]
+    pub what: ::prost::alloc::string::String,
+    #[prost(double, tag = "3")]
+    pub limit: f64,
+    #[prost(double, tag = "4")]
+    pub used: f64,
+    /// Of GPU-hours: within so many seconds.
+    #[prost(double, tag = "5")]
+    pub per_s: f64,
+    /// The owner's jobs that wait.
+    #[prost(uint32, tag = "6")]
+    pub waiting: u32,
+}
 /// Why a run of a job came to its end before the job was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2049,6 +2102,50 @@ pub mod cluster_client {
                 .insert(GrpcMethod::new("wharf.v1.Cluster", "SetPolicy"));
             self.inner.unary(req, path, codec).await
         }
+        /// Replaces the limits of users, groups and pools, reservations and the bound on waiting.
+        pub async fn set_limits(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/SetLimits",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "SetLimits"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The limits in force, and how far they are used.
+        pub async fn get_limits(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/GetLimits",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "GetLimits"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Who decides, and who decided before.
         pub async fn get_policy(
             &mut self,
@@ -2196,6 +2293,16 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::SetPolicyRequest>,
         ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status>;
+        /// Replaces the limits of users, groups and pools, reservations and the bound on waiting.
+        async fn set_limits(
+            &self,
+            request: tonic::Request<super::SetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status>;
+        /// The limits in force, and how far they are used.
+        async fn get_limits(
+            &self,
+            request: tonic::Request<super::GetLimitsRequest>,
+        ) -> std::result::Result<tonic::Response<super::LimitsReply>, tonic::Status>;
         /// Who decides, and who decided before.
         async fn get_policy(
             &self,
@@ -2882,6 +2989,92 @@ pub mod cluster_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/SetLimits" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetLimitsSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::SetLimitsRequest>
+                    for SetLimitsSvc<T> {
+                        type Response = super::LimitsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetLimitsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::set_limits(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetLimitsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/GetLimits" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetLimitsSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::GetLimitsRequest>
+                    for GetLimitsSvc<T> {
+                        type Response = super::LimitsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetLimitsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::get_limits(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetLimitsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

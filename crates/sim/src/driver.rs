@@ -469,6 +469,8 @@ impl Log for Notes<'_> {
             Event::NodeJoined { .. }
             | Event::NodeCordoned { .. }
             | Event::NodeOpened { .. }
+            | Event::NodeClosed { .. }
+            | Event::NodeReopened { .. }
             | Event::DeviceLost { .. }
             | Event::DeviceReturned { .. }
             | Event::JobPlaced { .. }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use wharf_core::{ClusterSpec, Engine, Gang, Regime, State, Violation};
+use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
 use wharf_perf::{Model, Order};
+use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
@@ -61,6 +62,12 @@ pub enum RunError {
     /// A setting with a value that it cannot take.
     #[error(transparent)]
     BadSetting(#[from] BadSetting),
+    /// Limits that a simulation cannot apply.
+    #[error("the limits cannot be simulated: {problem}")]
+    Limits {
+        /// What is wrong, and what to do about it.
+        problem: &'static str,
+    },
     /// What Muri's mechanism cannot run.
     #[error(transparent)]
     Muri(#[from] muri::MuriError),
@@ -106,7 +113,7 @@ pub enum RunError {
 /// The first thing that is wrong.
 pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
     match &spec.preset.mechanism {
-        Mechanism::Wharf(rules) => prepare(spec, rules).map(|_| ()),
+        Mechanism::Wharf(rules) => prepare(spec, rules, None).map(|_| ()),
         Mechanism::Muri(numbers) => {
             let settings = muri_settings(spec, numbers)?;
             muri::check(&spec.trace.jobs, spec.cluster, &settings, numbers)?;
@@ -120,11 +127,24 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
 /// # Errors
 /// As [`check`].
 pub fn run(spec: &RunSpec<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, RunError> {
+    run_within(spec, None, recorder)
+}
+
+/// Simulates within limits, where there are any. A job that can never run under them stays unfinished.
+///
+/// # Errors
+/// As [`check`], and limits that a simulation cannot apply.
+pub fn run_within(
+    spec: &RunSpec<'_>,
+    limits: Option<&Limits>,
+    recorder: &mut dyn Recorder,
+) -> Result<Outcome, RunError> {
     match &spec.preset.mechanism {
         Mechanism::Wharf(rules) => {
-            let Prepared { engine, failures, rules } = prepare(spec, rules)?;
-            let driver =
-                Driver::new(engine, &spec.trace.jobs, failures, rules.checkpoint_interval_s, recorder);
+            let Prepared { engine, failures, rules } = prepare(spec, rules, limits)?;
+            let filled = limits.map(|limits| fill(spec, limits));
+            let jobs = filled.as_deref().unwrap_or(&spec.trace.jobs);
+            let driver = Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder);
             let (outcome, violations) = driver.run().map_err(|stalled| RunError::Stalled {
                 policy: spec.policy.to_owned(),
                 failures: stalled.failures,
@@ -133,6 +153,9 @@ pub fn run(spec: &RunSpec<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, R
                 Some(violation) => Err(RunError::Audit { policy: spec.policy.to_owned(), violation }),
                 None => Ok(outcome),
             }
+        }
+        Mechanism::Muri(_) if limits.is_some() => {
+            Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
             let settings = muri_settings(spec, numbers)?;
@@ -178,8 +201,9 @@ struct Prepared {
     rules: Rules,
 }
 
-fn prepare(spec: &RunSpec<'_>, rules: &Rules) -> Result<Prepared, RunError> {
-    let (regime, rules) = make_regime(rules, spec.policy, spec.settings, spec.seed, true)?;
+fn prepare(spec: &RunSpec<'_>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared, RunError> {
+    let (mut regime, rules) = make_regime(rules, spec.policy, spec.settings, spec.seed, true)?;
+    regime.policy = govern(regime.policy, limits)?;
     check_gangs(spec, rules.placement)?;
     let failures = match spec.settings.get("failures") {
         Some(path) => Failures::read(Path::new(path), spec.cluster)?,
@@ -226,6 +250,29 @@ fn make_regime(
         slots: info.slots,
     };
     Ok((regime, rules))
+}
+
+/// Puts limits around a policy, where there are any.
+fn govern(policy: Box<dyn Policy>, limits: Option<&Limits>) -> Result<Box<dyn Policy>, RunError> {
+    let Some(limits) = limits else { return Ok(policy) };
+    if limits.has_dates() {
+        let problem =
+            "a simulation knows no dates; write `start` and `end` of reservations as `+` and a duration";
+        return Err(RunError::Limits { problem });
+    }
+    let origin = Origin { unix_s: 0.0, applied: Time::ZERO };
+    Ok(Box::new(Governed::new(policy, limits.clone(), origin)))
+}
+
+/// The jobs with what their pools fill in. Where the cluster has no pools, nobody is sent to one.
+fn fill(spec: &RunSpec<'_>, limits: &Limits) -> Vec<JobSpec> {
+    let has_pool = |pool: &str| spec.cluster.nodes.iter().any(|node| *node.pool == *pool);
+    let is_filled = limits.default_pool.as_deref().is_none_or(has_pool);
+    let mut jobs = spec.trace.jobs.clone();
+    if is_filled {
+        jobs.iter_mut().for_each(|job| limits.fill(job));
+    }
+    jobs
 }
 
 /// Every setting must be one of the policy's knobs or of the preset's numbers.

@@ -39,6 +39,16 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
     let is_waiting = |other: JobId| other != job && state.job(other).phase == Phase::Waiting;
     match *reason {
         Reason::NotWaiting | Reason::Held | Reason::NodesOut { .. } => false,
+        // Nobody is governed here.
+        Reason::Quota(_)
+        | Reason::QuotaBehind { .. }
+        | Reason::OverLimit(_)
+        | Reason::PoolRefuses { .. }
+        | Reason::ReservationBegins { .. }
+        | Reason::ReservationRefuses { .. }
+        | Reason::ReservationBusy { .. }
+        | Reason::Kept { .. }
+        | Reason::Starving { .. } => false,
         Reason::DevicesBusy { needed, free } | Reason::NoPartner { needed, free } => {
             needed == gang && free < needed
         }

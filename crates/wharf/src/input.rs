@@ -5,6 +5,7 @@ use std::path::Path;
 
 use wharf_core::ClusterSpec;
 use wharf_core::DEVICES_PER_NODE_MAX;
+use wharf_policy::governor::Limits;
 use wharf_sim::{Preset, Settings};
 use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
 
@@ -59,6 +60,19 @@ pub(crate) fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
 /// Where it is neither, or not valid.
 pub(crate) fn preset(name: &str) -> Result<Preset, CliError> {
     Preset::load(name).map_err(|error| translate::preset(&error))
+}
+
+/// Limits from a file: its text, and what that says.
+///
+/// # Errors
+/// Where it cannot be read, or says what cannot be; with file, line and key.
+pub(crate) fn limits(path: &Path) -> Result<(String, Limits), CliError> {
+    let text = std::fs::read_to_string(path).map_err(|error| CliError::read(path, error))?;
+    let limits = Limits::parse(&text).map_err(|error| {
+        let place = format!("{}:{}:{}", path.display(), error.line, error.column);
+        CliError::input(format!("{place}: {}", error.message))
+    })?;
+    Ok((text, limits))
 }
 
 /// Overrides of the form `key=value`.

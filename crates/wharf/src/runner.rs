@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use wharf_core::ClusterSpec;
+use wharf_policy::governor::Limits;
 use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, StepSeries};
 use wharf_report::{Breakdown, FileError, Report, RunLabels, Summary, files};
 use wharf_sim::sweep::parallel::map_in_order;
-use wharf_sim::{NoRecorder, Outcome, Preset, Recorder, RunSpec, Settings, check, run};
+use wharf_sim::{NoRecorder, Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
 use wharf_trace::Trace;
 
 use crate::error::{CliError, ErrorKind, translate};
@@ -37,6 +38,8 @@ pub(crate) struct Batch {
     pub preset: Preset,
     /// Overrides, the same for all policies.
     pub settings: Settings,
+    /// Who may have how much.
+    pub limits: Option<Limits>,
     /// The seed.
     pub seed: u64,
     /// The policies, each once.
@@ -184,7 +187,8 @@ impl Batch {
 
     fn simulate(&self, policy: &str, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), CliError> {
         let started = Instant::now();
-        let outcome = run(&self.spec(policy), recorder).map_err(|error| translate::run(&error))?;
+        let outcome = run_within(&self.spec(policy), self.limits.as_ref(), recorder)
+            .map_err(|error| translate::run(&error))?;
         Ok((outcome, started.elapsed().as_secs_f64() * 1000.0))
     }
 

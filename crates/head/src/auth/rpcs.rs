@@ -34,6 +34,8 @@ const RPCS: &[(&str, Need)] = &[
     ("/wharf.v1.Cluster/ListDetails", Need::User),
     ("/wharf.v1.Cluster/SetPolicy", Need::Admin),
     ("/wharf.v1.Cluster/GetPolicy", Need::User),
+    ("/wharf.v1.Cluster/SetLimits", Need::Admin),
+    ("/wharf.v1.Cluster/GetLimits", Need::User),
     ("/wharf.v1.Cluster/Export", Need::User),
     ("/wharf.v1.Workers/Attach", Need::Certificate),
     ("/wharf.v1.Access/Join", Need::Worker),

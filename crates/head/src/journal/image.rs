@@ -10,6 +10,7 @@ use crate::causes::Struck;
 use crate::chosen::ChosenRecord;
 use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
 use crate::regime::PolicyChoice;
+use crate::sharing::AppliedLimits;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +35,8 @@ pub(crate) struct Kept {
     pub(crate) node_reasons: BTreeMap<u32, String>,
     /// Who decides; `None` before anybody has chosen.
     pub(crate) policy: Option<PolicyChoice>,
+    /// Who may have how much; `None` before anybody has said.
+    pub(crate) limits: Option<AppliedLimits>,
 }
 
 impl Kept {
@@ -78,6 +81,7 @@ impl Kept {
                 self.arrays.insert(job, record.jobs().len() as u32);
             }
             Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
+            Record::LimitsSet { ref limits } => self.limits = Some(limits.clone()),
             _ => {}
         }
     }
@@ -124,6 +128,8 @@ pub(crate) struct NodeImageRecord {
     spec: NodeRecord,
     is_there: bool,
     is_cordoned: bool,
+    #[serde(default)]
+    is_closed: bool,
     broken: Vec<u32>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
@@ -135,6 +141,7 @@ impl NodeImageRecord {
             spec: NodeRecord::of(&image.spec),
             is_there: image.is_there,
             is_cordoned: image.is_cordoned,
+            is_closed: image.is_closed,
             broken: image.broken.iter().collect(),
             reason: String::new(),
         }
@@ -153,8 +160,8 @@ impl NodeImageRecord {
     pub(crate) fn to_core(&self) -> NodeImage {
         let mut broken = DeviceSet::EMPTY;
         self.broken.iter().for_each(|&device| broken.insert(device));
-        let (is_there, is_cordoned) = (self.is_there, self.is_cordoned);
-        NodeImage { spec: self.spec.to_core(), is_there, is_cordoned, broken }
+        let Self { is_there, is_cordoned, is_closed, .. } = *self;
+        NodeImage { spec: self.spec.to_core(), is_there, is_cordoned, is_closed, broken }
     }
 }
 

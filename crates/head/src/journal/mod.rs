@@ -35,6 +35,9 @@ const SNAPSHOT_EVERY: u64 = 200_000;
 /// Where a snapshot keeps who decides.
 const POLICY: &str = "policy";
 
+/// Where a snapshot keeps who may have how much.
+const LIMITS: &str = "limits";
+
 /// Events on disk, and what is about to join them.
 pub(crate) struct Journal {
     connection: Connection,
@@ -336,10 +339,17 @@ fn write_images(
 }
 
 fn write_policy(transaction: &Transaction<'_>, kept: &Kept) -> rusqlite::Result<()> {
-    let Some(choice) = &kept.policy else { return Ok(()) };
-    let text = serde_json::to_string(choice)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    schema::set_meta(transaction, POLICY, text)
+    let write = |key, text: serde_json::Result<String>| {
+        let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        schema::set_meta(transaction, key, text)
+    };
+    if let Some(choice) = &kept.policy {
+        write(POLICY, serde_json::to_string(choice))?;
+    }
+    if let Some(limits) = &kept.limits {
+        write(LIMITS, serde_json::to_string(limits))?;
+    }
+    Ok(())
 }
 
 /// Drops events that a snapshot covers and that are older than anybody wants to know.

@@ -11,7 +11,7 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 use super::image::{JobImageRecord, Kept, NodeImageRecord};
-use super::{Damage, JournalError, POLICY, is_damage, schema};
+use super::{Damage, JournalError, LIMITS, POLICY, is_damage, schema};
 use crate::record::Record;
 
 /// What a journal says happened so far.
@@ -169,6 +169,10 @@ impl Replayed {
         if let Some(text) = schema::meta::<String>(connection, POLICY)? {
             let Ok(choice) = serde_json::from_str(&text) else { return Ok(None) };
             self.kept.policy = Some(choice);
+        }
+        if let Some(text) = schema::meta::<String>(connection, LIMITS)? {
+            let Ok(limits) = serde_json::from_str(&text) else { return Ok(None) };
+            self.kept.limits = Some(limits);
         }
         let mut nodes = Vec::new();
         let mut query = connection.prepare("SELECT image FROM snapshot_nodes ORDER BY node")?;

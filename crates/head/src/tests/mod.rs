@@ -6,6 +6,7 @@ mod gates;
 mod journal;
 mod preemption;
 mod restarts;
+mod sharing;
 mod switching;
 mod usage;
 mod virtual_cluster;

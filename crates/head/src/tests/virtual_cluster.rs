@@ -22,6 +22,7 @@ use crate::journal::Journal;
 use crate::news::Teller;
 use crate::notify::NotifyConfig;
 use crate::regime::PolicyChoice;
+use crate::sharing::{AppliedLimits, govern};
 
 /// When the virtual world began, in seconds since the Unix epoch.
 pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
@@ -102,7 +103,16 @@ impl VirtualCluster {
         let said_to = warnings.clone();
         let warn = Arc::new(move |warning: &str| said_to.lock().unwrap().push(warning.to_owned()));
         let teller = Teller::new(NotifyConfig::default(), warn);
-        let setup = Setup { clock: Box::new(clock.clone()), make: Arc::new(make), lost_after_s: 1e9, teller };
+        let applied = replayed.kept.limits.clone();
+        let sharing = AppliedLimits::parse(applied.as_ref()).unwrap();
+        let regime = govern(regime, &sharing, applied.as_ref(), EPOCH_UNIX_S);
+        let setup = Setup {
+            clock: Box::new(clock.clone()),
+            make: Arc::new(make),
+            sharing,
+            lost_after_s: 1e9,
+            teller,
+        };
         let engine = |now, state| Engine::resume(now, state, regime);
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());

@@ -11,6 +11,7 @@ mod exec;
 mod filter;
 mod foresee;
 mod global;
+mod limits;
 mod local;
 mod look;
 mod pace;
@@ -36,6 +37,7 @@ pub use exec::{BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
@@ -95,6 +97,9 @@ pub enum Command {
     /// Tell how a policy decides
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Limits of users, groups and pools, reservations and maintenance windows of a running head
+    #[command(subcommand)]
+    Limits(LimitsCommand),
     /// List the presets, or show one
     Presets(PresetArgs),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report

@@ -15,6 +15,7 @@ Examples:
   wharf sim --trace jobs.csv --cluster a100:4x8,v100:16x4 --policy srsf --out results
   wharf sim --trace trace1.csv --cluster n8g8.csv --policy muri-l --preset muri --set packing_num=2
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --failures mtbf=200,repair=2 --seed 3
+  wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --limits limits.toml
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
 pub struct SimArgs {
     /// The trace: a file, or `-` for standard input
@@ -42,6 +43,10 @@ pub struct SimArgs {
     /// draw failures from the seed
     #[arg(long, value_name = "FILE|mtbf=HOURS")]
     pub failures: Option<String>,
+
+    /// Simulate within limits: a TOML file as for `wharf limits apply`
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
 
     /// The trace's format; told from its content where not given
     #[arg(long, value_name = "NAME")]

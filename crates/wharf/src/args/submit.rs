@@ -86,6 +86,9 @@ pub struct JobFlags {
     /// The part of the cluster that it runs in
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
+    /// The reservation whose nodes it runs on
+    #[arg(long, value_name = "NAME")]
+    pub reservation: Option<String>,
     /// Processors for each device
     #[arg(long, value_name = "N")]
     pub cpus: Option<u32>,
@@ -266,6 +269,7 @@ impl SubmitArgs {
             command: some(&self.command).map(Words),
             per_node: flags.per_node.then_some(true),
             pool: flags.pool.clone(),
+            reservation: flags.reservation.clone(),
             array: flags.array.clone(),
             gang: given(job::Gang { types: some(types), ..gang.clone().unwrap_or_default() }),
             cpus: flags.cpus,

@@ -31,6 +31,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Trace(command) => trace::execute(command, terminal),
         Command::Policies => policies::list(terminal),
         Command::Policy(command) => policies::execute(command, terminal),
+        Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Replay(args) => replay::execute(args, terminal),

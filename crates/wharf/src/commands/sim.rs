@@ -37,8 +37,9 @@ fn resolve(args: &SimArgs) -> Result<Batch, CliError> {
     let preset = input::preset(&args.preset)?;
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
     let trace = input::trace(&args.trace, format)?;
+    let limits = args.limits.as_deref().map(input::limits).transpose()?.map(|(_, limits)| limits);
     let threads = thread_count(args.threads);
-    Ok(Batch { trace, cluster_name, cluster, preset, settings, seed: args.seed, policies, threads })
+    Ok(Batch { trace, cluster_name, cluster, preset, settings, limits, seed: args.seed, policies, threads })
 }
 
 /// The command line as typed, for the report.

@@ -55,6 +55,8 @@ record! {
         per_node: bool,
         /// The part of the cluster that it runs in.
         pool: String,
+        /// The reservation whose nodes it runs on.
+        reservation: String,
         /// Indexes of its elements.
         array: Array,
         /// The devices that it needs.

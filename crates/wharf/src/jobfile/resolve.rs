@@ -87,6 +87,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         cpus: job.cpus.unwrap_or_default(),
         memory_mib: job.memory.map_or(0, |memory| memory.mib()),
         pool: job.pool.clone().unwrap_or_default(),
+        reservation: job.reservation.clone().unwrap_or_default(),
         activate: job.activate.as_ref().map(activation).unwrap_or_default(),
         limits: limits(job),
         notify: job.notify.as_ref().map(notify),

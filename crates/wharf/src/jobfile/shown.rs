@@ -75,6 +75,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("cpus", json!(spec.cpus)),
         ("memory_mib", json!(spec.memory_mib)),
         ("pool", json!(spec.pool)),
+        ("reservation", json!(spec.reservation)),
         ("array", json!(spec.array)),
         ("priority", json!(spec.priority)),
         ("time_limit_s", json!(spec.time_limit_s)),

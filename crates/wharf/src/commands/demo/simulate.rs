@@ -65,7 +65,17 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
     };
     let policies = policies().iter().map(|policy| policy.name).filter(runs_here).map(str::to_owned).collect();
     let threads = thread_count(args.threads);
-    Ok(Batch { trace, cluster_name, cluster, preset, settings, seed: args.seed, policies, threads })
+    Ok(Batch {
+        trace,
+        cluster_name,
+        cluster,
+        preset,
+        settings,
+        limits: None,
+        seed: args.seed,
+        policies,
+        threads,
+    })
 }
 
 /// More work than the cluster can do at once, in jobs short enough to see the end: there policies differ most.

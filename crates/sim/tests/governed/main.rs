@@ -1,0 +1,5 @@
+//! Every policy within limits: none is ever exceeded, every reason is true, and nobody waits for ever.
+
+mod random;
+mod starvation;
+mod world;
