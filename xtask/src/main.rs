@@ -1,9 +1,10 @@
-//! Wharf's own chores: `cargo xtask ci`, `docs`, `tidy`.
+//! Wharf's own chores: `cargo xtask ci`, `docs`, `static`, `tidy`.
 //!
 //! One entry point for people and for continuous integration; nothing beyond cargo and a C compiler is needed.
 
 mod ci;
 mod docs;
+mod static_build;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Build a statically linked program and print where it is
+    Static,
     /// Check mechanical rules of the sources
     Tidy,
 }
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Ci => ci::run(),
         Command::Docs { check: true } => docs::check(&root()),
         Command::Docs { check: false } => docs::write(&root()),
+        Command::Static => static_build::run(),
         Command::Tidy => tidy::check(&root()),
     };
     for complaint in &complaints {

@@ -28,7 +28,10 @@ impl Exit {
     pub const DOCUMENTED: &[(&str, &str)] = &[
         ("0", "success; also where the reader of standard output went away early (`wharf ... | head`)"),
         ("1", "a bug in Wharf: please report it with the text that was printed"),
-        ("2", "wrong usage: an unknown option, policy, preset, format or setting, or a value it cannot take"),
+        (
+            "2",
+            "wrong usage, on the command line or in the configuration file: an unknown option, policy, preset, format or setting, or a value it cannot take",
+        ),
         (
             "3",
             "an input file that is missing, unreadable or invalid, a job that the cluster can never hold, or a head that does not answer",

@@ -5,6 +5,7 @@
 
 pub mod args;
 mod commands;
+mod config;
 pub mod error;
 mod events;
 pub mod exit;
@@ -14,6 +15,7 @@ pub mod jobfile;
 mod moment;
 pub mod number;
 mod output;
+mod pages;
 pub mod reference;
 mod runner;
 mod staging;
@@ -22,9 +24,8 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use crate::args::{Cli, ColorChoice};
+use crate::args::ColorChoice;
+use crate::config::{Parsed, Refusal};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
@@ -34,15 +35,22 @@ use crate::output::style::Styles;
 pub fn main() -> ExitCode {
     interrupt::install_panic_hook();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let exit = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => run(&cli),
-        Err(error) => refuse(&error, &arguments),
+    let exit = match config::parse(&arguments) {
+        Ok(parsed) => run(&parsed),
+        Err(Refusal::Arguments(error)) => refuse(&error, &arguments),
+        Err(Refusal::File(errors)) => {
+            let styles = Styles::for_stderr(color_choice(&arguments));
+            errors.iter().fold(Exit::Usage, |_, error| tell(error, &styles))
+        }
     };
     exit.into()
 }
 
-fn run(cli: &Cli) -> Exit {
+fn run(parsed: &Parsed) -> Exit {
+    let cli = &parsed.cli;
     let terminal = Terminal::new(&cli.global);
+    config::hand_to_clients(parsed);
+    config::tell(parsed, &terminal);
     // The keeper of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
     // A step ends with its trainer, whose log is not the place to say so.
     let is_apart = matches!(

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use clap::CommandFactory as _;
-
-use crate::args::{Cli, env};
+use crate::args::env;
+use crate::config::keys;
 use crate::exit::Exit;
 
 /// The exit codes, for people.
@@ -15,10 +14,16 @@ pub fn exit_codes() -> String {
 
 /// The environment variables, for people.
 pub fn environment() -> String {
-    let rows = env::ALL.iter().map(|variable| format!("  {:14} {}\n", variable.name, variable.help));
+    let rows = variables().into_iter().map(|(name, help)| format!("  {name:14} {help}\n"));
     std::iter::once("Environment variables (options on the command line win):\n".to_owned())
         .chain(rows)
         .collect()
+}
+
+/// Every variable: those with a meaning of their own, then those that stand for options of daemons.
+fn variables() -> Vec<(String, String)> {
+    let own = env::ALL.iter().map(|variable| (variable.name.to_owned(), variable.help.to_owned()));
+    own.chain(keys::variables()).collect()
 }
 
 /// `docs/cli.md`: every command with its help, then exit codes and environment variables.
@@ -27,7 +32,7 @@ pub fn markdown() -> String {
          Generated from the arguments by `cargo xtask docs`; do not edit. Every command also has the options of\n\
          `wharf` itself, which are listed once.\n"
         .to_owned();
-    let mut root = Cli::command().term_width(100);
+    let mut root = keys::command().term_width(100);
     root.build();
     push_markdown(&root, "wharf", &mut text);
     for sub in root.get_subcommands() {
@@ -38,8 +43,8 @@ pub fn markdown() -> String {
         let _ = writeln!(text, "| {code} | {} |", help.replace('|', "\\|"));
     }
     text += "\n## Environment variables\n\n| variable | meaning |\n|---|---|\n";
-    for variable in env::ALL {
-        let _ = writeln!(text, "| `{}` | {} |", variable.name, variable.help.replace('|', "\\|"));
+    for (name, help) in variables() {
+        let _ = writeln!(text, "| `{name}` | {} |", help.replace('|', "\\|"));
     }
     text
 }
@@ -63,7 +68,8 @@ pub fn policies_markdown() -> String {
     text
 }
 
-fn capitalised(text: &str) -> String {
+/// A text that begins a sentence.
+pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }

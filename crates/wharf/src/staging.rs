@@ -216,6 +216,15 @@ impl StagedFile {
         Ok(Self { target: target.to_owned(), path: Some(path), writer })
     }
 
+    /// Says who may do what with the file.
+    ///
+    /// # Errors
+    /// Where it belongs to somebody else.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        self.writer.get_ref().set_permissions(fs::Permissions::from_mode(mode))
+    }
+
     /// Puts the file in its place.
     ///
     /// # Errors

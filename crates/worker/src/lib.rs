@@ -42,6 +42,12 @@ pub use keeper::{keeper_main, stage_main};
 pub use pace::pace_main;
 pub use step::{StepAnswer, StepReport, tell_step};
 
+/// Whether this program is statically linked: it can then load no library, the NVIDIA driver's neither.
+#[must_use]
+pub const fn is_static() -> bool {
+    cfg!(target_feature = "crt-static")
+}
+
 /// What a worker is and where its head is.
 #[derive(Clone)]
 pub struct WorkerConfig {

@@ -16,6 +16,9 @@ impl EnvVar {
     }
 }
 
+/// `--config`
+pub const CONFIG: EnvVar =
+    EnvVar { name: "WHARF_CONFIG", help: "default of `--config`: the configuration file" };
 /// `--output`
 pub const OUTPUT: EnvVar =
     EnvVar { name: "WHARF_OUTPUT", help: "default of `--output`: `table`, `json` or `plain`" };
@@ -61,5 +64,17 @@ pub const NO_COLOR: EnvVar =
     EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };
 
 /// All of them, as the help lists them.
-pub const ALL: &[EnvVar] =
-    &[OUTPUT, COLOR, PRESET, THREADS, DATA, HOME, HEAD, TOKEN_FILE, CA_FILE, PROGRESS_SOCKET, NO_COLOR];
+pub const ALL: &[EnvVar] = &[
+    CONFIG,
+    OUTPUT,
+    COLOR,
+    PRESET,
+    THREADS,
+    DATA,
+    HOME,
+    HEAD,
+    TOKEN_FILE,
+    CA_FILE,
+    PROGRESS_SOCKET,
+    NO_COLOR,
+];

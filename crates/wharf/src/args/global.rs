@@ -1,5 +1,7 @@
 //! Options that every command has.
 
+use std::path::PathBuf;
+
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::env;
@@ -31,6 +33,10 @@ pub struct GlobalArgs {
         hide_env_values = true
     )]
     pub color: ColorChoice,
+
+    /// The configuration file [default: the first of ~/.config/wharf/config.toml and /etc/wharf/config.toml]
+    #[arg(long, global = true, value_name = "FILE", env = env::CONFIG.name, hide_env_values = true)]
+    pub config: Option<PathBuf>,
 
     /// Say nothing but results and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]

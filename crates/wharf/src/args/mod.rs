@@ -5,12 +5,14 @@
 
 mod access;
 mod cluster;
+mod config;
 mod demo;
 pub mod env;
 mod exec;
 mod filter;
 mod foresee;
 mod global;
+mod install;
 mod limits;
 mod local;
 mod look;
@@ -32,11 +34,15 @@ pub use access::{
     HeadCommand, InitArgs, RoleArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs,
 };
 pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs};
+pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use demo::DemoArgs;
 pub use exec::{BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use install::{
+    InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
+};
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
@@ -167,6 +173,19 @@ pub enum Command {
     Report(ReportArgs),
     /// From within a job: tell how far it has come, and learn whether to go on
     Step(StepArgs),
+    /// Show and check the configuration: the file, and what is in force
+    #[command(subcommand, after_help = "Examples:\n  wharf config show\n  wharf config check")]
+    Config(ConfigCommand),
+    /// Make this machine a head or a worker: services, users, folders, configuration, manual pages
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf install head --dry-run\n  wharf install worker --head node1:7717"
+    )]
+    Install(InstallCommand),
+    /// Remove what `wharf install` has put here
+    Uninstall(UninstallArgs),
+    /// Print a manual page
+    Man(ManArgs),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Show the help of a command or of a topic
@@ -207,7 +226,7 @@ mod tests {
 
     #[test]
     fn arguments_are_consistent_and_documented() {
-        Cli::command().debug_assert();
+        crate::config::keys::command().debug_assert();
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! `wharf help`: commands, and topics that belong to none.
 
-use clap::CommandFactory as _;
-
-use crate::args::Cli;
-use crate::error::CliError;
+use crate::config::keys;
+use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::output::Terminal;
-use crate::reference;
+use crate::{pages, reference};
 
 /// Shows the help of a command or a topic.
 ///
@@ -23,8 +21,24 @@ pub(super) fn execute(topic: &[String], terminal: &Terminal) -> Result<Exit, Cli
     Ok(Exit::Ok)
 }
 
+/// Prints the manual page of a command.
+///
+/// # Errors
+/// Where there is no such command.
+pub(super) fn man(words: &[String], terminal: &Terminal) -> Result<Exit, CliError> {
+    let internal = |error| CliError::new(ErrorKind::Internal, "cannot make the page").caused_by(error);
+    let Some(page) = pages::page(words).map_err(internal)? else {
+        let root = keys::command();
+        let names: Vec<&str> = root.get_subcommands().map(clap::Command::get_name).collect();
+        let wrong = CliError::usage(format!("there is no command `{}`", words.join(" ")));
+        return Err(wrong.hint_nearest(words.first().map_or("", String::as_str), names));
+    };
+    terminal.data(&String::from_utf8_lossy(&page))?;
+    Ok(Exit::Ok)
+}
+
 fn command_help(words: &[&str]) -> Result<String, CliError> {
-    let mut root = Cli::command();
+    let mut root = keys::command();
     root.build();
     let mut command = &mut root;
     for word in words {

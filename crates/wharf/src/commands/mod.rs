@@ -1,8 +1,10 @@
 //! What each command does. Low arguments are resolved here: names looked up, files read.
 
 mod cluster;
+mod config;
 mod demo;
 mod help;
+mod install;
 mod pace;
 mod policies;
 mod presets;
@@ -13,12 +15,11 @@ mod step;
 mod sweep;
 mod trace;
 
-use clap::CommandFactory as _;
-
 use crate::args::{Cli, Command};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
+use crate::pages;
 
 /// Does what the arguments say.
 ///
@@ -63,10 +64,12 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Usage(args) => cluster::usage(args, terminal),
         Command::Report(args) => cluster::report(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
+        Command::Config(command) => config::execute(command, cli.global.config.as_deref(), terminal),
+        Command::Install(command) => install::install(command, terminal),
+        Command::Uninstall(args) => install::uninstall(args, terminal),
+        Command::Man(args) => help::man(&args.command, terminal),
         Command::Completions(args) => {
-            let mut script = Vec::new();
-            clap_complete::generate(args.shell, &mut Cli::command(), "wharf", &mut script);
-            terminal.data(&String::from_utf8_lossy(&script))?;
+            terminal.data(&String::from_utf8_lossy(&pages::completions(args.shell)))?;
             Ok(Exit::Ok)
         }
         Command::Help(args) => help::execute(&args.topic, terminal),

@@ -4,10 +4,10 @@
 //! spec (`resolve`). Every refusal names file, line, column and field, and says what to write instead.
 
 mod array;
-mod decode;
+pub(crate) mod decode;
 mod environment;
 pub mod job;
-mod node;
+pub(crate) mod node;
 mod plan;
 mod resolve;
 pub(crate) mod shown;

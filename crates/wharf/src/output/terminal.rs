@@ -134,6 +134,11 @@ impl Terminal {
         }
     }
 
+    /// Tells an error that is not the one the command ends with.
+    pub(crate) fn error(&self, error: &CliError) {
+        self.stderr(&error.render(&self.styles));
+    }
+
     /// [`Terminal::warn`] for other threads.
     pub(crate) fn warner(&self) -> std::sync::Arc<dyn Fn(&str) + Send + Sync> {
         let (is_quiet, label) = (self.quiet, self.styles.warning("warning:").to_string());

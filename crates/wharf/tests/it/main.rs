@@ -3,10 +3,12 @@
 
 mod accounting;
 mod cluster;
+mod config;
 mod demo;
 mod exec;
 mod failures;
 mod foresee;
+mod install;
 mod interrupt;
 mod local;
 mod marked;

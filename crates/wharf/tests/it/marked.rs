@@ -38,7 +38,7 @@ impl Marked {
         command.args(words).current_dir(self.folder.path()).stdin(Stdio::null()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("WHARF_HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
-        command.env(MARK, self.folder.path());
+        command.env(MARK, self.folder.path()).env("WHARF_CONFIG", "/dev/null");
         command
     }
 

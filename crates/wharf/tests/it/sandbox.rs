@@ -93,7 +93,7 @@ impl Sandbox {
     /// The command with nothing of the machine's environment but the search path.
     fn hermetic(&self, mut command: Command, words: &str) -> Command {
         command.args(words.split_whitespace()).current_dir(self.path()).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("WHARF_CONFIG", "/dev/null");
         command.stdin(Stdio::null());
         command
     }

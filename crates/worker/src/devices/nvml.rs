@@ -39,6 +39,9 @@ pub(super) struct Library {
 impl Library {
     /// Loads the library; none where there is none, or no driver.
     pub(super) async fn open() -> Option<Self> {
+        if crate::is_static() {
+            return None;
+        }
         let (questions, asked) = mpsc::channel::<Reply>();
         let (ready, opened) = oneshot::channel();
         thread::spawn(move || match load() {

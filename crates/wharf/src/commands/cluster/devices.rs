@@ -1,5 +1,7 @@
 //! What a worker offers: its declared devices, or those that it finds.
 
+use std::path::Path;
+
 use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_worker::{Inventory, Source, Watch};
 
@@ -27,6 +29,9 @@ pub(super) async fn offered(
         Source::Declared | Source::Processors => "as slots, because there is no GPU",
     };
     terminal.note(&format!("offers {}:{count}, found {by}", found.device_type));
+    if let Some(notice) = without_nvml(&found.source) {
+        terminal.warn(notice);
+    }
     for device in &found.left_out {
         terminal.warn(&format!(
             "device {} ({}) is left out: a node has devices of one type, {} here, and at most {DEVICES_PER_NODE_MAX}",
@@ -34,4 +39,21 @@ pub(super) async fn offered(
         ));
     }
     Ok((found.device_type, count, Watch { source: found.source, devices: found.devices, ..watch }))
+}
+
+/// What a statically linked program has to say about NVIDIA's devices.
+fn without_nvml(source: &Source) -> Option<&'static str> {
+    let has_driver = Path::new("/dev/nvidiactl").exists();
+    match source {
+        _ if !wharf_worker::is_static() => None,
+        Source::NvidiaSmi => Some(
+            "this program is statically linked and cannot load NVML: nvidia-smi watches the devices instead, which \
+             tells less about their errors",
+        ),
+        Source::Processors if has_driver => Some(
+            "there are NVIDIA devices, but this program is statically linked and cannot load NVML, and nvidia-smi \
+             does not answer: put it on the PATH, or declare the devices with `--devices`",
+        ),
+        _ => None,
+    }
 }

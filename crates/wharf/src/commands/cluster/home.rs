@@ -9,6 +9,7 @@ use wharf_client::Access;
 use wharf_tls::{Fingerprint, Token, is_missing, write_private};
 
 use crate::args::{HomeArgs, env};
+use crate::config::client_value;
 use crate::error::CliError;
 
 /// A cluster's folder.
@@ -47,12 +48,12 @@ impl Home {
             .map_err(|error| CliError::write(&self.0, error))
     }
 
-    /// Whether the environment names a head that need not be here.
+    /// Whether the environment or the configuration names a head that need not be here.
     pub(super) fn is_elsewhere(&self) -> bool {
-        std::env::var_os(env::HEAD.name).is_some_and(|value| !value.is_empty())
+        client_value(&env::HEAD).is_some()
     }
 
-    /// The head that clients are to ask: of the environment, or the one that serves here.
+    /// The head that clients are to ask: of the environment or the configuration, or the one that serves here.
     pub(super) fn head(&self) -> Result<Access, CliError> {
         let address = self.address()?;
         let token_file = env_path(&env::TOKEN_FILE).unwrap_or_else(|| self.0.join("token"));
@@ -89,8 +90,8 @@ impl Home {
 
     /// Where the head is.
     pub(super) fn address(&self) -> Result<String, CliError> {
-        match std::env::var(env::HEAD.name).ok().filter(|value| !value.is_empty()) {
-            Some(value) => address(&value),
+        match client_value(&env::HEAD) {
+            Some(value) => address(&value.to_string_lossy()),
             None => read(&self.0.join("address")).map_err(|error| {
                 error.hint(
                     "start one with `wharf head` or `wharf local`, or name its folder with `--home DIR`",
@@ -124,7 +125,7 @@ impl Home {
 }
 
 /// An address as people write it.
-pub(super) fn address(text: &str) -> Result<String, CliError> {
+pub(in crate::commands) fn address(text: &str) -> Result<String, CliError> {
     if text.starts_with("http://") {
         return Err(CliError::usage(format!("`{text}` would not be safe: a head speaks TLS only"))
             .hint("write the address as HOST:PORT"));
@@ -138,7 +139,7 @@ pub(super) fn address(text: &str) -> Result<String, CliError> {
 }
 
 fn env_path(variable: &env::EnvVar) -> Option<PathBuf> {
-    std::env::var_os(variable.name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    client_value(variable).map(PathBuf::from)
 }
 
 /// The text of a file, without blanks around it.

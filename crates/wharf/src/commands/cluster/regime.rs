@@ -48,6 +48,11 @@ fn seeded(choice: &PolicyChoice, seed: u64) -> Result<Regime, CliError> {
     Ok(regime)
 }
 
+/// Says what a head would refuse.
+pub(in crate::commands) fn check_policy(policy: Option<&str>, set: &[String]) -> Result<(), CliError> {
+    make(&choice(policy, set)?).map(|_| ())
+}
+
 /// The numbers of Wharf's own rules.
 pub(super) fn rules() -> Result<Rules, CliError> {
     let internal = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Internal, error);

@@ -1,0 +1,178 @@
+//! What is written: services, and a configuration to begin with.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use crate::args::{InstallHeadArgs, InstallWorkerArgs};
+
+/// The user that the head runs as.
+pub(super) const USER: &str = "wharf";
+/// The head's state.
+pub(super) const HEAD_HOME: &str = "/var/lib/wharf";
+/// The worker's state: apart, because the worker is root and must not follow what the head's user puts in its own.
+pub(super) const WORKER_HOME: &str = "/var/lib/wharf-worker";
+/// The configuration.
+pub(super) const CONFIG: &str = "/etc/wharf/config.toml";
+
+const HEADER: &str = "\
+# Written by `wharf install`, which also replaces it: put changes into a drop-in (`systemctl edit`).
+";
+
+/// The head's service. It needs nothing of the machine but its folder and the network.
+pub(super) fn head_unit(prefix: &Path) -> String {
+    format!(
+        "{HEADER}
+[Unit]
+Description=Wharf head
+Documentation=man:wharf-head(1)
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=exec
+ExecStart={prefix}/bin/wharf head --config {CONFIG}
+User={USER}
+Group={USER}
+StateDirectory=wharf
+StateDirectoryMode=0700
+UMask=0077
+Restart=on-failure
+RestartSec=2
+# How it ends when it is told to.
+SuccessExitStatus=129 130 143
+LimitNOFILE=65536
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+
+[Install]
+WantedBy=multi-user.target
+",
+        prefix = prefix.display()
+    )
+}
+
+/// The worker's service. It is root, because it runs each job as the user who submitted it.
+pub(super) fn worker_unit(prefix: &Path) -> String {
+    format!(
+        "{HEADER}
+[Unit]
+Description=Wharf worker
+Documentation=man:wharf-worker(1)
+Wants=network-online.target
+After=network-online.target remote-fs.target nss-user-lookup.target wharf-head.service
+
+[Service]
+Type=exec
+ExecStart={prefix}/bin/wharf worker --config {CONFIG}
+Restart=always
+RestartSec=2
+# How it ends when it is told to.
+SuccessExitStatus=129 130 143
+# Tasks and their keeper outlive the worker: the next one finds them.
+KillMode=process
+# Tasks have cgroups of their own below the service's.
+Delegate=yes
+# A task that is killed for its memory is no failure of the worker.
+OOMPolicy=continue
+TasksMax=infinity
+LimitNOFILE=1048576
+LimitMEMLOCK=infinity
+
+[Install]
+WantedBy=multi-user.target
+",
+        prefix = prefix.display()
+    )
+}
+
+/// A section of the configuration.
+pub(super) struct Section {
+    pub(super) name: &'static str,
+    pub(super) text: String,
+}
+
+/// How a new configuration begins.
+pub(super) const CONFIG_HEADER: &str = "\
+# Configuration of Wharf. `wharf config example` has every key, `wharf config check` says what is wrong here, and
+# `wharf config show` what is in force. Secrets are never in this file, only the names of their files.
+";
+
+/// What a head goes by, and its machine's clients.
+pub(super) fn head_sections(args: &InstallHeadArgs) -> Vec<Section> {
+    let listen = args.listen;
+    let head = format!(
+        "
+# For `wharf head`. Its service may write to this folder only.
+[head]
+home = \"{HEAD_HOME}\"
+listen = \"{listen}\"
+# policy = \"fifo\"
+"
+    );
+    let client = format!(
+        "
+# For everybody on this machine, who each need a token of their own in ~/.local/state/wharf/token:
+# `wharf token create --home {HEAD_HOME} --user NAME --to NAME.token`.
+[client]
+head = \"{}\"
+",
+        nearest(listen)
+    );
+    vec![Section { name: "head", text: head }, Section { name: "client", text: client }]
+}
+
+/// What a worker goes by.
+pub(super) fn worker_sections(args: &InstallWorkerArgs) -> Vec<Section> {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let head = args.head.as_deref().unwrap_or("127.0.0.1:7717");
+    let token = match (&args.join_token_file, &args.head) {
+        (Some(path), _) => path.to_string_lossy().into_owned(),
+        (None, Some(_)) => "/etc/wharf/join.token".to_owned(),
+        // A head on this machine leaves one for its neighbours.
+        (None, None) => format!("{HEAD_HOME}/worker-token"),
+    };
+    let address = match &args.address {
+        Some(address) => format!("address = {}", quoted(address)),
+        None => "# address = \"HOST\"  # where other nodes of a gang reach this one".to_owned(),
+    };
+    let text = format!(
+        "
+# For `wharf worker`. The token is needed to join, once.
+[worker]
+home = \"{WORKER_HOME}\"
+head = {}
+join_token_file = {}
+{address}
+# devices = \"v100:4\"  # found where not given
+",
+        quoted(head),
+        quoted(&token)
+    );
+    vec![Section { name: "worker", text }]
+}
+
+/// Where a client on the same machine finds who listens there.
+fn nearest(mut listen: SocketAddr) -> SocketAddr {
+    if listen.ip().is_unspecified() {
+        listen.set_ip(if listen.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    listen
+}
