@@ -152,6 +152,7 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
         Reason::Fragmented { needed, free } => *needed == gang.devices && free >= needed,
         Reason::Behind { first, ahead } => is_waiting(*first) && *ahead > 0,
         Reason::HeadOfLine { head: other } | Reason::Reserved { holder: other } => is_waiting(*other),
+        Reason::Share { first, used_h, least_h } => is_waiting(*first) && least_h < used_h,
         Reason::NextRound { at } => *at > world.now,
         Reason::Leased { until, ahead } => *until >= world.now && *ahead < state.counts().waiting,
         Reason::NodesOut { needed, working } => needed > working,

@@ -79,6 +79,7 @@ fn change_nodes(args: &WhatIfArgs, foresight: &mut Foresight) -> Result<(), CliE
             spec: NodeSpec { name: format!("new-{}", first + index).into(), ..spec },
             is_there: true,
             is_cordoned: false,
+            is_closed: false,
             broken: wharf_core::DeviceSet::EMPTY,
         });
         foresight.live.nodes.extend(more);
