@@ -101,6 +101,7 @@ fn command_gets_facts_in_its_environment_and_as_json() {
         variables,
         "\
 WHARF_NOTIFY_ARRAY_INDEX=4
+WHARF_NOTIFY_CAUSE=
 WHARF_NOTIFY_END_S=160
 WHARF_NOTIFY_EXIT_CODE=3
 WHARF_NOTIFY_ID=7.2.failed

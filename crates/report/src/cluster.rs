@@ -181,7 +181,7 @@ impl Record {
             devices: job.devices,
             submit: time(job.submit_s),
             first_start: job.stays.first().map(|stay| time(stay.start_s)),
-            end: job.end_s.filter(|_| job.is_finished).map(|end_s| time(end_s)),
+            end: job.end_s.filter(|_| job.is_finished).map(time),
             queue_s: job.wait_s(self.now_s),
             run_s: job.run_s(self.now_s),
             preemptions: job.preemptions,

@@ -1,5 +1,7 @@
 //! A day is replayed; at many moments of it, the starts of all jobs that wait are predicted from what is known then.
 
+use std::io::Write as _;
+
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use wharf_core::{ClusterSpec, Engine, JobId, JobState, Phase, Regime, Time};
@@ -141,10 +143,12 @@ fn starts_fall_into_their_intervals_as_often_as_claimed() {
                 held += of_them;
             }
             let share = f64::from(held) / f64::from(made);
-            println!(
-                "{policy}, lengths declared {is_declared}: {held} of {made} held, {:.1} %",
-                100.0 * share
+            let percent = 100.0 * share;
+            let told = writeln!(
+                std::io::stderr(),
+                "{policy}, lengths declared {is_declared}: {held} of {made} held, {percent:.1} %"
             );
+            told.unwrap();
             assert!(made > 40 && share >= CONFIDENCE, "{policy} {is_declared}: {held} of {made}");
         }
     }

@@ -17,8 +17,11 @@ use crate::jobfile::Seconds;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
+/// Reads a number off a run; there is none where no job has finished.
+type Measure = fn(&Measured) -> Option<f64>;
+
 /// What can be asked for, by name, and how it is read off.
-const METRICS: &[(&str, fn(&Measured) -> Option<f64>)] = &[
+const METRICS: &[(&str, Measure)] = &[
     ("avg_jct", |run| run.summary.avg_jct_s),
     ("p95_jct", |run| run.summary.p95_jct_s),
     ("p99_jct", |run| run.summary.p99_jct_s),
@@ -38,7 +41,7 @@ struct Measured {
 
 struct Target {
     name: String,
-    measure: fn(&Measured) -> Option<f64>,
+    measure: Measure,
     most_s: f64,
 }
 
