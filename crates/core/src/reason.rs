@@ -186,7 +186,8 @@ impl fmt::Display for Reason {
                 )
             }
             Self::Leased { until, ahead } => {
-                write!(f, "devices are leased until {until} s, and {ahead} waiting jobs are worse off")
+                let jobs = if *ahead == 1 { "job is" } else { "jobs are" };
+                write!(f, "devices are leased until {until} s, and {ahead} waiting {jobs} worse off")
             }
             Self::NodesOut { needed, working } => {
                 write!(

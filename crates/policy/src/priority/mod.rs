@@ -101,6 +101,8 @@ impl<R: Rank> Priority<R> {
                 continue;
             }
             if self.preempt_for(decision, class, job) {
+                // Victims may have left more than it takes, for jobs that had no room before.
+                self.classes.unblock();
                 continue;
             }
             match self.backfill {

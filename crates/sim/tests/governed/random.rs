@@ -139,6 +139,17 @@ fn check_windows(limits: &Limits, world: &World) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether there is a place for the job on free devices.
+fn could_start(state: &State, job: JobId) -> bool {
+    let gang = &state.spec(job).gang;
+    wharf_policy::Strategy::default().placer(0).place(
+        state.topology(),
+        state.schedule(),
+        gang,
+        &mut Vec::new(),
+    )
+}
+
 fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String> {
     let state = world.state();
     let gang = &state.spec(job).gang;
@@ -147,9 +158,13 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
         Reason::NotWaiting | Reason::Held => false,
         Reason::DevicesBusy { needed, free } | Reason::NoPartner { needed, free } => {
             let is_alone = state.schedule().slots() == 1;
-            *needed == gang.devices && free < needed && (!is_alone || *free == state.schedule().free_count())
+            *needed == gang.devices
+                && free < needed
+                && (!is_alone || (*free == state.schedule().free_count() && !could_start(state, job)))
         }
-        Reason::Fragmented { needed, free } => *needed == gang.devices && free >= needed,
+        Reason::Fragmented { needed, free } => {
+            *needed == gang.devices && free >= needed && !could_start(state, job)
+        }
         Reason::Behind { first, ahead } => is_waiting(*first) && *ahead > 0,
         Reason::HeadOfLine { head: other } | Reason::Reserved { holder: other } => is_waiting(*other),
         Reason::Share { first, used_h, least_h } => is_waiting(*first) && least_h < used_h,
