@@ -10,6 +10,7 @@ mod failures;
 mod foresee;
 mod install;
 mod interrupt;
+mod limits;
 mod local;
 mod marked;
 mod outputs;
