@@ -21,6 +21,9 @@ use crate::protocol::{Event, Hello, PROTOCOL, Request, keeper_log, keeper_socket
 /// A keeper answers within this time, unless something is very wrong.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often in a row a keeper may end just when it is spoken to.
+const ATTEMPTS: u32 = 5;
+
 /// A connection to a keeper.
 pub(crate) struct Keeper {
     requests: mpsc::UnboundedSender<Request>,
@@ -33,33 +36,44 @@ impl Keeper {
         let log = keeper_log(&config.state_dir);
         let failed = |what| move |source| WorkerError::Keeper { what, log: log.clone(), source };
         let socket = keeper_socket(&config.state_dir);
-        let stream = match UnixStream::connect(&socket).await {
-            Ok(stream) => stream,
-            Err(_) => {
-                start(config).await.map_err(failed.clone()("start"))?;
-                UnixStream::connect(&socket).await.map_err(failed("take connections"))?
+        for _ in 0..ATTEMPTS {
+            let stream = match UnixStream::connect(&socket).await {
+                Ok(stream) => stream,
+                Err(_) => {
+                    start(config).await.map_err(failed.clone()("start"))?;
+                    UnixStream::connect(&socket).await.map_err(failed.clone()("take connections"))?
+                }
+            };
+            if let Some(attached) = Self::greet(stream, &config.state_dir).await? {
+                return Ok(attached);
             }
-        };
-        Self::greet(stream, &config.state_dir).await
+        }
+        Err(failed("stay")(io::ErrorKind::UnexpectedEof.into()))
     }
 
     /// Connects to the state directory's keeper, if there is one.
     pub(crate) async fn join(state_dir: &Path) -> Result<Option<(Self, Hello)>, WorkerError> {
-        match UnixStream::connect(keeper_socket(state_dir)).await {
-            Ok(stream) => Self::greet(stream, state_dir).await.map(Some),
-            // Nobody listens: there is no keeper, and no task without one.
-            Err(_) => Ok(None),
+        // While somebody listens; then there is no keeper, and no task without one.
+        while let Ok(stream) = UnixStream::connect(keeper_socket(state_dir)).await {
+            if let Some(joined) = Self::greet(stream, state_dir).await? {
+                return Ok(Some(joined));
+            }
         }
+        Ok(None)
     }
 
-    async fn greet(stream: UnixStream, state_dir: &Path) -> Result<(Self, Hello), WorkerError> {
+    /// Waits for a keeper's greeting; `None` where it has ended just before it would have given one.
+    async fn greet(stream: UnixStream, state_dir: &Path) -> Result<Option<(Self, Hello)>, WorkerError> {
         let failed = |source| WorkerError::Keeper { what: "answer", log: keeper_log(state_dir), source };
         let (read, write) = stream.into_split();
         let mut read = BufReader::new(read);
         let hello = tokio::time::timeout(PATIENCE, greeting(&mut read))
             .await
-            .unwrap_or_else(|elapsed| Err(elapsed.into()))
-            .map_err(failed)?;
+            .unwrap_or_else(|elapsed| Err(elapsed.into()));
+        let hello = match hello {
+            Err(error) if has_ended(&error) => return Ok(None),
+            hello => hello.map_err(failed)?,
+        };
         if hello.protocol != PROTOCOL {
             return Err(WorkerError::KeeperVersion {
                 found: hello.protocol,
@@ -71,7 +85,7 @@ impl Keeper {
         let (to_read, events) = mpsc::unbounded_channel();
         tokio::spawn(write_requests(write, to_write));
         tokio::spawn(read_events(read, to_read));
-        Ok((Self { requests, events }, hello))
+        Ok(Some((Self { requests, events }, hello)))
     }
 
     /// Sends a request; if the keeper has gone, the next event says so.
@@ -93,9 +107,19 @@ impl Keeper {
     }
 }
 
+/// Whether the other side is gone, rather than wrong.
+fn has_ended(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    )
+}
+
 async fn greeting(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Hello> {
     let mut line = String::new();
-    read.read_line(&mut line).await?;
+    if read.read_line(&mut line).await? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     match serde_json::from_str(&line)? {
         Event::Hello(hello) => Ok(hello),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the first line is no greeting")),
