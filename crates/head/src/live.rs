@@ -60,6 +60,7 @@ fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
         is_stuck: is_held && (is_vain || open.is_empty() || dispatcher.kept.holds.contains(&job.0)),
         is_declared: !wire::is_unknown_length(state.spec(job)),
         iterations_done: dispatcher.progress.get(&job).map(|told| told.iterations),
+        array_job: dispatcher.kept.first_of(job.0),
     }
 }
 
@@ -86,6 +87,8 @@ pub struct Live {
 pub struct LiveJob {
     /// Its id in the head.
     pub id: u32,
+    /// The first element of its array, or itself.
+    pub array_job: u32,
     /// Everything that its life has come to.
     pub image: JobImage,
     /// Jobs whose ends it waits for, by their ids in the head.
@@ -169,6 +172,7 @@ impl LiveJob {
         }
         Ok(Self {
             id: exported.job_id,
+            array_job: exported.array_job,
             image,
             waits_for: exported.waits_for,
             is_stuck: exported.is_stuck,

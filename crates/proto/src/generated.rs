@@ -961,6 +961,9 @@ pub struct ExportedJob {
     /// Iterations that its trainer told of, where there is one.
     #[prost(double, optional, tag = "6")]
     pub iterations_done: ::core::option::Option<f64>,
+    /// The first element of its array, or itself.
+    #[prost(uint32, tag = "50")]
+    pub array_job: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecInput {

@@ -29,7 +29,7 @@ fn a_waiting_job_is_told_who_is_ahead_what_would_help_and_when_it_starts() {
     let told = cluster.say(&["explain", "2"]);
     let mut lines = told.lines();
     assert_eq!(lines.next(), Some("needs 4 devices, 0 that it may use are free"));
-    assert_eq!(lines.next(), Some("ahead:     job 1"));
+    assert_eq!(lines.next(), Some("ahead:     job 1"), "{told}");
     assert_eq!(lines.next(), Some("now with:  2 more nodes like only (v100:4)"));
     assert!(lines.next().unwrap().starts_with("expected:  2"), "{told}");
 

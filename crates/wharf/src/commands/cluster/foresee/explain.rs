@@ -53,8 +53,8 @@ pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Resul
 
 /// What is to come for a job that waits.
 struct Outlook {
-    /// Jobs that wait now and are expected to start before it, by their ids in the head.
-    ahead: Vec<u32>,
+    /// Jobs that wait now and are expected to start before it, as people call them.
+    ahead: Vec<String>,
     /// What would let it start at once, each by itself.
     now_if: Vec<String>,
     start: Forecast,
@@ -92,14 +92,14 @@ impl Outlook {
             go_on(expected, known.policy, (known.make)()?, &mut before)?;
             Ok((start, before))
         })?;
-        let mut ahead: Vec<u32> = before
+        let mut ahead: Vec<String> = before
             .started
             .iter()
             .filter(|other| matches!(foresight.state.job(**other).phase, Phase::Waiting | Phase::Held))
-            .map(|other| foresight.ids[other.index()])
+            .map(|other| foresight.name(*other))
             .collect();
         let mut seen = std::collections::BTreeSet::new();
-        ahead.retain(|&id| seen.insert(id));
+        ahead.retain(|name| seen.insert(name.clone()));
         let start = start.unwrap_or(Forecast { median: None, low: None, high: None });
         Ok(Self { ahead, now_if: now_if(foresight, job)?, start })
     }
@@ -147,8 +147,8 @@ impl Outlook {
     }
 }
 
-fn listed(ids: &[u32]) -> String {
-    let named: Vec<String> = ids.iter().take(NAMED_MAX).map(u32::to_string).collect();
+fn listed(ids: &[String]) -> String {
+    let named: Vec<&str> = ids.iter().take(NAMED_MAX).map(String::as_str).collect();
     let jobs = if ids.len() == 1 { "job" } else { "jobs" };
     match ids.len().saturating_sub(NAMED_MAX) {
         0 => format!("{jobs} {}", named.join(", ")),
@@ -186,7 +186,7 @@ fn now_if(foresight: &Foresight, job: JobId) -> Result<Vec<String>, CliError> {
     for ended in ends(foresight, job).into_iter().take(ENDS_TRIED_MAX) {
         let generation = foresight.state.job(ended).generation;
         if starts(&[Command::JobExited { job: ended, generation, code: 0 }])? {
-            ways.push(format!("the end of job {}", foresight.ids[ended.index()]));
+            ways.push(format!("the end of job {}", foresight.name(ended)));
             break;
         }
     }

@@ -17,6 +17,7 @@ pub(in crate::commands) use whatif::whatif;
 
 use super::regime;
 use crate::error::{CliError, ErrorKind, translate};
+use crate::number::JobNumber;
 
 /// How many jobs that are over tell about those that are not.
 const PAST_MAX: u32 = 5000;
@@ -56,6 +57,17 @@ impl Foresight {
     /// A job that is not over, by its id in the head.
     fn number(&self, id: u32) -> Option<JobId> {
         self.ids.binary_search(&id).ok().map(JobId::from_index)
+    }
+
+    /// What people call a job that is not over.
+    fn name(&self, job: JobId) -> String {
+        let id = self.ids[job.index()];
+        let known = self.live.jobs.binary_search_by_key(&id, |job| job.id).ok().map(|at| &self.live.jobs[at]);
+        let index = known.and_then(|job| Some((job.array_job, job.image.spec.array.as_ref()?.index)));
+        match index {
+            Some((first, index)) => JobNumber { job: first, index: Some(index) }.to_string(),
+            None => id.to_string(),
+        }
     }
 
     fn present(&self) -> Present {
