@@ -32,7 +32,7 @@ const TAIL: f64 = 0.03;
 
 /// How much further away either end of the interval is put: futures are drawn from the past, which they will not quite be
 /// like.
-const MARGIN: f64 = 1.25;
+const MARGIN: f64 = 1.6;
 
 /// Fewer than so many past jobs tell nothing about what will arrive.
 const ARRIVALS_MIN: usize = 10;

@@ -137,7 +137,8 @@ fn starts_fall_into_their_intervals_as_often_as_claimed() {
     for policy in ["fifo", "srtf", "tiresias"] {
         for is_declared in [true, false] {
             let (mut made, mut held) = (0, 0);
-            for seed in 1..=5 {
+            // Not the seeds that the margin was chosen by; many, as what happens to the jobs of one day hangs together.
+            for seed in 201..=215 {
                 let (more, of_them) = counted(policy, seed, is_declared);
                 made += more;
                 held += of_them;
