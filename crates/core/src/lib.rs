@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod cluster;
+mod duration;
 pub mod effect;
 pub mod engine;
 pub mod event;
@@ -23,6 +24,7 @@ pub mod topology;
 
 pub use audit::Violation;
 pub use cluster::{ClusterSpec, DEVICES_PER_NODE_MAX, DeviceSet, NodeShare, NodeSpec};
+pub use duration::parse_seconds;
 pub use effect::{Command, Effect};
 pub use engine::{Cadence, Engine, Ignored, Log, Regime};
 pub use event::{Chosen, Detail, Event, JobEnd, StopReason};

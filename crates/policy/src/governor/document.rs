@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
+use wharf_core::parse_seconds;
 
 use super::limits::{Caps, Group, Limits, Nodes, Pool, Reservation};
-use super::units::{Duration, Moment, seconds};
+use super::units::{Duration, Moment};
 
 /// Seconds after which a job has waited too long, where the document does not say.
 const STARVATION_S: f64 = 86_400.0;
@@ -306,7 +307,7 @@ fn starvation(source: &Source<'_>, document: &Document) -> Result<Option<f64>, L
     let Some(value) = &document.starvation else { return Ok(Some(STARVATION_S)) };
     match value.get_ref().as_str() {
         "off" => Ok(None),
-        text => seconds(text).filter(|seconds| *seconds > 0.0).map(Some).ok_or_else(|| {
+        text => parse_seconds(text).filter(|seconds| *seconds > 0.0).map(Some).ok_or_else(|| {
             source.at(value, "starvation", &format!("`{text}` is not a duration; write `24h`, or `off`"))
         }),
     }

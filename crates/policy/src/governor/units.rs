@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
-use wharf_core::Time;
+use wharf_core::{Time, parse_seconds};
 
 /// A duration in seconds: `90`, `90s`, `1h30m`, `7d`, `2w`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,36 +36,10 @@ impl Moment {
     }
 }
 
-/// Seconds of a text such as `1h30m`.
-pub(crate) fn seconds(text: &str) -> Option<f64> {
-    let mut rest = text.trim();
-    if let Ok(seconds) = rest.parse::<f64>() {
-        return Some(seconds).filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-    }
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| letter != '.' && !letter.is_ascii_digit())?;
-        let value: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            "w" => 604_800.0,
-            _ => return None,
-        };
-        total += value * unit;
-        rest = &rest[letters..];
-    }
-    (!text.trim().is_empty() && total.is_finite()).then_some(total)
-}
-
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        seconds(&text).map(Self).ok_or_else(|| {
+        parse_seconds(text.trim()).map(Self).ok_or_else(|| {
             de::Error::custom(format!("`{text}` is not a duration; write `90s`, `1h30m`, `7d` or `2w`"))
         })
     }
@@ -75,7 +49,7 @@ impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let parsed = match text.strip_prefix('+') {
-            Some(duration) => seconds(duration).map(Self::After),
+            Some(duration) => parse_seconds(duration.trim()).map(Self::After),
             None => text.parse::<Timestamp>().ok().map(|time| Self::Unix(time.as_duration().as_secs_f64())),
         };
         parsed.ok_or_else(|| {
@@ -105,7 +79,7 @@ mod tests {
             ("inf", None),
             ("5 parsecs", None),
         ] {
-            assert_eq!(seconds(text), expected, "{text}");
+            assert_eq!(parse_seconds(text.trim()), expected, "{text}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use jiff::civil;
 use jiff::tz::TimeZone;
 use nix::sys::signal::Signal;
+use wharf_core::parse_seconds;
 
 /// A text that is no value of its kind, and how one is written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +23,7 @@ impl FromStr for Seconds {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let seconds = if text.contains([':', '-']) { clock(text) } else { with_units(text) };
+        let seconds = if text.contains([':', '-']) { clock(text) } else { parse_seconds(text) };
         let fits = |seconds: &f64| seconds.is_finite() && *seconds >= 0.0;
         seconds.filter(fits).map(Self).ok_or_else(|| UnitError {
             given: text.to_owned(),
@@ -50,36 +51,6 @@ fn clock(text: &str) -> Option<f64> {
         _ => return None,
     };
     Some(days.unwrap_or(0.0) * 86_400.0 + seconds)
-}
-
-/// `90`, `1.5h`, `1h30m`.
-fn with_units(text: &str) -> Option<f64> {
-    if let Ok(seconds) = text.parse() {
-        return Some(seconds);
-    }
-    let mut rest = text;
-    let mut total = 0.0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| c != '.' && !c.is_ascii_digit())?;
-        let value: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
-        total += value
-            * match &rest[..letters] {
-                "ms" => 0.001,
-                "s" => 1.0,
-                "m" | "min" => 60.0,
-                "h" => 3600.0,
-                "d" => 86_400.0,
-                "w" => 604_800.0,
-                _ => return None,
-            };
-        rest = &rest[letters..];
-    }
-    Some(total)
 }
 
 /// An amount of memory in bytes: `4GiB`, `512M`; `K`, `M`, `G`, `T` count in 1024s, `KB`, `MB`, `GB`, `TB` in 1000s.
