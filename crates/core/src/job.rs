@@ -31,6 +31,8 @@ pub struct JobSpec {
     pub stages: Option<StageTimes>,
     /// Larger is more urgent; 0 unless told otherwise.
     pub priority: i32,
+    /// What it should get in relation to others, under a policy that shares in proportion; 1 unless told otherwise.
+    pub weight: f64,
     /// When it should be done.
     pub deadline: Option<Time>,
     /// The array it is an element of.
@@ -52,6 +54,7 @@ impl JobSpec {
             batch_size: None,
             stages: None,
             priority: 0,
+            weight: 1.0,
             deadline: None,
             array: None,
         }

@@ -1,6 +1,7 @@
 //! How fast a job runs, as the engine and the policies ask for it. The crate `wharf-perf` answers.
 
 use crate::cluster::NodeShare;
+use crate::ids::DeviceTypeId;
 use crate::job::JobSpec;
 use crate::topology::Topology;
 
@@ -14,6 +15,21 @@ pub trait PerfModel: Send + Sync {
         placement: &[NodeShare],
         neighbours: &[&JobSpec],
     ) -> f64;
+
+    /// Iterations per second of `job` on `devices` devices of one type, on as few nodes as hold them, sharing those devices
+    /// with `neighbours`; 0 where it cannot run there.
+    ///
+    /// A policy asks this to choose a type before it knows the devices. Without a profile all types are alike.
+    fn speed(
+        &self,
+        _topology: &Topology,
+        job: &JobSpec,
+        _device_type: DeviceTypeId,
+        _devices: u32,
+        _neighbours: &[&JobSpec],
+    ) -> f64 {
+        1000.0 / job.iteration_ms
+    }
 
     /// Seconds between the launch of `job` and its first iteration (start, or restore from a checkpoint).
     fn restart_s(&self, job: &JobSpec) -> f64;

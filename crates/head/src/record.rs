@@ -531,6 +531,7 @@ impl SpecRecord {
         let name: Arc<str> = self.name.as_str().into();
         Ok(JobSpec {
             array: self.array_index.map(|index| ArrayElement { array: name.clone(), index }),
+            weight: 1.0,
             deadline: deadline.transpose()?,
             stages: self.stages_ms.map(|[data_ms, compute_ms, network_ms]| StageTimes {
                 data_ms,

@@ -74,6 +74,17 @@ impl RowCheck<'_> {
         None
     }
 
+    /// A job's weight, more than zero.
+    pub(super) fn weight(&mut self, column: usize) -> Option<f64> {
+        let value = self.required_number(column)?;
+        if value > 0.0 {
+            return Some(value);
+        }
+        let note = Note::error(Rule::NegativeCount, format!("found {value}, expected more than 0"));
+        self.error(column, note.hint("leave it empty for the usual weight, 1"));
+        None
+    }
+
     /// A length of time that must be there and be more than zero.
     pub(super) fn positive_length(&mut self, column: usize) -> Option<f64> {
         if !self.has(column) {

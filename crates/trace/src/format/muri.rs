@@ -101,6 +101,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         batch_size,
         stages,
         priority,
+        weight: 1.0,
         deadline: None,
         array: None,
     })

@@ -62,6 +62,7 @@ const PRIORITY: usize = 15;
 const DEADLINE_S: usize = 16;
 const ARRAY: usize = 17;
 const ARRAY_INDEX: usize = 18;
+const WEIGHT: usize = 19;
 
 static SCHEMA: Schema = Schema {
     columns: &[
@@ -84,6 +85,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "deadline_s", required: false },
         Column { name: "array", required: false },
         Column { name: "array_index", required: false },
+        Column { name: "weight", required: false },
     ],
     any_of: &[&[ITERATIONS, ITERATION_MS], &[DURATION_S]],
     unknown: Severity::Error,
@@ -99,6 +101,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     let batch_size = row.count(BATCH_SIZE);
     let stages = row.stages(DATA_MS);
     let priority = row.integer(PRIORITY).unwrap_or(0);
+    let weight = if row.has(WEIGHT) { row.weight(WEIGHT) } else { Some(1.0) };
     let deadline = decode_deadline(row, submit);
     let array = decode_array(row, shared);
     if row.is_bad {
@@ -117,6 +120,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         batch_size,
         stages,
         priority,
+        weight: weight?,
         deadline,
         array,
     })
@@ -212,6 +216,7 @@ fn used(job: &JobSpec) -> [bool; SCHEMA_WIDTH] {
         used[stage] = job.stages.is_some();
     }
     used[PRIORITY] = job.priority != 0;
+    used[WEIGHT] = job.weight != 1.0;
     used[DEADLINE_S] = job.deadline.is_some();
     used[ARRAY] = job.array.is_some();
     used[ARRAY_INDEX] = job.array.is_some();
@@ -252,6 +257,7 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
         COMPUTE_MS => number(job.stages.map(|stages| stages.compute_ms)),
         NETWORK_MS => number(job.stages.map(|stages| stages.network_ms)),
         PRIORITY => Value::Number(job.priority.into()),
+        WEIGHT => Value::Number(job.weight),
         DEADLINE_S => number(job.deadline.map(Time::seconds)),
         ARRAY => text(job.array.as_ref().map(|element| &*element.array)),
         ARRAY_INDEX => number(job.array.as_ref().map(|element| element.index.into())),

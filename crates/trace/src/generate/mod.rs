@@ -95,6 +95,7 @@ fn draw_jobs(settings: &GeneratorSettings) -> Vec<JobSpec> {
             batch_size: Some(*batch_size),
             stages: Some(*stages),
             priority: priority_draw.chance(settings.urgent_share).into(),
+            weight: 1.0,
             deadline: None,
             array: None,
         }

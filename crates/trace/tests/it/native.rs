@@ -19,12 +19,12 @@ fn four_columns_are_enough() {
 #[test]
 fn csv_and_json_lines_say_the_same() {
     let csv = "job_id,user,submit_s,devices,devices_min,devices_max,device_types,iterations,iteration_ms,duration_s,\
-               model,batch_size,data_ms,compute_ms,network_ms,priority,deadline_s,array,array_index\n\
-               \"a, \"\"b\"\"\",ann,0.1,4,2,8,v100;a100,1e3,12.5,13,bert,32,1,10,0.5,-2,99.5,sweep,7\n";
+               model,batch_size,data_ms,compute_ms,network_ms,priority,deadline_s,array,array_index,weight\n\
+               \"a, \"\"b\"\"\",ann,0.1,4,2,8,v100;a100,1e3,12.5,13,bert,32,1,10,0.5,-2,99.5,sweep,7,2.5\n";
     let jsonl = r#"{"job_id": "a, \"b\"", "user": "ann", "submit_s": 0.1, "devices": 4, "devices_min": 2,
         "devices_max": 8, "device_types": ["v100", "a100"], "iterations": 1000, "iteration_ms": 12.5,
         "duration_s": 13, "model": "bert", "batch_size": 32, "data_ms": 1, "compute_ms": 10, "network_ms": 0.5,
-        "priority": -2, "deadline_s": 99.5, "array": "sweep", "array_index": 7}"#;
+        "priority": -2, "deadline_s": 99.5, "array": "sweep", "array_index": 7, "weight": 2.5}"#;
     let job = JobSpec {
         name: "a, \"b\"".into(),
         user: Some("ann".into()),
@@ -43,6 +43,7 @@ fn csv_and_json_lines_say_the_same() {
         batch_size: Some(32),
         stages: Some(StageTimes { data_ms: 1.0, compute_ms: 10.0, network_ms: 0.5 }),
         priority: -2,
+        weight: 2.5,
         deadline: Some(Time::from_seconds(99.5)),
         array: Some(ArrayElement { array: "sweep".into(), index: 7 }),
     };
@@ -111,6 +112,7 @@ prop_compose! {
         batch_size in proptest::option::of(any::<u32>()),
         stages in proptest::option::of((positive(), positive(), 0.0..1.0f64)),
         priority in any::<i32>(),
+        weight in positive(),
         deadline_s in proptest::option::of(0.0..1e9f64),
         array in proptest::option::of((text(), any::<u32>())),
     ) -> JobSpec {
@@ -133,6 +135,7 @@ prop_compose! {
             batch_size,
             stages: stages.map(|(data_ms, compute_ms, network_ms)| StageTimes { data_ms, compute_ms, network_ms }),
             priority,
+            weight,
             deadline: deadline_s.map(|slack_s| submit.plus(slack_s)),
             array: array.map(|(array, index)| ArrayElement { array: array.into(), index }),
         }

@@ -82,6 +82,7 @@ pub(super) fn window(foresight: &Foresight, since_s: Option<f64>) -> Window {
             name: format!("{}-{id}", spec.name).into(),
             submit: Time::from_seconds(spec.submit.since(first)),
             iterations: image.attained_s * 1000.0 / spec.iteration_ms,
+            weight: 1.0,
             deadline: None,
             array: None,
             ..spec.clone()
