@@ -18,7 +18,7 @@ pub struct JobSpec {
     pub gang: Gang,
     /// Iterations until it is done.
     pub iterations: f64,
-    /// One iteration alone on the gang it asks for, in milliseconds.
+    /// One iteration alone on the gang it asks for, in milliseconds; 0 where only a profile can tell.
     pub iteration_ms: f64,
     /// What its owner (or the trace) says the whole run takes, where that is told apart from
     /// `iterations` × `iteration_ms`.

@@ -8,4 +8,4 @@ pub mod profile;
 
 pub use interleave::{Interleaving, Order, Stages};
 pub use model::{Costs, Model, Sharing};
-pub use profile::{Locality, Place, Profile, ProfileError, Workload};
+pub use profile::{Locality, Place, Profile, Workload};

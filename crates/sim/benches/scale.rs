@@ -58,7 +58,16 @@ fn timed(trace: &Trace, devices: u32, policy: &str) -> (Outcome, f64) {
     let cluster = ClusterSpec::uniform("gpu", devices / DEVICES_PER_NODE, DEVICES_PER_NODE);
     let preset = Preset::load("wharf").expect("built in");
     let settings = Settings::default();
-    let spec = RunSpec { trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: 0 };
+    let spec = RunSpec {
+        trace,
+        cluster: &cluster,
+        policy,
+        preset: &preset,
+        settings: &settings,
+        seed: 0,
+        profile: None,
+        rounds: None,
+    };
     let start = cpu_s();
     let outcome = run(&spec, &mut NoRecorder).expect("a valid run");
     (outcome, cpu_s() - start)

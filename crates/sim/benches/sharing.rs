@@ -14,7 +14,16 @@ use wharf_trace::Trace;
 fn report(trace: &Trace, cluster: &ClusterSpec, policy: &str, settings: &[&str]) {
     let preset = Preset::load("wharf").expect("built in");
     let parsed = Settings::parse(settings.iter().copied()).expect("key=value");
-    let spec = RunSpec { trace, cluster, policy, preset: &preset, settings: &parsed, seed: 1 };
+    let spec = RunSpec {
+        trace,
+        cluster,
+        policy,
+        preset: &preset,
+        settings: &parsed,
+        seed: 1,
+        profile: None,
+        rounds: None,
+    };
     let start = Instant::now();
     let outcome = run(&spec, &mut NoRecorder).expect("a run");
     let took = start.elapsed().as_secs_f64();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
-use wharf_perf::{Model, Order};
+use wharf_perf::{Model, Order, Profile};
 use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
@@ -29,6 +29,10 @@ pub struct RunSpec<'a> {
     pub settings: &'a Settings,
     /// For everything drawn at random.
     pub seed: u64,
+    /// How fast the jobs' models run on which devices; what jobs tell of themselves where there is none.
+    pub profile: Option<&'a Profile>,
+    /// Rounds after which the run ends, finished or not, where the mechanism has rounds.
+    pub rounds: Option<u64>,
 }
 
 /// A run that cannot be done.

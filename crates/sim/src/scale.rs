@@ -118,7 +118,16 @@ mod tests {
         let cluster = ClusterSpec::uniform("v100", 2, 8);
         let preset = Preset::load("wharf").unwrap();
         let jcts = |trace: &Trace, policy: &str, settings: &Settings| {
-            let spec = RunSpec { trace, cluster: &cluster, policy, preset: &preset, settings, seed: 1 };
+            let spec = RunSpec {
+                trace,
+                cluster: &cluster,
+                policy,
+                preset: &preset,
+                settings,
+                seed: 1,
+                profile: None,
+                rounds: None,
+            };
             let outcome = run(&spec, &mut NoRecorder).unwrap();
             outcome.jobs.iter().map(|job| job.jct_s().unwrap()).collect::<Vec<f64>>()
         };

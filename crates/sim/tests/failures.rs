@@ -13,8 +13,16 @@ fn simulate(policy: &str, settings: &[&str]) -> Result<Outcome, RunError> {
     let cluster = ClusterSpec::uniform("gpu", 2, 2);
     let preset = Preset::load("wharf").expect("built in");
     let settings = Settings::parse(settings.iter().copied()).expect("key=value");
-    let spec =
-        RunSpec { trace: &trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: 1 };
+    let spec = RunSpec {
+        trace: &trace,
+        cluster: &cluster,
+        policy,
+        preset: &preset,
+        settings: &settings,
+        seed: 1,
+        profile: None,
+        rounds: None,
+    };
     run(&spec, &mut NoRecorder)
 }
 

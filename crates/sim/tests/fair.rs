@@ -116,8 +116,16 @@ fn metered<'a>(trace: &'a Trace, settings: &[&str], seed: u64) -> Meter<'a> {
     let preset = Preset::load("wharf").expect("built in");
     let settings = Settings::parse(settings.iter().copied()).expect("key=value");
     let cluster = ClusterSpec::uniform("gpu", NODES, NODE_SIZE);
-    let spec =
-        RunSpec { trace, cluster: &cluster, policy: "fair", preset: &preset, settings: &settings, seed };
+    let spec = RunSpec {
+        trace,
+        cluster: &cluster,
+        policy: "fair",
+        preset: &preset,
+        settings: &settings,
+        seed,
+        profile: None,
+        rounds: None,
+    };
     let mut meter = Meter { jobs: &trace.jobs, since: BTreeMap::new(), hourly: BTreeMap::new() };
     run(&spec, &mut meter).expect("a run");
     meter

@@ -191,7 +191,16 @@ fn simulate(trace: &Trace, nodes: u32, policy: &str, settings: &[&str], failing:
         }
     }
     let cluster = ClusterSpec::uniform("gpu", nodes, NODE_SIZE);
-    let spec = RunSpec { trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: 3 };
+    let spec = RunSpec {
+        trace,
+        cluster: &cluster,
+        policy,
+        preset: &preset,
+        settings: &settings,
+        seed: 3,
+        profile: None,
+        rounds: None,
+    };
     let slots = wharf_policy::find(policy).expect("registered").slots;
     let min_run_s =
         settings.get("min_run_s").filter(|_| !failing).map_or(0.0, |text| text.parse().expect("s"));

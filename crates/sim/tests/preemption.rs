@@ -37,8 +37,16 @@ fn story(mut jobs: Vec<JobSpec>, nodes: u32, policy: &str, settings: &[&str]) ->
     let preset = Preset::load("wharf").expect("built in");
     let settings = Settings::parse(settings.iter().copied().chain(["restart_s=0"])).expect("key=value");
     let cluster = ClusterSpec::uniform("gpu", nodes, 4);
-    let spec =
-        RunSpec { trace: &trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: 0 };
+    let spec = RunSpec {
+        trace: &trace,
+        cluster: &cluster,
+        policy,
+        preset: &preset,
+        settings: &settings,
+        seed: 0,
+        profile: None,
+        rounds: None,
+    };
     let mut story = Story::default();
     run(&spec, &mut story).expect("a run");
     story.0

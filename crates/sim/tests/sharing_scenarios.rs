@@ -10,7 +10,16 @@ fn simulate(jobs: &[JobSpec], cluster: &ClusterSpec, policy: &str, settings: &[&
     let trace = Trace { name: "story".into(), jobs: jobs.to_vec() };
     let preset = Preset::load("wharf").expect("built in");
     let settings = Settings::parse(settings.iter().copied()).expect("key=value");
-    let spec = RunSpec { trace: &trace, cluster, policy, preset: &preset, settings: &settings, seed: 1 };
+    let spec = RunSpec {
+        trace: &trace,
+        cluster,
+        policy,
+        preset: &preset,
+        settings: &settings,
+        seed: 1,
+        profile: None,
+        rounds: None,
+    };
     run(&spec, &mut NoRecorder).expect("a run")
 }
 

@@ -120,6 +120,8 @@ impl Batch {
             preset: &self.preset,
             settings: &self.settings,
             seed: self.seed,
+            profile: None,
+            rounds: None,
         }
     }
 

@@ -65,7 +65,16 @@ fn wire(spec: &JobSpec) -> WireSpec {
 
 fn simulated(trace: &Trace, cluster: &ClusterSpec, preset: &Preset, policy: &str) -> Vec<(Time, Act)> {
     let settings = Settings::default();
-    let spec = RunSpec { trace, cluster, policy, preset, settings: &settings, seed: SEED };
+    let spec = RunSpec {
+        trace,
+        cluster,
+        policy,
+        preset,
+        settings: &settings,
+        seed: SEED,
+        profile: None,
+        rounds: None,
+    };
     let mut acts = Acts::default();
     wharf_sim::run(&spec, &mut acts).unwrap();
     acts.0

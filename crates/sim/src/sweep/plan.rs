@@ -59,6 +59,8 @@ impl PlannedRun {
             preset: &self.preset.value,
             settings: &self.settings,
             seed: self.seed,
+            profile: None,
+            rounds: None,
         }
     }
 

@@ -170,6 +170,8 @@ impl Search<'_> {
             preset: &self.preset,
             settings: &self.settings,
             seed: 0,
+            profile: None,
+            rounds: None,
         };
         let outcome = match wharf_sim::run(&spec, &mut NoRecorder) {
             Ok(outcome) => outcome,

@@ -168,8 +168,16 @@ fn simulate(trace: &Trace, policy: &str, start_cost_s: f64) -> Events {
     settings.set("restart_s", &start_cost_s.to_string());
     let cluster: ClusterSpec = wharf_trace::parse_cluster(CLUSTER).unwrap();
     let trace = scale_trace(trace, TIME_SCALE);
-    let spec =
-        RunSpec { trace: &trace, cluster: &cluster, policy, preset: &preset, settings: &settings, seed: 0 };
+    let spec = RunSpec {
+        trace: &trace,
+        cluster: &cluster,
+        policy,
+        preset: &preset,
+        settings: &settings,
+        seed: 0,
+        profile: None,
+        rounds: None,
+    };
     let mut events = Events::default();
     run(&spec, &mut events).unwrap();
     events

@@ -60,6 +60,8 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
             preset: &preset,
             settings: &settings,
             seed: args.seed,
+            profile: None,
+            rounds: None,
         };
         !matches!(check(&spec), Err(RunError::NotInPreset { .. }))
     };

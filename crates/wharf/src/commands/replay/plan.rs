@@ -101,6 +101,8 @@ impl Plan {
             preset: &self.preset,
             settings: &self.settings(start_cost_s),
             seed: self.seed,
+            profile: None,
+            rounds: None,
         })
     }
 

@@ -130,6 +130,8 @@ impl Window {
             preset: &preset,
             settings: &settings,
             seed: super::SEED,
+            profile: None,
+            rounds: None,
         };
         wharf_sim::run(&spec, &mut NoRecorder).map_err(|error| translate::run(&error))
     }

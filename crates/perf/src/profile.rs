@@ -1,12 +1,7 @@
 //! What was measured: how many iterations per second a workload makes on devices of a type, alone and beside others.
 
-mod gavel;
-
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-
-use thiserror::Error;
 
 /// What is trained, as far as speed depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,52 +54,7 @@ pub struct Profile {
     beside: BTreeMap<(Workload, Workload, Place), [f64; 2]>,
 }
 
-/// Why there is no profile.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ProfileError {
-    /// The file cannot be read.
-    #[error("cannot read profile `{path}`")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file is of no known kind.
-    #[error("`{path}` is no profile")]
-    Unknown {
-        /// The file.
-        path: String,
-        /// Why the kind that it looks like does not fit.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// An entry makes no sense.
-    #[error("profile `{path}`: {field}: {problem}")]
-    Entry {
-        /// The file.
-        path: String,
-        /// Which entry.
-        field: String,
-        /// What is wrong, and what would do.
-        problem: String,
-    },
-}
-
 impl Profile {
-    /// Reads a profile; the kind is told from the content.
-    ///
-    /// # Errors
-    /// [`ProfileError`] naming the file, and the entry where one is wrong.
-    pub fn load(path: &Path) -> Result<Self, ProfileError> {
-        let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ProfileError::Read { path: shown.clone(), source })?;
-        gavel::parse(&text, &shown)
-    }
-
     /// Notes a speed in iterations per second; 0 where the workload does not fit the devices.
     pub fn insert(&mut self, workload: Workload, place: Place, iterations_per_s: f64) {
         self.alone.insert((workload, place), iterations_per_s);

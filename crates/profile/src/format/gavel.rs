@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use wharf_perf::{Locality, Place, Profile, Workload};
 
-use super::{Locality, Place, Profile, ProfileError, Workload};
+use crate::ProfileError;
 
 /// What follows the name of a type whose gangs are spread out.
 const SPREAD: &str = "_unconsolidated";
@@ -22,7 +23,7 @@ enum Speed {
 }
 
 /// Reads a table; `path` is for messages.
-pub(super) fn parse(text: &str, path: &str) -> Result<Profile, ProfileError> {
+pub(crate) fn parse(text: &str, path: &str) -> Result<Profile, ProfileError> {
     let table: Table = serde_json::from_str(text)
         .map_err(|source| ProfileError::Unknown { path: path.to_owned(), source: Box::new(source) })?;
     let mut profile = Profile::default();

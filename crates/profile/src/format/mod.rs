@@ -1,0 +1,3 @@
+//! The tables of published systems.
+
+pub(crate) mod gavel;
