@@ -16,6 +16,7 @@
 //! an answer, [`Shares::fallback`] says what was done instead.
 
 mod general;
+mod interior;
 mod model;
 mod programs;
 

@@ -61,6 +61,29 @@ impl Model {
         self.job_of.len()
     }
 
+    /// Whether a job's rate has a lower bound.
+    pub(super) fn demands(&self, job: usize) -> bool {
+        self.slopes[job] > 0.0 || self.floors[job] > 0.0
+    }
+
+    /// Whether anything is to be made best, or any shares will do.
+    pub(super) fn has_objective(&self) -> bool {
+        self.gain > 0.0 || self.values.iter().any(|&value| value != 0.0)
+    }
+
+    /// Pairs of a variable and its multiplier.
+    pub(super) fn pairs(&self) -> usize {
+        let cells = self.speeds.iter().filter(|&&speed| speed > 0.0).count();
+        let demands = (0..self.jobs()).filter(|&job| self.demands(job)).count();
+        cells + self.jobs() + demands + self.types
+    }
+
+    /// The largest level that rates allow.
+    pub(super) fn level(&self, rates: &[f64]) -> f64 {
+        let limited = (0..self.jobs()).filter(|&i| self.slopes[i] > 0.0);
+        limited.map(|i| (rates[i] - self.floors[i]) / self.slopes[i]).fold(f64::INFINITY, f64::min)
+    }
+
     /// Rate of a job that has the cluster for itself, in units of its fastest speed.
     pub(super) fn rate_alone(&self, job: usize) -> f64 {
         let row = &self.speeds[job * self.types..][..self.types];
