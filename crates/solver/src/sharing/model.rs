@@ -86,8 +86,13 @@ impl Model {
 
     /// Rate of a job that has the cluster for itself, in units of its fastest speed.
     pub(super) fn rate_alone(&self, job: usize) -> f64 {
+        self.rate_alone_on(job, &[])
+    }
+
+    /// Rate of a job that has all types for itself that are not closed.
+    pub(super) fn rate_alone_on(&self, job: usize, closed: &[bool]) -> f64 {
         let row = &self.speeds[job * self.types..][..self.types];
-        let mut order: Vec<usize> = (0..self.types).collect();
+        let mut order: Vec<usize> = (0..self.types).filter(|&j| closed.get(j) != Some(&true)).collect();
         order.sort_by(|&one, &other| row[other].total_cmp(&row[one]));
         let (mut time, mut rate) = (1.0, 0.0);
         for j in order {
@@ -96,6 +101,14 @@ impl Model {
             rate += share * row[j];
         }
         rate
+    }
+
+    /// What each job's rate (in units of its fastest speed) is multiplied with; zero for jobs that do not count.
+    pub(super) fn targets(&self, numbers: &[f64], target: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        let number = |&job: &usize| numbers.get(job).copied().map_or(0.0, clean);
+        let jobs = self.job_of.iter().zip(&self.fastest).map(|(job, &fastest)| (number(job), fastest));
+        jobs.map(|(number, fastest)| if number > 0.0 { clean(target(number, fastest)) } else { 0.0 })
+            .collect()
     }
 
     /// Rate of each job, in units of its fastest speed.

@@ -7,9 +7,9 @@ use super::{Finish, Program, Shares};
 use crate::lp::Limits;
 
 /// Demands are met if this part of them is.
-const MET: f64 = 1.0 - 1e-9;
+pub(super) const MET: f64 = 1.0 - 1e-9;
 /// Relative distance from the best that an answer must be proved to have.
-const CERTIFIED: f64 = 1e-7;
+pub(super) const CERTIFIED: f64 = 1e-7;
 /// The general solver is tried on small programs only.
 const GENERAL: Limits = Limits { nodes: 1, entries: 20_000 };
 /// Part of the possible that demands may take for their shares to have a centre.
@@ -30,7 +30,7 @@ const BISECT_WINDOWS: usize = 12;
 /// Jobs whose factor is not positive do not count in the minimum.
 pub fn max_min(program: &Program<'_>, factors: &[f64]) -> Shares {
     let mut model = Model::new(program);
-    let targets = targets(&model, factors, |factor, fastest| factor * fastest);
+    let targets = model.targets(factors, |factor, fastest| factor * fastest);
     let (shares, fallback) = level(&mut model, &targets);
     let rates = model.rates(&shares);
     let objective = smallest(rates.iter().zip(&targets).map(|(rate, target)| rate * target), &targets);
@@ -47,7 +47,7 @@ pub fn feasible(program: &Program<'_>, demands: &[f64]) -> Option<Shares> {
     if demands.iter().zip(&runs).any(|(&demand, runs)| demand > 0.0 && !runs) {
         return None;
     }
-    let targets = targets(&model, demands, |demand, fastest| fastest / demand);
+    let targets = model.targets(demands, |demand, fastest| fastest / demand);
     let (shares, fallback) = level(&mut model, &targets);
     let rates = model.rates(&shares);
     let objective = smallest(rates.iter().zip(&targets).map(|(rate, target)| rate * target), &targets);
@@ -80,7 +80,7 @@ pub fn makespan_bisect(program: &Program<'_>, remaining: &[f64]) -> Shares {
     let Some(time_s) = bisect(exact.objective * MET) else { return exact };
     let demands: Vec<f64> = remaining.iter().map(|left| left / time_s).collect();
     let mut model = Model::new(program);
-    let targets = targets(&model, &demands, |demand, fastest| fastest / demand);
+    let targets = model.targets(&demands, |demand, fastest| fastest / demand);
     let Some(shares) = centre(&mut model, &targets, exact.objective / time_s) else {
         return Shares { objective: time_s, ..exact };
     };
@@ -232,7 +232,7 @@ pub fn max_sum(program: &Program<'_>, values: &[f64], demands: Option<&[f64]>) -
 
 /// Puts demanded rates into the model, and says what was taken from them.
 fn floors(model: &mut Model, demands: &[f64]) -> Option<&'static str> {
-    let mut targets = targets(model, demands, |demand, fastest| fastest / demand);
+    let mut targets = model.targets(demands, |demand, fastest| fastest / demand);
     let mut taken = None;
     for (i, target) in targets.iter_mut().enumerate() {
         if *target > 0.0 && model.rate_alone(i) * *target < MET {
@@ -254,24 +254,8 @@ fn floors(model: &mut Model, demands: &[f64]) -> Option<&'static str> {
     taken
 }
 
-/// Makes the smallest `factor × rate` largest, then the smallest among the jobs that can still have more, and so on.
-///
-/// The objective is the smallest of all, as in [`max_min`].
-pub fn water_filling(program: &Program<'_>, factors: &[f64]) -> Shares {
-    max_min(program, factors)
-}
-
-/// What a job's rate (in units of its fastest speed) is multiplied with; zero for jobs that do not count.
-fn targets(model: &Model, numbers: &[f64], target: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-    let number = |&job: &usize| numbers.get(job).copied().map_or(0.0, clean);
-    let jobs = model.job_of.iter().zip(&model.fastest);
-    jobs.map(|(job, &fastest)| (number(job), fastest))
-        .map(|(number, fastest)| if number > 0.0 { clean(target(number, fastest)) } else { 0.0 })
-        .collect()
-}
-
 /// Solves for the largest common level of `target × rate` over jobs that count.
-fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'static str>) {
+pub(super) fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'static str>) {
     let alone = (0..model.jobs()).filter(|&i| targets[i] > 0.0).map(|i| model.rate_alone(i) * targets[i]);
     // No level is above what each job could have alone, so that levels are counted in units of the smallest of those.
     let unit = alone.fold(f64::INFINITY, f64::min);
@@ -283,7 +267,7 @@ fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'static str>)
     solve(model)
 }
 
-fn smallest(levels: impl Iterator<Item = f64>, targets: &[f64]) -> f64 {
+pub(super) fn smallest(levels: impl Iterator<Item = f64>, targets: &[f64]) -> f64 {
     let counted = levels.zip(targets).filter(|&(_, &target)| target > 0.0);
     let smallest = counted.map(|(level, _)| level).fold(f64::INFINITY, f64::min);
     if smallest.is_finite() { smallest } else { 0.0 }
@@ -301,7 +285,7 @@ fn solve(model: &Model) -> (Vec<f64>, Option<&'static str>) {
 }
 
 /// What is done if the structured method cannot prove its answer.
-fn instead(model: &Model) -> (Vec<f64>, Option<&'static str>) {
+pub(super) fn instead(model: &Model) -> (Vec<f64>, Option<&'static str>) {
     match general::solve(model, GENERAL) {
         Some(shares) => (shares, Some("general linear program")),
         None => (model.even(), Some("even shares")),

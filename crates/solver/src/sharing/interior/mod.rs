@@ -29,12 +29,12 @@ const SMALL: f64 = 1e-7;
 pub(super) struct Solved {
     /// Shares that keep all constraints, floors within `gap`.
     pub(super) shares: Vec<f64>,
-    /// No shares have a larger objective.
-    pub(super) bound: f64,
-    /// Relative distance to that bound, or what floors miss if that is more.
+    /// Relative distance of their objective to its bound, or what floors miss if that is more.
     pub(super) gap: f64,
     /// Whether more rate for a job would cost the objective.
     pub(super) tight: Vec<bool>,
+    /// Whether more devices of a type would help the objective.
+    pub(super) full: Vec<bool>,
 }
 
 /// A path through the inside of a model's shares.
@@ -158,5 +158,6 @@ fn prove(model: &Model, point: &Point) -> Solved {
     let apart = if model.has_objective() { ((bound - value) / bound.abs()).abs() } else { 0.0 };
     let gap = apart.max(missed);
     let gap = if gap.is_finite() { gap } else { f64::INFINITY };
-    Solved { shares, bound, gap, tight }
+    let full = point.prices.iter().zip(&point.free).map(|(price, free)| price > free).collect();
+    Solved { shares, gap, tight, full }
 }

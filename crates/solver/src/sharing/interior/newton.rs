@@ -141,16 +141,6 @@ impl Newton {
         }
     }
 
-    /// The largest miss of times, capacities and demands, each relative to what it is about.
-    pub(super) fn primal_miss(&self, model: &Model) -> f64 {
-        let times = self.times.iter().fold(0.0_f64, |most, miss| most.max(miss.abs()));
-        let capacities =
-            self.capacities.iter().zip(&model.capacities).map(|(miss, capacity)| miss.abs() / capacity);
-        let demands = (0..model.jobs()).filter(|&i| model.floors[i] > 0.0);
-        let demands = demands.map(|i| self.demands[i].abs() / model.floors[i]);
-        capacities.chain(demands).fold(times, f64::max)
-    }
-
     /// The step from `point` that makes up for all misses and brings the products of pairs to their aim.
     pub(super) fn step(&mut self, model: &Model, point: &Point, aim: Aim<'_>, step: &mut Point) {
         let types = self.types;
