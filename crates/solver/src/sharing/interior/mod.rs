@@ -15,7 +15,9 @@ const ITERATIONS_MAX: usize = 100;
 /// Relative distance of the bounds that ends the path.
 const TOLERANCE: f64 = 1e-10;
 /// Iterations without a better proof that end it too.
-const PATIENCE: usize = 8;
+const PATIENCE: usize = 25;
+/// Steps shorter than this part lead along a side.
+const SHORT: f64 = 0.2;
 /// Steps towards the centre of the best shares, and the relative change of shares that ends them.
 const CENTRING_MAX: usize = 16;
 const CENTRED: f64 = 1e-4;
@@ -70,12 +72,19 @@ impl<'a> Path<'a> {
             self.newton.step(model, &self.point, Aim { product: 0.0, correction: None }, &mut guess);
             let reach = self.point.reach(&guess);
             let ratio = self.point.products(&guess, reach) / pairs / self.product;
-            let aim = Aim { product: self.product * ratio.powi(3), correction: Some(&guess) };
+            let scale = reach.primal * reach.dual;
+            let aim = Aim { product: self.product * ratio.powi(3), correction: Some((&guess, scale)) };
             self.newton.step(model, &self.point, aim, &mut self.step);
+            let mut reach = self.point.reach(&self.step);
+            if reach.primal.min(reach.dual) < SHORT {
+                // Too close to a side: back to the middle first.
+                let aim = Aim { product: self.product, correction: None };
+                self.newton.step(model, &self.point, aim, &mut self.step);
+                reach = self.point.reach(&self.step);
+            }
             if !self.step.is_finite() {
                 break;
             }
-            let reach = self.point.reach(&self.step);
             self.point.advance(&self.step, reach);
             let proof = prove(model, &self.point);
             since += 1;
