@@ -31,7 +31,10 @@ const SMALL: f64 = 1e-7;
 pub(super) struct Solved {
     /// Shares that keep all constraints, floors within `gap`.
     pub(super) shares: Vec<f64>,
-    /// Relative distance of their objective to its bound, or what floors miss if that is more.
+    /// Their objective, and what none can have more than.
+    pub(super) value: f64,
+    pub(super) bound: f64,
+    /// Relative distance of the two, or what floors miss if that is more.
     pub(super) gap: f64,
     /// Whether more rate for a job would cost the objective.
     pub(super) tight: Vec<bool>,
@@ -59,6 +62,11 @@ impl<'a> Path<'a> {
 
     /// Follows the path to the best shares.
     pub(super) fn follow(&mut self) -> Option<Solved> {
+        self.follow_until(|solved| solved.gap <= TOLERANCE)
+    }
+
+    /// Follows the path until it proves enough, or all that it can.
+    pub(super) fn follow_until(&mut self, enough: impl Fn(&Solved) -> bool) -> Option<Solved> {
         let model = self.model;
         let mut guess = Point::zeros(model.jobs(), model.types);
         let mut best: Option<Solved> = None;
@@ -88,10 +96,11 @@ impl<'a> Path<'a> {
             self.point.advance(&self.step, reach);
             let proof = prove(model, &self.point);
             since += 1;
-            if best.as_ref().is_none_or(|best| proof.gap < best.gap) {
+            let done = enough(&proof);
+            if done || best.as_ref().is_none_or(|best| proof.gap < best.gap) {
                 (best, since) = (Some(proof), 0);
             }
-            if since > PATIENCE || best.as_ref().is_some_and(|best| best.gap <= TOLERANCE) {
+            if done || since > PATIENCE {
                 break;
             }
         }
@@ -168,5 +177,5 @@ fn prove(model: &Model, point: &Point) -> Solved {
     let gap = apart.max(missed);
     let gap = if gap.is_finite() { gap } else { f64::INFINITY };
     let full = point.prices.iter().zip(&point.free).map(|(price, free)| price > free).collect();
-    Solved { shares, gap, tight, full }
+    Solved { shares, value, bound, gap, tight, full }
 }
