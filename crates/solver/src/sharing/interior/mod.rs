@@ -18,6 +18,7 @@ const TOLERANCE: f64 = 1e-10;
 const PATIENCE: usize = 25;
 /// Steps shorter than this part lead along a side.
 const SHORT: f64 = 0.2;
+const TOWARDS_MIDDLE: f64 = 0.7;
 /// Steps towards the centre of the best shares, and the relative change of shares that ends them.
 const CENTRING_MAX: usize = 16;
 const CENTRED: f64 = 1e-4;
@@ -85,8 +86,8 @@ impl<'a> Path<'a> {
             self.newton.step(model, &self.point, aim, &mut self.step);
             let mut reach = self.point.reach(&self.step);
             if reach.primal.min(reach.dual) < SHORT {
-                // Too close to a side: back to the middle first.
-                let aim = Aim { product: self.product, correction: None };
+                // Too close to a side: towards the middle first.
+                let aim = Aim { product: self.product * TOWARDS_MIDDLE, correction: None };
                 self.newton.step(model, &self.point, aim, &mut self.step);
                 reach = self.point.reach(&self.step);
             }
