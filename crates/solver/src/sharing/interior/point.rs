@@ -171,7 +171,10 @@ fn start_level(model: &Model, rates: &[f64], product: f64) -> f64 {
     let most = model.level(rates);
     let priced = |below: f64| -> f64 {
         let slack = |i: usize| rates[i] - model.floors[i] - model.slopes[i] * (most - below);
-        (0..rates.len()).filter(|&i| model.slopes[i] > 0.0).map(|i| model.slopes[i] * product / slack(i)).sum()
+        (0..rates.len())
+            .filter(|&i| model.slopes[i] > 0.0)
+            .map(|i| model.slopes[i] * product / slack(i))
+            .sum()
     };
     // All slacks are at least slope × distance below the most, so that jobs × product / gain is far enough.
     let (mut near, mut far) = (0.0, rates.len() as f64 * product / model.gain);
