@@ -15,6 +15,9 @@ const RECORDED: [(usize, [f64; 5]); 3] = [
     (1024, [0.030, 0.116, 2.645, 0.020, f64::NAN]),
 ];
 
+/// A program's name, its place in [`RECORDED`], and how it is called.
+type Call<'a> = (&'a str, Option<usize>, &'a dyn Fn() -> Shares);
+
 struct Jobs {
     capacities: Vec<f64>,
     devices: Vec<f64>,
@@ -102,7 +105,7 @@ fn main() {
     ] {
         let jobs = jobs(count, types, gangs);
         let program = Program { capacities: &jobs.capacities, devices: &jobs.devices, speeds: &jobs.speeds };
-        let calls: [(&str, Option<usize>, &dyn Fn() -> Shares); 7] = [
+        let calls: [Call<'_>; 7] = [
             ("max-min", Some(0), &|| max_min(&program, &jobs.factors)),
             ("makespan", Some(1), &|| makespan(&program, &jobs.remaining)),
             ("makespan-bisect", Some(1), &|| makespan_bisect(&program, &jobs.remaining)),

@@ -45,7 +45,7 @@ impl Case {
         let types = self.types();
         assert_eq!(answer.values.len(), self.jobs() * types);
         for (cell, &share) in answer.values.iter().enumerate() {
-            assert!(share >= 0.0 && share <= 1.0 + 1e-9, "share {share}");
+            assert!((0.0..=1.0 + 1e-9).contains(&share), "share {share}");
             assert!(self.speeds[cell] > 0.0 || share == 0.0, "share {share} where it cannot run");
         }
         for row in answer.values.chunks_exact(types) {
@@ -365,30 +365,29 @@ fn all_programs(case: &Case) -> Vec<Shares> {
 #[test]
 fn all_programs_odd_clusters_have_defined_answers() {
     let (nan, inf) = (f64::NAN, f64::INFINITY);
-    let odd: [(&str, &[f64], &[f64], &[f64], &[f64]); 12] = [
-        ("no jobs", &[4.0, 4.0], &[], &[], &[]),
-        ("no types", &[], &[1.0], &[], &[1.0]),
-        ("no capacity", &[0.0, 0.0], &[1.0], &[1.0, 2.0], &[1.0]),
-        ("one job", &[1.0], &[1.0], &[3.0], &[1.0]),
-        ("cannot run", &[1.0, 1.0], &[1.0, 1.0], &[0.0, 0.0, 1.0, 2.0], &[1.0, 1.0]),
-        ("larger than any type", &[2.0, 3.0], &[8.0, 1.0], &[5.0, 9.0, 1.0, 1.0], &[1.0, 1.0]),
-        ("no devices", &[1.0], &[0.0, 1.0], &[1.0, 1.0], &[1.0, 1.0]),
-        ("not a number", &[nan, 1.0], &[1.0, nan], &[1.0, nan, 1.0, 1.0], &[nan, 1.0]),
-        ("infinite", &[inf, 1.0], &[1.0, inf], &[inf, 1.0, 1.0, 1.0], &[inf, 1.0]),
-        ("negative", &[-1.0, 1.0], &[1.0, -1.0], &[-1.0, 1.0, 1.0, 1.0], &[-1.0, 1.0]),
-        ("nothing to do", &[1.0, 1.0], &[1.0, 1.0], &[1.0, 2.0, 1.0, 2.0], &[0.0, 0.0]),
-        ("far apart", &[1e9, 1e-9], &[1.0, 1e3], &[1e-10, 1e9, 1e9, 1e-10], &[1e-10, 1e9]),
+    let case = |capacities: &[f64], devices: &[f64], speeds: &[f64], numbers: &[f64]| Case {
+        capacities: capacities.to_vec(),
+        devices: devices.to_vec(),
+        speeds: speeds.to_vec(),
+        numbers: numbers.to_vec(),
+    };
+    let odd = [
+        ("no jobs", case(&[4.0, 4.0], &[], &[], &[])),
+        ("no types", case(&[], &[1.0], &[], &[1.0])),
+        ("no capacity", case(&[0.0, 0.0], &[1.0], &[1.0, 2.0], &[1.0])),
+        ("one job", case(&[1.0], &[1.0], &[3.0], &[1.0])),
+        ("cannot run", case(&[1.0, 1.0], &[1.0, 1.0], &[0.0, 0.0, 1.0, 2.0], &[1.0, 1.0])),
+        ("larger than any type", case(&[2.0, 3.0], &[8.0, 1.0], &[5.0, 9.0, 1.0, 1.0], &[1.0, 1.0])),
+        ("no devices", case(&[1.0], &[0.0, 1.0], &[1.0, 1.0], &[1.0, 1.0])),
+        ("not a number", case(&[nan, 1.0], &[1.0, nan], &[1.0, nan, 1.0, 1.0], &[nan, 1.0])),
+        ("infinite", case(&[inf, 1.0], &[1.0, inf], &[inf, 1.0, 1.0, 1.0], &[inf, 1.0])),
+        ("negative", case(&[-1.0, 1.0], &[1.0, -1.0], &[-1.0, 1.0, 1.0, 1.0], &[-1.0, 1.0])),
+        ("nothing to do", case(&[1.0, 1.0], &[1.0, 1.0], &[1.0, 2.0, 1.0, 2.0], &[0.0, 0.0])),
+        ("far apart", case(&[1e9, 1e-9], &[1.0, 1e3], &[1e-10, 1e9, 1e9, 1e-10], &[1e-10, 1e9])),
     ];
-    for (name, capacities, devices, speeds, numbers) in odd {
-        let own = |values: &[f64]| values.to_vec();
-        let case = Case {
-            capacities: own(capacities),
-            devices: own(devices),
-            speeds: own(speeds),
-            numbers: own(numbers),
-        };
+    for (name, case) in odd {
         for answer in all_programs(&case) {
-            assert_eq!(answer.values.len(), devices.len() * capacities.len(), "{name}");
+            assert_eq!(answer.values.len(), case.jobs() * case.types(), "{name}");
             assert!(
                 answer.values.iter().all(|share| (0.0..=1.0 + 1e-9).contains(share)),
                 "{name}: {answer:?}"

@@ -61,7 +61,8 @@ pub fn split(
     mut solve: impl FnMut(&Program<'_>, &Part) -> Shares,
 ) -> Shares {
     let types = program.capacities.len();
-    let jobs = if types == 0 { 0 } else { program.devices.len().min(program.speeds.len() / types) };
+    let rows = program.speeds.len().checked_div(types).unwrap_or(0);
+    let jobs = program.devices.len().min(rows);
     let count = if parts > jobs { 1 } else { parts.max(1) };
     let parts = deal(program, jobs, count, seed);
     let asked: Vec<f64> = parts.iter().map(|part| part.of(sizes).into_iter().map(clean).sum()).collect();

@@ -147,36 +147,43 @@ pub(super) fn solve(model: &Model) -> Option<Solved> {
 
 /// What a point proves.
 fn prove(model: &Model, point: &Point) -> Solved {
-    let types = model.types;
     let mut shares = point.shares.clone();
     model.repair(&mut shares);
     let rates = model.rates(&shares);
     let mut value: f64 = shares.iter().zip(&model.values).map(|(share, value)| share * value).sum();
-    let mut scale = 1.0;
     if model.gain > 0.0 {
         value += model.gain * model.level(&rates);
+    }
+    let bound = bound(model, point);
+    let floors = (0..model.jobs()).filter(|&i| model.slopes[i] <= 0.0 && model.floors[i] > 0.0);
+    let missed = floors.map(|i| 1.0 - rates[i] / model.floors[i]).fold(0.0, f64::max);
+    let apart = if model.has_objective() { ((bound - value) / bound.abs()).abs() } else { 0.0 };
+    let gap = if apart.is_finite() { apart.max(missed) } else { f64::INFINITY };
+    let tight = |i| model.demands(i) && point.demand_prices[i] > point.extra[i];
+    let full = point.prices.iter().zip(&point.free).map(|(price, free)| price > free);
+    Solved { shares, value, bound, gap, tight: (0..model.jobs()).map(tight).collect(), full: full.collect() }
+}
+
+/// The dual objective of a point's prices. Prices of time and reduced prices are recomputed, so that nothing but the
+/// sign of the other prices is needed for it to be a bound.
+fn bound(model: &Model, point: &Point) -> f64 {
+    let types = model.types;
+    let mut scale = 1.0;
+    if model.gain > 0.0 {
         let priced: f64 = point.demand_prices.iter().zip(&model.slopes).map(|(y, slope)| y * slope).sum();
         scale = model.gain / priced;
     }
-    let mut bound: f64 =
-        point.prices.iter().zip(&model.capacities).map(|(price, capacity)| scale * price * capacity).sum();
-    let (mut missed, mut tight) = (0.0_f64, Vec::with_capacity(model.jobs()));
+    let capacities = point.prices.iter().zip(&model.capacities);
+    let mut bound: f64 = capacities.map(|(price, capacity)| scale * price * capacity).sum();
     for i in 0..model.jobs() {
         let demand_price = scale * point.demand_prices[i];
-        let worth = (0..types).map(|j| {
+        let mut worth = 0.0_f64;
+        for j in 0..types {
             let cell = i * types + j;
-            model.values[cell] + model.speeds[cell] * demand_price
-                - scale * model.devices[i] * point.prices[j]
-        });
-        bound += worth.fold(0.0, f64::max) - model.floors[i] * demand_price;
-        if model.slopes[i] <= 0.0 && model.floors[i] > 0.0 {
-            missed = missed.max(1.0 - rates[i] / model.floors[i]);
+            let cost = scale * model.devices[i] * point.prices[j];
+            worth = worth.max(model.values[cell] + model.speeds[cell] * demand_price - cost);
         }
-        tight.push(model.demands(i) && point.demand_prices[i] > point.extra[i]);
+        bound += worth - model.floors[i] * demand_price;
     }
-    let apart = if model.has_objective() { ((bound - value) / bound.abs()).abs() } else { 0.0 };
-    let gap = apart.max(missed);
-    let gap = if gap.is_finite() { gap } else { f64::INFINITY };
-    let full = point.prices.iter().zip(&point.free).map(|(price, free)| price > free).collect();
-    Solved { shares, value, bound, gap, tight, full }
+    bound
 }
