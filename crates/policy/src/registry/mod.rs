@@ -1,6 +1,7 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
 mod fairness;
+mod fractional;
 mod priority;
 mod sharing;
 
@@ -97,6 +98,11 @@ const POLICIES: &[PolicyInfo] = &[
     priority::GITTINS,
     fairness::FAIR,
     fairness::THEMIS,
+    fractional::GAVEL_FIFO,
+    fractional::FIFO_PERF,
+    fractional::FIFO_PACKED,
+    fractional::ISOLATED,
+    fractional::GANDIVA,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,
