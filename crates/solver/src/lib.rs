@@ -2,5 +2,7 @@
 
 pub mod assignment;
 pub mod fairness;
+pub mod lp;
 pub mod matching;
 pub mod packing;
+pub mod sharing;
