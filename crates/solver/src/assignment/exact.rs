@@ -25,6 +25,10 @@ pub(super) fn places(queues: &Queues<'_>) -> Vec<Option<Place>> {
     search.held_by.iter().map(place).collect()
 }
 
+fn wait_s(queues: &Queues<'_>, job: usize) -> f64 {
+    queues.waits.get(job).copied().filter(|wait_s| wait_s.is_finite()).unwrap_or(0.0)
+}
+
 /// A column that some job holds.
 struct Held {
     col: usize,
@@ -33,9 +37,21 @@ struct Held {
     factor: f64,
     price: f64,
     job: usize,
-    /// Of the present path: the length of the shortest known way, and the job before.
+    /// Of the path that reached it last: the length of the way, and the job before.
     distance: f64,
     before: usize,
+}
+
+/// A held column that the present path has not reached. Apart and small, because most of the time goes into these.
+#[derive(Clone, Copy)]
+struct Open {
+    factor: f64,
+    price: f64,
+    /// The length of the shortest known way, and the job before.
+    distance: f64,
+    before: usize,
+    device_type: usize,
+    held: usize,
 }
 
 struct Search {
@@ -66,7 +82,7 @@ struct Path {
     reached: Vec<(usize, f64)>,
     /// Held columns that were reached, and those that were not.
     closed: Vec<usize>,
-    open: Vec<usize>,
+    open: Vec<Open>,
     /// Per type the way to its cheapest free columns.
     free_distance: Vec<f64>,
     /// Columns that stand elsewhere in the list than at the start, both ways.
@@ -81,15 +97,13 @@ impl Search {
         for count in queues.machines {
             first_machine.push(first_machine[first_machine.len() - 1] + count);
         }
-        let durations_s =
-            (0..jobs * types).map(|index| queues.duration_s(index / types, index % types)).collect();
         let mut search = Self {
             jobs,
             types,
             machines: first_machine[types],
             first_machine,
-            durations_s,
-            waits: (0..jobs).map(|job| queues.waits.get(job).copied().unwrap_or(0.0)).collect(),
+            durations_s: queues.durations_s(),
+            waits: (0..jobs).map(|job| wait_s(queues, job)).collect(),
             job_price: vec![0.0; jobs],
             held: Vec::with_capacity(jobs),
             held_by: vec![NONE; jobs],
@@ -126,14 +140,18 @@ impl Search {
         self.path.reached.clear();
         self.path.closed.clear();
         self.path.open.clear();
-        self.path.open.extend(0..self.held.len());
+        self.path.open.extend(self.held.iter().enumerate().map(|(index, held)| Open {
+            factor: held.factor,
+            price: held.price,
+            distance: f64::INFINITY,
+            before: NONE,
+            device_type: held.device_type,
+            held: index,
+        }));
         self.path.free_distance.clear();
         self.path.free_distance.resize(self.types, f64::INFINITY);
         self.path.at.clear();
         self.path.moved.clear();
-        for held in &mut self.held {
-            held.distance = f64::INFINITY;
-        }
         let (mut job, mut length) = (start, 0.0);
         let free_length = loop {
             self.path.reached.push((job, length));
@@ -141,11 +159,14 @@ impl Search {
             let free = self.look_at_free(job, length);
             // Of equals a free column wins, and a matrix without infinite costs always has one.
             match nearest {
-                Some(index) if self.held[self.path.open[index]].distance < free => {
-                    let held = self.path.open.swap_remove(index);
-                    self.path.closed.push(held);
-                    self.take_off_list(self.held[held].col);
-                    (job, length) = (self.held[held].job, self.held[held].distance);
+                Some(index) if self.path.open[index].distance < free => {
+                    let open = self.path.open.swap_remove(index);
+                    self.path.closed.push(open.held);
+                    let held = &mut self.held[open.held];
+                    (held.distance, held.before) = (open.distance, open.before);
+                    (job, length) = (held.job, held.distance);
+                    let col = held.col;
+                    self.take_off_list(col);
                 }
                 _ => break free,
             }
@@ -158,28 +179,21 @@ impl Search {
 
     /// Shortens ways to held columns; then where the nearest one stands among the open ones.
     fn look_at_held(&mut self, job: usize, length: f64) -> Option<usize> {
-        let mut nearest: Option<usize> = None;
+        let durations_s = &self.durations_s[job * self.types..][..self.types];
+        let (wait, job_price) = (self.waits[job], self.job_price[job]);
         let mut lowest = f64::INFINITY;
-        for index in 0..self.path.open.len() {
-            let held = &self.held[self.path.open[index]];
-            let through = self.through((job, length), held.device_type, held.factor, held.price);
-            let held = &mut self.held[self.path.open[index]];
-            if through < held.distance {
-                held.distance = through;
-                held.before = job;
+        for open in &mut self.path.open {
+            // As in `through`.
+            let cost = open.factor * durations_s[open.device_type] + wait;
+            let through = length + cost - job_price - open.price;
+            if through < open.distance {
+                (open.distance, open.before) = (through, job);
             }
-            let distance = held.distance;
-            // Of equals the one that comes first in the list.
-            let earlier = |other: usize| self.rank(self.held[self.path.open[index]].col) < self.rank(other);
-            if distance < lowest
-                || (distance == lowest
-                    && nearest.is_some_and(|best| earlier(self.held[self.path.open[best]].col)))
-            {
-                lowest = distance;
-                nearest = Some(index);
-            }
+            lowest = lowest.min(open.distance);
         }
-        nearest
+        // Of equals the one that comes first in the list.
+        let equals = self.path.open.iter().enumerate().filter(|(_, open)| open.distance == lowest);
+        equals.min_by_key(|(_, open)| self.rank(self.held[open.held].col)).map(|(index, _)| index)
     }
 
     /// Shortens ways to free columns; then the length of the shortest.

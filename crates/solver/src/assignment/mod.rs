@@ -9,6 +9,7 @@
 //! costs `k` times its own duration. As a matrix that has a column for every machine and position; here machines of one
 //! type and positions that nobody holds are never written down.
 
+mod auction;
 mod exact;
 mod grouped;
 mod rectangular;
@@ -45,7 +46,7 @@ pub struct Place {
 pub enum Method {
     /// The sum of the jobs' ends is least.
     Exact,
-    /// An auction was stopped when the sum was certain to be within 1 % of the least, waits not counted.
+    /// An auction was stopped when the sum was certain to be within 1.5 % of the least, waits not counted.
     Auction,
     /// The work limit ended the search, so jobs went one by one where they ended first.
     Greedy,
@@ -72,8 +73,20 @@ impl Queues<'_> {
     pub fn duration_s(&self, job: usize, device_type: usize) -> f64 {
         let speed = self.speeds.get(job * self.machines.len() + device_type).copied().unwrap_or(0.0);
         let duration_s = self.remaining[job] / if speed == 0.0 { 1e-10 } else { speed };
-        // What is not a number would win or lose against everything by accident.
-        if duration_s.is_finite() { duration_s } else { f64::MAX.sqrt() }
+        // What is not a number or negative would win or lose against everything by accident.
+        if duration_s.is_finite() { duration_s.max(0.0) } else { f64::MAX.sqrt() }
+    }
+
+    /// Jobs × types.
+    fn durations_s(&self) -> Vec<f64> {
+        let types = self.machines.len();
+        (0..self.jobs() * types).map(|index| self.duration_s(index / types, index % types)).collect()
+    }
+
+    /// Seconds that a job needs on its best type among those that have machines.
+    fn shortest_s(&self, job: usize) -> f64 {
+        let types = (0..self.machines.len()).filter(|&kind| self.machines[kind] > 0);
+        types.map(|kind| self.duration_s(job, kind)).fold(f64::INFINITY, f64::min)
     }
 
     /// The sum of durations times delayed ends, which the places are chosen to make small.
