@@ -41,6 +41,11 @@ pub trait Allocator: Send {
         false
     }
 
+    /// Why a job without a share waits, where its place in the order of submission is not the reason.
+    fn explain(&self, _job: JobId) -> Option<Reason> {
+        None
+    }
+
     /// Works out shares. Rows of the problem are never empty, and each job can run somewhere.
     fn allocate(&mut self, problem: &Problem<'_>) -> Allocation;
 }
@@ -340,7 +345,11 @@ impl Policy for Fractional {
         }
         let reason = busy_or_fragmented(view, job);
         if self.allocator.is_strict() && !self.has_share(job) {
-            return self.explain_order(job, reason);
+            return match (self.allocator.explain(job), reason) {
+                (Some(_), reason @ Reason::DevicesBusy { .. }) => reason,
+                (Some(planned), _) => planned,
+                (None, reason) => self.explain_order(job, reason),
+            };
         }
         let Some(at) = self.next_round().filter(|_| !self.allocator.is_prompt()) else { return reason };
         if self.newcomers.contains(&job) && matches!(reason, Reason::DevicesBusy { .. }) {

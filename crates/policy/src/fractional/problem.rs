@@ -57,6 +57,11 @@ impl Pairs<'_> {
         [speed(a, b), speed(b, a)]
     }
 
+    /// The names of the device types.
+    pub fn type_names(&self) -> &[Arc<str>] {
+        self.topology.types()
+    }
+
     /// What a claim trains, as far as speed depends on it: equal ones are equally fast beside equal ones.
     pub fn spec(&self, position: usize) -> &JobSpec {
         self.specs[position]

@@ -1,12 +1,17 @@
 //! The allocators of the family, each named as its paper names it.
 
+mod allox;
 mod fifo;
 mod gandiva;
 mod isolated;
+mod packed;
+mod program;
 
+pub use allox::AlloX;
 pub use fifo::{Fifo, FifoChoice};
 pub use gandiva::Gandiva;
 pub use isolated::Isolated;
+pub use program::{Fairness, History, Measure, Optimal, Sight};
 
 use super::problem::Problem;
 
