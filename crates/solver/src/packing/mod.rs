@@ -8,7 +8,14 @@
 //! Written out, `n` jobs have `n (n + 1) / 2` combinations per type. But jobs are of few kinds, and only kinds have
 //! speeds, so this works on classes of jobs of one kind.
 
+mod classes;
 mod greedy;
+mod level;
+mod simplex;
+mod spread;
+
+use classes::Class;
+use level::Level;
 
 /// What there is to share, and between whom.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +119,11 @@ impl Demand {
         }
     }
 
+    /// How fast that rises.
+    fn slope(&self, level: f64) -> f64 {
+        self.amount / (1.0 - self.elapsed * level).powi(2)
+    }
+
     /// The highest level that a speed reaches.
     fn reached(&self, speed: f64) -> f64 {
         let free = (speed - self.fixed).max(0.0);
@@ -192,7 +204,42 @@ impl Program<'_> {
     }
 
     fn highest(&self, demands: &[Demand]) -> Answer {
-        greedy::answer(self, demands, 0)
+        self.highest_of(demands, classes::CLASSES)
+    }
+
+    fn highest_of(&self, demands: &[Demand], limit: usize) -> Answer {
+        let (classes, stranded) = classes::classes(self, demands, limit);
+        let unit = self.usual_level(&classes, demands);
+        let mut level = Level::new(self, &classes, demands, unit);
+        let Ok(simplex) = level.start() else {
+            return greedy::answer(self, demands, self.pivots);
+        };
+        let reached = simplex.objective() * unit;
+        let shares = spread::shares(&classes, &level.usage(&simplex), demands, reached);
+        let method = if classes.iter().all(|class| class.even) { Method::Exact } else { Method::Merged };
+        let objective = self.level_of(&shares, &classes, demands);
+        Answer { shares, objective, method, stranded, pivots: simplex.pivots() }
+    }
+
+    /// A level of about the right size: as if all devices were equal and shared equally.
+    fn usual_level(&self, classes: &[Class], demands: &[Demand]) -> f64 {
+        let jobs_in = |class: &Class| class.jobs.len() as f64;
+        let wanted: f64 = classes.iter().map(|class| f64::from(class.devices) * jobs_in(class)).sum();
+        let share = (self.capacities.iter().sum::<f64>() / wanted).min(1.0);
+        let of_class = |class: &Class| {
+            let speed = class.scale * share;
+            class.jobs.iter().map(move |&job| demands[job].reached(speed)).fold(f64::INFINITY, f64::min)
+        };
+        let level = classes.iter().map(of_class).fold(f64::INFINITY, f64::min);
+        if level.is_finite() && level > 0.0 { level } else { 1.0 }
+    }
+
+    /// The level that shares reach for the worst-off job.
+    fn level_of(&self, shares: &[Share], classes: &[Class], demands: &[Demand]) -> f64 {
+        let speeds = self.throughputs(shares);
+        let jobs = classes.iter().flat_map(|class| &class.jobs);
+        let level = jobs.map(|&job| demands[job].reached(speeds[job])).fold(f64::INFINITY, f64::min);
+        if level.is_finite() { level } else { 0.0 }
     }
 }
 
