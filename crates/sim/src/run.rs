@@ -161,7 +161,8 @@ pub fn run_within(
             let Prepared { engine, failures, rules, jobs } = prepare(spec, rules, limits)?;
             let filled = limits.map(|limits| fill(spec, jobs.to_vec(), limits));
             let jobs = filled.as_deref().unwrap_or(&jobs);
-            let driver = Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder);
+            let driver =
+                Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder).until(spec.rounds);
             let (outcome, violations) = driver.run().map_err(|stalled| RunError::Stalled {
                 policy: spec.policy.to_owned(),
                 failures: stalled.failures,

@@ -71,7 +71,8 @@ fn numbers(value: &Value) -> Vec<f64> {
 fn published(golden: &Value, jobs: usize, capacity: f64) -> (Owned, Vec<f64>) {
     let table = shared("simulation_throughputs.json").expect("is beside the goldens");
     let table: Value = serde_json::from_reader(File::open(table).unwrap()).unwrap();
-    let types: Vec<&str> = golden["types"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let types: Vec<&str> =
+        golden["types"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     let mut numbers_of_kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut owned = Owned { capacities: vec![capacity; types.len()], ..Owned::default() };
     let jobs = &golden["jobs"].as_array().unwrap()[..jobs];
@@ -81,7 +82,8 @@ fn published(golden: &Value, jobs: usize, capacity: f64) -> (Owned, Vec<f64>) {
         owned.kinds.push(*numbers_of_kinds.entry(label(job)).or_insert(next));
         owned.devices.push(u32::try_from(job["sf"].as_u64().unwrap()).unwrap());
     }
-    let mut kinds: Vec<(&String, usize)> = numbers_of_kinds.iter().map(|(name, &number)| (name, number)).collect();
+    let mut kinds: Vec<(&String, usize)> =
+        numbers_of_kinds.iter().map(|(name, &number)| (name, number)).collect();
     kinds.sort_by_key(|kind| kind.1);
     let stored = |value: &Value| f64::from(value.as_f64().unwrap_or(0.0) as f32);
     for (kind, _) in &kinds {

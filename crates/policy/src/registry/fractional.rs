@@ -1,7 +1,5 @@
 //! Policies that work out shares of time and hand them out in rounds.
 
-use std::sync::Arc;
-
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use wharf_perf::Sharing;
@@ -194,7 +192,15 @@ fn makespan(_: &BuildArgs<'_>) -> Made {
 }
 
 fn sum(_: &BuildArgs<'_>) -> Made {
-    Ok(Measure::Sum { prices: Arc::default(), with_deadlines: false })
+    Ok(Measure::Sum { by_price: false, with_deadlines: false })
+}
+
+fn sum_by_price(_: &BuildArgs<'_>) -> Made {
+    Ok(Measure::Sum { by_price: true, with_deadlines: false })
+}
+
+fn sum_in_time(_: &BuildArgs<'_>) -> Made {
+    Ok(Measure::Sum { by_price: true, with_deadlines: true })
 }
 
 optimal!(
@@ -320,4 +326,24 @@ optimal!(
     "the sum of all throughputs is as large as possible",
     "Devices go where they make the most iterations, whoever makes them: jobs with short iterations win, others may starve for \
      as long as those are there."
+);
+optimal!(
+    SUM_BY_COST,
+    "max-sum-throughput-normalized-by-cost-perf",
+    sum_by_price,
+    Types,
+    ROUNDS,
+    "as many iterations as possible for the money",
+    "As max-sum-throughput-perf, with each type's throughput divided by what its devices cost (the profile's prices; all alike where \
+     they are not known). Deadlines are not looked at."
+);
+optimal!(
+    SUM_BY_COST_SLOS,
+    "max-sum-throughput-normalized-by-cost-perf-slos",
+    sum_in_time,
+    Types,
+    ROUNDS,
+    "as many iterations as possible for the money, and jobs with deadlines get what they need to be done in time",
+    "As max-sum-throughput-normalized-by-cost-perf, with a lower bound for every job that has a deadline: its remaining work over \
+     the time left. Where not all bounds can be kept, they are lowered alike, and the run reports a fallback."
 );

@@ -115,6 +115,8 @@ const POLICIES: &[PolicyInfo] = &[
     fractional::MAKESPAN_PERF,
     fractional::MAKESPAN_PACKED,
     fractional::SUM_PERF,
+    fractional::SUM_BY_COST,
+    fractional::SUM_BY_COST_SLOS,
     fractional::ALLOX,
     fractional::GANDIVA,
     sharing::ANTMAN,

@@ -30,7 +30,12 @@ fn first_difference(inputs: &Inputs, outcome: &Outcome, notes: &Notes) -> Option
 }
 
 fn check(name: &str, count: usize, differences: &[String]) {
-    assert!(differences.is_empty(), "{name}: {} of {count} differ:\n{}", differences.len(), differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{name}: {} of {count} differ:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
     assert!(count > 0, "{name}: nothing was checked");
 }
 

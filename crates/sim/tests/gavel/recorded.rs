@@ -57,8 +57,10 @@ pub struct Inputs {
 
 /// The recordings, by name.
 pub fn recordings(data: &Path) -> Vec<Inputs> {
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(data.join("goldens")).expect("recordings").map(|entry| entry.expect("one").path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(data.join("goldens"))
+        .expect("recordings")
+        .map(|entry| entry.expect("one").path())
+        .collect();
     paths.sort();
     paths.into_iter().map(|path| inputs(data, path)).collect()
 }
@@ -82,10 +84,12 @@ fn inputs(data: &Path, path: PathBuf) -> Inputs {
 
 /// A cluster from `4:4:4`: devices of v100, p100 and k80, and the same for devices in a server.
 pub fn cluster(counts: &str, per_server: &str) -> ClusterSpec {
-    let numbers = |text: &str| -> Vec<u32> { text.split(':').map(|part| part.parse().expect("a number")).collect() };
+    let numbers =
+        |text: &str| -> Vec<u32> { text.split(':').map(|part| part.parse().expect("a number")).collect() };
     let groups = ["v100", "p100", "k80"].into_iter().zip(numbers(counts)).zip(numbers(per_server));
     let groups = groups.filter(|((_, count), _)| *count > 0);
-    let form: Vec<String> = groups.map(|((name, count), per)| format!("{name}:{}x{per}", count / per)).collect();
+    let form: Vec<String> =
+        groups.map(|((name, count), per)| format!("{name}:{}x{per}", count / per)).collect();
     wharf_trace::parse_cluster(&form.join(",")).expect("a short form")
 }
 
@@ -131,7 +135,8 @@ impl Recorder for Notes {
     }
 
     fn round(&mut self, round: &Round) {
-        let keys = round.running.iter().filter(|running| running.beside.iter().all(|other| running.job < *other));
+        let keys =
+            round.running.iter().filter(|running| running.beside.iter().all(|other| running.job < *other));
         let placed = keys.map(|running| {
             let jobs = std::iter::once(&running.job).chain(&running.beside);
             let names: Vec<String> = jobs.map(|job| job.0.to_string()).collect();
@@ -158,6 +163,7 @@ pub fn run(inputs: &Inputs, profile: &Profile, settings: &[(&str, &str)]) -> (Ou
         rounds: None,
     };
     let mut notes = Notes::new(&inputs.cluster);
-    let outcome = wharf_sim::run(&spec, &mut notes).unwrap_or_else(|error| panic!("{}: {error}", inputs.name));
+    let outcome =
+        wharf_sim::run(&spec, &mut notes).unwrap_or_else(|error| panic!("{}: {error}", inputs.name));
     (outcome, notes)
 }

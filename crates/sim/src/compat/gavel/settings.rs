@@ -183,9 +183,9 @@ impl Settings {
     /// An unknown name, or a value that the setting does not take.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
         let number = |expected, is_good: fn(f64) -> bool| {
-            value.parse().ok().filter(|number: &f64| number.is_finite() && is_good(*number)).ok_or_else(|| {
-                SettingsError::BadValue { name: name.to_owned(), value: value.to_owned(), expected }
-            })
+            value.parse().ok().filter(|number: &f64| number.is_finite() && is_good(*number)).ok_or_else(
+                || SettingsError::BadValue { name: name.to_owned(), value: value.to_owned(), expected },
+            )
         };
         match name {
             "allocations" => self.allocations = Some(value.into()),

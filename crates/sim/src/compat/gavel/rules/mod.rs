@@ -76,10 +76,7 @@ pub(super) trait Rule {
 ///
 /// # Errors
 /// Allocations that cannot be read.
-pub(super) fn build(
-    settings: &Settings,
-    workload: &Workload<'_>,
-) -> Result<Box<dyn Rule>, GavelError> {
+pub(super) fn build(settings: &Settings, workload: &Workload<'_>) -> Result<Box<dyn Rule>, GavelError> {
     if let Some(path) = &settings.allocations {
         return Ok(Box::new(replay::Replay::read(path, workload)?));
     }

@@ -24,7 +24,8 @@ impl Packed {
 
     fn solve(&mut self, snapshot: &Snapshot<'_>, program: &Program<'_>) -> Answer {
         let workload = snapshot.workload;
-        let speeds: Vec<f64> = snapshot.jobs.iter().flat_map(|&job| workload.speeds(job).iter().copied()).collect();
+        let speeds: Vec<f64> =
+            snapshot.jobs.iter().flat_map(|&job| workload.speeds(job).iter().copied()).collect();
         let targets = || -> Vec<f64> {
             fairness_factors(snapshot, &speeds).into_iter().map(|factor| 1.0 / factor).collect()
         };
@@ -64,7 +65,8 @@ impl Rule for Packed {
         let kinds: Vec<usize> =
             snapshot.jobs.iter().map(|&job| workload.jobs[job as usize].class as usize).collect();
         let devices: Vec<u32> = snapshot.jobs.iter().map(|&job| snapshot.gang(job)).collect();
-        let alone: Vec<f64> = workload.classes.iter().flat_map(|class| class.speeds.iter().copied()).collect();
+        let alone: Vec<f64> =
+            workload.classes.iter().flat_map(|class| class.speeds.iter().copied()).collect();
         let beside = std::mem::take(&mut self.beside);
         let program = Program {
             capacities: &capacities,
@@ -83,7 +85,8 @@ impl Rule for Packed {
                 None => shares.singles[share.job * width + share.device_type] = value,
                 Some(partner) => {
                     let members = [snapshot.jobs[share.job], snapshot.jobs[partner]];
-                    shares.pairs.entry(members).or_insert_with(|| vec![0.0; width])[share.device_type] = value;
+                    shares.pairs.entry(members).or_insert_with(|| vec![0.0; width])[share.device_type] =
+                        value;
                 }
             }
         }
