@@ -98,8 +98,10 @@ fn it_applies_to_mixed_clusters_and_to_jobs_that_tell_nothing() {
         (vec!["v100", "k80"], &told, true),
         (vec!["gpu"], &untold, true),
     ] {
-        assert_eq!(analytic::applies(&mixed(&types), jobs), applies, "{types:?}");
+        assert_eq!(analytic::profile_for(&mixed(&types), jobs).is_some(), applies, "{types:?}");
     }
+    let only = analytic::profile_for(&mixed(&["a100"]), &untold).unwrap();
+    assert_eq!(only.told_reference().map(|name| &**name), Some("a100"));
 }
 
 #[test]
@@ -118,6 +120,14 @@ fn what_jobs_tell_holds_on_the_reference_type_and_scales_elsewhere() {
     assert_eq!(on("gpu"), 1000.0 / 140.0);
     assert!(on("k80") < on("v100") && on("v100") < on("h100"));
     assert_eq!(model.estimate(&job, "k80", 1, PACKED, &[]).source, Source::Estimated);
+    let mild = Model::new(costs, Sharing::None, Order::Best).with_builtin();
+    for (types, is_scaled) in [(vec!["k80"], false), (vec!["k80", "gpu"], false), (vec!["k80", "v100"], true)]
+    {
+        let topology = Topology::new(&mixed(&types));
+        let found = mild.speed(&topology, &job, topology.type_id("k80").unwrap(), 1, &[]);
+        assert_eq!(found != 1000.0 / 140.0, is_scaled, "{types:?}");
+        assert_eq!(mild.price_per_h(&topology, topology.type_id("k80").unwrap()), Some(0.45));
+    }
     let stranger = JobSpec { model: Some("mine".into()), ..job.clone() };
     let found = model.estimate(&stranger, "k80", 1, PACKED, &[]);
     assert!(found.iterations_per_s < on("v100") && found.source == Source::Estimated);

@@ -14,12 +14,13 @@
 pub mod devices;
 mod models;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
 
 use crate::interference;
 use crate::profile::{Entry, Locality, PairEntry, Place, Profile, Workload};
+use crate::speed::Speeds;
 pub use devices::{Device, devices};
 pub use models::{Model, models};
 
@@ -127,6 +128,16 @@ fn pair_speeds(pair: [&Model; 2], device: &Device, devices: u32) -> [f64; 2] {
 
 /// The built-in profile: every built-in model on every built-in device type, all of it estimated, with prices.
 pub fn profile() -> Profile {
+    speeds().profile().clone()
+}
+
+/// The built-in profile, made once.
+pub(crate) fn speeds() -> Arc<Speeds> {
+    static SPEEDS: LazyLock<Arc<Speeds>> = LazyLock::new(|| Arc::new(Speeds::new(make())));
+    SPEEDS.clone()
+}
+
+fn make() -> Profile {
     let mut profile = Profile::default();
     profile.set_reference(REFERENCE);
     let names: Vec<Arc<str>> = models().iter().map(|model| model.name.into()).collect();
@@ -170,17 +181,31 @@ fn points(model: &Model) -> impl Iterator<Item = (u32, u32, Locality)> {
     packed.chain(spread.map(move |devices| (devices, model.batch_size * devices, Locality::Spread)))
 }
 
-/// Whether the built-in profile has something to say where nobody gave another: the cluster mixes types of which it knows
-/// several, or a job does not tell how fast it is.
-///
-/// In a cluster of one type, what jobs tell is taken to hold for that type.
-pub fn applies(cluster: &ClusterSpec, jobs: &[JobSpec]) -> bool {
-    let mut known: Vec<&str> = Vec::new();
-    for node in &cluster.nodes {
-        let name = &*node.device_type;
-        if !known.contains(&name) && devices::find(name).is_some() {
-            known.push(name);
+/// Whether a cluster mixes device types of which the built-in profile knows several.
+pub(crate) fn is_mixed<'a>(types: impl Iterator<Item = &'a str>) -> bool {
+    let mut first = None;
+    for name in types.filter(|name| devices::find(name).is_some()) {
+        if *first.get_or_insert(name) != name {
+            return true;
         }
     }
-    known.len() > 1 || jobs.iter().any(|job| job.iteration_ms == 0.0)
+    false
+}
+
+/// The built-in profile as it is for a cluster that nobody gave another, where it has something to say: the cluster mixes
+/// types of which it knows several, or a job does not tell how fast it is.
+///
+/// In a cluster of one type, what jobs tell is taken to hold for that type.
+pub fn profile_for(cluster: &ClusterSpec, jobs: &[JobSpec]) -> Option<Profile> {
+    let types = || cluster.nodes.iter().map(|node| &*node.device_type);
+    if is_mixed(types()) {
+        return Some(profile());
+    }
+    jobs.iter().any(|job| job.iteration_ms == 0.0).then(|| {
+        let mut profile = profile();
+        if let Some(only) = types().find(|name| devices::find(name).is_some()) {
+            profile.set_reference(only);
+        }
+        profile
+    })
 }
