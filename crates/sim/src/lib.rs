@@ -11,7 +11,9 @@ pub mod run;
 pub mod scale;
 pub mod sweep;
 
-pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
+pub use outcome::{
+    Allocation, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
+};
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
 pub use run::{RunError, RunSpec, check, profiled_regime, regime, run, run_within};

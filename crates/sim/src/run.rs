@@ -10,7 +10,7 @@ use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
-use crate::compat::muri;
+use crate::compat::{gavel, muri};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -78,6 +78,9 @@ pub enum RunError {
     /// What Muri's mechanism cannot run.
     #[error(transparent)]
     Muri(#[from] muri::MuriError),
+    /// What Gavel's mechanism cannot run.
+    #[error(transparent)]
+    Gavel(#[from] gavel::GavelError),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
@@ -129,6 +132,11 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
             muri::check(&resolved(spec)?, spec.cluster, &settings, numbers)?;
             Ok(())
         }
+        Mechanism::Gavel(numbers) => {
+            let settings = gavel_settings(spec, numbers)?;
+            gavel::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?;
+            Ok(())
+        }
     }
 }
 
@@ -164,12 +172,17 @@ pub fn run_within(
                 None => Ok(outcome),
             }
         }
-        Mechanism::Muri(_) if limits.is_some() => {
+        Mechanism::Muri(_) | Mechanism::Gavel(_) if limits.is_some() => {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
             let settings = muri_settings(spec, numbers)?;
             Ok(muri::simulate(&resolved(spec)?, spec.cluster, &settings, numbers, recorder)?)
+        }
+        Mechanism::Gavel(numbers) => {
+            let settings = gavel_settings(spec, numbers)?;
+            let jobs = &spec.trace.jobs;
+            Ok(gavel::simulate(jobs, spec.cluster, spec.profile, &settings, numbers, recorder)?)
         }
     }
 }
@@ -198,6 +211,34 @@ fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Se
             },
             muri::SettingsError::UnknownPolicy { name } => {
                 RunError::Policy(wharf_policy::UnknownPolicy { name, nearest: None })
+            }
+        })?;
+    }
+    Ok(settings)
+}
+
+/// The policy and its variant under Gavel's mechanism.
+fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel::Settings, RunError> {
+    let policy: gavel::Policy = spec.policy.parse().map_err(|_| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
+    })?;
+    let mut settings = gavel::Settings::new(policy, numbers);
+    settings.seed = spec.seed;
+    settings.rounds = spec.rounds;
+    for (key, value) in spec.settings.iter() {
+        settings.set(key, value).map_err(|error| match error {
+            gavel::SettingsError::BadValue { name, value, expected } => {
+                RunError::BadSetting(BadSetting { key: name, value, expected: expected.to_owned() })
+            }
+            gavel::SettingsError::UnknownSetting { name } | gavel::SettingsError::UnknownPolicy { name } => {
+                RunError::UnknownSetting {
+                    key: name,
+                    policy: spec.policy.to_owned(),
+                    preset: spec.preset.name.clone(),
+                    known: gavel::Settings::NAMES.map(str::to_owned).to_vec(),
+                }
             }
         })?;
     }
