@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
 use wharf_perf::resolve::is_resolved;
-use wharf_perf::{Model, Order, Profile, Unresolved, resolve};
+use wharf_perf::{Model, Order, Profile, Unresolved, analytic, resolve};
 use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
@@ -31,7 +31,8 @@ pub struct RunSpec<'a> {
     pub settings: &'a Settings,
     /// For everything drawn at random.
     pub seed: u64,
-    /// How fast the jobs' models run on which devices; what jobs tell of themselves where there is none.
+    /// How fast the jobs' models run on which devices; where there is none, what jobs tell of themselves, and the built-in
+    /// profile where the cluster mixes types.
     pub profile: Option<&'a Profile>,
     /// Rounds after which the run ends, finished or not, where the mechanism has rounds.
     pub rounds: Option<u64>,
@@ -267,12 +268,16 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
 
 /// The jobs, with what a profile must tell of them before they can run.
 fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
-    let nothing = Profile::default();
-    let profile = spec.profile.unwrap_or(&nothing);
-    if is_resolved(profile, &spec.trace.jobs) {
-        return Ok(Cow::Borrowed(&spec.trace.jobs));
+    let jobs = &spec.trace.jobs;
+    let builtin = match spec.profile {
+        None => analytic::profile_for(spec.cluster, jobs),
+        Some(_) => None,
+    };
+    let Some(profile) = spec.profile.or(builtin.as_ref()) else { return Ok(Cow::Borrowed(jobs)) };
+    if is_resolved(profile, jobs) {
+        return Ok(Cow::Borrowed(jobs));
     }
-    let mut jobs = spec.trace.jobs.clone();
+    let mut jobs = jobs.clone();
     resolve(profile, &mut jobs, spec.cluster)?;
     Ok(Cow::Owned(jobs))
 }
@@ -320,9 +325,10 @@ fn make_regime(
     let order =
         settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
     let mut model = Model::new(rules.costs, info.sharing, order);
-    if let Some(profile) = profile {
-        model = model.with_profile(profile.clone());
-    }
+    model = match profile {
+        Some(profile) => model.with_profile(profile.clone()),
+        None => model.with_builtin(),
+    };
     if is_simulated {
         model = model.with_checkpoints(rules.checkpoint_interval_s);
     }
