@@ -2,8 +2,6 @@
 
 use super::{Demand, Program};
 
-/// So many classes are solved without merging any.
-pub(super) const CLASSES: usize = 128;
 /// A kind with different demands is split into at most so many classes.
 const PER_KIND: usize = 4;
 
@@ -75,7 +73,7 @@ fn sort(program: &Program<'_>, demands: &[Demand]) -> Sorted {
 
 /// Classes of equal jobs if there are few of them, else of jobs of one kind with similar demands; and jobs that
 /// cannot take part.
-pub(super) fn classes(program: &Program<'_>, demands: &[Demand], limit: usize) -> (Vec<Class>, Vec<usize>) {
+pub(super) fn classes(program: &Program<'_>, demands: &[Demand]) -> (Vec<Class>, Vec<usize>) {
     let Sorted { jobs, stranded } = sort(program, demands);
     let key = |&(job, _): &(usize, f64)| (program.kinds[job], program.devices[job]);
     let equal = |a: &(usize, f64), b: &(usize, f64)| key(a) == key(b) && demands[a.0] == demands[b.0];
@@ -86,6 +84,7 @@ pub(super) fn classes(program: &Program<'_>, demands: &[Demand], limit: usize) -
         even: jobs.iter().all(|other| equal(&jobs[0], other)),
         scale: jobs[0].1,
     };
+    let limit = program.classes;
     if jobs.chunk_by(equal).count() <= limit {
         return (jobs.chunk_by(equal).map(class).collect(), stranded);
     }

@@ -18,7 +18,7 @@ use super::{Demand, Program};
 
 /// Rounds of cuts; each brings the level closer by a multiple.
 const ROUNDS: usize = 200;
-/// How much a need may be missed by, relative.
+/// How much a need or level may be missed by, relative.
 const MISSED: f64 = 2e-9;
 
 /// A class, alone or beside another, on a type.
@@ -34,7 +34,6 @@ pub(super) struct Combination {
 
 /// That some jobs of a class get what they need above a speed.
 struct Cut {
-    class: usize,
     row: usize,
     above: f64,
     jobs: Vec<usize>,
@@ -54,10 +53,6 @@ pub(super) struct Level<'a> {
     cuts: Vec<Cut>,
     /// Per class.
     cuts_of: Vec<Vec<usize>>,
-    /// What a level of one is.
-    unit: f64,
-    /// Where levels are counted from.
-    base: f64,
 }
 
 /// The time of each combination that is used.
@@ -139,8 +134,6 @@ impl<'a> Level<'a> {
             combinations: Vec::new(),
             cuts: Vec::new(),
             cuts_of: vec![Vec::new(); classes.len()],
-            unit,
-            base: 0.0,
         };
         for class in 0..classes.len() {
             level.combine(class);
@@ -249,16 +242,16 @@ impl<'a> Level<'a> {
         let row = self.classes.len() + self.program.types() + self.cuts.len();
         let rhs = (above * jobs.len() as f64 - (needed - slope * at)) / unit;
         self.cuts_of[class].push(self.cuts.len());
-        self.cuts.push(Cut { class, row, above, jobs, part, slope, unit });
+        self.cuts.push(Cut { row, above, jobs, part, slope, unit });
         simplex.add_row(self, rhs);
     }
 
     /// Solves, and adds cuts until nothing is violated.
     fn climb(&mut self, simplex: &mut Simplex) -> Result<(), Stop> {
         simplex.primal(self)?;
-        let pole =
-            self.demands.iter().filter(|demand| demand.amount > 0.0).map(|demand| 1.0 / demand.elapsed);
-        let pole = pole.fold(f64::INFINITY, f64::min);
+        let jobs = self.classes.iter().flat_map(|class| &class.jobs);
+        let demands = jobs.map(|&job| &self.demands[job]).filter(|demand| demand.amount > 0.0);
+        let pole = demands.map(|demand| 1.0 / demand.elapsed).fold(f64::INFINITY, f64::min);
         let mut low = 0.0;
         for _ in 0..ROUNDS {
             let level = simplex.objective();
@@ -275,6 +268,35 @@ impl<'a> Level<'a> {
             simplex.primal(self)?;
         }
         Err(Stop::Limit)
+    }
+
+    /// Fixes the needs of all who cannot have more, and climbs on with the others; whether there are any.
+    pub(super) fn fill(&mut self, simplex: &mut Simplex) -> Result<bool, Stop> {
+        let (level, prices) = (simplex.objective(), simplex.prices());
+        for demand in &mut self.demands {
+            // A little less, so that rounding does not make the present point impossible.
+            demand.fixed = demand.at(level) * (1.0 - 1e-10);
+        }
+        // A need with a price cannot be raised without lowering another.
+        for cut in self.cuts.iter().filter(|cut| prices[cut.row] * cut.slope / cut.unit > 1e-9) {
+            for &job in &cut.jobs {
+                self.demands[job].amount = 0.0;
+            }
+        }
+        for cut in &mut self.cuts {
+            cut.slope = cut.jobs.iter().map(|&job| self.demands[job].amount).sum();
+        }
+        if self.cuts.iter().all(|cut| cut.slope == 0.0) {
+            return Ok(false);
+        }
+        simplex.rebase(self, self.rhs())?;
+        self.climb(simplex)?;
+        Ok(true)
+    }
+
+    /// What each job needs at a level, relative to its class's scale.
+    pub(super) fn needs(&self, level: f64) -> Vec<f64> {
+        self.demands.iter().map(|demand| demand.at(level)).collect()
     }
 
     /// The times that are used.
@@ -319,7 +341,9 @@ impl<'a> Level<'a> {
             let jobs: Vec<usize> = class.jobs.iter().copied().filter(needs).collect();
             let needed: f64 = jobs.iter().map(|&job| self.demands[job].at(at)).sum();
             let given: f64 = supply.free.iter().map(|(speed, time)| time * (speed - above).max(0.0)).sum();
-            let missing = (needed - threshold * jobs.len() as f64 - given) / needed;
+            // Near a pole a need says little, but a level says a need.
+            let slope: f64 = jobs.iter().map(|&job| self.demands[job].slope(at)).sum();
+            let missing = (needed - threshold * jobs.len() as f64 - given) / needed.max(slope * at);
             if missing > MISSED && missing > worst.0 {
                 worst = (missing, Some((above, jobs)));
             }

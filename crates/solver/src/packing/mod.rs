@@ -11,11 +11,12 @@
 mod classes;
 mod greedy;
 mod level;
+mod parts;
 mod simplex;
+mod solve;
 mod spread;
 
-use classes::Class;
-use level::Level;
+use solve::Aim;
 
 /// What there is to share, and between whom.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +32,18 @@ pub struct Program<'a> {
     /// Iterations per second of a job of the first kind beside one of the second, kinds × kinds × types. Zero (of
     /// either) means that they do not run together.
     pub beside: &'a [f64],
+    /// So many classes of equal jobs are told apart; if there are more, similar ones are merged. [`CLASSES`] is a good
+    /// compromise.
+    pub classes: usize,
     /// Work limit: pivots of the simplex method. [`PIVOTS`] is plenty.
     pub pivots: usize,
 }
 
+/// With so many classes a program takes some ten milliseconds.
+pub const CLASSES: usize = 128;
+
 /// A work limit that ordinary programs stay far below.
-pub const PIVOTS: usize = 100_000;
+pub const PIVOTS: usize = 20_000;
 
 /// The share of time of one combination.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +69,8 @@ pub enum Method {
     /// There are so many kinds that jobs and devices were dealt out to this many parts, each solved by itself
     /// (POP: Narayanan et al., SOSP 2021).
     Parts(usize),
+    /// The work limit ended water-filling: the smallest ratio is the best possible, but others may not be.
+    Stopped,
     /// The work limit was reached, so every job has its equal share of the devices, without pairs.
     Greedy,
 }
@@ -136,7 +145,7 @@ impl Program<'_> {
     #[must_use]
     pub fn max_min(&self, targets: &[f64]) -> Answer {
         let demands: Vec<Demand> = targets.iter().map(|&target| Demand::linear(target)).collect();
-        self.highest(&demands)
+        solve::answer(self, &demands, Aim::Highest)
     }
 
     /// Makes the time until the last job ends as short as possible, with shares that never change: the objective is
@@ -157,7 +166,7 @@ impl Program<'_> {
             amount: claim.remaining / claim.isolated_s,
             elapsed: claim.elapsed_s / claim.isolated_s,
         };
-        let answer = self.highest(&claims.iter().map(demand).collect::<Vec<Demand>>());
+        let answer = solve::answer(self, &claims.iter().map(demand).collect::<Vec<Demand>>(), Aim::Highest);
         Answer { objective: inverse(answer.objective), ..answer }
     }
 
@@ -165,7 +174,8 @@ impl Program<'_> {
     /// the objective is still the smallest ratio.
     #[must_use]
     pub fn water_filling(&self, targets: &[f64]) -> Answer {
-        self.max_min(targets)
+        let demands: Vec<Demand> = targets.iter().map(|&target| Demand::linear(target)).collect();
+        solve::answer(self, &demands, Aim::Fill)
     }
 
     /// Iterations per second of every job.
@@ -200,46 +210,10 @@ impl Program<'_> {
     }
 
     fn speed_beside(&self, kind: usize, other: usize, device_type: usize) -> f64 {
-        speed_or_none(self.beside.get((kind * self.kind_count() + other) * self.types() + device_type))
-    }
-
-    fn highest(&self, demands: &[Demand]) -> Answer {
-        self.highest_of(demands, classes::CLASSES)
-    }
-
-    fn highest_of(&self, demands: &[Demand], limit: usize) -> Answer {
-        let (classes, stranded) = classes::classes(self, demands, limit);
-        let unit = self.usual_level(&classes, demands);
-        let mut level = Level::new(self, &classes, demands, unit);
-        let Ok(simplex) = level.start() else {
-            return greedy::answer(self, demands, self.pivots);
-        };
-        let reached = simplex.objective() * unit;
-        let shares = spread::shares(&classes, &level.usage(&simplex), demands, reached);
-        let method = if classes.iter().all(|class| class.even) { Method::Exact } else { Method::Merged };
-        let objective = self.level_of(&shares, &classes, demands);
-        Answer { shares, objective, method, stranded, pivots: simplex.pivots() }
-    }
-
-    /// A level of about the right size: as if all devices were equal and shared equally.
-    fn usual_level(&self, classes: &[Class], demands: &[Demand]) -> f64 {
-        let jobs_in = |class: &Class| class.jobs.len() as f64;
-        let wanted: f64 = classes.iter().map(|class| f64::from(class.devices) * jobs_in(class)).sum();
-        let share = (self.capacities.iter().sum::<f64>() / wanted).min(1.0);
-        let of_class = |class: &Class| {
-            let speed = class.scale * share;
-            class.jobs.iter().map(move |&job| demands[job].reached(speed)).fold(f64::INFINITY, f64::min)
-        };
-        let level = classes.iter().map(of_class).fold(f64::INFINITY, f64::min);
-        if level.is_finite() && level > 0.0 { level } else { 1.0 }
-    }
-
-    /// The level that shares reach for the worst-off job.
-    fn level_of(&self, shares: &[Share], classes: &[Class], demands: &[Demand]) -> f64 {
-        let speeds = self.throughputs(shares);
-        let jobs = classes.iter().flat_map(|class| &class.jobs);
-        let level = jobs.map(|&job| demands[job].reached(speeds[job])).fold(f64::INFINITY, f64::min);
-        if level.is_finite() { level } else { 0.0 }
+        let kinds = self.kind_count();
+        let index =
+            (kind < kinds && other < kinds).then(|| (kind * kinds + other) * self.types() + device_type);
+        speed_or_none(index.and_then(|index| self.beside.get(index)))
     }
 }
 

@@ -169,8 +169,7 @@ impl Simplex {
             Variable::Slack(row) => self.entries.push((row, 1.0)),
         }
         let entries = &self.entries;
-        let fall =
-            |row: &Vec<f64>| entries.iter().map(|&(index, entry)| row[index] * entry).sum::<f64>();
+        let fall = |row: &Vec<f64>| entries.iter().map(|&(index, entry)| row[index] * entry).sum::<f64>();
         self.direction.clear();
         self.direction.extend(self.inverse.iter().map(fall));
     }

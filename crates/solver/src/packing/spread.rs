@@ -4,9 +4,9 @@
 //! the neighbouring speeds whose mean is just what it needs: of all ways to serve it that leaves the others the most
 //! spread-out speeds, so nobody who can be served is not (the shadow of a point in a measure: Beiglböck and Juillet, 2016).
 
+use super::Share;
 use super::classes::Class;
 use super::level::{Combination, Usage};
-use super::{Demand, Share};
 
 /// Shares below this are dropped: they are rounding.
 const NOTHING: f64 = 1e-12;
@@ -14,11 +14,12 @@ const NOTHING: f64 = 1e-12;
 /// Parts of a combination's time, in the order of a class's jobs.
 type Parts = Vec<(usize, f64)>;
 
-pub(super) fn shares(classes: &[Class], usage: &Usage, demands: &[Demand], level: f64) -> Vec<Share> {
+/// `needs` are of all jobs, relative to the scales of their classes.
+pub(super) fn shares(classes: &[Class], usage: &Usage, needs: &[f64]) -> Vec<Share> {
     // Per combination the parts of both sides.
     let mut parts: Vec<[Parts; 2]> = usage.iter().map(|_| [Vec::new(), Vec::new()]).collect();
     for (index, class) in classes.iter().enumerate() {
-        deal(index, class, usage, &mut parts, &|job| demands[job].at(level) / class.scale);
+        deal(index, class, usage, needs, &mut parts);
     }
     let mut shares = Vec::new();
     for ((combination, time), [mut own, mut other]) in usage.iter().zip(parts) {
@@ -50,7 +51,7 @@ struct Slice {
 }
 
 /// Deals out what a class has to its jobs.
-fn deal(index: usize, class: &Class, usage: &Usage, parts: &mut [[Parts; 2]], need: &dyn Fn(usize) -> f64) {
+fn deal(index: usize, class: &Class, usage: &Usage, needs: &[f64], parts: &mut [[Parts; 2]]) {
     let count = class.jobs.len() as f64;
     let (mut even_time, mut even_speed) = (0.0, 0.0);
     let mut slices = Vec::new();
@@ -76,7 +77,7 @@ fn deal(index: usize, class: &Class, usage: &Usage, parts: &mut [[Parts; 2]], ne
     }
     if !class.even {
         let mut needs: Vec<(usize, f64)> =
-            class.jobs.iter().map(|&job| (job, need(job) - even_speed)).collect();
+            class.jobs.iter().map(|&job| (job, needs[job] - even_speed)).collect();
         needs.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         deal_windows(&needs, slices, (1.0 - even_time).max(0.0), parts);
     }
