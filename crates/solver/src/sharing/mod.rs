@@ -15,11 +15,16 @@
 //! **Work.** No function loops without a limit. Where a limit is reached, or the numbers are too far apart to certify
 //! an answer, [`Shares::fallback`] says what was done instead.
 
+mod filling;
 mod general;
+mod interior;
 mod model;
 mod programs;
+mod split;
 
-pub use programs::{feasible, finish_time, makespan, makespan_bisect, max_min, max_sum, water_filling};
+pub use filling::water_filling;
+pub use programs::{feasible, finish_time, makespan, makespan_bisect, max_min, max_sum};
+pub use split::{Part, Whole, split};
 
 /// The cluster and its jobs.
 #[derive(Clone, Copy, Debug)]

@@ -61,10 +61,38 @@ impl Model {
         self.job_of.len()
     }
 
+    /// Whether a job's rate has a lower bound.
+    pub(super) fn demands(&self, job: usize) -> bool {
+        self.slopes[job] > 0.0 || self.floors[job] > 0.0
+    }
+
+    /// Whether anything is to be made best, or any shares will do.
+    pub(super) fn has_objective(&self) -> bool {
+        self.gain > 0.0 || self.values.iter().any(|&value| value != 0.0)
+    }
+
+    /// Pairs of a variable and its multiplier.
+    pub(super) fn pairs(&self) -> usize {
+        let cells = self.speeds.iter().filter(|&&speed| speed > 0.0).count();
+        let demands = (0..self.jobs()).filter(|&job| self.demands(job)).count();
+        cells + self.jobs() + demands + self.types
+    }
+
+    /// The largest level that rates allow.
+    pub(super) fn level(&self, rates: &[f64]) -> f64 {
+        let limited = (0..self.jobs()).filter(|&i| self.slopes[i] > 0.0);
+        limited.map(|i| (rates[i] - self.floors[i]) / self.slopes[i]).fold(f64::INFINITY, f64::min)
+    }
+
     /// Rate of a job that has the cluster for itself, in units of its fastest speed.
     pub(super) fn rate_alone(&self, job: usize) -> f64 {
+        self.rate_alone_on(job, &[])
+    }
+
+    /// Rate of a job that has all types for itself that are not closed.
+    pub(super) fn rate_alone_on(&self, job: usize, closed: &[bool]) -> f64 {
         let row = &self.speeds[job * self.types..][..self.types];
-        let mut order: Vec<usize> = (0..self.types).collect();
+        let mut order: Vec<usize> = (0..self.types).filter(|&j| closed.get(j) != Some(&true)).collect();
         order.sort_by(|&one, &other| row[other].total_cmp(&row[one]));
         let (mut time, mut rate) = (1.0, 0.0);
         for j in order {
@@ -73,6 +101,14 @@ impl Model {
             rate += share * row[j];
         }
         rate
+    }
+
+    /// What each job's rate (in units of its fastest speed) is multiplied with; zero for jobs that do not count.
+    pub(super) fn targets(&self, numbers: &[f64], target: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        let number = |&job: &usize| numbers.get(job).copied().map_or(0.0, clean);
+        let jobs = self.job_of.iter().zip(&self.fastest).map(|(job, &fastest)| (number(job), fastest));
+        jobs.map(|(number, fastest)| if number > 0.0 { clean(target(number, fastest)) } else { 0.0 })
+            .collect()
     }
 
     /// Rate of each job, in units of its fastest speed.

@@ -1,12 +1,19 @@
 //! The programs, each as one model or a short sequence of models.
 
 use super::general;
+use super::interior::{self, Path};
 use super::model::{Model, clean};
 use super::{Finish, Program, Shares};
 use crate::lp::Limits;
 
 /// Demands are met if this part of them is.
-const MET: f64 = 1.0 - 1e-9;
+pub(super) const MET: f64 = 1.0 - 1e-9;
+/// Relative distance from the best that an answer must be proved to have.
+pub(super) const CERTIFIED: f64 = 1e-7;
+/// The general solver is tried on small programs only.
+const GENERAL: Limits = Limits { nodes: 1, entries: 20_000 };
+/// Part of the possible that demands may take for their shares to have a centre.
+const ROOM: f64 = 1.0 - 1e-7;
 /// Tangents of the demands over the level after which [`finish_time`] takes what it has.
 const TANGENTS_MAX: usize = 40;
 /// Relative distance of bounds on the level that ends the search.
@@ -23,7 +30,7 @@ const BISECT_WINDOWS: usize = 12;
 /// Jobs whose factor is not positive do not count in the minimum.
 pub fn max_min(program: &Program<'_>, factors: &[f64]) -> Shares {
     let mut model = Model::new(program);
-    let targets = targets(&model, factors, |factor, fastest| factor * fastest);
+    let targets = model.targets(factors, |factor, fastest| factor * fastest);
     let (shares, fallback) = level(&mut model, &targets);
     let rates = model.rates(&shares);
     let objective = smallest(rates.iter().zip(&targets).map(|(rate, target)| rate * target), &targets);
@@ -32,7 +39,7 @@ pub fn max_min(program: &Program<'_>, factors: &[f64]) -> Shares {
 
 /// Shares with which every job has at least its demanded rate, or `None` if there are none.
 ///
-/// The objective is the smallest `rate / demand`. A demand of a job that cannot run is met only if it is zero.
+/// They are the centre of all such shares. The objective is by how much all demands could grow. A demand of a job that cannot run is met only if it is zero.
 pub fn feasible(program: &Program<'_>, demands: &[f64]) -> Option<Shares> {
     let mut model = Model::new(program);
     let mut runs = vec![false; program.devices.len()];
@@ -40,16 +47,17 @@ pub fn feasible(program: &Program<'_>, demands: &[f64]) -> Option<Shares> {
     if demands.iter().zip(&runs).any(|(&demand, runs)| demand > 0.0 && !runs) {
         return None;
     }
-    let targets = targets(&model, demands, |demand, fastest| fastest / demand);
+    let targets = model.targets(demands, |demand, fastest| fastest / demand);
     let (shares, fallback) = level(&mut model, &targets);
     let rates = model.rates(&shares);
     let objective = smallest(rates.iter().zip(&targets).map(|(rate, target)| rate * target), &targets);
     let counts = targets.iter().any(|&target| target > 0.0);
-    (!counts || objective >= MET).then(|| Shares {
-        values: model.spread(program, &shares),
-        objective,
-        fallback,
-    })
+    if counts && objective < MET {
+        return None;
+    }
+    let shares =
+        if counts { centre(&mut model, &targets, 1.0 / objective).unwrap_or(shares) } else { shares };
+    Some(Shares { values: model.spread(program, &shares), objective, fallback })
 }
 
 /// Makes the time in which all jobs have done their remaining iterations shortest; the objective is that time.
@@ -65,11 +73,32 @@ pub fn makespan(program: &Program<'_>, remaining: &[f64]) -> Shares {
 /// The makespan that Gavel's search ends at, and shares for it.
 ///
 /// It halves the window from 100 s to 10⁶ s until its ends are within 5 %, and goes on with the next ten times larger
-/// window if no makespan in it is feasible. The answer is the last feasible one, so up to 5 % longer than the shortest.
+/// window if no makespan in it is feasible. The answer is the last feasible one, so up to 5 % longer than the shortest,
+/// and the shares are the centre of all that are fast enough for it.
 pub fn makespan_bisect(program: &Program<'_>, remaining: &[f64]) -> Shares {
     let exact = makespan(program, remaining);
     let Some(time_s) = bisect(exact.objective * MET) else { return exact };
-    Shares { objective: time_s, ..exact }
+    let demands: Vec<f64> = remaining.iter().map(|left| left / time_s).collect();
+    let mut model = Model::new(program);
+    let targets = model.targets(&demands, |demand, fastest| fastest / demand);
+    let Some(shares) = centre(&mut model, &targets, exact.objective / time_s) else {
+        return Shares { objective: time_s, ..exact };
+    };
+    Shares { values: model.spread(program, &shares), objective: time_s, fallback: exact.fallback }
+}
+
+/// The centre of all shares that reach the targets' demands, if `part` of them is all that is needed and there is room.
+fn centre(model: &mut Model, targets: &[f64], part: f64) -> Option<Vec<f64>> {
+    // Without room between what is demanded and what is possible, the best shares are all there is.
+    if part > ROOM {
+        return None;
+    }
+    model.gain = 0.0;
+    for (i, &target) in targets.iter().enumerate() {
+        model.floors[i] = if target > 0.0 { 1.0 / target } else { 0.0 };
+        model.slopes[i] = 0.0;
+    }
+    Some(interior::solve(model).filter(|solved| solved.gap <= CERTIFIED)?.shares)
 }
 
 /// Where the search ends if all times from `shortest_s` on are feasible.
@@ -110,23 +139,33 @@ pub fn finish_time(program: &Program<'_>, claims: &[Finish]) -> Shares {
         return Shares { values: model.spread(program, &shares), objective: 0.0, fallback };
     }
     let mut at = bound;
-    let mut best = (0.0, Vec::new(), None);
+    let mut fallback = None;
+    let mut best = (0.0, Vec::new());
     for _ in 0..TANGENTS_MAX {
         tangents(&mut model, &claims, at);
-        let (shares, fallback) = solve(&model);
+        let mut path = Path::new(&model);
+        let solved = path.follow().filter(|solved| solved.gap <= CERTIFIED);
+        let centred = path.centre().filter(|centred| centred.gap <= CERTIFIED);
+        let shares = match centred.or(solved) {
+            Some(solved) => solved.shares,
+            None => {
+                let (shares, name) = instead(&model);
+                fallback = name;
+                shares
+            }
+        };
         let rates = model.rates(&shares);
-        let reached = reached(&claims, &rates);
-        let next = tangent_level(&model, &rates).min(bound);
+        let (reached, next) = (reached(&claims, &rates), (model.level(&rates) * at).min(bound));
         if best.1.is_empty() || reached > best.0 {
-            best = (reached, shares, fallback);
+            best = (reached, shares);
         }
-        if next - best.0 <= LEVEL_TOLERANCE * next || next >= at * (1.0 - LEVEL_TOLERANCE) && at < bound {
+        if next - best.0 <= LEVEL_TOLERANCE * next || next >= at && at < bound {
             break;
         }
         at = next;
     }
     let objective = if best.0 > 0.0 { 1.0 / best.0 } else { f64::INFINITY };
-    Shares { values: model.spread(program, &best.1), objective, fallback: best.2 }
+    Shares { values: model.spread(program, &best.1), objective, fallback }
 }
 
 /// A job's claim with its work in units of its fastest speed, if it counts.
@@ -166,12 +205,6 @@ fn tangents(model: &mut Model, claims: &[Option<Finish>], at: f64) {
     }
 }
 
-/// The level that rates allow under the model's tangents.
-fn tangent_level(model: &Model, rates: &[f64]) -> f64 {
-    let levels = (0..model.jobs()).filter(|&i| model.slopes[i] > 0.0);
-    levels.map(|i| (rates[i] - model.floors[i]) / model.slopes[i]).fold(f64::INFINITY, f64::min)
-}
-
 /// Makes the sum of `value × share` largest (`values` is row-major, jobs × types), with demanded rates if given.
 ///
 /// Values count only where the job can run. Demands that a job could not have even alone are dropped; if the others
@@ -199,7 +232,7 @@ pub fn max_sum(program: &Program<'_>, values: &[f64], demands: Option<&[f64]>) -
 
 /// Puts demanded rates into the model, and says what was taken from them.
 fn floors(model: &mut Model, demands: &[f64]) -> Option<&'static str> {
-    let mut targets = targets(model, demands, |demand, fastest| fastest / demand);
+    let mut targets = model.targets(demands, |demand, fastest| fastest / demand);
     let mut taken = None;
     for (i, target) in targets.iter_mut().enumerate() {
         if *target > 0.0 && model.rate_alone(i) * *target < MET {
@@ -221,24 +254,8 @@ fn floors(model: &mut Model, demands: &[f64]) -> Option<&'static str> {
     taken
 }
 
-/// Makes the smallest `factor × rate` largest, then the smallest among the jobs that can still have more, and so on.
-///
-/// The objective is the smallest of all, as in [`max_min`].
-pub fn water_filling(program: &Program<'_>, factors: &[f64]) -> Shares {
-    max_min(program, factors)
-}
-
-/// What a job's rate (in units of its fastest speed) is multiplied with; zero for jobs that do not count.
-fn targets(model: &Model, numbers: &[f64], target: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-    let number = |&job: &usize| numbers.get(job).copied().map_or(0.0, clean);
-    let jobs = model.job_of.iter().zip(&model.fastest);
-    jobs.map(|(job, &fastest)| (number(job), fastest))
-        .map(|(number, fastest)| if number > 0.0 { clean(target(number, fastest)) } else { 0.0 })
-        .collect()
-}
-
 /// Solves for the largest common level of `target × rate` over jobs that count.
-fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'static str>) {
+pub(super) fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'static str>) {
     let alone = (0..model.jobs()).filter(|&i| targets[i] > 0.0).map(|i| model.rate_alone(i) * targets[i]);
     // No level is above what each job could have alone, so that levels are counted in units of the smallest of those.
     let unit = alone.fold(f64::INFINITY, f64::min);
@@ -250,15 +267,27 @@ fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'static str>)
     solve(model)
 }
 
-fn smallest(levels: impl Iterator<Item = f64>, targets: &[f64]) -> f64 {
+pub(super) fn smallest(levels: impl Iterator<Item = f64>, targets: &[f64]) -> f64 {
     let counted = levels.zip(targets).filter(|&(_, &target)| target > 0.0);
     let smallest = counted.map(|(level, _)| level).fold(f64::INFINITY, f64::min);
     if smallest.is_finite() { smallest } else { 0.0 }
 }
 
+/// Best shares of a model, and what was done if those could not be had.
 fn solve(model: &Model) -> (Vec<f64>, Option<&'static str>) {
-    match general::solve(model, Limits::default()) {
-        Some(shares) => (shares, None),
+    if model.jobs() == 0 {
+        return (Vec::new(), None);
+    }
+    match interior::solve(model).filter(|solved| solved.gap <= CERTIFIED) {
+        Some(solved) => (solved.shares, None),
+        None => instead(model),
+    }
+}
+
+/// What is done if the structured method cannot prove its answer.
+pub(super) fn instead(model: &Model) -> (Vec<f64>, Option<&'static str>) {
+    match general::solve(model, GENERAL) {
+        Some(shares) => (shares, Some("general linear program")),
         None => (model.even(), Some("even shares")),
     }
 }
