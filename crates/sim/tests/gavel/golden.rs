@@ -79,3 +79,38 @@ fn policies_without_a_program_are_equal() {
     }
     check("policies", count, &differences);
 }
+
+/// How far the mean completion time (or, for the policies that minimise it, the makespan) may be from the recorded one: as
+/// far as the published simulator's own solvers are from each other.
+fn bound(policy: &str) -> f64 {
+    match policy {
+        _ if policy.starts_with("min_total_duration") => 0.03,
+        _ if policy.ends_with("_perf") || policy.ends_with("_packed") => 0.06,
+        _ => 0.30,
+    }
+}
+
+#[test]
+fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
+    let Some(data) = recorded::data() else { return };
+    let profiles = recorded::profiles(&data);
+    let (mut count, mut differences) = (0, Vec::new());
+    for inputs in recorded::recordings(&data).iter().filter(|inputs| !inputs.name.starts_with("solver__")) {
+        let meta = &inputs.recording.meta;
+        let started = std::time::Instant::now();
+        let (outcome, _) = recorded::run(inputs, &profiles[&meta.throughputs], &[]);
+        let wall = started.elapsed().as_secs_f64();
+        let mean = |jcts: Vec<f64>| jcts.iter().sum::<f64>() / jcts.len() as f64;
+        let ours = mean(outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect());
+        let theirs = mean(inputs.recording.jct.values().copied().flatten().collect());
+        let over = outcome.tally.over.map_or(0.0, wharf_core::Time::seconds);
+        let (jct, makespan) = ((ours / theirs - 1.0).abs(), (over / meta.makespan - 1.0).abs());
+        let off = if meta.policy.starts_with("min_total_duration") { makespan } else { jct };
+        count += 1;
+        println!("{:60} JCT {jct:.4} makespan {makespan:.4}; {wall:.3} s, theirs {} s, fallbacks {}", inputs.name, meta.cpu_s, outcome.tally.solver_fallbacks);
+        if off > bound(&meta.policy) {
+            differences.push(format!("{}: JCT {jct:.4}, makespan {makespan:.4}", inputs.name));
+        }
+    }
+    check("programs", count, &differences);
+}

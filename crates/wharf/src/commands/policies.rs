@@ -2,11 +2,14 @@
 
 use serde::Serialize;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
+use wharf_sim::compat::{gavel, muri};
+use wharf_sim::preset::Mechanism;
 
 use super::cluster;
-use crate::args::{ExplainArgs, OutputFormat, PolicyCommand};
+use crate::args::{ExplainArgs, OutputFormat, PoliciesArgs, PolicyCommand};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
+use crate::input;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
@@ -56,12 +59,19 @@ fn policy_document(policy: &'static PolicyInfo) -> PolicyDocument<'static> {
     }
 }
 
-/// Lists all policies.
+/// Lists all policies, or those of a preset.
 ///
 /// # Errors
-/// Where standard output does not take it.
-pub(super) fn list(terminal: &Terminal) -> Result<Exit, CliError> {
-    let all: Vec<&'static PolicyInfo> = policies().iter().collect();
+/// Where there is no such preset, or standard output does not take it.
+pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let mut all: Vec<&'static PolicyInfo> = policies().iter().collect();
+    if let Some(name) = &args.preset {
+        match input::preset(name)?.mechanism {
+            Mechanism::Wharf(_) => {}
+            Mechanism::Muri(_) => all.retain(|policy| policy.name.parse::<muri::Policy>().is_ok()),
+            Mechanism::Gavel(_) => return list_gavel(terminal),
+        }
+    }
     if terminal.format == OutputFormat::Json {
         terminal.json(&document(&all))?;
         return Ok(Exit::Ok);
@@ -75,6 +85,30 @@ pub(super) fn list(terminal: &Terminal) -> Result<Exit, CliError> {
     if terminal.format == OutputFormat::Table {
         terminal.note("`wharf policy explain NAME` tells how one decides and what its settings mean");
     }
+    Ok(Exit::Ok)
+}
+
+/// Lists the policies of Gavel's mechanism, which has its own.
+fn list_gavel(terminal: &Terminal) -> Result<Exit, CliError> {
+    const PAPER: &str = "Narayanan et al., Gavel, OSDI'20";
+    if terminal.format == OutputFormat::Json {
+        let policy = |policy: gavel::Policy| PolicyDocument {
+            name: policy.name,
+            summary: policy.summary(),
+            paper: PAPER,
+            explanation: policy.summary(),
+            knobs: Vec::new(),
+        };
+        let policies = gavel::Policy::ALL.into_iter().map(policy).collect();
+        terminal.json(&Document { schema: SCHEMA, policies })?;
+        return Ok(Exit::Ok);
+    }
+    let mut grid = Grid::new(["policy", "what it does", "paper", "settings"]);
+    let settings = gavel::Settings::NAMES.join(", ");
+    for policy in gavel::Policy::ALL {
+        grid.push([policy.name, policy.summary(), PAPER, &settings]);
+    }
+    terminal.grid(&grid)?;
     Ok(Exit::Ok)
 }
 
