@@ -1,4 +1,5 @@
 //! Matching and optimisation: pure functions on slices, with scratch memory that callers keep.
 
+pub mod choice;
 pub mod fairness;
 pub mod matching;
