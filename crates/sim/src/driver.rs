@@ -8,7 +8,7 @@ use wharf_core::{
 };
 
 use crate::failures::Failures;
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span};
+use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
 
 /// Decisions in a row that start nothing while nothing runs, comes or is repaired: then nothing ever will.
 const IDLE_DECISIONS_MAX: u32 = 1000;
@@ -58,6 +58,7 @@ pub(crate) struct Driver<'a> {
 struct Notes<'a> {
     recorder: &'a mut dyn Recorder,
     event_count: u64,
+    launch_count: u64,
     wants_timeline: bool,
     /// Jobs whose end has to be predicted anew.
     rated: Vec<JobId>,
@@ -84,6 +85,7 @@ impl<'a> Driver<'a> {
         let notes = Notes {
             recorder,
             event_count: 0,
+            launch_count: 0,
             wants_timeline,
             rated: Vec::new(),
             struck: BTreeSet::new(),
@@ -415,6 +417,7 @@ impl<'a> Driver<'a> {
             busy_device_s: self.busy_device_s,
             device_count: state.topology().device_count(),
             rules: MetricRules::Wharf,
+            tally: Tally { reschedules: self.notes.launch_count, ..Tally::default() },
         }
     }
 }
@@ -448,6 +451,7 @@ impl Log for Notes<'_> {
                 self.group.clear();
                 self.group.push(job);
                 self.group.extend(state.schedule().neighbours(state.topology(), job));
+                self.launch_count += 1;
                 self.recorder.started(time, job, placement, &self.group);
             }
             Event::JobRated { job, .. } => self.rated.push(job),

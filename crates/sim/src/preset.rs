@@ -5,7 +5,7 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use crate::compat::{muri, sia};
+use crate::compat::{gavel, muri, sia};
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub enum Mechanism {
     Wharf(Rules),
     /// That of Muri's published simulator, with its defects.
     Muri(Box<muri::Numbers>),
+    /// That of Gavel's published simulator, with its defects.
+    Gavel(Box<gavel::Numbers>),
     /// That of Sia's published simulator, with recorded allocations.
     Sia(Box<sia::Numbers>),
 }
@@ -106,6 +108,7 @@ struct PresetFile {
     mechanism: MechanismName,
     wharf: Option<RulesFile>,
     muri: Option<muri::Numbers>,
+    gavel: Option<gavel::Numbers>,
     sia: Option<sia::Numbers>,
 }
 
@@ -115,6 +118,7 @@ enum MechanismName {
     Events,
     Rounds,
     Muri,
+    Gavel,
     Sia,
 }
 
@@ -134,7 +138,7 @@ struct RulesFile {
 
 impl Preset {
     /// The names that need no file.
-    pub const BUILTIN: &[&str] = &["wharf", "muri", "sia"];
+    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia"];
 
     /// A built-in preset by name, or a preset file by path.
     ///
@@ -144,6 +148,7 @@ impl Preset {
         match name_or_path {
             "wharf" => Self::parse(include_str!("../../../presets/wharf.toml"), name_or_path),
             "muri" => Self::parse(include_str!("../../../presets/muri.toml"), name_or_path),
+            "gavel" => Self::parse(include_str!("../../../presets/gavel.toml"), name_or_path),
             "sia" => Self::parse(include_str!("../../../presets/sia.toml"), name_or_path),
             path if std::path::Path::new(path).is_file() => {
                 let text = std::fs::read_to_string(path)
@@ -173,6 +178,10 @@ impl Preset {
                 let numbers =
                     file.muri.ok_or(PresetError::MissingTable { path, mechanism: "muri", table: "muri" })?;
                 Mechanism::Muri(Box::new(numbers))
+            }
+            MechanismName::Gavel => {
+                let missing = PresetError::MissingTable { path, mechanism: "gavel", table: "gavel" };
+                Mechanism::Gavel(Box::new(file.gavel.ok_or(missing)?))
             }
             MechanismName::Sia => {
                 let numbers =

@@ -1,6 +1,7 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
 mod fairness;
+mod fractional;
 mod priority;
 mod sharing;
 
@@ -97,6 +98,25 @@ const POLICIES: &[PolicyInfo] = &[
     priority::GITTINS,
     fairness::FAIR,
     fairness::THEMIS,
+    fractional::GAVEL_FIFO,
+    fractional::FIFO_PERF,
+    fractional::FIFO_PACKED,
+    fractional::ISOLATED,
+    fractional::MAX_MIN,
+    fractional::MAX_MIN_PERF,
+    fractional::MAX_MIN_PACKED,
+    fractional::WATER_FILLING,
+    fractional::WATER_FILLING_PERF,
+    fractional::WATER_FILLING_PACKED,
+    fractional::FINISH_TIME,
+    fractional::FINISH_TIME_PERF,
+    fractional::FINISH_TIME_PACKED,
+    fractional::MAKESPAN,
+    fractional::MAKESPAN_PERF,
+    fractional::MAKESPAN_PACKED,
+    fractional::SUM_PERF,
+    fractional::ALLOX,
+    fractional::GANDIVA,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,

@@ -59,6 +59,8 @@ pub fn run(error: &RunError) -> CliError {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
+        RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
+            .hint("`--profile FILE` tells how fast models run; `wharf profile show default` lists those that Wharf knows"),
         RunError::Failures(_) | RunError::Muri(_) => CliError::from_error(ErrorKind::Input, error),
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),

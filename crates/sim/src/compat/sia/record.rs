@@ -2,7 +2,7 @@
 
 use wharf_core::{JobId, JobSpec, NodeShare, Time};
 
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span};
+use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
 
 #[derive(Clone, Debug, Default)]
 struct Life {
@@ -25,6 +25,7 @@ pub(super) struct Record<'a> {
     device_count: u32,
     busy_device_s: f64,
     round_count: u64,
+    start_count: u64,
 }
 
 impl<'a> Record<'a> {
@@ -39,6 +40,7 @@ impl<'a> Record<'a> {
             device_count,
             busy_device_s: 0.0,
             round_count: 0,
+            start_count: 0,
         }
     }
 
@@ -104,6 +106,7 @@ impl<'a> Record<'a> {
         life.first_start.get_or_insert(now_s);
         life.since_s = now_s;
         life.held = shares;
+        self.start_count += 1;
         let id = JobId::from_index(job);
         self.recorder.started(Time::from_seconds(now_s as f64), id, &life.held, &[id]);
     }
@@ -159,6 +162,7 @@ impl<'a> Record<'a> {
             busy_device_s: self.busy_device_s,
             device_count: self.device_count,
             rules: MetricRules::Wharf,
+            tally: Tally { rounds: self.round_count, reschedules: self.start_count, ..Tally::default() },
         }
     }
 }
