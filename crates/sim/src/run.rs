@@ -10,7 +10,7 @@ use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
-use crate::compat::{gavel, muri};
+use crate::compat::{gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -81,6 +81,9 @@ pub enum RunError {
     /// What Gavel's mechanism cannot run.
     #[error(transparent)]
     Gavel(#[from] gavel::GavelError),
+    /// What Sia's mechanism cannot run.
+    #[error(transparent)]
+    Sia(#[from] sia::SiaError),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
@@ -137,6 +140,7 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
             gavel::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?;
             Ok(())
         }
+        Mechanism::Sia(numbers) => Ok(sia::check(&spec.trace.jobs, &sia_settings(spec)?, numbers)?),
     }
 }
 
@@ -173,7 +177,7 @@ pub fn run_within(
                 None => Ok(outcome),
             }
         }
-        Mechanism::Muri(_) | Mechanism::Gavel(_) if limits.is_some() => {
+        Mechanism::Muri(_) | Mechanism::Gavel(_) | Mechanism::Sia(_) if limits.is_some() => {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
@@ -184,6 +188,10 @@ pub fn run_within(
             let settings = gavel_settings(spec, numbers)?;
             let jobs = &spec.trace.jobs;
             Ok(gavel::simulate(jobs, spec.cluster, spec.profile, &settings, numbers, recorder)?)
+        }
+        Mechanism::Sia(numbers) => {
+            let settings = sia_settings(spec)?;
+            Ok(sia::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
         }
     }
 }
@@ -244,6 +252,26 @@ fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel:
         })?;
     }
     Ok(settings)
+}
+
+/// The policy and the files under Sia's mechanism.
+fn sia_settings(spec: &RunSpec<'_>) -> Result<sia::Settings, RunError> {
+    let policy = sia::Policy::ALL.into_iter().find(|policy| policy.name() == spec.policy);
+    let policy = policy.ok_or_else(|| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: sia::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+    })?;
+    let mut settings = sia::Settings::new(policy);
+    match spec.settings.iter().find(|(key, value)| !settings.set(key, value)) {
+        None => Ok(settings),
+        Some((key, _)) => Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: sia::Settings::NAMES.map(str::to_owned).to_vec(),
+        }),
+    }
 }
 
 /// A run under Wharf's own rules, ready to go.

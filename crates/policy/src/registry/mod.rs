@@ -1,5 +1,6 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
+mod elastic;
 mod fairness;
 mod fractional;
 mod priority;
@@ -119,6 +120,8 @@ const POLICIES: &[PolicyInfo] = &[
     fractional::SUM_BY_COST_SLOS,
     fractional::ALLOX,
     fractional::GANDIVA,
+    elastic::SIA,
+    elastic::POLLUX,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,
