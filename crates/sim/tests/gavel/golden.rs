@@ -107,7 +107,10 @@ fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
         let (jct, makespan) = ((ours / theirs - 1.0).abs(), (over / meta.makespan - 1.0).abs());
         let off = if meta.policy.starts_with("min_total_duration") { makespan } else { jct };
         count += 1;
-        println!("{:60} JCT {jct:.4} makespan {makespan:.4}; {wall:.3} s, theirs {} s, fallbacks {}", inputs.name, meta.cpu_s, outcome.tally.solver_fallbacks);
+        println!(
+            "{:60} JCT {jct:.4} makespan {makespan:.4}; {wall:.3} s, theirs {} s, fallbacks {}",
+            inputs.name, meta.cpu_s, outcome.tally.solver_fallbacks
+        );
         if off > bound(&meta.policy) {
             differences.push(format!("{}: JCT {jct:.4}, makespan {makespan:.4}", inputs.name));
         }

@@ -1,6 +1,6 @@
 //! Policies that solve a program over jobs, pairs of jobs, and types.
 
-use wharf_solver::packing::{Answer, Claim, Method, PIVOTS, Program};
+use wharf_solver::packing::{Answer, CLASSES, Claim, Method, PIVOTS, Program};
 
 use super::super::error::GavelError;
 use super::super::settings::{Goal, Settings};
@@ -74,6 +74,7 @@ impl Rule for Packed {
             devices: &devices,
             alone: &alone,
             beside: &beside,
+            classes: CLASSES,
             pivots: PIVOTS,
         };
         let answer = self.solve(snapshot, &program);
