@@ -46,7 +46,7 @@ pub(crate) const UNIFORM: &str = "v100:2x2";
 /// Devices of two types, of which the built-in profile knows how fast they are.
 pub(crate) const MIXED: &str = "v100:1x4,p100:1x4";
 /// The models of the jobs, by the built-in profile's names.
-const MODELS: [(&str, u32); 3] = [("resnet50", 64), ("bert", 16), ("vgg16", 64)];
+const MODELS: [(&str, u32); 3] = [("resnet50", 64), ("bert-base", 16), ("vgg19", 32)];
 
 /// The first that is as wanted.
 pub(crate) fn find(wanted: &Wanted) -> Scenario {
