@@ -16,6 +16,7 @@ use crate::format::{Codec, Format, Shared, Syntax};
 use crate::jsonl::JsonRows;
 use crate::row::{Row, RowCheck, Schema};
 use crate::source::{self, Lines, Source, SourceError};
+use crate::tabs::TabRows;
 use crate::text::shown;
 
 /// Reads a trace file, gzip-compressed or plain; `format` is told from the content where it is `None`.
@@ -135,10 +136,11 @@ fn check_id(check: &mut RowCheck<'_>, codec: &Codec, ids: &mut SeenIds) {
     }
 }
 
-/// Rows of either syntax.
+/// Rows of any syntax.
 pub(crate) enum Rows {
     Csv(CsvRows),
     JsonLines(JsonRows),
+    Tabs(TabRows),
 }
 
 impl Rows {
@@ -151,6 +153,7 @@ impl Rows {
         Ok(match syntax {
             Syntax::Csv => Self::Csv(CsvRows::new(lines, schema, findings)?),
             Syntax::JsonLines => Self::JsonLines(JsonRows::new(lines, schema)),
+            Syntax::Tabs { layouts, number } => Self::Tabs(TabRows::new(lines, schema, layouts, number)),
         })
     }
 
@@ -158,6 +161,7 @@ impl Rows {
         match self {
             Self::Csv(rows) => rows.line(),
             Self::JsonLines(rows) => rows.line(),
+            Self::Tabs(rows) => rows.line(),
         }
     }
 
@@ -165,6 +169,7 @@ impl Rows {
         match self {
             Self::Csv(rows) => rows.read(row, findings),
             Self::JsonLines(rows) => rows.read(row, findings),
+            Self::Tabs(rows) => rows.read(row, findings),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use wharf_core::ClusterSpec;
 use wharf_core::DEVICES_PER_NODE_MAX;
+use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_sim::{Preset, Settings};
 use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
@@ -60,6 +61,14 @@ pub(crate) fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
 /// Where it is neither, or not valid.
 pub(crate) fn preset(name: &str) -> Result<Preset, CliError> {
     Preset::load(name).map_err(|error| translate::preset(&error))
+}
+
+/// A profile from a file, a database or a folder, the built-in one, or an empty one.
+///
+/// # Errors
+/// Where there is none, or it is not valid.
+pub(crate) fn profile(path: &Path) -> Result<Profile, CliError> {
+    wharf_profile::load(path).map_err(|error| translate::profile(&error))
 }
 
 /// Limits from a file: its text, and what that says.

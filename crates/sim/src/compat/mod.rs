@@ -1,3 +1,5 @@
 //! Mechanisms that reproduce published simulators, defects included. Nothing outside of simulations can reach them.
 
+pub mod gavel;
 pub mod muri;
+pub mod sia;

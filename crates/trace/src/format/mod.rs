@@ -1,5 +1,6 @@
 //! The formats: their names, how they are told apart, and the table of what reads and writes each.
 
+mod gavel;
 mod job;
 mod muri;
 mod native;
@@ -23,6 +24,8 @@ use wharf_core::nearest::nearest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Format {
+    /// The tab-separated rows of the Gavel simulator: no header, speeds only in a profile.
+    Gavel,
     /// The CSV of the Muri simulator: milliseconds, three stage columns.
     Muri,
     /// Wharf's own columns as CSV.
@@ -52,7 +55,7 @@ impl UnknownFormat {
 
 impl Format {
     /// Every format.
-    pub const ALL: &'static [Self] = &[Self::Muri, Self::NativeCsv, Self::NativeJsonl];
+    pub const ALL: &'static [Self] = &[Self::Gavel, Self::Muri, Self::NativeCsv, Self::NativeJsonl];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -71,7 +74,7 @@ impl Format {
 
     /// Tells the format from the beginning of a file and, where that leaves it open, from its name.
     ///
-    /// A JSON object means JSON Lines. Otherwise the first line is taken as a CSV header: the format that
+    /// A JSON object means JSON Lines, tabs between a job's values Gavel's rows. Otherwise the first line is taken as a CSV header: the format that
     /// knows most of its columns wins, and one that knows none of them is not considered.
     pub fn detect(head: &[u8], path: Option<&Path>) -> Option<Self> {
         let text = String::from_utf8_lossy(head);
@@ -80,6 +83,9 @@ impl Format {
             return Some(Self::NativeJsonl);
         }
         let header = text.lines().next().unwrap_or_default();
+        if gavel::is_row(header) {
+            return Some(Self::Gavel);
+        }
         let names: Vec<&str> = header.split(',').map(|name| name.trim().trim_matches('"')).collect();
         let known = |format: Self| {
             let schema = format.codec().schema;
@@ -100,6 +106,7 @@ impl Format {
 
     pub(crate) const fn codec(self) -> &'static Codec {
         match self {
+            Self::Gavel => &gavel::CODEC,
             Self::Muri => &muri::CODEC,
             Self::NativeCsv => &native::CSV,
             Self::NativeJsonl => &native::JSONL,
@@ -127,6 +134,11 @@ impl FromStr for Format {
 pub(crate) enum Syntax {
     Csv,
     JsonLines,
+    /// No header: a line's number of fields says which column each is; one more column has the line's number.
+    Tabs {
+        layouts: &'static [&'static [usize]],
+        number: usize,
+    },
 }
 
 /// Everything the rest of the crate knows about a format.
@@ -181,6 +193,9 @@ mod tests {
             ("garbage\n", "x.jsonl.gz", Some(Format::NativeJsonl)),
             ("garbage\n", "x.csv", None),
             ("0,1,0,5853661\n", "", None),
+            ("A3C\tc\td\t-n\t1\t7\t1\t1\t-1\t0\n", "", Some(Format::Gavel)),
+            ("A3C\tcd d && c\t-n\t1\t7\t0.5\t1\n", "", Some(Format::Gavel)),
+            ("A3C\t7\t1\n", "", None),
             ("", "", None),
         ] {
             assert_eq!(Format::detect(head.as_bytes(), Some(Path::new(path))), expected, "{head:?} {path}");

@@ -102,7 +102,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..4) {
+    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..Format::ALL.len() + 1) {
         let format = Format::ALL.get(format).copied();
         let read = parse_trace_reader(Cursor::new(bytes.clone()), "t", format);
         let options = LintOptions { format, ..LintOptions::default() };
