@@ -55,8 +55,8 @@ pub fn feasible(program: &Program<'_>, demands: &[f64]) -> Option<Shares> {
     if counts && objective < MET {
         return None;
     }
-    let shares =
-        if counts { centre(&mut model, &targets, 1.0 / objective).unwrap_or(shares) } else { shares };
+    let has_room = counts && aim_at_floors(&mut model, &targets, 1.0 / objective);
+    let shares = has_room.then(|| centre(&model)).flatten().unwrap_or(shares);
     Some(Shares { values: model.spread(program, &shares), objective, fallback })
 }
 
@@ -73,31 +73,34 @@ pub fn makespan(program: &Program<'_>, remaining: &[f64]) -> Shares {
 /// The makespan that Gavel's search ends at, and shares for it.
 ///
 /// It halves the window from 100 s to 10⁶ s until its ends are within 5 %, and goes on with the next ten times larger
-/// window if no makespan in it is feasible. The answer is the last feasible one, so up to 5 % longer than the shortest,
-/// and the shares are the centre of all that are fast enough for it.
+/// window if no makespan in it is feasible. The answer is the last feasible one, so up to 5 % longer than the shortest.
+/// The shares are those that an interior-point solver like Gavel's ends at: it asks for any that are fast enough.
 pub fn makespan_bisect(program: &Program<'_>, remaining: &[f64]) -> Shares {
     let exact = makespan(program, remaining);
     let Some(time_s) = bisect(exact.objective * MET) else { return exact };
     let demands: Vec<f64> = remaining.iter().map(|left| left / time_s).collect();
     let mut model = Model::new(program);
     let targets = model.targets(&demands, |demand, fastest| fastest / demand);
-    let Some(shares) = centre(&mut model, &targets, exact.objective / time_s) else {
+    let has_room = aim_at_floors(&mut model, &targets, exact.objective / time_s);
+    let Some(shares) = has_room.then(|| interior::end(&mut model)).flatten() else {
         return Shares { objective: time_s, ..exact };
     };
     Shares { values: model.spread(program, &shares), objective: time_s, fallback: exact.fallback }
 }
 
-/// The centre of all shares that reach the targets' demands, if `part` of them is all that is needed and there is room.
-fn centre(model: &mut Model, targets: &[f64], part: f64) -> Option<Vec<f64>> {
-    // Without room between what is demanded and what is possible, the best shares are all there is.
-    if part > ROOM {
-        return None;
-    }
+/// Puts the demands behind targets into the model, with nothing to make best. False if `part`, which they take of what
+/// is possible, leaves no room: then the best shares are all there is.
+fn aim_at_floors(model: &mut Model, targets: &[f64], part: f64) -> bool {
     model.gain = 0.0;
     for (i, &target) in targets.iter().enumerate() {
         model.floors[i] = if target > 0.0 { 1.0 / target } else { 0.0 };
         model.slopes[i] = 0.0;
     }
+    part <= ROOM && model.jobs() > 0
+}
+
+/// The centre of all shares that keep the model's floors.
+fn centre(model: &Model) -> Option<Vec<f64>> {
     Some(interior::solve(model).filter(|solved| solved.gap <= CERTIFIED)?.shares)
 }
 

@@ -4,8 +4,11 @@
 //! the bound that its prices give by duality. The two are computed without the method's own residuals, so that an
 //! answer is as good as it says even where rounding spoiled the path.
 
+mod embedding;
 mod newton;
 mod point;
+
+pub(super) use self::embedding::end;
 
 use self::newton::{Aim, Newton};
 use self::point::{Point, Reach};
