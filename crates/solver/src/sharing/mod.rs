@@ -10,7 +10,7 @@
 //!
 //! **Which optimum.** The best value is unique, the shares are not. The answer is (to the precision of the method) the
 //! analytic centre of all best shares: equal jobs get equal shares, what is left over is spread over all that can use
-//! it, and nothing sits on a corner without need. Interior-point solvers end at the same point.
+//! it, and nothing sits on a corner without need. Interior-point solvers end there, or near it.
 //!
 //! **Work.** No function loops without a limit. Where a limit is reached, or the numbers are too far apart to certify
 //! an answer, [`Shares::fallback`] says what was done instead.
