@@ -34,6 +34,7 @@ pub(super) struct Combination {
 
 /// That some jobs of a class get what they need above a speed.
 struct Cut {
+    class: usize,
     row: usize,
     above: f64,
     jobs: Vec<usize>,
@@ -242,7 +243,7 @@ impl<'a> Level<'a> {
         let row = self.classes.len() + self.program.types() + self.cuts.len();
         let rhs = (above * jobs.len() as f64 - (needed - slope * at)) / unit;
         self.cuts_of[class].push(self.cuts.len());
-        self.cuts.push(Cut { row, above, jobs, part, slope, unit });
+        self.cuts.push(Cut { class, row, above, jobs, part, slope, unit });
         simplex.add_row(self, rhs);
     }
 
@@ -266,8 +267,30 @@ impl<'a> Level<'a> {
             }
             simplex.dual(self)?;
             simplex.primal(self)?;
+            self.drop_superseded(simplex);
         }
         Err(Stop::Limit)
+    }
+
+    /// Drops cuts that do not bind and have a later one above the same speed: tangents at levels that were too high.
+    fn drop_superseded(&mut self, simplex: &mut Simplex) {
+        for index in (0..self.cuts.len()).rev() {
+            let Cut { class, row, above, .. } = self.cuts[index];
+            let later = &self.cuts[index + 1..];
+            if simplex.is_slack(row) && later.iter().any(|cut| cut.class == class && cut.above == above) {
+                simplex.remove_row(row);
+                self.cuts.remove(index);
+                for cut in &mut self.cuts[index..] {
+                    cut.row -= 1;
+                }
+            }
+        }
+        for cuts in &mut self.cuts_of {
+            cuts.clear();
+        }
+        for (index, cut) in self.cuts.iter().enumerate() {
+            self.cuts_of[cut.class].push(index);
+        }
     }
 
     /// Fixes the needs of all who cannot have more, and climbs on with the others; whether there are any.
@@ -339,6 +362,9 @@ impl<'a> Level<'a> {
             let threshold = supply.even_speed + above * (1.0 - supply.even_time);
             let needs = |&job: &usize| self.demands[job].at(at) > threshold;
             let jobs: Vec<usize> = class.jobs.iter().copied().filter(needs).collect();
+            if jobs.is_empty() {
+                continue;
+            }
             let needed: f64 = jobs.iter().map(|&job| self.demands[job].at(at)).sum();
             let given: f64 = supply.free.iter().map(|(speed, time)| time * (speed - above).max(0.0)).sum();
             // Near a pole a need says little, but a level says a need.

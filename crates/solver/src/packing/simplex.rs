@@ -197,26 +197,27 @@ impl Simplex {
         negative.min_by(|&a, &b| self.values[a].total_cmp(&self.values[b]))
     }
 
-    /// The variable that lifts a negative one at the least loss per unit.
+    /// The variable that lifts a negative one at the least loss per unit; of nearly equal ones the one that is safest to
+    /// divide by.
     fn repairing(&self, columns: &impl Columns, leaving: usize) -> Option<Variable> {
         let (row, prices) = (&self.inverse[leaving], self.prices());
-        let mut best: (f64, f64, Option<Variable>) = (f64::INFINITY, 0.0, None);
-        let mut offer = |lift: f64, cost: f64, variable: Variable| {
-            let ratio = cost.max(0.0) / -lift;
-            if ratio < best.0 || (ratio == best.0 && lift < best.1) {
-                best = (ratio, lift, Some(variable));
-            }
-        };
-        for slack in (0..row.len()).filter(|&slack| row[slack] < -PIVOT && !self.slack_is_basic[slack]) {
-            offer(row[slack], prices[slack], Variable::Slack(slack));
+        let mut candidates: Vec<(f64, f64, Variable)> = Vec::new();
+        for slack in (0..row.len()).filter(|&slack| row[slack] < 0.0 && !self.slack_is_basic[slack]) {
+            candidates.push((-row[slack], prices[slack].max(0.0), Variable::Slack(slack)));
         }
         for column in (0..columns.count()).filter(|&column| !self.column_is_basic[column]) {
-            let lift = columns.dot(column, row);
-            if lift < -PIVOT {
-                offer(lift, columns.dot(column, &prices), Variable::Column(column));
+            let lift = -columns.dot(column, row);
+            if lift > 0.0 {
+                candidates.push((lift, columns.dot(column, &prices).max(0.0), Variable::Column(column)));
             }
         }
-        best.2
+        let largest = candidates.iter().fold(0.0_f64, |largest, candidate| largest.max(candidate.0));
+        candidates.retain(|candidate| candidate.0 > PIVOT * largest);
+        // A little loss beyond the least is allowed, so that there is a choice.
+        let bound = candidates.iter().map(|(lift, cost, _)| (cost + self.tolerance) / lift);
+        let bound = bound.fold(f64::INFINITY, f64::min);
+        let safe = candidates.iter().filter(|(lift, cost, _)| cost / lift <= bound);
+        safe.max_by(|a, b| a.0.total_cmp(&b.0)).map(|candidate| candidate.2)
     }
 
     /// Exchanges a basic variable for another, towards which `direction` points.
@@ -277,6 +278,31 @@ impl Simplex {
         self.values.push(value);
         self.basic.push(Variable::Slack(row));
         self.slack_is_basic.push(true);
+    }
+
+    /// Whether a row does not bind.
+    pub(super) fn is_slack(&self, row: usize) -> bool {
+        self.slack_is_basic[row]
+    }
+
+    /// Takes out a row that does not bind; those after it have lower numbers then.
+    pub(super) fn remove_row(&mut self, row: usize) {
+        let Some(position) = self.position_of(Variable::Slack(row)) else { return };
+        self.inverse.remove(position);
+        self.basic.remove(position);
+        self.values.remove(position);
+        self.rhs.remove(row);
+        self.slack_is_basic.remove(row);
+        for other in &mut self.inverse {
+            other.remove(row);
+        }
+        for variable in &mut self.basic {
+            if let Variable::Slack(other) = variable
+                && *other > row
+            {
+                *other -= 1;
+            }
+        }
     }
 
     /// Counts the first column's variable from its present value on, which becomes zero. Its column and the
