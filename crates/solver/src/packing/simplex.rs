@@ -54,8 +54,14 @@ pub(super) struct Simplex {
 }
 
 impl Simplex {
-    /// Starts with nothing used; the right-hand sides must not be negative.
-    pub(super) fn new(columns: &impl Columns, rhs: Vec<f64>, tolerance: f64, limit: usize) -> Self {
+    /// Starts with nothing used; the right-hand sides must not be negative. `pivots` have been made before.
+    pub(super) fn new(
+        columns: &impl Columns,
+        rhs: Vec<f64>,
+        tolerance: f64,
+        limit: usize,
+        pivots: usize,
+    ) -> Self {
         let rows = rhs.len();
         let unit = |row: usize| (0..rows).map(|col| if col == row { 1.0 } else { 0.0 }).collect();
         Self {
@@ -67,7 +73,7 @@ impl Simplex {
             slack_is_basic: vec![true; rows],
             tolerance,
             limit,
-            pivots: 0,
+            pivots,
             stale: 0,
             entries: Vec::new(),
             direction: Vec::new(),
@@ -122,9 +128,13 @@ impl Simplex {
         Ok(())
     }
 
-    /// From a point that is too good for some rows to the best.
+    /// From a point that is too good for some rows to the best; given up when it takes more pivots than is usual.
     pub(super) fn dual(&mut self, columns: &impl Columns) -> Result<(), Stop> {
+        let end = self.pivots + 4 * self.rhs.len() + 100;
         while let Some(leaving) = self.most_negative() {
+            if self.pivots > end {
+                return Err(Stop::Limit);
+            }
             let entering = self.repairing(columns, leaving).ok_or(Stop::Broken)?;
             self.towards(columns, entering);
             self.step(columns, leaving, entering)?;
