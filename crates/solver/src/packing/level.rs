@@ -212,7 +212,8 @@ impl<'a> Level<'a> {
     /// The program before anything is used, but for one combination per class, so that the level can rise at once.
     fn from_nothing(&self, pivots: usize) -> Simplex {
         let jobs: usize = self.classes.iter().map(|class| class.jobs.len()).sum();
-        let tolerance = 1e-10 / jobs.max(1) as f64;
+        // Together all jobs can gain a hundred-millionth of a level.
+        let tolerance = 1e-8 / jobs.max(1) as f64;
         let mut simplex = Simplex::new(self, self.rhs(), tolerance, self.program.pivots, pivots);
         let mut best: Vec<Option<(f64, usize)>> = vec![None; self.classes.len()];
         for (index, of) in self.combinations.iter().enumerate().filter(|(_, of)| of.partner.is_none()) {

@@ -35,6 +35,8 @@ const PIVOT: f64 = 1e-9;
 const FEASIBLE: f64 = 1e-10;
 /// Pivots after which the inverse is made anew.
 const REFRESH: usize = 100;
+/// Columns that are looked at again before all are.
+const PROMISING: usize = 40;
 
 pub(super) struct Simplex {
     rhs: Vec<f64>,
@@ -49,6 +51,7 @@ pub(super) struct Simplex {
     limit: usize,
     pivots: usize,
     stale: usize,
+    promising: Vec<usize>,
     entries: Vec<(usize, f64)>,
     direction: Vec<f64>,
 }
@@ -75,6 +78,7 @@ impl Simplex {
             limit,
             pivots,
             stale: 0,
+            promising: Vec::new(),
             entries: Vec::new(),
             direction: Vec::new(),
         }
@@ -150,8 +154,9 @@ impl Simplex {
         if self.stale >= REFRESH { self.refresh(columns) } else { Ok(()) }
     }
 
-    /// The variable that gains most per unit.
-    fn entering(&self, columns: &impl Columns) -> Option<Variable> {
+    /// A variable that gains per unit: the best of the slacks and of the columns that gained most when all were looked
+    /// at last.
+    fn entering(&mut self, columns: &impl Columns) -> Option<Variable> {
         let Some(position) = self.position_of(Variable::Column(0)) else {
             return Some(Variable::Column(0));
         };
@@ -162,13 +167,23 @@ impl Simplex {
                 best = (price, Some(Variable::Slack(row)));
             }
         }
-        for column in 1..columns.count() {
+        for &column in &self.promising {
             let cost = columns.dot(column, prices);
             if cost < best.0 && !self.column_is_basic[column] {
                 best = (cost, Some(Variable::Column(column)));
             }
         }
-        best.1
+        if best.1.is_some() {
+            return best.1;
+        }
+        let all = (1..columns.count()).filter(|&column| !self.column_is_basic[column]);
+        let costs = all.map(|column| (columns.dot(column, prices), column));
+        let mut gains: Vec<(f64, usize)> = costs.filter(|(cost, _)| *cost < -self.tolerance).collect();
+        gains.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        gains.truncate(PROMISING);
+        self.promising.clear();
+        self.promising.extend(gains.iter().map(|(_, column)| *column));
+        self.promising.first().map(|&column| Variable::Column(column))
     }
 
     /// How the basic variables fall when a variable rises.
