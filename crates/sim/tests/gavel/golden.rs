@@ -99,10 +99,11 @@ fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
         let ours = mean(outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect());
         let theirs = mean(inputs.recording.jct.values().copied().flatten().collect());
         let over = outcome.tally.over.map_or(0.0, wharf_core::Time::seconds);
+        let signed = over / meta.makespan - 1.0;
         let (jct, makespan) = ((ours / theirs - 1.0).abs(), (over / meta.makespan - 1.0).abs());
         let off = if meta.policy.starts_with("min_total_duration") { makespan } else { jct };
         count += 1;
-        println!("{:60} JCT {jct:.4} makespan {makespan:.4}; {wall:.3} s, theirs {} s, fallbacks {}", inputs.name, meta.cpu_s, outcome.tally.solver_fallbacks);
+        println!("{:60} JCT {jct:.4} makespan {signed:+.4}; {wall:.3} s, theirs {} s, fallbacks {}", inputs.name, meta.cpu_s, outcome.tally.solver_fallbacks);
         if off > bound(&meta.policy) {
             differences.push(format!("{}: JCT {jct:.4}, makespan {makespan:.4}", inputs.name));
         }

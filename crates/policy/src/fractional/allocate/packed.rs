@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_core::JobSpec;
-use wharf_solver::packing::{self, Answer, Method, PIVOTS, Program};
+use wharf_solver::packing::{self, Answer, CLASSES, Method, PIVOTS, Program};
 
 use super::program::Measure;
 use crate::fractional::{Allocation, Combo, Problem};
@@ -125,6 +125,7 @@ pub(super) fn solve(
         devices: &devices,
         alone: &alone,
         beside: &beside,
+        classes: CLASSES,
         pivots: PIVOTS,
     };
     let scaled = |values: &[f64]| -> Vec<f64> {
@@ -160,6 +161,7 @@ fn to_allocation(problem: &Problem<'_>, answer: &Answer) -> Allocation {
         Method::Exact => None,
         Method::Merged => Some("jobs of one kind with like demands were taken together"),
         Method::Parts(_) => Some("jobs and devices were dealt out to parts"),
+        Method::Stopped => Some("only the smallest share is as large as possible, since the work limit was reached"),
         Method::Greedy => Some("equal shares, since the work limit was reached"),
     };
     Allocation { shares: shares.into_iter().collect(), fallback }

@@ -1,6 +1,6 @@
 //! Policies that solve a program over jobs, pairs of jobs, and types.
 
-use wharf_solver::packing::{Answer, Claim, Method, PIVOTS, Program};
+use wharf_solver::packing::{Answer, CLASSES, Claim, Method, PIVOTS, Program};
 
 use super::super::error::GavelError;
 use super::super::settings::{Goal, Settings};
@@ -72,11 +72,12 @@ impl Rule for Packed {
             devices: &devices,
             alone: &alone,
             beside: &beside,
+            classes: CLASSES,
             pivots: PIVOTS,
         };
         let answer = self.solve(snapshot, &program);
         self.beside = beside;
-        self.fallbacks += u64::from(answer.method == Method::Greedy);
+        self.fallbacks += u64::from(matches!(answer.method, Method::Greedy | Method::Stopped));
         for share in answer.shares {
             let value = share.share.clamp(0.0, 1.0);
             match share.partner {
