@@ -78,7 +78,12 @@ const TIMED: [Timed; 6] = [
         "physical/max_min_fairness",
         "8:16:24",
         "1:1:1",
-        &[("isolated", 0.72), ("max-min-fairness-perf", 0.96), ("finish-time-fairness-perf", 2.29), ("gandiva", 1.40)],
+        &[
+            ("isolated", 0.72),
+            ("max-min-fairness-perf", 0.96),
+            ("finish-time-fairness-perf", 2.29),
+            ("gandiva", 1.40),
+        ],
     ),
     (
         "generated/single300_lam1000_seed0",
@@ -138,7 +143,10 @@ fn main() {
     let Some(data) = recorded::data() else { return };
     let profile = &recorded::profiles(&data)["simulation_throughputs.json"];
     let wanted = std::env::args().skip(1).find(|word| !word.starts_with("--")).unwrap_or_default();
-    println!("{:18} {:38} {:>7} {:>9} {:>8} {:>7}", "trace", "policy", "rounds", "here s", "there s", "ratio");
+    println!(
+        "{:18} {:38} {:>7} {:>9} {:>8} {:>7}",
+        "trace", "policy", "rounds", "here s", "there s", "ratio"
+    );
     for timed in &TIMED {
         let name = timed.0.split(['/', '_']).nth(1).unwrap_or(timed.0);
         for &(policy, reference_s) in timed.3 {

@@ -110,7 +110,9 @@ fn fill_inside(snapshot: &Snapshot<'_>, shortest_s: f64, shares: &mut Shares) ->
     /// With more jobs the matrix of a step takes too long.
     const JOBS_MAX: usize = 400;
     let (workload, jobs) = (snapshot.workload, snapshot.jobs);
-    let Some(makespan_s) = search::searched(shortest_s).filter(|_| jobs.len() <= JOBS_MAX) else { return false };
+    let Some(makespan_s) = search::searched(shortest_s).filter(|_| jobs.len() <= JOBS_MAX) else {
+        return false;
+    };
     let combinations = combinations(snapshot);
     let gangs: Vec<f64> = jobs.iter().map(|&job| f64::from(snapshot.gang(job))).collect();
     let remaining: Vec<f64> = jobs.iter().map(|&job| snapshot.remaining(job)).collect();
@@ -123,7 +125,10 @@ fn fill_inside(snapshot: &Snapshot<'_>, shortest_s: f64, shares: &mut Shares) ->
         let row = row.iter().map(|share| share.clamp(0.0, 1.0));
         let [first, second] = combination.members;
         if first == second {
-            shares.singles[first * width..(first + 1) * width].iter_mut().zip(row).for_each(|(to, share)| *to = share);
+            shares.singles[first * width..(first + 1) * width]
+                .iter_mut()
+                .zip(row)
+                .for_each(|(to, share)| *to = share);
         } else {
             shares.pairs.insert([jobs[first], jobs[second]], row.collect());
         }
@@ -143,7 +148,8 @@ fn combinations(snapshot: &Snapshot<'_>) -> Vec<Combination> {
         for (other, &partner) in jobs.iter().enumerate().skip(index + 1) {
             if snapshot.gang(job) == snapshot.gang(partner) {
                 let classes = [job, partner].map(|job| workload.jobs[job as usize].class);
-                let speeds = known.entry(classes).or_insert_with(|| workload.speeds_beside(classes[0], classes[1]));
+                let speeds =
+                    known.entry(classes).or_insert_with(|| workload.speeds_beside(classes[0], classes[1]));
                 let speeds = speeds.iter().map(|speeds| speeds.map(single)).collect();
                 combinations.push(Combination { members: [index, other], speeds });
             }
