@@ -185,9 +185,10 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 1_209_600.0, help_heading = "Jobs")]
     pub max: f64,
 
-    /// How many devices jobs ask for: `philly`, `muri`, `helios`, `pai`, or SIZE:WEIGHT pairs
-    #[arg(long, value_name = "MIX", default_value = "philly", help_heading = "Jobs")]
-    pub gangs: String,
+    /// How many devices jobs ask for: `philly`, `muri`, `helios`, `pai`, or SIZE:WEIGHT pairs; where not given `philly`, as
+    /// far as it fits `--devices`
+    #[arg(long, value_name = "MIX", help_heading = "Jobs")]
+    pub gangs: Option<String>,
 
     /// How many users there are; 0 leaves users out
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Jobs")]
