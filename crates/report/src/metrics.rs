@@ -72,7 +72,8 @@ impl Summary {
     pub fn new(labels: RunLabels, outcome: &Outcome, wall_ms: f64) -> Self {
         let RunLabels { policy, trace, preset, cluster, seed } = labels;
         let rules = outcome.rules;
-        let finished: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| job.end.is_some()).collect();
+        let counted: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| rules.counts(job.job)).collect();
+        let finished: Vec<&JobRecord> = counted.iter().copied().filter(|job| job.end.is_some()).collect();
         let jcts = stats::sorted(finished.iter().filter_map(|job| job.jct_s()));
         let queues: Vec<f64> = finished.iter().map(|job| job.queue_s).collect();
         let last_end = finished.iter().filter_map(|job| job.end).max();
@@ -80,7 +81,7 @@ impl Summary {
         let span_s = last_end.zip(first_submit).and_then(|(end, submit)| stats::finite(end.since(submit)));
         let makespan_s = match rules {
             MetricRules::Muri => last_end.map(Time::seconds),
-            MetricRules::Wharf => span_s,
+            MetricRules::Wharf | MetricRules::Blox { .. } => span_s,
         };
         Self {
             policy,
@@ -88,7 +89,7 @@ impl Summary {
             preset,
             cluster,
             seed,
-            jobs: outcome.jobs.len() as u64,
+            jobs: counted.len() as u64,
             finished: finished.len() as u64,
             avg_jct_s: stats::mean(&jcts),
             median_jct_s: stats::percentile(&jcts, 0.5, rules),

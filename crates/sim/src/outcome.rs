@@ -28,6 +28,21 @@ pub enum MetricRules {
     Wharf,
     /// Muri's `calc.py`: makespan is the last end, percentiles are `sorted[int(n * p)]`.
     Muri,
+    /// Blox's: averages over tracked jobs only; the rest is as with Wharf.
+    Blox {
+        /// The first and the last job that count; all where `None`.
+        track: Option<(JobId, JobId)>,
+    },
+}
+
+impl MetricRules {
+    /// Whether a job counts.
+    pub fn counts(self, job: JobId) -> bool {
+        match self {
+            Self::Blox { track: Some((first, last)) } => (first..=last).contains(&job),
+            _ => true,
+        }
+    }
 }
 
 /// One job's fate.

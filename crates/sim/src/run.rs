@@ -8,7 +8,7 @@ use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
-use crate::compat::muri;
+use crate::compat::{blox, muri};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -75,6 +75,9 @@ pub enum RunError {
     /// What Muri's mechanism cannot run.
     #[error(transparent)]
     Muri(#[from] muri::MuriError),
+    /// What Blox's mechanism cannot run.
+    #[error(transparent)]
+    Blox(#[from] blox::BloxError),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
@@ -123,6 +126,9 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
             muri::check(&spec.trace.jobs, spec.cluster, &settings, numbers)?;
             Ok(())
         }
+        Mechanism::Blox(numbers) => {
+            Ok(blox::check(&spec.trace.jobs, spec.cluster, &blox_settings(spec, numbers)?)?)
+        }
     }
 }
 
@@ -158,14 +164,36 @@ pub fn run_within(
                 None => Ok(outcome),
             }
         }
-        Mechanism::Muri(_) if limits.is_some() => {
+        Mechanism::Muri(_) | Mechanism::Blox(_) if limits.is_some() => {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
             let settings = muri_settings(spec, numbers)?;
             Ok(muri::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
         }
+        Mechanism::Blox(numbers) => {
+            let settings = blox_settings(spec, numbers)?;
+            Ok(blox::simulate(&spec.trace.jobs, spec.cluster, &settings, spec.rounds, recorder)?)
+        }
     }
+}
+
+/// The policy and its numbers under Blox's mechanism.
+fn blox_settings(spec: &RunSpec<'_>, numbers: &blox::Numbers) -> Result<blox::Settings, RunError> {
+    let policy = blox::Policy::find(spec.policy).ok_or_else(|| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+    })?;
+    if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !blox::Settings::NAMES.contains(key)) {
+        return Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: blox::Settings::NAMES.map(str::to_owned).to_vec(),
+        });
+    }
+    Ok(blox::Settings::new(policy, numbers, spec.settings)?)
 }
 
 /// The policy and its variant under Muri's mechanism.

@@ -1,3 +1,4 @@
 //! Mechanisms that reproduce published simulators, defects included. Nothing outside of simulations can reach them.
 
+pub mod blox;
 pub mod muri;

@@ -59,7 +59,9 @@ pub fn run(error: &RunError) -> CliError {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
-        RunError::Failures(_) | RunError::Muri(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::Failures(_) | RunError::Muri(_) | RunError::Blox(_) => {
+            CliError::from_error(ErrorKind::Input, error)
+        }
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
