@@ -185,13 +185,12 @@ struct Tally {
 impl Tally {
     fn into_finding(self, file: &Arc<str>) -> Finding {
         let Self { rule, reason, count, line, job } = self;
-        let what = match (rule, count) {
-            (Rule::DroppedRows, 1) => "1 row dropped: ".to_owned(),
-            (Rule::DroppedRows, _) => format!("{count} rows dropped: "),
-            (_, 1) => "1 job ".to_owned(),
-            _ => format!("{count} jobs "),
+        let plural = if count == 1 { "" } else { "s" };
+        let first = shown(&job);
+        let message = match rule {
+            Rule::DroppedRows => format!("{count} row{plural} dropped: {reason} (first: {first})"),
+            _ => format!("{reason} ({count} job{plural}, first: {first})"),
         };
-        let message = format!("{what}{reason} (first: {})", shown(&job));
         Finding {
             file: file.clone(),
             line,

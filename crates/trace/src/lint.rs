@@ -88,7 +88,7 @@ impl Checks<'_> {
 
     fn check_order(&mut self, job: &JobSpec, row: &mut RowCheck<'_>) {
         if job.submit < self.last_submit && self.is_log {
-            row.adapt(self.roles.id, "were submitted before the row above; the reader sorts by submission");
+            row.adapt(self.roles.id, "submitted before the row above; the reader sorts by submission");
         } else if job.submit < self.last_submit {
             let message =
                 format!("submitted at {} s, before the row above ({} s)", job.submit, self.last_submit);

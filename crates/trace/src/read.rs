@@ -166,7 +166,7 @@ pub(crate) fn scan(
                 if check.is_dropped && !check.is_bad {
                     continue;
                 }
-                if !format.has_tasks() {
+                if format.names_each_row() {
                     check_id(&mut check, codec, &mut ids);
                 }
                 if let Some(job) = job

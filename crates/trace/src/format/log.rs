@@ -16,10 +16,10 @@ pub(super) const NO_END: &str = "no end recorded, so that nobody knows how long 
 pub(super) const NO_TIME: &str = "ran for no time";
 pub(super) const NO_SUBMIT: &str = "no submission recorded";
 
-/// What is done to jobs, after `5 jobs`.
+/// What is done to jobs, in the words of all logs.
 pub(super) const ENDED_BADLY: &str =
-    "failed, or were killed or cancelled; they are kept, because they held their devices for as long";
-pub(super) const PART_OF_GPU: &str = "asked for a part of a GPU; they get a whole one for each part";
+    "failed, killed or cancelled, but kept: the devices were held for as long";
+pub(super) const PART_OF_GPU: &str = "a part of a GPU asked for, a whole one given for each part";
 
 /// A job of a log.
 pub(super) struct Logged<'a> {

@@ -112,6 +112,11 @@ impl Format {
         matches!(self, Self::Philly | Self::PhillyCsv | Self::Helios | Self::Pai | Self::Openb)
     }
 
+    /// Whether a row names a job of its own, so that a name that comes again is a mistake.
+    pub(crate) const fn names_each_row(self) -> bool {
+        !matches!(self, Self::Pai | Self::PhillyCsv)
+    }
+
     /// Whether several rows make a job.
     pub(crate) const fn has_tasks(self) -> bool {
         matches!(self, Self::Pai)

@@ -162,7 +162,7 @@ static TABLE_SCHEMA: Schema = Schema {
 
 /// Adds users and submissions from the job table.
 pub(crate) fn add_job_table(read: &mut RawTrace, path: &Path) -> Result<(), TraceError> {
-    const UNKNOWN: &str = "are not in the job table; they have no user, and are submitted when they start";
+    const UNKNOWN: &str = "not in the job table, so without a user, and submitted when started";
     let places: HashMap<Arc<str>, usize> =
         read.trace.jobs.iter().enumerate().map(|(place, job)| (job.name.clone(), place)).collect();
     let mut is_known = vec![false; places.len()];

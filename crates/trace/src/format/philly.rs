@@ -37,7 +37,7 @@ pub(super) static TABLE: Codec = Codec {
     syntax: Syntax::Csv,
     schema: &TABLE_SCHEMA,
     roles: Roles {
-        id: TABLE_GPU_TIME,
+        id: TIMESTAMP,
         submit: TIMESTAMP,
         devices: TABLE_DEVICES,
         device_types: None,
@@ -70,7 +70,6 @@ static LOG_SCHEMA: Schema = Schema {
 const TIMESTAMP: usize = 0;
 const TABLE_DURATION: usize = 1;
 const TABLE_DEVICES: usize = 2;
-const TABLE_GPU_TIME: usize = 3;
 
 static TABLE_SCHEMA: Schema = Schema {
     columns: &[
@@ -125,7 +124,7 @@ struct Work {
 }
 
 fn decode_log(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
-    const MANY: &str = "were started more than once; the lengths of their attempts are added up";
+    const MANY: &str = "started more than once, with the lengths of the attempts added up";
     let name = row.name(JOB_ID);
     let user = row.text(USER).map(|user| shared.names.get(user));
     let submit_s = row.date(SUBMITTED);
@@ -167,7 +166,7 @@ fn decode_attempts<'a>(row: &mut RowCheck<'a>) -> Option<Vec<Attempt<'a>>> {
 
 /// Devices and seconds of a job, or why it is none.
 fn weigh(row: &mut RowCheck<'_>, attempts: &[Attempt<'_>]) -> Option<Work> {
-    const PARTLY: &str = "have attempts without a start or an end, which are left out";
+    const PARTLY: &str = "attempts without a start or an end left out";
     let Some(last) = attempts.last() else {
         row.drop(JOB_ID, log::NEVER_STARTED);
         return None;

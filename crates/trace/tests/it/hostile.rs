@@ -90,6 +90,20 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
         Just(b"\"".to_vec()),
         Just(b"{\"job_id\":".to_vec()),
         Just(b"[1,\"a\"]".to_vec()),
+        Just(b"[[0, 5, 9.5, 1]".to_vec()),
+        Just(b"{\"jobs\": [".to_vec()),
+        Just(b"{\"jobid\": \"j\", \"submitted_time\": \"2017-10-09 07:01:55\", \"attempts\": ".to_vec()),
+        Just(b"[{\"start_time\": \"2017-10-09 07:01:55\", \"end_time\": \"2018-10-09 07:01:55\", \"detail\": [{\"gpus\": [\"a\"]}]}]".to_vec()),
+        Just(b"]".to_vec()),
+        Just(b"\\".to_vec()),
+        Just(b"name,time,application,num_replicas,batch_size,category\n".to_vec()),
+        Just(b"cifar10,1,128,".to_vec()),
+        Just(b"job_id,gpu_num,state,submit_time,start_time,end_time\n".to_vec()),
+        Just(b"1,1,FAILED,2020-01-01 00:00:00,2020-01-01 00:00:00,2020-01-02 00:00:00\n".to_vec()),
+        Just(b"name,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n".to_vec()),
+        Just(b"p,1,500,A|B,0,9,1\n".to_vec()),
+        Just(b"j,worker,2.0,Terminated,5.0,1e308,600,29,50,V100\n".to_vec()),
+        Just(b"2020-01-01 00:00:00".to_vec()),
         Just(b"}".to_vec()),
         Just(b"1e999".to_vec()),
         Just(b"-1".to_vec()),
@@ -102,7 +116,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..4) {
+    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..=Format::ALL.len()) {
         let format = Format::ALL.get(format).copied();
         let read = parse_trace_reader(Cursor::new(bytes.clone()), "t", format);
         let options = LintOptions { format, ..LintOptions::default() };

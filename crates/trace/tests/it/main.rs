@@ -4,6 +4,7 @@ mod cluster;
 mod generator;
 mod hostile;
 mod lint_rules;
+mod logs;
 mod muri;
 mod native;
 mod stats;
