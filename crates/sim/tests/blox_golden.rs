@@ -36,7 +36,8 @@ fn cluster() -> ClusterSpec {
 }
 
 fn simulate(trace: &Trace, policy: &str, set: &[&str], recorder: &mut dyn Recorder) -> Outcome {
-    let (preset, settings) = (Preset::load("blox").unwrap(), Settings::parse(set.iter().copied()).unwrap());
+    let preset = Preset::load("blox").expect("a preset");
+    let settings = Settings::parse(set.iter().copied()).expect("settings");
     let spec = RunSpec {
         trace,
         cluster: &cluster(),

@@ -53,9 +53,10 @@ fn check(name: &str, format: Format, jobs: &[&str], notes: &[&str]) {
     let shown: Vec<String> = read.trace.jobs.iter().map(shown).collect();
     assert_eq!(shown, jobs, "{name}");
     assert_eq!(messages(&read.notes), notes, "{name}");
-    assert_eq!(read_trace(&path, Some(format)).unwrap(), read.trace, "{name} as {format}");
+    let named = read_trace(&path, Some(format)).expect("the format by name");
+    assert_eq!(named, read.trace, "{name} as {format}");
 
-    let findings = lint(&path, &LintOptions::default()).unwrap();
+    let findings = lint(&path, &LintOptions::default()).expect("lines to lint");
     assert!(findings.iter().all(|finding| finding.severity == Severity::Warning), "{name}: {findings:?}");
     assert!(read.notes.iter().all(|note| findings.contains(note) || name == "pai"), "{name}: {findings:?}");
     assert_native(&read.trace, name);
@@ -64,8 +65,9 @@ fn check(name: &str, format: Format, jobs: &[&str], notes: &[&str]) {
 fn assert_native(trace: &Trace, what: &str) {
     for format in [Format::NativeCsv, Format::NativeJsonl] {
         let mut out = Vec::new();
-        assert_eq!(write_trace(trace, format, &mut out).unwrap(), [], "{what} as {format}");
-        let text = String::from_utf8(out).unwrap();
+        let losses = write_trace(trace, format, &mut out).expect("a vector takes it");
+        assert_eq!(losses, [], "{what} as {format}");
+        let text = String::from_utf8(out).expect("text");
         let again = parse_trace(&text, &trace.name, None).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(&again, trace, "{what} as {format}");
     }

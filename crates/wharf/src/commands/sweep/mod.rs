@@ -29,6 +29,9 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
     let data = args.data.clone().unwrap_or(beside);
     let plan =
         Plan::new(&scenario, &data, &store::build_version()?).map_err(|error| translate::scenario(&error))?;
+    for note in &plan.notes {
+        terminal.warn(&format!("{}: {}", note.file, note.message));
+    }
     if args.dry_run {
         list(&plan, terminal)?;
         return Ok(Exit::Ok);
