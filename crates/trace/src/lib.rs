@@ -20,6 +20,7 @@ mod read;
 mod row;
 mod source;
 mod stats;
+mod tabs;
 mod text;
 mod write;
 

@@ -18,6 +18,7 @@ use crate::json::JsonElements;
 use crate::jsonl::JsonRows;
 use crate::row::{Row, RowCheck, Schema};
 use crate::source::{self, Lines, Source, SourceError};
+use crate::tabs::TabRows;
 use crate::text::shown;
 
 /// Reads a trace file, gzip-compressed or plain; `format` is told from the content where it is `None`.
@@ -200,11 +201,12 @@ fn check_id(check: &mut RowCheck<'_>, codec: &Codec, ids: &mut SeenIds) {
     }
 }
 
-/// Rows of either syntax.
+/// Rows of any syntax.
 pub(crate) enum Rows {
     Csv(CsvRows),
     JsonLines(JsonRows),
     JsonDocument(JsonElements),
+    Tabs(TabRows),
 }
 
 impl Rows {
@@ -219,6 +221,7 @@ impl Rows {
             Syntax::CsvWithoutHeader => Self::Csv(CsvRows::without_header(lines, schema, findings)?),
             Syntax::JsonLines => Self::JsonLines(JsonRows::new(lines, schema)),
             Syntax::JsonDocument => Self::JsonDocument(JsonElements::new(lines.into_reader(), schema)),
+            Syntax::Tabs { layouts, number } => Self::Tabs(TabRows::new(lines, schema, layouts, number)),
         })
     }
 
@@ -227,6 +230,7 @@ impl Rows {
             Self::Csv(rows) => rows.line(),
             Self::JsonLines(rows) => rows.line(),
             Self::JsonDocument(rows) => rows.line(),
+            Self::Tabs(rows) => rows.line(),
         }
     }
 
@@ -235,6 +239,7 @@ impl Rows {
             Self::Csv(rows) => rows.read(row, findings),
             Self::JsonLines(rows) => rows.read(row, findings),
             Self::JsonDocument(rows) => rows.read(row, findings),
+            Self::Tabs(rows) => rows.read(row, findings),
         }
     }
 }

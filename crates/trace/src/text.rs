@@ -28,15 +28,6 @@ pub(crate) fn shown(text: &str) -> String {
     format!("`{shown}`")
 }
 
-/// Splits `ResNet-18 (batch size 128)` into the model and the batch size; other labels are all model.
-pub(crate) fn split_label(label: &str) -> (&str, Option<u32>) {
-    let split = || {
-        let (model, rest) = label.split_once(" (batch size ")?;
-        Some((model, Some(rest.strip_suffix(')')?.parse().ok()?)))
-    };
-    split().unwrap_or((label, None))
-}
-
 /// Hands out one shared copy of each text.
 #[derive(Debug, Default)]
 pub(crate) struct Interner(HashSet<Arc<str>>);

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use wharf_core::ClusterSpec;
 use wharf_core::DEVICES_PER_NODE_MAX;
+use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_sim::{Preset, Settings};
 use wharf_trace::{Format, Trace, parse_cluster, parse_noted, read_noted};
 
-use crate::error::{CliError, translate};
+use crate::error::{CliError, ErrorKind, translate};
 use crate::output::Terminal;
 
 /// What stands for standard input and output where a file is expected.
@@ -62,6 +63,14 @@ pub(crate) fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
 /// Where it is neither, or not valid.
 pub(crate) fn preset(name: &str) -> Result<Preset, CliError> {
     Preset::load(name).map_err(|error| translate::preset(&error))
+}
+
+/// A profile from a file, a database or a folder.
+///
+/// # Errors
+/// Where there is none, or it is not valid.
+pub(crate) fn profile(path: &Path) -> Result<Profile, CliError> {
+    wharf_profile::load(path).map_err(|error| CliError::from_error(ErrorKind::Input, &error))
 }
 
 /// Limits from a file: its text, and what that says.

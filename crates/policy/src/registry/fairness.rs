@@ -93,7 +93,7 @@ pub(super) const FAIR: PolicyInfo = PolicyInfo {
     },
 };
 
-fn weights(settings: &Settings, key: &str) -> Result<BTreeMap<String, f64>, BadSetting> {
+pub(super) fn weights(settings: &Settings, key: &str) -> Result<BTreeMap<String, f64>, BadSetting> {
     pairs(settings, key, "name=weight, weights above 0", |weight| weight.parse().ok().filter(is_positive))
 }
 

@@ -1,6 +1,8 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
+mod elastic;
 mod fairness;
+mod fractional;
 mod priority;
 mod sharing;
 
@@ -97,6 +99,29 @@ const POLICIES: &[PolicyInfo] = &[
     priority::GITTINS,
     fairness::FAIR,
     fairness::THEMIS,
+    fractional::GAVEL_FIFO,
+    fractional::FIFO_PERF,
+    fractional::FIFO_PACKED,
+    fractional::ISOLATED,
+    fractional::MAX_MIN,
+    fractional::MAX_MIN_PERF,
+    fractional::MAX_MIN_PACKED,
+    fractional::WATER_FILLING,
+    fractional::WATER_FILLING_PERF,
+    fractional::WATER_FILLING_PACKED,
+    fractional::FINISH_TIME,
+    fractional::FINISH_TIME_PERF,
+    fractional::FINISH_TIME_PACKED,
+    fractional::MAKESPAN,
+    fractional::MAKESPAN_PERF,
+    fractional::MAKESPAN_PACKED,
+    fractional::SUM_PERF,
+    fractional::SUM_BY_COST,
+    fractional::SUM_BY_COST_SLOS,
+    fractional::ALLOX,
+    fractional::GANDIVA,
+    elastic::SIA,
+    elastic::POLLUX,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,

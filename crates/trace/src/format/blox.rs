@@ -9,7 +9,7 @@ use super::log::read_only;
 use super::{Codec, Roles, Shared, Syntax};
 use crate::finding::Severity;
 use crate::row::{Column, RowCheck, Schema};
-use crate::text::split_label;
+use wharf_perf::Workload;
 
 pub(super) static STREAM: Codec = Codec {
     name: "blox",
@@ -103,10 +103,10 @@ fn decode_replay(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec>
     if row.is_bad {
         return None;
     }
-    let (model, batch_size) = split_label(label?);
+    let Workload { model, batch_size } = Workload::from_label(label?);
     let mut job = JobSpec::new(name?, submit?, devices?, iterations?, 0.0);
     job.gang = Gang { device_types: shared.list(None), ..job.gang };
-    job.model = Some(shared.names.get(model));
+    job.model = Some(shared.names.get(&model));
     job.batch_size = batch_size;
     Some(job)
 }

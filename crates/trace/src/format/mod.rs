@@ -2,6 +2,7 @@
 
 mod blox;
 mod date;
+mod gavel;
 mod helios;
 mod job;
 mod log;
@@ -31,6 +32,8 @@ use wharf_core::nearest::nearest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Format {
+    /// The tab-separated rows of the Gavel simulator: no header, speeds only in a profile.
+    Gavel,
     /// The CSV of the Muri simulator: milliseconds, three stage columns.
     Muri,
     /// Wharf's own columns as CSV.
@@ -77,6 +80,7 @@ impl UnknownFormat {
 impl Format {
     /// Every format.
     pub const ALL: &'static [Self] = &[
+        Self::Gavel,
         Self::Muri,
         Self::NativeCsv,
         Self::NativeJsonl,
@@ -104,7 +108,7 @@ impl Format {
 
     /// Whether traces can be written in it. The logs of others are only read.
     pub const fn is_writable(self) -> bool {
-        matches!(self, Self::Muri | Self::NativeCsv | Self::NativeJsonl)
+        matches!(self, Self::Gavel | Self::Muri | Self::NativeCsv | Self::NativeJsonl)
     }
 
     /// Whether it is a log of what happened: its clock begins anywhere, and not all of its rows are jobs to replay.
@@ -140,7 +144,8 @@ impl Format {
     /// Tells the format from the beginning of a file and, where that leaves it open, from its name.
     ///
     /// A JSON list of objects is a Philly log, one of lists is a Blox stream; a JSON object is such a stream where it has a
-    /// list `jobs`, and else means JSON Lines. Otherwise the first line is taken as a CSV header: the format that
+    /// list `jobs`, and else means JSON Lines. Tabs between a job's values are Gavel's rows. Otherwise the first line is
+    /// taken as a CSV header: the format that
     /// knows most of its columns wins, and one that knows none of them is not considered.
     pub fn detect(head: &[u8], path: Option<&Path>) -> Option<Self> {
         let text = String::from_utf8_lossy(head);
@@ -155,6 +160,9 @@ impl Format {
             _ => {}
         }
         let header = text.lines().next().unwrap_or_default();
+        if gavel::is_row(header) {
+            return Some(Self::Gavel);
+        }
         let names: Vec<&str> = header.split(',').map(|name| name.trim().trim_matches('"')).collect();
         let known = |format: Self| {
             let schema = format.codec().schema;
@@ -176,6 +184,7 @@ impl Format {
 
     pub(crate) const fn codec(self) -> &'static Codec {
         match self {
+            Self::Gavel => &gavel::CODEC,
             Self::Muri => &muri::CODEC,
             Self::NativeCsv => &native::CSV,
             Self::NativeJsonl => &native::JSONL,
@@ -213,6 +222,11 @@ pub(crate) enum Syntax {
     CsvWithoutHeader,
     JsonLines,
     JsonDocument,
+    /// No header: a line's number of fields says which column each is; one more column has the line's number.
+    Tabs {
+        layouts: &'static [&'static [usize]],
+        number: usize,
+    },
 }
 
 /// Everything the rest of the crate knows about a format.
@@ -267,6 +281,9 @@ mod tests {
             ("garbage\n", "x.jsonl.gz", Some(Format::NativeJsonl)),
             ("garbage\n", "x.csv", None),
             ("0,1,0,5853661\n", "", None),
+            ("A3C\tc\td\t-n\t1\t7\t1\t1\t-1\t0\n", "", Some(Format::Gavel)),
+            ("A3C\tcd d && c\t-n\t1\t7\t0.5\t1\n", "", Some(Format::Gavel)),
+            ("A3C\t7\t1\n", "", None),
             ("", "", None),
             ("{\"columns\": [\"job_id\"], \"jobs\": [[0, 1, 2, 3]]}", "", Some(Format::Blox)),
             ("{\"job_id\": \"jobs\", \"user\": \"x\"}", "", Some(Format::NativeJsonl)),

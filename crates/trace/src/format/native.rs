@@ -171,6 +171,7 @@ fn decode_length(row: &mut RowCheck<'_>) -> Option<(f64, f64, Option<f64>)> {
         return Some((duration_s, SECOND_MS, Some(duration_s)));
     }
     let iterations = row.iterations(ITERATIONS);
+    // Without a time, a profile has to know the model.
     let is_profiled = !row.has(ITERATION_MS) && row.has(MODEL);
     let iteration_ms = if is_profiled { Some(0.0) } else { row.positive_length(ITERATION_MS) };
     let duration_s = row.length(DURATION_S);
@@ -207,7 +208,7 @@ fn used(job: &JobSpec) -> [bool; SCHEMA_WIDTH] {
     for column in [JOB_ID, SUBMIT_S, DEVICES, ITERATIONS] {
         used[column] = true;
     }
-    used[ITERATION_MS] = job.iteration_ms != 0.0;
+    used[ITERATION_MS] = job.iteration_ms > 0.0;
     used[USER] = job.user.is_some();
     used[DEVICES_MIN] = job.gang.devices_min != job.gang.devices;
     used[DEVICES_MAX] = job.gang.devices_max != job.gang.devices;
@@ -252,7 +253,7 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
         DEVICES_MAX => Value::Number(job.gang.devices_max.into()),
         DEVICE_TYPES => Value::List(&job.gang.device_types),
         ITERATIONS => Value::Number(job.iterations),
-        ITERATION_MS => number((job.iteration_ms != 0.0).then_some(job.iteration_ms)),
+        ITERATION_MS => number((job.iteration_ms > 0.0).then_some(job.iteration_ms)),
         DURATION_S => number(job.duration_s),
         MODEL => text(job.model.as_deref()),
         BATCH_SIZE => number(job.batch_size.map(f64::from)),

@@ -1,6 +1,7 @@
 //! What the crate promises to its users, in tables that can be read as documentation.
 
 mod cluster;
+mod gavel;
 mod generator;
 mod hostile;
 mod lint_rules;

@@ -47,7 +47,7 @@ pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
-pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
+pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use replay::ReplayArgs;
 pub use sim::SimArgs;
@@ -98,8 +98,7 @@ pub enum Command {
     #[command(subcommand)]
     Trace(TraceCommand),
     /// List every policy: what it does, where it was published, what can be set
-    #[command(after_help = policy::LIST_EXAMPLES)]
-    Policies,
+    Policies(PoliciesArgs),
     /// Tell how a policy decides
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -30,7 +30,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Sim(args) => sim::execute(args, terminal),
         Command::Sweep(args) => sweep::execute(args, terminal),
         Command::Trace(command) => trace::execute(command, terminal),
-        Command::Policies => policies::list(terminal),
+        Command::Policies(args) => policies::list(args, terminal),
         Command::Policy(command) => policies::execute(command, terminal),
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),

@@ -1,5 +1,7 @@
 //! `wharf sim`
 
+use std::num::NonZeroU64;
+
 use wharf_sim::sweep::parallel::thread_count;
 
 use crate::args::SimArgs;
@@ -37,9 +39,22 @@ fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
     let preset = input::preset(&args.preset)?;
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
     let trace = input::trace(&args.trace, format, terminal)?;
+    let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let limits = args.limits.as_deref().map(input::limits).transpose()?.map(|(_, limits)| limits);
     let threads = thread_count(args.threads);
-    Ok(Batch { trace, cluster_name, cluster, preset, settings, limits, seed: args.seed, policies, threads })
+    Ok(Batch {
+        trace,
+        cluster_name,
+        cluster,
+        preset,
+        settings,
+        limits,
+        seed: args.seed,
+        profile,
+        rounds: args.rounds.map(NonZeroU64::get),
+        policies,
+        threads,
+    })
 }
 
 /// The command line as typed, for the report.

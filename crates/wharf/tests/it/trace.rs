@@ -161,6 +161,7 @@ fn blox_preset_runs_a_stream() {
     for run in runs {
         assert_eq!((&run["preset"], &run["jobs"], &run["finished"]), (&"blox".into(), &3.into(), &3.into()));
     }
-    let error = sandbox.wharf(&format!("sim --trace {trace} --cluster 2x4 --policy muri-s --preset blox")).fails(2);
+    let error =
+        sandbox.wharf(&format!("sim --trace {trace} --cluster 2x4 --policy muri-s --preset blox")).fails(2);
     assert!(error.contains("the preset has las, fifo, srtf, tiresias"), "{error}");
 }

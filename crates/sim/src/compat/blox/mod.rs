@@ -78,5 +78,5 @@ pub fn simulate(
 ) -> Result<Outcome, BloxError> {
     check(jobs, cluster, settings)?;
     let free = cluster::Free::new(cluster)?;
-    Ok(rounds::Rounds::new(jobs, free, settings, cluster.device_count(), recorder).run(rounds))
+    Ok(rounds::Rounds::new(jobs, free, settings, cluster, recorder).run(rounds))
 }

@@ -1,10 +1,10 @@
 //! The rounds: credit, take in, order, walk.
 
-use wharf_core::{Chosen, JobId, JobSpec, NodeShare, Time};
+use wharf_core::{Chosen, ClusterSpec, JobId, JobSpec, NodeShare, Time};
 
 use super::cluster::Free;
 use super::settings::{Policy, Settings};
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span};
+use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};
 
 /// Up to here every whole number is a float, so that a product of them is the sum that the published code makes.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -49,8 +49,11 @@ pub(super) struct Rounds<'a> {
     round: u64,
     event_count: u64,
     busy_device_s: f64,
+    cluster: &'a ClusterSpec,
     device_count: u32,
+    tally: Tally,
     recorder: &'a mut dyn Recorder,
+    wants_rounds: bool,
     timeline: Option<Vec<Sample>>,
     spans: Vec<Span>,
     /// Buffers of the walk.
@@ -64,7 +67,7 @@ impl<'a> Rounds<'a> {
         specs: &'a [JobSpec],
         free: Free,
         settings: &'a Settings,
-        device_count: u32,
+        cluster: &'a ClusterSpec,
         recorder: &'a mut dyn Recorder,
     ) -> Self {
         let progress = |spec: &JobSpec| Progress {
@@ -95,7 +98,10 @@ impl<'a> Rounds<'a> {
             round: 0,
             event_count: 0,
             busy_device_s: 0.0,
-            device_count,
+            cluster,
+            device_count: cluster.device_count(),
+            tally: Tally::default(),
+            wants_rounds: recorder.wants_rounds(),
             timeline: recorder.wants_timeline().then(Vec::new),
             recorder,
             spans: Vec::new(),
@@ -115,8 +121,12 @@ impl<'a> Rounds<'a> {
             if self.tracked_left == 0 || self.round >= rounds_max || self.recorder.is_satisfied() {
                 return self.into_outcome(now);
             }
-            self.walk(now);
+            let held = self.running_count();
+            let suspended = self.walk(now);
+            self.tally.lease_chances += held;
+            self.tally.lease_extensions += held - suspended;
             self.sample(now);
+            self.tell_round(now);
             let rounds = self.rounds_until_news(now).min(rounds_max - self.round);
             self.credit(rounds);
         }
@@ -169,6 +179,10 @@ impl<'a> Rounds<'a> {
                 busy_devices += self.specs[job as usize].gang.devices;
             }
         }
+        // Where rounds are passed over, all that runs goes on running.
+        let kept = self.running_count() * (rounds - 1);
+        self.tally.lease_chances += kept;
+        self.tally.lease_extensions += kept;
         self.busy_device_s += f64::from(busy_devices) * round_s * rounds as f64;
         self.round += rounds;
         self.event_count += rounds;
@@ -176,7 +190,7 @@ impl<'a> Rounds<'a> {
 
     /// How many rounds go by until a job ends or comes; one while any job waits, as the order changes all the time.
     fn rounds_until_news(&self, now: f64) -> u64 {
-        if self.active.iter().any(|&job| !self.jobs[job as usize].is_running) {
+        if self.wants_rounds || self.active.iter().any(|&job| !self.jobs[job as usize].is_running) {
             return 1;
         }
         let until_end = |&job: &u32| {
@@ -191,11 +205,16 @@ impl<'a> Rounds<'a> {
         (ends.chain(coming).fold(f64::INFINITY, f64::min) as u64).max(1)
     }
 
-    /// Puts all jobs in order and gives devices to those in front.
-    fn walk(&mut self, now: f64) {
+    fn running_count(&self) -> u64 {
+        self.active.iter().filter(|&&job| self.jobs[job as usize].is_running).count() as u64
+    }
+
+    /// Puts all jobs in order and gives devices to those in front. Returns how many were suspended for that.
+    fn walk(&mut self, now: f64) -> u64 {
         if self.active.iter().all(|&job| self.jobs[job as usize].is_running) {
-            return;
+            return 0;
         }
+        let mut suspended = 0;
         self.sort();
         let order = std::mem::take(&mut self.order);
         // Behind here no running job is left to stop: those started in this round are safe.
@@ -212,6 +231,7 @@ impl<'a> Rounds<'a> {
                 let victim = order[tail];
                 if self.jobs[victim as usize].is_running {
                     self.suspend(now, victim, job);
+                    suspended += 1;
                     is_found = self.free.find(gang, &mut self.found);
                 }
             }
@@ -228,6 +248,7 @@ impl<'a> Rounds<'a> {
         }
         self.count_waiting(&order);
         self.order = order;
+        suspended
     }
 
     /// Starved jobs first, then by the policy's key; ties keep the order of arrival.
@@ -265,6 +286,7 @@ impl<'a> Rounds<'a> {
 
     fn start(&mut self, now: f64, job: u32) {
         let progress = &mut self.jobs[job as usize];
+        self.tally.reschedules += 1;
         progress.is_running = true;
         progress.queue_s += now - progress.since;
         progress.since = now;
@@ -310,6 +332,33 @@ impl<'a> Rounds<'a> {
         }
     }
 
+    fn tell_round(&mut self, now: f64) {
+        if !self.wants_rounds {
+            return;
+        }
+        let (running, pending): (Vec<u32>, Vec<u32>) =
+            self.active.iter().partition(|&&job| self.jobs[job as usize].is_running);
+        let running = running.into_iter().map(|job| {
+            let (progress, spec) = (&self.jobs[job as usize], &self.specs[job as usize]);
+            let first = progress.placement.first().map_or(0, |share| share.node.index());
+            RoundJob {
+                job: JobId(job),
+                device_type: self.cluster.nodes[first].device_type.clone(),
+                devices: spec.gang.devices,
+                nodes: progress.placement.clone(),
+                remaining: (spec.iterations - progress.executed).max(0.0),
+                beside: Vec::new(),
+            }
+        });
+        let round = Round {
+            index: self.round,
+            time: Time::from_seconds(now),
+            running: running.collect(),
+            pending: pending.into_iter().map(JobId).collect(),
+        };
+        self.recorder.round(&round);
+    }
+
     fn into_outcome(mut self, now: f64) -> Outcome {
         // What is left counts up to here.
         for job in std::mem::take(&mut self.active) {
@@ -339,6 +388,7 @@ impl<'a> Rounds<'a> {
             busy_device_s: self.busy_device_s,
             device_count: self.device_count,
             rules: MetricRules::Blox { track: self.settings.track },
+            tally: Tally { rounds: self.round, ..self.tally },
         }
     }
 }

@@ -43,6 +43,16 @@ impl Policy {
         }
     }
 
+    /// What it does, in a line.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Las => "least attained service first, in seconds whatever the gang",
+            Self::Fifo => "first come, first served",
+            Self::Srtf => "shortest remaining time first",
+            Self::Tiresias => "the same as `las`: its queues have no say",
+        }
+    }
+
     /// The policy of that name, which may be qualified: `blox/las`.
     pub fn find(name: &str) -> Option<Self> {
         let name = name.strip_prefix("blox/").unwrap_or(name);

@@ -1,0 +1,4 @@
+//! Gavel's published simulator: recorded runs against the same runs here, and inputs that it cannot run.
+
+mod golden;
+mod recorded;
