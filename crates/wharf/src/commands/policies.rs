@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
-use wharf_sim::compat::{blox, gavel, muri};
+use wharf_sim::compat::{blox, gavel, muri, sia};
 use wharf_sim::preset::Mechanism;
 
 use super::cluster;
@@ -70,6 +70,9 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
             Mechanism::Wharf(_) => {}
             Mechanism::Muri(_) => all.retain(|policy| policy.name.parse::<muri::Policy>().is_ok()),
             Mechanism::Gavel(_) => return list_gavel(terminal),
+            Mechanism::Sia(_) => {
+                all.retain(|policy| sia::Policy::ALL.iter().any(|own| own.name() == policy.name))
+            }
             Mechanism::Blox(_) => return list_blox(terminal),
         }
     }
