@@ -66,7 +66,7 @@ impl Planner for Sia {
             current: &current,
         };
         let choice = choose(&problem, &Limits { steps: self.options.steps, resolution: 0.005 });
-        Plan { picks: choice.picks, is_fallback: choice.method == Method::Greedy }
+        Plan { picks: choice.picks, is_exact: choice.method == Method::Exact }
     }
 }
 

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wharf_core::{
-    Change, Chosen, Decision, Gang, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
+    Change, Chosen, Decision, Gang, JobId, Knowledge, NodeShare, Policy, Reason, RoundNotes, StopReason,
+    Time, View,
 };
 
 use crate::placement::Placer;
@@ -71,8 +72,8 @@ impl Candidate<'_> {
 pub struct Plan {
     /// For each job of the scene.
     pub picks: Vec<Option<usize>>,
-    /// Whether a simpler rule had to do.
-    pub is_fallback: bool,
+    /// Whether nothing better is possible.
+    pub is_exact: bool,
 }
 
 /// The numbers of the adapter.
@@ -97,7 +98,7 @@ pub struct Elastic<P> {
     last_round: Option<Time>,
     /// For each device type, the list that allows it alone.
     only: Vec<Arc<[Arc<str>]>>,
-    fallbacks: u64,
+    notes: RoundNotes,
 }
 
 impl<P: Planner> Elastic<P> {
@@ -113,13 +114,8 @@ impl<P: Planner> Elastic<P> {
             pools: Vec::new(),
             last_round: None,
             only: Vec::new(),
-            fallbacks: 0,
+            notes: RoundNotes::default(),
         }
-    }
-
-    /// Rounds in which a simpler rule had to do.
-    pub fn fallbacks(&self) -> u64 {
-        self.fallbacks
     }
 
     fn next_round(&self) -> Option<Time> {
@@ -192,7 +188,10 @@ impl<P: Planner> Elastic<P> {
                 fresh.extend(party);
             }
         }
-        self.fallbacks += u64::from(plan.is_fallback);
+        self.notes.rounds += 1;
+        self.notes.fallbacks += u64::from(!plan.is_exact);
+        self.notes.lease_chances += (kept.len() + leaving.len()) as u64;
+        self.notes.lease_extensions += kept.len() as u64;
         for (job, is_moved) in leaving {
             let is_stopped = if is_moved {
                 decision.stop(job, StopReason::Moved)
@@ -337,6 +336,10 @@ impl<P: Planner> Policy for Elastic<P> {
         if self.is_improvable() {
             decision.wake_at(self.next_round().unwrap_or(now));
         }
+    }
+
+    fn rounds(&mut self) -> Option<RoundNotes> {
+        Some(self.notes.clone())
     }
 
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason {

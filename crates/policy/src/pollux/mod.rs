@@ -83,7 +83,7 @@ impl Planner for Pollux {
             // No memory is needed: the time tells rounds apart, also after a restart of the head.
             seed: self.options.seed ^ scene.now.seconds().to_bits(),
         };
-        Plan { picks: search(&self.table(scene), &effort), is_fallback: false }
+        Plan { picks: search(&self.table(scene), &effort), is_exact: false }
     }
 }
 

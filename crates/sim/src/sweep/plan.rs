@@ -186,17 +186,17 @@ impl<'a> Planner<'a> {
     }
 
     fn add(&mut self, matrix: &Matrix) -> Result<(), ScenarioError> {
-        let traces = matrix.traces.iter().map(|entry| self.trace(entry)).collect::<Result<Vec<_>, _>>()?;
         let clusters = matrix.clusters.iter().map(|entry| self.cluster(&entry.place, &entry.cluster));
         let clusters = clusters.collect::<Result<Vec<_>, _>>()?;
         let presets = matrix.presets.iter().map(|entry| self.preset(&entry.place, &entry.preset));
         let presets = presets.collect::<Result<Vec<_>, _>>()?;
         for preset in &presets {
             for cluster in &clusters {
-                for trace in &traces {
+                for entry in &matrix.traces {
                     for &seed in &matrix.seeds {
+                        let trace = self.trace(entry, seed)?;
                         for policy in &matrix.policies {
-                            self.add_run(policy, trace, cluster, preset, seed)?;
+                            self.add_run(policy, &trace, cluster, preset, seed)?;
                         }
                     }
                 }
@@ -261,10 +261,12 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    fn trace(&mut self, entry: &TraceEntry) -> Result<Arc<Named<Trace>>, ScenarioError> {
+    fn trace(&mut self, entry: &TraceEntry, seed: u64) -> Result<Arc<Named<Trace>>, ScenarioError> {
         let memo = match &entry.source {
             TraceSource::File(name) => name.clone(),
-            TraceSource::Generated { name, settings } => format!("{name:?} {settings:?}"),
+            TraceSource::Generated { name, settings, is_each } => {
+                format!("{name:?} {settings:?} {:?}", is_each.then_some(seed))
+            }
         };
         if let Some(trace) = self.traces.get(&memo) {
             return Ok(trace.clone());
@@ -274,7 +276,11 @@ impl<'a> Planner<'a> {
             TraceSource::File(name) => {
                 read_trace(&find(self.data, name, "traces", "trace", &entry.place)?, None).map_err(failed)?
             }
-            TraceSource::Generated { name, settings } => generated(entry, name.as_deref(), settings)?,
+            TraceSource::Generated { name, settings, is_each } => {
+                let seed = if *is_each { seed } else { settings.seed };
+                let settings = GeneratorSettings { seed, ..(**settings).clone() };
+                generated(entry, name.as_deref(), &settings)?
+            }
         };
         let mut hash = ContentHash::new();
         hash.add_field(&trace.name);
