@@ -30,7 +30,9 @@ pub enum GavelError {
         job: String,
     },
     /// The profile does not know the job on a type.
-    #[error("job `{job}`: the profile has no speed of {workload} on {devices} devices of type `{device_type}`; {known}")]
+    #[error(
+        "job `{job}`: the profile has no speed of {workload} on {devices} devices of type `{device_type}`; {known}"
+    )]
     NoSpeed {
         /// The job.
         job: String,
@@ -44,7 +46,9 @@ pub enum GavelError {
         known: String,
     },
     /// A job can never run on this cluster.
-    #[error("job `{job}` needs {devices} devices of one type that it runs on, and no type has more than {most}")]
+    #[error(
+        "job `{job}` needs {devices} devices of one type that it runs on, and no type has more than {most}"
+    )]
     TooLarge {
         /// The job.
         job: String,
@@ -80,7 +84,9 @@ pub enum GavelError {
         policy: &'static str,
     },
     /// More pairs than are kept.
-    #[error("{jobs} jobs at a time make more than {most} pairs; use a policy without packing, or another preset")]
+    #[error(
+        "{jobs} jobs at a time make more than {most} pairs; use a policy without packing, or another preset"
+    )]
     TooManyPairs {
         /// Jobs at the same time.
         jobs: usize,

@@ -69,7 +69,8 @@ impl Keys {
     /// Adds a job.
     pub(super) fn add(&mut self, job: u32, half_round_s: f64, workload: &Workload<'_>) {
         let class = workload.jobs[job as usize].class;
-        let row = self.find_row((class, NOBODY), || workload.speeds(job).iter().map(|&speed| [speed; 2]).collect());
+        let row =
+            self.find_row((class, NOBODY), || workload.speeds(job).iter().map(|&speed| [speed; 2]).collect());
         self.single[job as usize] = self.len() as u32;
         self.push([job, NOBODY], workload.jobs[job as usize].gang, row, half_round_s);
     }

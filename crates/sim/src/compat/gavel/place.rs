@@ -62,7 +62,8 @@ impl Placement {
             // Large gangs first; the sort is stable.
             chosen[device_type].sort_by_key(|&key| Reverse(keys.gang[key as usize]));
             let mut next = workload.first_worker[device_type];
-            for group in chosen[device_type].chunk_by(|a, b| keys.gang[*a as usize] == keys.gang[*b as usize]) {
+            for group in chosen[device_type].chunk_by(|a, b| keys.gang[*a as usize] == keys.gang[*b as usize])
+            {
                 self.keep(&mut before, group, device_type);
                 self.fill(keys, group, device_type, &mut next);
             }
@@ -75,7 +76,9 @@ impl Placement {
     fn keep(&mut self, before: &mut [Assignment], group: &[u32], device_type: usize) {
         for &key in group {
             let place = self.place[key as usize] as usize;
-            let Some(old) = before.get_mut(place).filter(|old| old.device_type == device_type) else { continue };
+            let Some(old) = before.get_mut(place).filter(|old| old.device_type == device_type) else {
+                continue;
+            };
             if old.workers.iter().any(|&worker| self.taken[worker as usize]) {
                 continue;
             }

@@ -36,8 +36,7 @@ impl Random {
 
     fn refill(&mut self) {
         for place in 0..SIZE {
-            let joined =
-                (self.state[place] & 0x8000_0000) | (self.state[(place + 1) % SIZE] & 0x7fff_ffff);
+            let joined = (self.state[place] & 0x8000_0000) | (self.state[(place + 1) % SIZE] & 0x7fff_ffff);
             let odd = if joined & 1 == 1 { 0x9908_b0df } else { 0 };
             self.state[place] = self.state[(place + SHIFT) % SIZE] ^ (joined >> 1) ^ odd;
         }
@@ -159,7 +158,11 @@ mod tests {
             let mut random = Random::new(seed);
             assert_eq!(words.map(|_| random.word()), words, "words of {seed}");
             let mut random = Random::new(seed);
-            assert_eq!([1, 2, 3, 3, 7, 10, 1000].map(|bound| random.below(bound)), numbers, "numbers of {seed}");
+            assert_eq!(
+                [1, 2, 3, 3, 7, 10, 1000].map(|bound| random.below(bound)),
+                numbers,
+                "numbers of {seed}"
+            );
             let mut random = Random::new(seed);
             assert_eq!([2, 3, 10, 21, 22, 30, 60].map(|count| random.pair(count)), pairs, "pairs of {seed}");
         }

@@ -226,7 +226,8 @@ impl<'a> Simulation<'a> {
         if let Some(moved) = self.keys.compact() {
             self.placement.renumber(&moved);
         }
-        let snapshot = Snapshot { now: self.now, jobs: &self.live, done: &self.done, workload: self.workload };
+        let snapshot =
+            Snapshot { now: self.now, jobs: &self.live, done: &self.done, workload: self.workload };
         self.shares.clear(self.live.len() * self.workload.width());
         self.rule.allocate(&snapshot, &mut self.shares)?;
         self.apply();
@@ -248,7 +249,8 @@ impl<'a> Simulation<'a> {
         if self.shares.pairs.is_empty() {
             return;
         }
-        for (key, members) in self.keys.members.iter().enumerate().filter(|(_, members)| members[1] != NOBODY) {
+        for (key, members) in self.keys.members.iter().enumerate().filter(|(_, members)| members[1] != NOBODY)
+        {
             if let Some(row) = self.shares.pairs.get(members).filter(|_| self.keys.is_alive[key]) {
                 self.keys.share[key * width..(key + 1) * width].copy_from_slice(row);
             }
@@ -275,8 +277,13 @@ impl<'a> Simulation<'a> {
         let stopped = self.placement.assign(self.workload, &self.keys, &order, &mut self.chosen);
         for (assignment, held) in self.placement.current.iter().enumerate() {
             let speeds = self.keys.speeds(held.key, held.device_type);
-            let mut task =
-                MicroTask { key: held.key, members: held.members, assignment, steps: [0.0; 2], end: self.now };
+            let mut task = MicroTask {
+                key: held.key,
+                members: held.members,
+                assignment,
+                steps: [0.0; 2],
+                end: self.now,
+            };
             for (index, &job) in singles(&held.members).iter().enumerate() {
                 let steps = (speeds[index] * self.settings.round_s).trunc().min(self.remaining(job));
                 task.steps[index] = steps;

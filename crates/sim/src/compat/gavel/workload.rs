@@ -77,7 +77,13 @@ impl<'a> Workload<'a> {
     ) -> Result<Self, GavelError> {
         let profile = profile.ok_or(GavelError::NoProfile)?;
         let Devices { types, capacities, workers, first_worker } = Devices::new(cluster)?;
-        let mut classes = Classes { profile, types: &types, capacities: &capacities, list: Vec::new(), known: HashMap::new() };
+        let mut classes = Classes {
+            profile,
+            types: &types,
+            capacities: &capacities,
+            list: Vec::new(),
+            known: HashMap::new(),
+        };
         let mut jobs = Vec::with_capacity(specs.len());
         for spec in specs {
             check(spec, policy)?;
@@ -93,9 +99,12 @@ impl<'a> Workload<'a> {
         let classes = classes.list;
         let place = |name: &str| types.iter().position(|known| **known == *name);
         let mut type_order: Vec<usize> = numbers.type_order.iter().filter_map(|name| place(name)).collect();
-        type_order.extend((0..types.len()).filter(|index| !numbers.type_order.iter().any(|name| **name == *types[*index])));
+        type_order.extend(
+            (0..types.len()).filter(|index| !numbers.type_order.iter().any(|name| **name == *types[*index])),
+        );
         let reference_type = place(&numbers.reference_type).unwrap_or(type_order[0]);
-        let prices: Vec<Option<f64>> = types.iter().map(|name| numbers.prices.get(&**name).copied()).collect();
+        let prices: Vec<Option<f64>> =
+            types.iter().map(|name| numbers.prices.get(&**name).copied()).collect();
         if matches!(policy.goal, Goal::Cost | Goal::CostWithDeadlines)
             && let Some(index) = prices.iter().position(Option::is_none)
         {
@@ -184,7 +193,9 @@ struct Classes<'a> {
 
 impl Classes<'_> {
     fn find(&mut self, spec: &JobSpec) -> Result<u32, GavelError> {
-        let Some(model) = spec.model.clone() else { return Err(GavelError::NoModel { job: spec.name.to_string() }) };
+        let Some(model) = spec.model.clone() else {
+            return Err(GavelError::NoModel { job: spec.name.to_string() });
+        };
         let key = (model, spec.batch_size, spec.gang.devices);
         if let Some(&class) = self.known.get(&key) {
             return Ok(class);
@@ -216,7 +227,9 @@ impl Classes<'_> {
 
     /// What the profile does know of a workload, in words.
     fn known_of(&self, trained: &Trained) -> String {
-        let places = || self.profile.entries().filter(|(workload, ..)| *workload == trained).map(|(_, place, _)| place);
+        let places = || {
+            self.profile.entries().filter(|(workload, ..)| *workload == trained).map(|(_, place, _)| place)
+        };
         let mut types: Vec<&str> = places().map(|place| &*place.device_type).collect();
         let mut gangs: Vec<u32> = places().map(|place| place.devices).collect();
         types.sort_unstable();
@@ -224,7 +237,8 @@ impl Classes<'_> {
         gangs.sort_unstable();
         gangs.dedup();
         if types.is_empty() {
-            let mut models: Vec<&str> = self.profile.entries().map(|(workload, ..)| &*workload.model).collect();
+            let mut models: Vec<&str> =
+                self.profile.entries().map(|(workload, ..)| &*workload.model).collect();
             models.dedup();
             return match wharf_core::nearest::nearest(&trained.model, models.iter().copied()) {
                 Some(near) => format!("it does not know this workload; it has `{near}`"),

@@ -32,7 +32,8 @@ impl Rule for AlloX {
             free[device_type] -= 1;
             is_given[job as usize] = true;
         }
-        let mut waiting: Vec<u32> = snapshot.jobs.iter().copied().filter(|&job| !is_given[job as usize]).collect();
+        let mut waiting: Vec<u32> =
+            snapshot.jobs.iter().copied().filter(|&job| !is_given[job as usize]).collect();
         // The oldest first; jobs that came together keep their order.
         waiting.sort_by(|&a, &b| snapshot.waited_s(b).total_cmp(&snapshot.waited_s(a)));
         let looked_at = (self.alpha * waiting.len() as f64) as usize;

@@ -8,6 +8,7 @@ mod packed;
 mod programs;
 mod replay;
 mod split;
+mod value;
 
 use std::collections::BTreeMap;
 
@@ -78,10 +79,7 @@ pub(super) trait Rule {
 ///
 /// # Errors
 /// Allocations that cannot be read.
-pub(super) fn build(
-    settings: &Settings,
-    workload: &Workload<'_>,
-) -> Result<Box<dyn Rule>, GavelError> {
+pub(super) fn build(settings: &Settings, workload: &Workload<'_>) -> Result<Box<dyn Rule>, GavelError> {
     if let Some(path) = &settings.allocations {
         return Ok(Box::new(replay::Replay::read(path, workload)?));
     }

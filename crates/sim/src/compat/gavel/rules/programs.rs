@@ -41,7 +41,9 @@ impl Programs {
         let remaining = || -> Vec<f64> { snapshot.jobs.iter().map(|&job| snapshot.remaining(job)).collect() };
         match self.goal {
             Goal::MaxMin => sharing::max_min(program, &fairness_factors(snapshot, program.speeds)),
-            Goal::WaterFilling => sharing::water_filling(program, &fairness_factors(snapshot, program.speeds)),
+            Goal::WaterFilling => {
+                sharing::water_filling(program, &fairness_factors(snapshot, program.speeds))
+            }
             Goal::FinishTime => {
                 let isolated = isolated_speeds(snapshot, program.speeds);
                 let claims = self.past.claims(snapshot, isolated);
@@ -66,7 +68,8 @@ impl Rule for Programs {
             self.past.forget();
             return Ok(());
         }
-        let capacities: Vec<f64> = snapshot.workload.capacities.iter().map(|&count| f64::from(count)).collect();
+        let capacities: Vec<f64> =
+            snapshot.workload.capacities.iter().map(|&count| f64::from(count)).collect();
         let devices: Vec<f64> = snapshot.jobs.iter().map(|&job| f64::from(snapshot.gang(job))).collect();
         let speeds = self.speeds(snapshot);
         let program = Program { capacities: &capacities, devices: &devices, speeds: &speeds };

@@ -55,7 +55,8 @@ impl Replay {
             }
             Ok(text)
         };
-        let text = read().map_err(|source| GavelError::ReadAllocations { path: path_text.clone(), source })?;
+        let text =
+            read().map_err(|source| GavelError::ReadAllocations { path: path_text.clone(), source })?;
         let names: HashMap<&str, u32> =
             workload.specs.iter().zip(0..).map(|(spec, index)| (&*spec.name, index)).collect();
         let mut replay = Self { path: path_text, recorded: Vec::new(), next: 0 };
@@ -79,7 +80,9 @@ impl Replay {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let entry = |(index, line): (usize, &str)| {
             serde_json::from_str(line).map_err(|error| {
-                let problem = format!("{error}; expected a line such as {{\"t\":0.0,\"x\":{{\"0\":{{\"v100\":0.5}}}}}}");
+                let problem = format!(
+                    "{error}; expected a line such as {{\"t\":0.0,\"x\":{{\"0\":{{\"v100\":0.5}}}}}}"
+                );
                 self.wrong(Some(index), problem)
             })
         };
@@ -94,15 +97,18 @@ impl Replay {
         names: &HashMap<&str, u32>,
         types: &[Arc<str>],
     ) -> Result<(Members, Vec<f64>), GavelError> {
-        let members = members(key, names)
-            .ok_or_else(|| self.wrong(Some(index), format!("the trace has no job or pair of jobs `{key}`")))?;
+        let members = members(key, names).ok_or_else(|| {
+            self.wrong(Some(index), format!("the trace has no job or pair of jobs `{key}`"))
+        })?;
         let mut shares = vec![0.0; types.len()];
         for (name, &share) in row {
             let Some(place) = types.iter().position(|known| **known == **name) else {
                 return Err(self.wrong(Some(index), format!("the cluster has no type `{name}`")));
             };
             if !(share.is_finite() && share >= 0.0) {
-                return Err(self.wrong(Some(index), format!("`{key}` has {share} of `{name}`, expected 0 or more")));
+                return Err(
+                    self.wrong(Some(index), format!("`{key}` has {share} of `{name}`, expected 0 or more"))
+                );
             }
             shares[place] = share;
         }
