@@ -1,5 +1,6 @@
 //! How fast a training job runs, alone and beside others.
 
+pub mod analytic;
 pub mod interference;
 pub mod interleave;
 pub mod model;

@@ -1,9 +1,11 @@
 //! The performance model of Wharf's own rules.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Topology};
 
+use crate::analytic;
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
@@ -43,12 +45,15 @@ pub struct Model {
     sharing: Sharing,
     order: Order,
     checkpoint_interval_s: Option<f64>,
-    speeds: Option<Speeds>,
+    speeds: Option<Arc<Speeds>>,
+    /// Whether the speeds count only where they tell types apart.
+    is_builtin: bool,
 }
 
 /// Where a job runs, as far as its speed depends on it.
 #[derive(Clone, Copy)]
 struct Spot<'a> {
+    speeds: Option<&'a Speeds>,
     device_type: &'a str,
     devices: u32,
     locality: Locality,
@@ -59,7 +64,7 @@ struct Spot<'a> {
 impl Model {
     /// A model with these costs, for a policy that shares devices in this way.
     pub fn new(costs: Costs, sharing: Sharing, order: Order) -> Self {
-        Self { costs, sharing, order, checkpoint_interval_s: None, speeds: None }
+        Self { costs, sharing, order, checkpoint_interval_s: None, speeds: None, is_builtin: false }
     }
 
     /// The same model, where all jobs save their work every so often.
@@ -71,7 +76,21 @@ impl Model {
     /// The same model, where a profile tells how fast jobs are.
     #[must_use]
     pub fn with_profile(self, profile: Profile) -> Self {
-        Self { speeds: Some(Speeds::new(profile)), ..self }
+        Self { speeds: Some(Arc::new(Speeds::new(profile))), is_builtin: false, ..self }
+    }
+
+    /// The same model, where the built-in profile tells how types compare, in clusters that mix types that it knows. In
+    /// others, what jobs tell holds for whatever type there is.
+    #[must_use]
+    pub fn with_builtin(self) -> Self {
+        Self { speeds: Some(analytic::speeds()), is_builtin: true, ..self }
+    }
+
+    /// The speeds that count in a cluster.
+    fn speeds_in(&self, topology: &Topology) -> Option<&Speeds> {
+        let speeds = self.speeds.as_deref()?;
+        let is_meant = !self.is_builtin || analytic::is_mixed(topology.types().iter().map(|name| &**name));
+        is_meant.then_some(speeds)
     }
 
     /// How fast a job runs on devices of a type beside others, and who says so.
@@ -87,16 +106,17 @@ impl Model {
             Locality::Packed => 1.0,
             Locality::Spread => 1.0 + self.costs.spread_slowdown,
         };
-        self.speed_at(job, Spot { device_type, devices, locality, apart }, neighbours)
+        let speeds = self.speeds.as_deref();
+        self.speed_at(job, Spot { speeds, device_type, devices, locality, apart }, neighbours)
     }
 
     fn speed_at(&self, job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> Speed {
-        let alone = self.alone(job, spot);
+        let alone = alone(job, spot);
         if neighbours.is_empty() || alone.iterations_per_s <= 0.0 {
             return alone;
         }
         if matches!(self.sharing, Sharing::None | Sharing::Interference)
-            && let Some(beside) = self.beside(job, alone, spot, neighbours)
+            && let Some(beside) = beside(job, alone, spot, neighbours)
         {
             return beside;
         }
@@ -104,71 +124,13 @@ impl Model {
         Speed::estimated(1.0 / beside_s)
     }
 
-    /// How fast a job runs by itself.
-    fn alone(&self, job: &JobSpec, spot: Spot<'_>) -> Speed {
-        let Spot { device_type, devices, locality, apart } = spot;
-        if let (Some(speeds), Locality::Spread) = (&self.speeds, locality)
-            && let Some(iterations_per_s) = speeds.spread(job, device_type, devices)
-        {
-            return Speed { iterations_per_s, source: Source::Measured };
-        }
-        let packed = match &self.speeds {
-            Some(speeds) => speeds.alone(job, device_type, devices),
-            None => told(job, devices),
-        };
-        if apart == 1.0 { packed } else { Speed::estimated(packed.iterations_per_s / apart) }
-    }
-
-    /// How fast a job runs beside others as the profile has it, where it knows all of them.
-    fn beside(&self, job: &JobSpec, alone: Speed, spot: Spot<'_>, neighbours: &[&JobSpec]) -> Option<Speed> {
-        let profile = self.speeds.as_ref()?.profile();
-        let workload = |job: &JobSpec| profile.workload(job.model.as_deref()?, job.batch_size);
-        let (own, here) = (workload(job)?, profile.device_type(spot.device_type)?);
-        let pair = |other: &JobSpec, locality| {
-            profile.pair_entry(own, workload(other)?, here, spot.devices, locality)
-        };
-        if let &[other] = neighbours
-            && let Some(entry) = pair(other, spot.locality).filter(|entry| !entry.is_estimate)
-        {
-            let apart = if spot.locality == Locality::Spread { 1.0 } else { spot.apart };
-            let source = if apart == 1.0 { Source::Measured } else { Source::Estimated };
-            return Some(Speed { iterations_per_s: entry.iterations_per_s[0] / apart, source });
-        }
-        let by_itself = profile.entry(own, here, spot.devices, Locality::Packed)?.iterations_per_s;
-        let share = neighbours.iter().try_fold(1.0, |share, other| {
-            let beside = pair(other, Locality::Packed)?.iterations_per_s[0];
-            (by_itself > 0.0).then(|| share * (beside / by_itself))
-        })?;
-        Some(Speed::estimated(alone.iterations_per_s * share))
-    }
-
     /// Seconds per iteration beside others by the model of the way in which they share.
     fn beside_s(&self, job: &JobSpec, alone_s: f64, spot: Spot<'_>, neighbours: &[&JobSpec]) -> f64 {
         match self.sharing {
-            Sharing::Lockstep => {
-                alone_s.max(self.lockstep_s(job, neighbours) * self.pace(job, spot, neighbours))
-            }
-            Sharing::Opportunistic => {
-                opportunistic_s(job, alone_s, neighbours, self.pace(job, spot, neighbours))
-            }
+            Sharing::Lockstep => alone_s.max(self.lockstep_s(job, neighbours) * pace(job, spot, neighbours)),
+            Sharing::Opportunistic => opportunistic_s(job, alone_s, neighbours, pace(job, spot, neighbours)),
             Sharing::None | Sharing::Interference => alone_s * interference::slowdown(job, neighbours),
         }
-    }
-
-    /// How much slower than they tell the slowest of several jobs is here: 1 where nobody knows better.
-    fn pace(&self, job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> f64 {
-        let Some(speeds) = &self.speeds else { return 1.0 };
-        let slower = |job: &JobSpec| {
-            let here = speeds.alone(job, spot.device_type, spot.devices);
-            match here.source {
-                Source::Told => 1.0,
-                _ if here.iterations_per_s > 0.0 && job.iteration_ms > 0.0 => {
-                    1000.0 / job.iteration_ms / here.iterations_per_s
-                }
-                _ => 1.0,
-            }
-        };
-        neighbours.iter().fold(slower(job), |slowest, other| slowest.max(slower(other)))
     }
 
     /// Seconds per iteration of jobs that take turns; one after the other where their stages are not known.
@@ -207,7 +169,7 @@ impl Model {
             speed
         } else {
             // It is said not to fit, and was placed there nevertheless: it runs as if by itself, or as it tells.
-            self.alone(job, spot)
+            alone(job, spot)
         };
         (speed.iterations_per_s > 0.0 && speed.source != Source::Told).then(|| 1.0 / speed.iterations_per_s)
     }
@@ -226,10 +188,11 @@ impl PerfModel for Model {
         let devices = if placement.is_empty() { job.gang.devices } else { given };
         let counts = iteration_ratio(job.gang.devices, devices, network_share(job));
         let alone_s = job.iteration_ms / 1000.0 * apart * counts;
-        let spot = |device_type| Spot { device_type, devices, locality, apart };
+        let speeds = self.speeds_in(topology);
+        let spot = |device_type| Spot { speeds, device_type, devices, locality, apart };
         let told_s =
             if neighbours.is_empty() { alone_s } else { self.beside_s(job, alone_s, spot(""), neighbours) };
-        let Some(speeds) = &self.speeds else { return told_s };
+        let Some(speeds) = speeds else { return told_s };
         let on = |device_type| self.profiled_s(job, spot(device_type), neighbours).unwrap_or(told_s);
         let mut slowest_s = None;
         let mut before = "";
@@ -256,7 +219,8 @@ impl PerfModel for Model {
         if !allowed.is_empty() && !allowed.iter().any(|allowed| **allowed == *device_type) {
             return 0.0;
         }
-        let spot = Spot { device_type, devices, locality: Locality::Packed, apart: 1.0 };
+        let speeds = self.speeds_in(topology);
+        let spot = Spot { speeds, device_type, devices, locality: Locality::Packed, apart: 1.0 };
         self.speed_at(job, spot, neighbours).iterations_per_s
     }
 
@@ -296,4 +260,57 @@ fn opportunistic_s(job: &JobSpec, alone_s: f64, neighbours: &[&JobSpec], pace: f
         };
         slowest.max(beside)
     })
+}
+
+/// How fast a job runs by itself.
+fn alone(job: &JobSpec, spot: Spot<'_>) -> Speed {
+    let Spot { speeds, device_type, devices, locality, apart } = spot;
+    if let (Some(speeds), Locality::Spread) = (speeds, locality)
+        && let Some(iterations_per_s) = speeds.spread(job, device_type, devices)
+    {
+        return Speed { iterations_per_s, source: Source::Measured };
+    }
+    let packed = match speeds {
+        Some(speeds) => speeds.alone(job, device_type, devices),
+        None => told(job, devices),
+    };
+    if apart == 1.0 { packed } else { Speed::estimated(packed.iterations_per_s / apart) }
+}
+
+/// How fast a job runs beside others as the profile has it, where it knows all of them.
+fn beside(job: &JobSpec, alone: Speed, spot: Spot<'_>, neighbours: &[&JobSpec]) -> Option<Speed> {
+    let profile = spot.speeds?.profile();
+    let workload = |job: &JobSpec| profile.workload(job.model.as_deref()?, job.batch_size);
+    let (own, here) = (workload(job)?, profile.device_type(spot.device_type)?);
+    let pair =
+        |other: &JobSpec, locality| profile.pair_entry(own, workload(other)?, here, spot.devices, locality);
+    if let &[other] = neighbours
+        && let Some(entry) = pair(other, spot.locality).filter(|entry| !entry.is_estimate)
+    {
+        let apart = if spot.locality == Locality::Spread { 1.0 } else { spot.apart };
+        let source = if apart == 1.0 { Source::Measured } else { Source::Estimated };
+        return Some(Speed { iterations_per_s: entry.iterations_per_s[0] / apart, source });
+    }
+    let by_itself = profile.entry(own, here, spot.devices, Locality::Packed)?.iterations_per_s;
+    let share = neighbours.iter().try_fold(1.0, |share, other| {
+        let beside = pair(other, Locality::Packed)?.iterations_per_s[0];
+        (by_itself > 0.0).then(|| share * (beside / by_itself))
+    })?;
+    Some(Speed::estimated(alone.iterations_per_s * share))
+}
+
+/// How much slower than they tell the slowest of several jobs is here: 1 where nobody knows better.
+fn pace(job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> f64 {
+    let Some(speeds) = spot.speeds else { return 1.0 };
+    let slower = |job: &JobSpec| {
+        let here = speeds.alone(job, spot.device_type, spot.devices);
+        match here.source {
+            Source::Told => 1.0,
+            _ if here.iterations_per_s > 0.0 && job.iteration_ms > 0.0 => {
+                1000.0 / job.iteration_ms / here.iterations_per_s
+            }
+            _ => 1.0,
+        }
+    };
+    neighbours.iter().fold(slower(job), |slowest, other| slowest.max(slower(other)))
 }

@@ -86,10 +86,11 @@ pub fn is_resolved(profile: &Profile, jobs: &[JobSpec]) -> bool {
 /// The jobs of which the profile knows nothing, and those that fit nowhere.
 pub fn resolve(profile: &Profile, jobs: &mut [JobSpec], cluster: &ClusterSpec) -> Result<(), Unresolved> {
     let speeds = Speeds::new(profile.clone());
-    let mut types: Vec<&Arc<str>> = Vec::new();
+    let mut types: Vec<(&Arc<str>, u32)> = Vec::new();
     for node in &cluster.nodes {
-        if !types.contains(&&node.device_type) {
-            types.push(&node.device_type);
+        match types.iter_mut().find(|(name, _)| **name == node.device_type) {
+            Some((_, count)) => *count += node.devices,
+            None => types.push((&node.device_type, node.devices)),
         }
     }
     let mut unresolved = Vec::new();
@@ -104,7 +105,7 @@ pub fn resolve(profile: &Profile, jobs: &mut [JobSpec], cluster: &ClusterSpec) -
 
 /// Takes the types that a job does not fit off those that it may run on. The type that its `iteration_ms` holds for
 /// stays the first.
-fn keep_away(speeds: &Speeds, job: &mut JobSpec, types: &[&Arc<str>]) -> Result<(), Problem> {
+fn keep_away(speeds: &Speeds, job: &mut JobSpec, types: &[(&Arc<str>, u32)]) -> Result<(), Problem> {
     let Some(model) = job.model.clone() else { return Ok(()) };
     let Some(workload) = speeds.profile().workload(&model, job.batch_size) else { return Ok(()) };
     let Gang { devices, devices_min, devices_max, .. } = job.gang;
@@ -118,12 +119,16 @@ fn keep_away(speeds: &Speeds, job: &mut JobSpec, types: &[&Arc<str>]) -> Result<
         known.peek().is_none() || known.any(|(_, entry)| entry.iterations_per_s > 0.0)
     };
     let allowed = |name: &Arc<str>| job.gang.device_types.is_empty() || job.gang.device_types.contains(name);
-    let possible: Vec<&Arc<str>> = types.iter().copied().filter(|name| allowed(name)).collect();
+    let possible: Vec<&Arc<str>> = types.iter().map(|&(name, _)| name).filter(|name| allowed(name)).collect();
     if possible.iter().all(|name| fits(name)) {
         return Ok(());
     }
-    if !possible.iter().any(|name| fits(name)) {
-        return Err(Problem::FitsNowhere { model, devices });
+    let fitting: u32 =
+        types.iter().filter(|(name, _)| allowed(name) && fits(name)).map(|&(_, count)| count).sum();
+    if fitting < devices_min {
+        // An estimate is not reason enough to refuse a job that tells its own speed.
+        let is_certain = !speeds.is_estimated(workload) || job.iteration_ms == 0.0;
+        return if is_certain { Err(Problem::FitsNowhere { model, devices }) } else { Ok(()) };
     }
     let reference = speeds.reference_of(job).filter(|name| fits(name)).cloned();
     let others = possible.into_iter().filter(|name| fits(name) && Some(*name) != reference.as_ref()).cloned();

@@ -74,6 +74,13 @@ impl Speeds {
         &self.profile
     }
 
+    /// Whether a model made up anything that is known of a workload.
+    pub(crate) fn is_estimated(&self, workload: WorkloadId) -> bool {
+        let curves =
+            self.profile.types().flat_map(|(id, _)| self.profile.curve(workload, id, Locality::Packed));
+        curves.into_iter().any(|(_, entry)| entry.is_estimate)
+    }
+
     /// The type that a job's own `iteration_ms` holds for.
     pub(crate) fn reference_of<'a>(&'a self, job: &'a JobSpec) -> Option<&'a Arc<str>> {
         let named = || self.reference.map(|id| self.profile.type_name(id));

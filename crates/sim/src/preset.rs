@@ -5,7 +5,7 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use crate::compat::{gavel, muri};
+use crate::compat::{gavel, muri, sia};
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub enum Mechanism {
     Muri(Box<muri::Numbers>),
     /// That of Gavel's published simulator, with its defects.
     Gavel(Box<gavel::Numbers>),
+    /// That of Sia's published simulator, with recorded allocations.
+    Sia(Box<sia::Numbers>),
 }
 
 /// The numbers of Wharf's own mechanisms.
@@ -107,6 +109,7 @@ struct PresetFile {
     wharf: Option<RulesFile>,
     muri: Option<muri::Numbers>,
     gavel: Option<gavel::Numbers>,
+    sia: Option<sia::Numbers>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -116,6 +119,7 @@ enum MechanismName {
     Rounds,
     Muri,
     Gavel,
+    Sia,
 }
 
 #[derive(Deserialize)]
@@ -134,7 +138,7 @@ struct RulesFile {
 
 impl Preset {
     /// The names that need no file.
-    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel"];
+    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia"];
 
     /// A built-in preset by name, or a preset file by path.
     ///
@@ -145,6 +149,7 @@ impl Preset {
             "wharf" => Self::parse(include_str!("../../../presets/wharf.toml"), name_or_path),
             "muri" => Self::parse(include_str!("../../../presets/muri.toml"), name_or_path),
             "gavel" => Self::parse(include_str!("../../../presets/gavel.toml"), name_or_path),
+            "sia" => Self::parse(include_str!("../../../presets/sia.toml"), name_or_path),
             path if std::path::Path::new(path).is_file() => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
@@ -177,6 +182,11 @@ impl Preset {
             MechanismName::Gavel => {
                 let missing = PresetError::MissingTable { path, mechanism: "gavel", table: "gavel" };
                 Mechanism::Gavel(Box::new(file.gavel.ok_or(missing)?))
+            }
+            MechanismName::Sia => {
+                let numbers =
+                    file.sia.ok_or(PresetError::MissingTable { path, mechanism: "sia", table: "sia" })?;
+                Mechanism::Sia(Box::new(numbers))
             }
         };
         Ok(Self { name: file.name, about: file.about, text: text.to_owned(), mechanism })

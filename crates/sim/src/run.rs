@@ -5,12 +5,12 @@ use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
 use wharf_perf::resolve::is_resolved;
-use wharf_perf::{Model, Order, Profile, Unresolved, resolve};
+use wharf_perf::{Model, Order, Profile, Unresolved, analytic, resolve};
 use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
-use crate::compat::{gavel, muri};
+use crate::compat::{gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -31,7 +31,8 @@ pub struct RunSpec<'a> {
     pub settings: &'a Settings,
     /// For everything drawn at random.
     pub seed: u64,
-    /// How fast the jobs' models run on which devices; what jobs tell of themselves where there is none.
+    /// How fast the jobs' models run on which devices; where there is none, what jobs tell of themselves, and the built-in
+    /// profile where the cluster mixes types.
     pub profile: Option<&'a Profile>,
     /// Rounds after which the run ends, finished or not, where the mechanism has rounds.
     pub rounds: Option<u64>,
@@ -80,6 +81,9 @@ pub enum RunError {
     /// What Gavel's mechanism cannot run.
     #[error(transparent)]
     Gavel(#[from] gavel::GavelError),
+    /// What Sia's mechanism cannot run.
+    #[error(transparent)]
+    Sia(#[from] sia::SiaError),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
@@ -136,6 +140,7 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
             gavel::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?;
             Ok(())
         }
+        Mechanism::Sia(numbers) => Ok(sia::check(&spec.trace.jobs, &sia_settings(spec)?, numbers)?),
     }
 }
 
@@ -161,7 +166,8 @@ pub fn run_within(
             let Prepared { engine, failures, rules, jobs } = prepare(spec, rules, limits)?;
             let filled = limits.map(|limits| fill(spec, jobs.to_vec(), limits));
             let jobs = filled.as_deref().unwrap_or(&jobs);
-            let driver = Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder);
+            let driver =
+                Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder).until(spec.rounds);
             let (outcome, violations) = driver.run().map_err(|stalled| RunError::Stalled {
                 policy: spec.policy.to_owned(),
                 failures: stalled.failures,
@@ -171,7 +177,7 @@ pub fn run_within(
                 None => Ok(outcome),
             }
         }
-        Mechanism::Muri(_) | Mechanism::Gavel(_) if limits.is_some() => {
+        Mechanism::Muri(_) | Mechanism::Gavel(_) | Mechanism::Sia(_) if limits.is_some() => {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
@@ -182,6 +188,10 @@ pub fn run_within(
             let settings = gavel_settings(spec, numbers)?;
             let jobs = &spec.trace.jobs;
             Ok(gavel::simulate(jobs, spec.cluster, spec.profile, &settings, numbers, recorder)?)
+        }
+        Mechanism::Sia(numbers) => {
+            let settings = sia_settings(spec)?;
+            Ok(sia::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
         }
     }
 }
@@ -244,6 +254,26 @@ fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel:
     Ok(settings)
 }
 
+/// The policy and the files under Sia's mechanism.
+fn sia_settings(spec: &RunSpec<'_>) -> Result<sia::Settings, RunError> {
+    let policy = sia::Policy::ALL.into_iter().find(|policy| policy.name() == spec.policy);
+    let policy = policy.ok_or_else(|| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: sia::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+    })?;
+    let mut settings = sia::Settings::new(policy);
+    match spec.settings.iter().find(|(key, value)| !settings.set(key, value)) {
+        None => Ok(settings),
+        Some((key, _)) => Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: sia::Settings::NAMES.map(str::to_owned).to_vec(),
+        }),
+    }
+}
+
 /// A run under Wharf's own rules, ready to go.
 struct Prepared<'a> {
     engine: Engine,
@@ -265,13 +295,25 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
 }
 
 /// The jobs, with what a profile must tell of them before they can run.
-fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
-    let nothing = Profile::default();
-    let profile = spec.profile.unwrap_or(&nothing);
-    if is_resolved(profile, &spec.trace.jobs) {
-        return Ok(Cow::Borrowed(&spec.trace.jobs));
+///
+/// # Errors
+/// Jobs that it does not know, or that fit nowhere.
+pub fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
+    let jobs = &spec.trace.jobs;
+    let is_told = jobs.iter().all(|job| job.iteration_ms > 0.0);
+    if is_told && !matches!(spec.preset.mechanism, Mechanism::Wharf(_)) {
+        // Other mechanisms know nothing of types.
+        return Ok(Cow::Borrowed(jobs));
     }
-    let mut jobs = spec.trace.jobs.clone();
+    let builtin = match spec.profile {
+        None => analytic::profile_for(spec.cluster, jobs),
+        Some(_) => None,
+    };
+    let Some(profile) = spec.profile.or(builtin.as_ref()) else { return Ok(Cow::Borrowed(jobs)) };
+    if is_resolved(profile, jobs) {
+        return Ok(Cow::Borrowed(jobs));
+    }
+    let mut jobs = jobs.clone();
     resolve(profile, &mut jobs, spec.cluster)?;
     Ok(Cow::Owned(jobs))
 }
@@ -319,9 +361,10 @@ fn make_regime(
     let order =
         settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
     let mut model = Model::new(rules.costs, info.sharing, order);
-    if let Some(profile) = profile {
-        model = model.with_profile(profile.clone());
-    }
+    model = match profile {
+        Some(profile) => model.with_profile(profile.clone()),
+        None => model.with_builtin(),
+    };
     if is_simulated {
         model = model.with_checkpoints(rules.checkpoint_interval_s);
     }

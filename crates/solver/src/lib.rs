@@ -1,6 +1,7 @@
 //! Matching and optimisation: pure functions on slices, with scratch memory that callers keep.
 
 pub mod assignment;
+pub mod choice;
 pub mod fairness;
 pub mod lp;
 pub mod matching;

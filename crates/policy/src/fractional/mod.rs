@@ -14,7 +14,7 @@ mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use wharf_core::{Change, Decision, Gang, JobId, Knowledge, NodeId, Policy, Reason, Time, View};
+use wharf_core::{Change, Decision, Gang, JobId, Knowledge, NodeId, Policy, Reason, RoundNotes, Time, View};
 
 use crate::placement::{Placer, allowed_types};
 use crate::priority::working_devices;
@@ -71,19 +71,6 @@ struct Seat {
     since: Time,
 }
 
-/// What the mechanism has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Rounds in which anything was decided.
-    pub rounds: u64,
-    /// Times a running job had to leave its devices at a round.
-    pub reschedules: u64,
-    /// Times a running job kept its devices at a round.
-    pub lease_extensions: u64,
-    /// Times an approximation had to do for an exact solution.
-    pub fallbacks: u64,
-}
-
 /// Rounds around an allocator.
 pub struct Fractional {
     allocator: Box<dyn Allocator>,
@@ -103,7 +90,7 @@ pub struct Fractional {
     is_stale: bool,
     /// For each device type, the list that allows it alone.
     only: Vec<Arc<[Arc<str>]>>,
-    tally: Tally,
+    notes: RoundNotes,
 }
 
 impl Fractional {
@@ -122,7 +109,7 @@ impl Fractional {
             last_round: None,
             is_stale: true,
             only: Vec::new(),
-            tally: Tally::default(),
+            notes: RoundNotes::default(),
         }
     }
 
@@ -279,11 +266,6 @@ impl Fractional {
             (reason, _) => reason,
         }
     }
-
-    /// What the mechanism has done so far.
-    pub fn tally(&self) -> Tally {
-        self.tally
-    }
 }
 
 impl Policy for Fractional {
@@ -297,6 +279,8 @@ impl Policy for Fractional {
                 self.learn(view, job);
                 // Within one decision it may have been stopped and started again.
                 if view.schedule().placement(job).is_none() {
+                    // Somebody else stopped it.
+                    self.is_stale |= self.placed.contains_key(&job);
                     self.part(view.now, job);
                     self.waiting.insert(job);
                 }
@@ -336,6 +320,11 @@ impl Policy for Fractional {
         if !is_prompt && self.is_improvable() {
             decision.wake_at(self.next_round().unwrap_or(now));
         }
+    }
+
+    fn rounds(&mut self) -> Option<RoundNotes> {
+        let shares = self.notes.shares.take();
+        Some(RoundNotes { shares, ..self.notes.clone() })
     }
 
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason {

@@ -31,6 +31,8 @@ pub struct Claim {
 pub struct Problem<'a> {
     /// Usable devices of each type.
     pub capacities: Vec<f64>,
+    /// What an hour of one device of each type costs; 1 where nobody knows all prices.
+    pub prices: Vec<f64>,
     /// The jobs, by id. Each can run somewhere.
     pub claims: Vec<Claim>,
     /// Iterations per second of each job on each type, row by row; 0 where it cannot run.
@@ -77,6 +79,13 @@ impl Problem<'_> {
     /// One job's speeds.
     pub fn row(&self, position: usize) -> &[f64] {
         &self.speeds[position * self.types()..(position + 1) * self.types()]
+    }
+
+    /// Whether two jobs may share devices: equally many, and nothing asked of the nodes beside them, because processors and
+    /// memory are not shared.
+    pub fn can_pair(&self, first: usize, second: usize) -> bool {
+        let has_needs = |position: usize| self.pairs.specs[position].gang.needs.is_some();
+        self.claims[first].devices == self.claims[second].devices && !has_needs(first) && !has_needs(second)
     }
 
     /// The gangs, for solvers.

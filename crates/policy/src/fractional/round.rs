@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Chosen, Decision, JobId, StopReason, View};
 
-use super::problem::{Claim, Combo, Pairs, Problem};
+use super::problem::{Allocation, Claim, Combo, Pairs, Problem};
 use super::{Fractional, Seat, usable};
 use crate::rebuild::{Group, groups};
 use crate::seating::Party;
@@ -35,7 +35,7 @@ impl Fractional {
         }
         self.order = self.candidates(&running);
         let chosen = self.choose(&view, &running);
-        self.tally.rounds += 1;
+        self.notes.rounds += 1;
         self.carry_out(decision, &running, chosen);
     }
 
@@ -43,9 +43,7 @@ impl Fractional {
     fn running(&self, view: &View<'_>) -> Running {
         let placed: BTreeSet<JobId> = self.placed.keys().copied().collect();
         let is_pinned = |job: JobId| {
-            let placement = view.schedule().placement(job).unwrap_or_default();
-            view.protected_until(job, self.options.min_run_s).is_some()
-                || placement.iter().any(|share| !view.schedule().is_up(share.node))
+            view.protected_until(job, self.options.min_run_s).is_some() || is_elsewhere(view, job)
         };
         let mut running = Running { on_type: BTreeMap::new(), pinned: BTreeSet::new() };
         for group in groups(view, &placed) {
@@ -71,12 +69,16 @@ impl Fractional {
         let usable = usable(view);
         let mut problem = Problem {
             capacities: usable.iter().copied().map(f64::from).collect(),
+            prices: prices(view),
             claims: Vec::new(),
             speeds: Vec::new(),
             pairs: Pairs { topology: view.topology(), perf: view.perf(), specs: Vec::new() },
         };
         self.newcomers.clear();
         for (&job, row) in &self.speeds {
+            if is_elsewhere(view, job) {
+                continue;
+            }
             let devices = view.spec(job).gang.devices;
             let fits = |(&speed, &room): (&f64, &u32)| if devices <= room { speed } else { 0.0 };
             let row: Vec<f64> = row.iter().zip(&usable).map(fits).collect();
@@ -88,8 +90,11 @@ impl Fractional {
                 self.newcomers.push(job);
             }
         }
-        let allocation = self.allocator.allocate(&problem);
-        self.tally.fallbacks += u64::from(allocation.fallback.is_some());
+        let allocation =
+            if problem.claims.is_empty() { Allocation::default() } else { self.allocator.allocate(&problem) };
+        self.notes.fallbacks += u64::from(allocation.fallback.is_some());
+        let fractions = |(combo, shares): &(Combo, Vec<f64>)| (combo.jobs().collect(), shares.clone());
+        self.notes.shares = Some(allocation.shares.iter().map(fractions).collect());
         self.ledger.replace(allocation);
         self.is_stale = false;
     }
@@ -164,7 +169,8 @@ impl Fractional {
         let (kept, fresh): (Vec<_>, Vec<_>) =
             chosen.into_iter().partition(|(combo, kind)| running.on_type.get(combo) == Some(kind));
         let staying: BTreeSet<Combo> = kept.iter().map(|&(combo, _)| combo).collect();
-        self.tally.lease_extensions += kept.len() as u64;
+        self.notes.lease_chances += running.on_type.len() as u64;
+        self.notes.lease_extensions += kept.len() as u64;
         for combo in running.on_type.keys().filter(|combo| !staying.contains(combo)) {
             for job in combo.jobs() {
                 let is_stopped = if target.contains_key(&job) {
@@ -173,7 +179,6 @@ impl Fractional {
                     decision.preempt(job, None, Chosen::NotInRound)
                 };
                 if is_stopped {
-                    self.tally.reschedules += 1;
                     self.leave(job);
                 }
             }
@@ -188,7 +193,6 @@ impl Fractional {
         let (kept, fresh) = (parties(kept, &decision.view()), parties(fresh, &decision.view()));
         let seated = self.seating.seat(decision, kept, fresh);
         for &job in &seated.moved {
-            self.tally.reschedules += 1;
             self.leave(job);
         }
         self.note(decision.view().now, &seated, |job| {
@@ -235,4 +239,18 @@ fn claim(view: &View<'_>, job: JobId, seat: Option<&Seat>) -> Claim {
         running_on: seat.map(|seat| seat.device_type),
         partner: seat.and_then(|seat| seat.partner),
     }
+}
+
+/// Prices by type; all alike where one is not known, or is nothing.
+fn prices(view: &View<'_>) -> Vec<f64> {
+    let types = view.topology().types().len();
+    let price = |kind| view.perf().price_per_h(view.topology(), wharf_core::DeviceTypeId::from_index(kind));
+    let known: Option<Vec<f64>> = (0..types).map(|kind| price(kind).filter(|&price| price > 0.0)).collect();
+    known.unwrap_or_else(|| vec![1.0; types])
+}
+
+/// Whether a job is on a node that this policy has no say over: its devices are not among those that are shared.
+fn is_elsewhere(view: &View<'_>, job: JobId) -> bool {
+    let placement = view.schedule().placement(job).unwrap_or_default();
+    placement.iter().any(|share| !view.schedule().is_up(share.node))
 }

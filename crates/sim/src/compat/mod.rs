@@ -2,3 +2,4 @@
 
 pub mod gavel;
 pub mod muri;
+pub mod sia;

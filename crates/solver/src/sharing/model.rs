@@ -114,8 +114,8 @@ impl Model {
     /// Rate of each job, in units of its fastest speed.
     pub(super) fn rates(&self, shares: &[f64]) -> Vec<f64> {
         shares
-            .chunks_exact(self.types)
-            .zip(self.speeds.chunks_exact(self.types))
+            .chunks_exact(self.types.max(1))
+            .zip(self.speeds.chunks_exact(self.types.max(1)))
             .map(|(x, a)| x.iter().zip(a).map(|(x, a)| x * a).sum())
             .collect()
     }
@@ -135,7 +135,7 @@ impl Model {
     /// Makes shares that break a constraint by a rounding error keep it.
     pub(super) fn repair(&self, shares: &mut [f64]) {
         let mut used = vec![0.0; self.types];
-        for (job, row) in shares.chunks_exact_mut(self.types).enumerate() {
+        for (job, row) in shares.chunks_exact_mut(self.types.max(1)).enumerate() {
             for (share, &speed) in row.iter_mut().zip(&self.speeds[job * self.types..]) {
                 *share = if speed > 0.0 { clean(*share) } else { 0.0 };
             }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wharf_profile::ProfileError;
 use wharf_report::FileError;
 use wharf_sim::compat::gavel::GavelError;
 use wharf_sim::compat::muri::MuriError;
@@ -93,6 +94,12 @@ fn gavel_hint(error: &GavelError) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// A profile cannot be used.
+pub fn profile(error: &ProfileError) -> CliError {
+    let failed = CliError::from_error(ErrorKind::Input, error);
+    with_hint(failed, error.hint().map(str::to_owned))
 }
 
 /// A policy does not exist.

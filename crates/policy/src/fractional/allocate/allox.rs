@@ -8,8 +8,8 @@ use wharf_solver::assignment::{Method, Place, Queues};
 
 use crate::fractional::{Allocation, Allocator, Problem};
 
-/// Jobs are matched with places in the queues of free devices. The first of each queue starts, the others are matched anew when
-/// something changes. Nobody is stopped.
+/// Jobs are matched with places in the queues of free devices. Those that find devices start, the first of each queue before
+/// the others; the rest are matched anew when something changes. Nobody is stopped.
 #[derive(Clone, Debug, Default)]
 pub struct AlloX {
     /// Jobs that are better off waiting for this type than with what is free.
@@ -54,19 +54,22 @@ impl Allocator for AlloX {
         }
         let queue: Vec<usize> = (0..types.len()).filter(|&position| types[position].is_none()).collect();
         let (places, method) = Self::match_up(problem, &queue, &free);
-        let mut order: Vec<(usize, Place)> =
-            queue.iter().zip(places).filter_map(|(&position, place)| Some((position, place?))).collect();
-        // Those that the most others wait for go first.
-        order.sort_by_key(|&(position, place)| (std::cmp::Reverse(place.position), position));
-        let mut begun = std::collections::BTreeSet::new();
+        let mut order: Vec<(usize, Option<Place>)> = queue.into_iter().zip(places).collect();
+        // Those that the most others wait for go first; where no device was thought free enough, the earliest.
+        order.sort_by_key(|&(position, place)| {
+            (place.map(|place| std::cmp::Reverse(place.position)), position)
+        });
         self.planned.clear();
         for (position, place) in order {
-            let needed = f64::from(problem.claims[position].devices);
-            let can_run = problem.row(position)[place.device_type] > 0.0;
-            if can_run && begun.insert(place.machine) && free[place.device_type] >= needed {
-                free[place.device_type] -= needed;
-                types[position] = Some(place.device_type);
-            } else {
+            let (row, needed) = (problem.row(position), f64::from(problem.claims[position].devices));
+            let can_start = |kind: usize| row[kind] > 0.0 && free[kind] >= needed;
+            let fastest =
+                (0..row.len()).filter(|&kind| can_start(kind)).max_by(|&a, &b| row[a].total_cmp(&row[b]));
+            let kind = place.map_or(fastest, |place| Some(place.device_type).filter(|&kind| can_start(kind)));
+            if let Some(kind) = kind {
+                free[kind] -= needed;
+                types[position] = Some(kind);
+            } else if let Some(place) = place {
                 let name = problem.pairs.type_names()[place.device_type].clone();
                 self.planned.insert(problem.claims[position].job, name);
             }

@@ -20,10 +20,10 @@ pub enum Measure {
     FinishTime(History),
     /// The time until the last job is done.
     Makespan,
-    /// The sum of all throughputs, each type's divided by its price; with or without deadlines.
+    /// The sum of all throughputs.
     Sum {
-        /// What a device costs, in order of the types' names; 1 for others.
-        prices: Arc<BTreeMap<String, f64>>,
+        /// Whether iterations on expensive devices count for less.
+        by_price: bool,
         /// Whether jobs with deadlines get what they need to be done in time.
         with_deadlines: bool,
     },
@@ -172,14 +172,11 @@ impl Optimal {
                 };
                 sharing::finish_time(&program, &claims.map(finish).collect::<Vec<_>>())
             }
-            Measure::Sum { prices, with_deadlines } => {
-                let names = problem.pairs.type_names();
-                let price = |kind: usize| prices.get(&*names[kind]).copied().unwrap_or(1.0);
-                let values: Vec<f64> = speeds
-                    .iter()
-                    .enumerate()
-                    .map(|(cell, speed)| speed / price(cell % names.len()))
-                    .collect();
+            Measure::Sum { by_price, with_deadlines } => {
+                let price =
+                    |cell: usize| if *by_price { problem.prices[cell % problem.types()] } else { 1.0 };
+                let values: Vec<f64> =
+                    speeds.iter().enumerate().map(|(cell, speed)| speed / price(cell)).collect();
                 let demand = |claim: &Claim| match claim.left_s {
                     Some(left_s) if left_s > 0.0 => claim.remaining / left_s,
                     _ => 0.0,

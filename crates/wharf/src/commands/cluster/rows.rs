@@ -88,6 +88,7 @@ fn spec(row: &Row, args: &SubmitArgs, context: &Context, began_s: f64) -> Result
         batch_size: flags.batch_size.unwrap_or(own.batch_size),
         iterations: flags.iterations.unwrap_or(own.iterations),
         iteration_ms: flags.iteration_ms.unwrap_or(own.iteration_ms),
+        weight: flags.weight.unwrap_or(own.weight),
         deadline_s: if flags.deadline.is_some() { given.deadline_s } else { own.deadline_s },
         duration_s: own.duration_s,
         stages: own.stages,
