@@ -105,7 +105,7 @@ fn what_cannot_run_is_refused_with_a_reason() {
             "job `x` names no model, so no profile can tell its speed",
         ),
     ] {
-        let error = simulate(vec![job("good", 0.0, 1, 9.0, "A"), bad], cluster, policy).unwrap_err();
+        let error = simulate(vec![bad, job("good", 0.0, 1, 9.0, "A")], cluster, policy).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
 }

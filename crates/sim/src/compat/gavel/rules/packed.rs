@@ -9,7 +9,7 @@ use super::super::settings::{Goal, Settings};
 use super::super::workload::Workload;
 use super::makespan::{self as search, Combination};
 use super::programs::{Past, fairness_factors, isolated_speeds};
-use super::{Rule, Shares, Snapshot};
+use super::{Rule, Shares, Snapshot, value};
 
 /// A policy with a program of its own.
 pub(super) struct Packed {
@@ -57,6 +57,10 @@ impl Rule for Packed {
     fn allocate(&mut self, snapshot: &Snapshot<'_>, shares: &mut Shares) -> Result<(), GavelError> {
         if snapshot.jobs.is_empty() {
             self.past.forget();
+            return Ok(());
+        }
+        if self.goal == Goal::CostWithDeadlines {
+            self.fallbacks += u64::from(!value::fill(snapshot, shares));
             return Ok(());
         }
         let workload = snapshot.workload;
