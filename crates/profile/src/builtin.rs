@@ -5,6 +5,9 @@ use crate::records::Records;
 /// The name of the built-in profile, where no file has it.
 pub const BUILTIN: &str = "default";
 
+/// The name of the profile that knows nothing, where no file has it.
+pub const NONE: &str = "none";
+
 /// Who says what is in it.
 const SOURCE: &str = "built-in model";
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use wharf_perf::Profile;
 
-pub use builtin::{BUILTIN, builtin};
+pub use builtin::{BUILTIN, NONE, builtin};
 pub use error::ProfileError;
 pub use format::{Kind, write_csv, write_json, write_prices};
 pub use records::{Change, Changes, Facts, Key, Price, Records};
@@ -34,6 +34,9 @@ pub fn load(path: &Path) -> Result<Profile, ProfileError> {
     if path.as_os_str() == BUILTIN && !path.exists() {
         return Ok(wharf_perf::analytic::profile());
     }
+    if path.as_os_str() == NONE && !path.exists() {
+        return Ok(Profile::default());
+    }
     if path.is_file() && format::kind(path)? == Kind::Gavel {
         return format::gavel::parse(&format::text(path)?, &path.display().to_string());
     }
@@ -47,6 +50,9 @@ pub fn load(path: &Path) -> Result<Profile, ProfileError> {
 pub fn read(path: &Path) -> Result<Read, ProfileError> {
     if path.as_os_str() == BUILTIN && !path.exists() {
         return Ok(Read { records: builtin(), notes: vec![] });
+    }
+    if path.as_os_str() == NONE && !path.exists() {
+        return Ok(Read::default());
     }
     if !path.is_dir() {
         return Ok(Read { records: read_file(path)?, notes: vec![] });

@@ -219,6 +219,17 @@ impl Records {
         }
     }
 
+    /// Says who says all this.
+    pub fn set_source(&mut self, source: &str) {
+        self.entries.values_mut().for_each(|facts| source.clone_into(&mut facts.source));
+        self.prices.values_mut().for_each(|price| source.clone_into(&mut price.source));
+    }
+
+    /// All speeds, so many times faster: for a clock that runs faster.
+    pub fn speed_up(&mut self, factor: f64) {
+        self.entries.values_mut().for_each(|facts| facts.iterations_per_s *= factor);
+    }
+
     /// Keeps the entries that are wanted.
     pub fn retain(&mut self, is_wanted: impl Fn(&Key, &Facts) -> bool) {
         self.entries.retain(|key, facts| is_wanted(key, facts));

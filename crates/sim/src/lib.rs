@@ -18,7 +18,7 @@ pub use outcome::{
 };
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
-pub use run::{RunError, RunSpec, check, profiled_regime, regime, run, run_within};
+pub use run::{RunError, RunSpec, check, profiled_regime, regime, resolved, run, run_within};
 pub use scale::{scale_settings, scale_trace};
 pub use wharf_core::nearest;
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

@@ -295,8 +295,16 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
 }
 
 /// The jobs, with what a profile must tell of them before they can run.
-fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
+///
+/// # Errors
+/// Jobs that it does not know, or that fit nowhere.
+pub fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
     let jobs = &spec.trace.jobs;
+    let is_told = jobs.iter().all(|job| job.iteration_ms > 0.0);
+    if is_told && !matches!(spec.preset.mechanism, Mechanism::Wharf(_)) {
+        // Other mechanisms know nothing of types.
+        return Ok(Cow::Borrowed(jobs));
+    }
     let builtin = match spec.profile {
         None => analytic::profile_for(spec.cluster, jobs),
         Some(_) => None,

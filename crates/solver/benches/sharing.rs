@@ -1,12 +1,10 @@
-//! Times of one policy call's program, beside the CPU seconds that the reference's policies were recorded with.
+//! CPU times of one policy call's program, beside the CPU seconds that the reference's policies were recorded with.
 //!
 //! `cargo bench -p wharf-solver --bench sharing`. Jobs are drawn like the reference's: one or several devices, speeds
 //! that differ from type to type by up to ten times, and a quarter of a device of each type per job.
 
-#![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
-
-use std::time::Instant;
-
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use wharf_solver::sharing::{Finish, Program, Shares, Whole, split};
 use wharf_solver::sharing::{finish_time, makespan, makespan_bisect, max_min, max_sum, water_filling};
 
@@ -16,6 +14,9 @@ const RECORDED: [(usize, [f64; 5]); 3] = [
     (256, [0.013, 0.043, 0.559, 0.009, 0.472]),
     (1024, [0.030, 0.116, 2.645, 0.020, f64::NAN]),
 ];
+
+/// A program's name, its place in [`RECORDED`], and how it is called.
+type Call<'a> = (&'a str, Option<usize>, &'a dyn Fn() -> Shares);
 
 struct Jobs {
     capacities: Vec<f64>,
@@ -69,17 +70,20 @@ fn jobs(count: usize, types: usize, gangs: bool) -> Jobs {
     jobs
 }
 
-/// Seconds of the fastest of some calls, and the last answer.
+fn cpu_s() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("own usage");
+    (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
+}
+
+/// CPU seconds of a call on average over some, and the last answer.
 fn time(call: impl Fn() -> Shares) -> (f64, Shares) {
-    let mut best = f64::INFINITY;
-    let mut spent = 0.0;
+    let (start, mut calls) = (cpu_s(), 0.0);
     loop {
-        let start = Instant::now();
         let answer = call();
-        let seconds = start.elapsed().as_secs_f64();
-        (best, spent) = (best.min(seconds), spent + seconds);
-        if spent > 0.5 {
-            return (best, answer);
+        calls += 1.0;
+        let spent = cpu_s() - start;
+        if spent > 0.4 {
+            return (spent / calls, answer);
         }
     }
 }
@@ -101,7 +105,7 @@ fn main() {
     ] {
         let jobs = jobs(count, types, gangs);
         let program = Program { capacities: &jobs.capacities, devices: &jobs.devices, speeds: &jobs.speeds };
-        let calls: [(&str, Option<usize>, &dyn Fn() -> Shares); 7] = [
+        let calls: [Call<'_>; 7] = [
             ("max-min", Some(0), &|| max_min(&program, &jobs.factors)),
             ("makespan", Some(1), &|| makespan(&program, &jobs.remaining)),
             ("makespan-bisect", Some(1), &|| makespan_bisect(&program, &jobs.remaining)),
@@ -109,7 +113,9 @@ fn main() {
             ("max-sum", Some(3), &|| max_sum(&program, &jobs.speeds, None)),
             ("water-filling", Some(4), &|| water_filling(&program, &jobs.factors)),
             ("max-min, 8 parts", None, &|| {
-                split(&program, 8, 1, Whole::Smallest, |part, rows| max_min(part, &rows.of(&jobs.factors)))
+                split(&program, &jobs.devices, (8, 1), Whole::Smallest, |part, own| {
+                    max_min(part, &own.of(&jobs.factors))
+                })
             }),
         ];
         for (name, recorded, call) in calls {

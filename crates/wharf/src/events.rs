@@ -28,7 +28,14 @@ pub(crate) struct EventWriter<'a, W: Write> {
 impl<'a, W: Write> EventWriter<'a, W> {
     /// Writes to `out`; `jobs` have the names.
     pub(crate) fn new(out: W, jobs: &'a [JobSpec], progress: &'a Progress) -> Self {
-        Self { out, jobs, error: None, gave_way: None, finished: FinishedCounter::new(progress), rounds: None }
+        Self {
+            out,
+            jobs,
+            error: None,
+            gave_way: None,
+            finished: FinishedCounter::new(progress),
+            rounds: None,
+        }
     }
 
     /// Writes rounds as well.

@@ -10,7 +10,7 @@ use wharf_policy::governor::Limits;
 use wharf_sim::{Preset, Settings};
 use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
 
-use crate::error::{CliError, ErrorKind, translate};
+use crate::error::{CliError, translate};
 
 /// What stands for standard input and output where a file is expected.
 pub(crate) const STANDARD: &str = "-";
@@ -63,12 +63,12 @@ pub(crate) fn preset(name: &str) -> Result<Preset, CliError> {
     Preset::load(name).map_err(|error| translate::preset(&error))
 }
 
-/// A profile from a file, a database or a folder.
+/// A profile from a file, a database or a folder, the built-in one, or an empty one.
 ///
 /// # Errors
 /// Where there is none, or it is not valid.
 pub(crate) fn profile(path: &Path) -> Result<Profile, CliError> {
-    wharf_profile::load(path).map_err(|error| CliError::from_error(ErrorKind::Input, &error))
+    wharf_profile::load(path).map_err(|error| translate::profile(&error))
 }
 
 /// Limits from a file: its text, and what that says.

@@ -81,6 +81,13 @@ impl Problem<'_> {
         &self.speeds[position * self.types()..(position + 1) * self.types()]
     }
 
+    /// Whether two jobs may share devices: equally many, and nothing asked of the nodes beside them, because processors and
+    /// memory are not shared.
+    pub fn can_pair(&self, first: usize, second: usize) -> bool {
+        let has_needs = |position: usize| self.pairs.specs[position].gang.needs.is_some();
+        self.claims[first].devices == self.claims[second].devices && !has_needs(first) && !has_needs(second)
+    }
+
     /// The gangs, for solvers.
     pub fn devices(&self) -> Vec<f64> {
         self.claims.iter().map(|claim| f64::from(claim.devices)).collect()

@@ -43,9 +43,7 @@ impl Fractional {
     fn running(&self, view: &View<'_>) -> Running {
         let placed: BTreeSet<JobId> = self.placed.keys().copied().collect();
         let is_pinned = |job: JobId| {
-            let placement = view.schedule().placement(job).unwrap_or_default();
-            view.protected_until(job, self.options.min_run_s).is_some()
-                || placement.iter().any(|share| !view.schedule().is_up(share.node))
+            view.protected_until(job, self.options.min_run_s).is_some() || is_elsewhere(view, job)
         };
         let mut running = Running { on_type: BTreeMap::new(), pinned: BTreeSet::new() };
         for group in groups(view, &placed) {
@@ -78,6 +76,9 @@ impl Fractional {
         };
         self.newcomers.clear();
         for (&job, row) in &self.speeds {
+            if is_elsewhere(view, job) {
+                continue;
+            }
             let devices = view.spec(job).gang.devices;
             let fits = |(&speed, &room): (&f64, &u32)| if devices <= room { speed } else { 0.0 };
             let row: Vec<f64> = row.iter().zip(&usable).map(fits).collect();
@@ -246,4 +247,10 @@ fn prices(view: &View<'_>) -> Vec<f64> {
     let price = |kind| view.perf().price_per_h(view.topology(), wharf_core::DeviceTypeId::from_index(kind));
     let known: Option<Vec<f64>> = (0..types).map(|kind| price(kind).filter(|&price| price > 0.0)).collect();
     known.unwrap_or_else(|| vec![1.0; types])
+}
+
+/// Whether a job is on a node that this policy has no say over: its devices are not among those that are shared.
+fn is_elsewhere(view: &View<'_>, job: JobId) -> bool {
+    let placement = view.schedule().placement(job).unwrap_or_default();
+    placement.iter().any(|share| !view.schedule().is_up(share.node))
 }

@@ -29,6 +29,8 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
         Of equal configurations a job takes the one that it has, then the one with fewer devices, then the first type. Jobs that \
         are still starting are left alone. Between rounds free devices go to waiting jobs, as few as each can run on. \
         Unlike in the paper, speeds on all types are known from the start, and a waiting job is not held its restarts against.",
+    must_know: "how fast jobs are on each device type, with how many devices",
+    advice: "Mixed clusters with jobs that can run on more or fewer devices: each gets the type and number at which the cluster gets most done, and nobody goes without for long. Restarts must be cheap.",
     knobs: &[
         ROUND_S,
         KnobInfo {
@@ -77,6 +79,8 @@ pub(super) const POLLUX: PolicyInfo = PolicyInfo {
         so many generations, or looks at a job, so that equal runs decide alike.\n\n\
         As published it takes all devices for alike; with types=aware it knows how fast each job is on which. Jobs are \
         offered the same configurations as under sia.",
+    must_know: "how fast jobs are with how many devices",
+    advice: "Clusters of one type with jobs that can run on more or fewer devices. On mixed clusters sia is better and faster.",
     knobs: &[
         ROUND_S,
         KnobInfo {

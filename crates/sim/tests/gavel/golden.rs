@@ -97,9 +97,7 @@ fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
     let (mut count, mut differences) = (0, Vec::new());
     for inputs in recorded::recordings(&data).iter().filter(|inputs| !inputs.name.starts_with("solver__")) {
         let meta = &inputs.recording.meta;
-        let started = std::time::Instant::now();
         let (outcome, _) = recorded::run(inputs, &profiles[&meta.throughputs], &[]);
-        let wall = started.elapsed().as_secs_f64();
         let mean = |jcts: Vec<f64>| jcts.iter().sum::<f64>() / jcts.len() as f64;
         let ours = mean(outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect());
         let theirs = mean(inputs.recording.jct.values().copied().flatten().collect());
@@ -107,7 +105,6 @@ fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
         let (jct, makespan) = ((ours / theirs - 1.0).abs(), (over / meta.makespan - 1.0).abs());
         let off = if meta.policy.starts_with("min_total_duration") { makespan } else { jct };
         count += 1;
-        println!("{:60} JCT {jct:.4} makespan {makespan:.4}; {wall:.3} s, theirs {} s, fallbacks {}", inputs.name, meta.cpu_s, outcome.tally.solver_fallbacks);
         if off > bound(&meta.policy) {
             differences.push(format!("{}: JCT {jct:.4}, makespan {makespan:.4}", inputs.name));
         }

@@ -1,4 +1,5 @@
 //! Gavel's published simulator: recorded runs against the same runs here, and inputs that it cannot run.
 
 mod golden;
+mod inputs;
 mod recorded;

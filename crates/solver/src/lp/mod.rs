@@ -4,8 +4,12 @@
 //! they are checked against, and what solves the small programs that have none. Solvers get no clock: [`Limits`] count
 //! work, so that equal programs have equal answers on every machine.
 
+#[cfg(feature = "highs")]
+mod highs;
 mod microlp;
 
+#[cfg(feature = "highs")]
+pub use self::highs::Highs;
 pub use self::microlp::Microlp;
 
 /// A program: maximise the sum of `value × column`, subject to rows and bounds.

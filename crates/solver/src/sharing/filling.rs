@@ -6,11 +6,14 @@
 
 use super::interior::Path;
 use super::model::Model;
-use super::programs::{CERTIFIED, MET, level, smallest};
+use super::programs::{MET, aim_at_level, level, smallest, solve};
 use super::{Program, Shares};
 
 /// Frozen rates may be missed by this part, which leaves room for the path.
-const FROZEN: f64 = 1.0 - 1e-7;
+const FROZEN: f64 = 1.0 - 5e-7;
+/// Relative distance from the best that a level must be proved to have. Frozen rates leave little inside for the path,
+/// so that it ends earlier than others.
+const CERTIFIED: f64 = 1e-6;
 
 /// The state between levels.
 struct Filling {
@@ -86,7 +89,7 @@ impl Filling {
         reached
     }
 
-    /// Whether all that rise can be at a level or their cap. Keeps the shares if so.
+    /// Whether all that rise can be at a level or their cap.
     fn reaches(&mut self, at: f64, caps: &[(f64, usize, f64)]) -> bool {
         let mut targets: Vec<f64> =
             self.frozen.iter().map(|rate| rate.map_or(0.0, |rate| 1.0 / (rate * FROZEN))).collect();
@@ -94,14 +97,18 @@ impl Filling {
             let rate = if at < highest { at / self.targets[i] } else { cap };
             targets[i] = 1.0 / rate;
         }
-        let (shares, fallback) = level(&mut self.model, &targets);
-        let rates = self.model.rates(&shares);
-        let part = smallest(rates.iter().zip(&targets).map(|(rate, target)| rate * target), &targets);
-        if fallback.is_some() || part < MET {
-            return false;
+        let enough = MET / aim_at_level(&mut self.model, &targets);
+        let mut path = Path::new(&self.model);
+        let solved = path.follow_until(|solved| {
+            solved.value >= enough || solved.bound < enough || solved.gap <= 1.0 - MET
+        });
+        let reached = solved.is_some_and(|solved| solved.value >= enough);
+        if reached && at.is_infinite() {
+            // Nobody rises any more: these are the last shares.
+            let (shares, fallback) = solve(&self.model);
+            (self.shares, self.fallback) = (shares, fallback);
         }
-        self.shares = shares;
-        true
+        reached
     }
 
     /// Lifts all that have not stopped to the level at which a type is full, and stops those that need it. False if

@@ -256,6 +256,12 @@ fn floors(model: &mut Model, demands: &[f64]) -> Option<&'static str> {
 
 /// Solves for the largest common level of `target × rate` over jobs that count.
 pub(super) fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'static str>) {
+    aim_at_level(model, targets);
+    solve(model)
+}
+
+/// Puts the largest common level of `target × rate` over jobs that count into the model, and returns the level's unit.
+pub(super) fn aim_at_level(model: &mut Model, targets: &[f64]) -> f64 {
     let alone = (0..model.jobs()).filter(|&i| targets[i] > 0.0).map(|i| model.rate_alone(i) * targets[i]);
     // No level is above what each job could have alone, so that levels are counted in units of the smallest of those.
     let unit = alone.fold(f64::INFINITY, f64::min);
@@ -264,7 +270,7 @@ pub(super) fn level(model: &mut Model, targets: &[f64]) -> (Vec<f64>, Option<&'s
         model.floors[i] = 0.0;
         model.slopes[i] = if target > 0.0 { unit / target } else { 0.0 };
     }
-    solve(model)
+    unit
 }
 
 pub(super) fn smallest(levels: impl Iterator<Item = f64>, targets: &[f64]) -> f64 {
@@ -274,7 +280,7 @@ pub(super) fn smallest(levels: impl Iterator<Item = f64>, targets: &[f64]) -> f6
 }
 
 /// Best shares of a model, and what was done if those could not be had.
-fn solve(model: &Model) -> (Vec<f64>, Option<&'static str>) {
+pub(super) fn solve(model: &Model) -> (Vec<f64>, Option<&'static str>) {
     if model.jobs() == 0 {
         return (Vec::new(), None);
     }

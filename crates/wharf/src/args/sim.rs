@@ -17,6 +17,7 @@ Examples:
   wharf sim --trace gavel.trace --cluster v100:36,p100:36,k80:36 --policy allox,gandiva --preset gavel --profile speeds.json
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --failures mtbf=200,repair=2 --seed 3
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --limits limits.toml
+  wharf sim --trace jobs.csv --cluster v100:4x4,p100:4x4,k80:4x4 --policy all --out mixed
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
 pub struct SimArgs {
     /// The trace: a file, or `-` for standard input
@@ -28,7 +29,7 @@ pub struct SimArgs {
     #[arg(long, short, value_name = "FILE|FORM")]
     pub cluster: String,
 
-    /// The policies, separated by commas; `wharf policies` lists them
+    /// The policies, separated by commas, or `all`; `wharf policies` lists them
     #[arg(long, short, value_name = "POLICY", value_delimiter = ',', required = true)]
     pub policy: Vec<String>,
 

@@ -8,6 +8,7 @@ mod install;
 mod pace;
 mod policies;
 mod presets;
+mod profile;
 mod replay;
 mod sim;
 mod size;
@@ -34,6 +35,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Policy(command) => policies::execute(command, terminal),
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
+        Command::Profile(command) => profile::execute(command, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
+use wharf_sim::Preset;
 use wharf_sim::compat::{gavel, muri};
 use wharf_sim::preset::Mechanism;
 
@@ -28,6 +29,8 @@ struct PolicyDocument<'a> {
     summary: &'a str,
     paper: &'a str,
     explanation: &'a str,
+    must_know: &'a str,
+    advice: &'a str,
     knobs: Vec<KnobDocument<'a>>,
 }
 
@@ -55,8 +58,22 @@ fn policy_document(policy: &'static PolicyInfo) -> PolicyDocument<'static> {
         summary: policy.summary,
         paper: policy.paper,
         explanation: policy.explanation,
+        must_know: policy.must_know,
+        advice: policy.advice,
         knobs: policy.knobs.iter().map(knob).collect(),
     }
+}
+
+/// The names of all policies that run under a preset.
+pub(super) fn names(preset: &Preset) -> Vec<String> {
+    let all = || policies().iter().map(|policy| policy.name);
+    let names: Vec<&str> = match &preset.mechanism {
+        Mechanism::Wharf(_) => all().collect(),
+        Mechanism::Muri(_) => all().filter(|name| name.parse::<muri::Policy>().is_ok()).collect(),
+        Mechanism::Gavel(_) => gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
+        Mechanism::Sia(_) => vec!["sia"],
+    };
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Lists all policies, or those of a preset.
@@ -70,6 +87,7 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
             Mechanism::Wharf(_) => {}
             Mechanism::Muri(_) => all.retain(|policy| policy.name.parse::<muri::Policy>().is_ok()),
             Mechanism::Gavel(_) => return list_gavel(terminal),
+            Mechanism::Sia(_) => all.retain(|policy| policy.name == "sia"),
         }
     }
     if terminal.format == OutputFormat::Json {
@@ -97,6 +115,8 @@ fn list_gavel(terminal: &Terminal) -> Result<Exit, CliError> {
             summary: policy.summary(),
             paper: PAPER,
             explanation: policy.summary(),
+            must_know: "",
+            advice: "",
             knobs: Vec::new(),
         };
         let policies = gavel::Policy::ALL.into_iter().map(policy).collect();
@@ -134,6 +154,7 @@ pub(super) fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Ex
 fn explain(policy: &PolicyInfo) -> String {
     let mut text = format!("{}: {}\n", policy.name, policy.summary);
     text += &format!("paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());
+    text += &format!("\nmust know: {}\n\n{}\n", policy.must_know, policy.advice);
     if !policy.knobs.is_empty() {
         text += "\nsettings (`--set KEY=VALUE`):\n";
     }

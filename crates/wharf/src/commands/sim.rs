@@ -11,6 +11,9 @@ use crate::input;
 use crate::output::Terminal;
 use crate::runner::{Batch, OutDir, distinct};
 
+/// Stands for every policy.
+const ALL: &str = "all";
+
 /// Simulates, prints the summaries, and writes files where asked to.
 ///
 /// # Errors
@@ -30,13 +33,16 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
 
 /// What the arguments mean. Names come before files: a typing error is told without reading a large trace.
 fn resolve(args: &SimArgs) -> Result<Batch, CliError> {
-    let policies = distinct(&args.policy)?;
+    let mut policies = distinct(&args.policy)?;
     let mut settings = input::settings(&args.set)?;
     if let Some(failures) = &args.failures {
         input::add_failures(failures, &mut settings)?;
     }
     let format = args.format.as_deref().map(input::format).transpose()?;
     let preset = input::preset(&args.preset)?;
+    if policies == [ALL] {
+        policies = super::policies::names(&preset);
+    }
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
     let trace = input::trace(&args.trace, format)?;
     let profile = args.profile.as_deref().map(input::profile).transpose()?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wharf_profile::ProfileError;
 use wharf_report::FileError;
 use wharf_sim::compat::gavel::GavelError;
 use wharf_sim::compat::muri::MuriError;
@@ -77,16 +78,28 @@ pub fn run(error: &RunError) -> CliError {
 /// What helps under Gavel's preset.
 fn gavel_hint(error: &GavelError) -> Option<&'static str> {
     match error {
-        GavelError::NoProfile => Some("give one with `--profile PATH`, such as Gavel's `simulation_throughputs.json`"),
-        GavelError::NoSpeed { .. } | GavelError::NoModel { .. } => {
-            Some("add it to the profile, drop the job, or use the preset `wharf`, which estimates what is not measured")
+        GavelError::NoProfile => {
+            Some("give one with `--profile PATH`, such as Gavel's `simulation_throughputs.json`")
         }
-        GavelError::TooLarge { .. } | GavelError::NoFit { .. } => Some("drop the job, or use a cluster that can hold it"),
+        GavelError::NoSpeed { .. } | GavelError::NoModel { .. } => Some(
+            "add it to the profile, drop the job, or use the preset `wharf`, which estimates what is not measured",
+        ),
+        GavelError::TooLarge { .. } | GavelError::NoFit { .. } => {
+            Some("drop the job, or use a cluster that can hold it")
+        }
         GavelError::OneDeviceOnly { .. } => Some("`allox` under the preset `wharf` also takes gangs"),
         GavelError::TooManyPairs { .. } => Some("the preset `wharf` packs without a list of pairs"),
-        GavelError::Allocations { .. } => Some("a recording fits only the trace, cluster, policy and seed that it was made with"),
+        GavelError::Allocations { .. } => {
+            Some("a recording fits only the trace, cluster, policy and seed that it was made with")
+        }
         _ => None,
     }
+}
+
+/// A profile cannot be used.
+pub fn profile(error: &ProfileError) -> CliError {
+    let failed = CliError::from_error(ErrorKind::Input, error);
+    with_hint(failed, error.hint().map(str::to_owned))
 }
 
 /// A policy does not exist.

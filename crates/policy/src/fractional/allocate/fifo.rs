@@ -41,10 +41,9 @@ impl Fifo {
 
     /// The job among `alone` that this one shares devices with best, where that is worth it.
     fn partner(problem: &Problem<'_>, position: usize, alone: &[(usize, usize)]) -> Option<usize> {
-        let devices = problem.claims[position].devices;
         let mut best = None;
         for (index, &(other, kind)) in alone.iter().enumerate() {
-            if problem.claims[other].devices != devices || problem.row(position)[kind] <= 0.0 {
+            if !problem.can_pair(position, other) || problem.row(position)[kind] <= 0.0 {
                 continue;
             }
             let gain = pair_gain(problem, position, other, kind);

@@ -54,7 +54,7 @@ impl Gandiva {
             let second = if second >= first { second + 1 } else { second };
             let (a, b) = (alone[first], alone[second]);
             let devices = problem.claims[a].devices;
-            if devices == problem.claims[b].devices && Self::is_worth(problem, a, b) {
+            if problem.can_pair(a, b) && Self::is_worth(problem, a, b) {
                 let (a, b) = (problem.claims[a].job, problem.claims[b].job);
                 self.pairs.push((a.min(b), a.max(b)));
                 alone.swap_remove(first.max(second));

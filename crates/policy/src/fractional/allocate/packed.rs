@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_core::JobSpec;
-use wharf_solver::packing::{self, Answer, Method, PIVOTS, Program};
+use wharf_solver::packing::{self, Answer, CLASSES, Method, PIVOTS, Program};
 
 use super::program::Measure;
 use crate::fractional::{Allocation, Combo, Problem};
@@ -21,6 +21,7 @@ struct Mark {
     types: Arc<[Arc<str>]>,
     /// Parts of an iteration that its stages take, in thousandths.
     stages: Option<[u64; 3]>,
+    has_needs: bool,
     /// The types on which its speed is known to be above zero.
     can_run: Vec<bool>,
 }
@@ -37,6 +38,7 @@ impl Mark {
             stages: spec
                 .stages
                 .map(|stages| [stages.data_ms, stages.compute_ms, stages.network_ms].map(part)),
+            has_needs: spec.gang.needs.is_some(),
             can_run: row.iter().map(|&speed| speed > 0.0).collect(),
         }
     }
@@ -78,7 +80,7 @@ impl Kinds {
         for a in 0..kinds {
             for b in a..kinds {
                 let (first, second) = (self.first[a], self.first[b]);
-                if problem.claims[first].devices != problem.claims[second].devices {
+                if !problem.can_pair(first, second) {
                     continue;
                 }
                 for kind in 0..types {
@@ -125,6 +127,7 @@ pub(super) fn solve(
         devices: &devices,
         alone: &alone,
         beside: &beside,
+        classes: CLASSES,
         pivots: PIVOTS,
     };
     let scaled = |values: &[f64]| -> Vec<f64> {
@@ -160,6 +163,7 @@ fn to_allocation(problem: &Problem<'_>, answer: &Answer) -> Allocation {
         Method::Exact => None,
         Method::Merged => Some("jobs of one kind with like demands were taken together"),
         Method::Parts(_) => Some("jobs and devices were dealt out to parts"),
+        Method::Stopped => Some("only the smallest share is as large as possible, since the work limit was reached"),
         Method::Greedy => Some("equal shares, since the work limit was reached"),
     };
     Allocation { shares: shares.into_iter().collect(), fallback }

@@ -88,25 +88,45 @@ impl Policy {
     /// What it does, in one line.
     pub fn summary(self) -> &'static str {
         match (self.goal, self.sight) {
-            (Goal::Fifo, Sight::Blind) => "order of arrival, on any type; gives types more jobs than they have devices",
+            (Goal::Fifo, Sight::Blind) => {
+                "order of arrival, on any type; gives types more jobs than they have devices"
+            }
             (Goal::Fifo, Sight::Perf) => "order of arrival, each job on the fastest type that is free",
             (Goal::Fifo, Sight::Packed) => "as fifo-perf, and beside a running job where both gain",
             (Goal::Isolated, _) => "an equal part of every type for everybody",
             (Goal::MaxMin, Sight::Blind) => "the smallest share of time, weighted, as large as possible",
             (Goal::MaxMin, Sight::Perf) => "the smallest speed relative to a fair part as large as possible",
-            (Goal::MaxMin, Sight::Packed) => "as max-min-fairness-perf, two jobs to a device where that helps",
+            (Goal::MaxMin, Sight::Packed) => {
+                "as max-min-fairness-perf, two jobs to a device where that helps"
+            }
             (Goal::WaterFilling, Sight::Blind) => "as max-min-fairness, then the next smallest, and so on",
-            (Goal::WaterFilling, Sight::Perf) => "as max-min-fairness-perf, then the next smallest, and so on",
-            (Goal::WaterFilling, Sight::Packed) => "as max-min-fairness-packed, then the next smallest, and so on",
-            (Goal::FinishTime, Sight::Blind) => "times to the end, relative to an equal part; knows the speed on one type",
-            (Goal::FinishTime, Sight::Perf) => "times to the end, relative to an equal part, as even as possible",
-            (Goal::FinishTime, Sight::Packed) => "as finish-time-fairness-perf, two jobs to a device where that helps",
-            (Goal::Makespan, Sight::Blind) => "everything done as soon as possible; knows the speed on one type",
+            (Goal::WaterFilling, Sight::Perf) => {
+                "as max-min-fairness-perf, then the next smallest, and so on"
+            }
+            (Goal::WaterFilling, Sight::Packed) => {
+                "as max-min-fairness-packed, then the next smallest, and so on"
+            }
+            (Goal::FinishTime, Sight::Blind) => {
+                "times to the end, relative to an equal part; knows the speed on one type"
+            }
+            (Goal::FinishTime, Sight::Perf) => {
+                "times to the end, relative to an equal part, as even as possible"
+            }
+            (Goal::FinishTime, Sight::Packed) => {
+                "as finish-time-fairness-perf, two jobs to a device where that helps"
+            }
+            (Goal::Makespan, Sight::Blind) => {
+                "everything done as soon as possible; knows the speed on one type"
+            }
             (Goal::Makespan, Sight::Perf) => "everything done as soon as possible, within 5 %",
-            (Goal::Makespan, Sight::Packed) => "as min-total-duration-perf, two jobs to a device where that helps",
+            (Goal::Makespan, Sight::Packed) => {
+                "as min-total-duration-perf, two jobs to a device where that helps"
+            }
             (Goal::Throughput, _) => "the sum of all speeds as large as possible",
             (Goal::Cost, _) => "the sum of all speeds, each for its price, as large as possible",
-            (Goal::CostWithDeadlines, Sight::Packed) => "as ...-perf-slos, two jobs to a device where that helps",
+            (Goal::CostWithDeadlines, Sight::Packed) => {
+                "as ...-perf-slos, two jobs to a device where that helps"
+            }
             (Goal::CostWithDeadlines, _) => "as ...-normalized-by-cost-perf, with deadlines met",
             (Goal::AlloX, _) => "the least sum of completion times; devices are never taken away",
             (Goal::Gandiva, _) => "random pairs of jobs share devices, and stay together if that pays",

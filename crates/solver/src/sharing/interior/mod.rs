@@ -15,7 +15,10 @@ const ITERATIONS_MAX: usize = 100;
 /// Relative distance of the bounds that ends the path.
 const TOLERANCE: f64 = 1e-10;
 /// Iterations without a better proof that end it too.
-const PATIENCE: usize = 8;
+const PATIENCE: usize = 25;
+/// Steps shorter than this part lead along a side.
+const SHORT: f64 = 0.2;
+const TOWARDS_MIDDLE: f64 = 0.7;
 /// Steps towards the centre of the best shares, and the relative change of shares that ends them.
 const CENTRING_MAX: usize = 16;
 const CENTRED: f64 = 1e-4;
@@ -29,7 +32,10 @@ const SMALL: f64 = 1e-7;
 pub(super) struct Solved {
     /// Shares that keep all constraints, floors within `gap`.
     pub(super) shares: Vec<f64>,
-    /// Relative distance of their objective to its bound, or what floors miss if that is more.
+    /// Their objective, and what none can have more than.
+    pub(super) value: f64,
+    pub(super) bound: f64,
+    /// Relative distance of the two, or what floors miss if that is more.
     pub(super) gap: f64,
     /// Whether more rate for a job would cost the objective.
     pub(super) tight: Vec<bool>,
@@ -57,6 +63,11 @@ impl<'a> Path<'a> {
 
     /// Follows the path to the best shares.
     pub(super) fn follow(&mut self) -> Option<Solved> {
+        self.follow_until(|solved| solved.gap <= TOLERANCE)
+    }
+
+    /// Follows the path until it proves enough, or all that it can.
+    pub(super) fn follow_until(&mut self, enough: impl Fn(&Solved) -> bool) -> Option<Solved> {
         let model = self.model;
         let mut guess = Point::zeros(model.jobs(), model.types);
         let mut best: Option<Solved> = None;
@@ -70,19 +81,27 @@ impl<'a> Path<'a> {
             self.newton.step(model, &self.point, Aim { product: 0.0, correction: None }, &mut guess);
             let reach = self.point.reach(&guess);
             let ratio = self.point.products(&guess, reach) / pairs / self.product;
-            let aim = Aim { product: self.product * ratio.powi(3), correction: Some(&guess) };
+            let scale = reach.primal * reach.dual;
+            let aim = Aim { product: self.product * ratio.powi(3), correction: Some((&guess, scale)) };
             self.newton.step(model, &self.point, aim, &mut self.step);
+            let mut reach = self.point.reach(&self.step);
+            if reach.primal.min(reach.dual) < SHORT {
+                // Too close to a side: towards the middle first.
+                let aim = Aim { product: self.product * TOWARDS_MIDDLE, correction: None };
+                self.newton.step(model, &self.point, aim, &mut self.step);
+                reach = self.point.reach(&self.step);
+            }
             if !self.step.is_finite() {
                 break;
             }
-            let reach = self.point.reach(&self.step);
             self.point.advance(&self.step, reach);
             let proof = prove(model, &self.point);
             since += 1;
-            if best.as_ref().is_none_or(|best| proof.gap < best.gap) {
+            let done = enough(&proof);
+            if done || best.as_ref().is_none_or(|best| proof.gap < best.gap) {
                 (best, since) = (Some(proof), 0);
             }
-            if since > PATIENCE || best.as_ref().is_some_and(|best| best.gap <= TOLERANCE) {
+            if done || since > PATIENCE {
                 break;
             }
         }
@@ -128,36 +147,43 @@ pub(super) fn solve(model: &Model) -> Option<Solved> {
 
 /// What a point proves.
 fn prove(model: &Model, point: &Point) -> Solved {
-    let types = model.types;
     let mut shares = point.shares.clone();
     model.repair(&mut shares);
     let rates = model.rates(&shares);
     let mut value: f64 = shares.iter().zip(&model.values).map(|(share, value)| share * value).sum();
-    let mut scale = 1.0;
     if model.gain > 0.0 {
         value += model.gain * model.level(&rates);
+    }
+    let bound = bound(model, point);
+    let floors = (0..model.jobs()).filter(|&i| model.slopes[i] <= 0.0 && model.floors[i] > 0.0);
+    let missed = floors.map(|i| 1.0 - rates[i] / model.floors[i]).fold(0.0, f64::max);
+    let apart = if model.has_objective() { ((bound - value) / bound.abs()).abs() } else { 0.0 };
+    let gap = if apart.is_finite() { apart.max(missed) } else { f64::INFINITY };
+    let tight = |i| model.demands(i) && point.demand_prices[i] > point.extra[i];
+    let full = point.prices.iter().zip(&point.free).map(|(price, free)| price > free);
+    Solved { shares, value, bound, gap, tight: (0..model.jobs()).map(tight).collect(), full: full.collect() }
+}
+
+/// The dual objective of a point's prices. Prices of time and reduced prices are recomputed, so that nothing but the
+/// sign of the other prices is needed for it to be a bound.
+fn bound(model: &Model, point: &Point) -> f64 {
+    let types = model.types;
+    let mut scale = 1.0;
+    if model.gain > 0.0 {
         let priced: f64 = point.demand_prices.iter().zip(&model.slopes).map(|(y, slope)| y * slope).sum();
         scale = model.gain / priced;
     }
-    let mut bound: f64 =
-        point.prices.iter().zip(&model.capacities).map(|(price, capacity)| scale * price * capacity).sum();
-    let (mut missed, mut tight) = (0.0_f64, Vec::with_capacity(model.jobs()));
+    let capacities = point.prices.iter().zip(&model.capacities);
+    let mut bound: f64 = capacities.map(|(price, capacity)| scale * price * capacity).sum();
     for i in 0..model.jobs() {
         let demand_price = scale * point.demand_prices[i];
-        let worth = (0..types).map(|j| {
+        let mut worth = 0.0_f64;
+        for j in 0..types {
             let cell = i * types + j;
-            model.values[cell] + model.speeds[cell] * demand_price
-                - scale * model.devices[i] * point.prices[j]
-        });
-        bound += worth.fold(0.0, f64::max) - model.floors[i] * demand_price;
-        if model.slopes[i] <= 0.0 && model.floors[i] > 0.0 {
-            missed = missed.max(1.0 - rates[i] / model.floors[i]);
+            let cost = scale * model.devices[i] * point.prices[j];
+            worth = worth.max(model.values[cell] + model.speeds[cell] * demand_price - cost);
         }
-        tight.push(model.demands(i) && point.demand_prices[i] > point.extra[i]);
+        bound += worth - model.floors[i] * demand_price;
     }
-    let apart = if model.has_objective() { ((bound - value) / bound.abs()).abs() } else { 0.0 };
-    let gap = apart.max(missed);
-    let gap = if gap.is_finite() { gap } else { f64::INFINITY };
-    let full = point.prices.iter().zip(&point.free).map(|(price, free)| price > free).collect();
-    Solved { shares, gap, tight, full }
+    bound
 }

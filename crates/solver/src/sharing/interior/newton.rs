@@ -8,6 +8,9 @@
 use super::point::Point;
 use crate::sharing::model::Model;
 
+/// Pivots are at least this part of what they were before elimination.
+const SINGULAR: f64 = 1e-15;
+
 /// The coupling matrix and each job's inverted block.
 #[derive(Debug)]
 pub(super) struct Newton {
@@ -44,13 +47,13 @@ struct Block {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim<'a> {
     pub(super) product: f64,
-    /// A step whose own products are taken off.
-    pub(super) correction: Option<&'a Point>,
+    /// A step whose own products are taken off, times a factor.
+    pub(super) correction: Option<(&'a Point, f64)>,
 }
 
 impl Aim<'_> {
     fn of(&self, value: f64, price: f64, correction: impl Fn(&Point) -> f64) -> f64 {
-        self.product - value * price - self.correction.map_or(0.0, correction)
+        self.product - value * price - self.correction.map_or(0.0, |(step, scale)| scale * correction(step))
     }
 }
 
@@ -357,8 +360,8 @@ fn factorise(matrix: &mut [f64], size: usize) -> bool {
         for m in 0..j {
             pivot -= matrix[j * size + m] * matrix[j * size + m];
         }
-        // A pivot that is nothing but rounding errors belongs to a price that does not matter.
-        let pivot = if pivot > 1e-14 * own { pivot.sqrt() } else { own.sqrt().max(f64::MIN_POSITIVE) * 1e8 };
+        // A pivot that is nothing but rounding errors belongs to prices that can be traded for each other.
+        let pivot = pivot.max(SINGULAR * own).max(f64::MIN_POSITIVE).sqrt();
         matrix[j * size + j] = pivot;
         for i in j + 1..size {
             let mut sum = matrix[i * size + j];

@@ -85,26 +85,31 @@ impl Point {
         (point, mu)
     }
 
-    /// The first level and the slacks of demands, and a first product of pairs that suits the objective.
+    /// The first product of pairs, and the level and the slacks of demands that go with it.
+    ///
+    /// The product makes the prices of types about as large as they will be, with half of the devices still free. Were it
+    /// smaller, prices would have to grow a thousand times while everything else shrinks, in as many small steps.
     fn start_demands(&mut self, model: &Model) -> f64 {
         let rates = model.rates(&self.shares);
+        let product = if model.gain > 0.0 {
+            START * model.gain / model.types as f64
+        } else {
+            let cells = self.shares.len() as f64;
+            let value = model.values.iter().map(|value| value.abs()).sum::<f64>() / cells;
+            let devices = model.devices.iter().sum::<f64>() / model.jobs() as f64;
+            let free = self.free.iter().copied().fold(0.0, f64::max);
+            if value > 0.0 { value * (free / devices).clamp(START, model.jobs() as f64) } else { 1.0 }
+        };
         if model.gain > 0.0 {
-            let most = model.level(&rates);
-            self.level = most - START * most.abs().max(1e-3);
+            self.level = start_level(model, &rates, product);
         }
-        let mut weight = 0.0;
         for (i, &rate) in rates.iter().enumerate() {
             if model.demands(i) {
                 let extra = rate - model.floors[i] - model.slopes[i] * self.level;
                 self.extra[i] = extra.max(START * rate);
-                weight += model.slopes[i] / self.extra[i];
             }
         }
-        if model.gain > 0.0 {
-            return model.gain / weight;
-        }
-        let sum: f64 = self.shares.iter().zip(&model.values).map(|(share, value)| share * value.abs()).sum();
-        if sum > 0.0 { sum / self.shares.len() as f64 } else { 1.0 }
+        product
     }
 
     /// Whether the numbers that all others follow from are finite.
@@ -159,4 +164,23 @@ impl Point {
             + sum(&self.extra, &step.extra, &self.demand_prices, &step.demand_prices)
             + sum(&self.free, &step.free, &self.prices, &step.prices)
     }
+}
+
+/// The level at which the demands' prices, product over slack, add up to the gain.
+fn start_level(model: &Model, rates: &[f64], product: f64) -> f64 {
+    let most = model.level(rates);
+    let priced = |below: f64| -> f64 {
+        let slack = |i: usize| rates[i] - model.floors[i] - model.slopes[i] * (most - below);
+        (0..rates.len())
+            .filter(|&i| model.slopes[i] > 0.0)
+            .map(|i| model.slopes[i] * product / slack(i))
+            .sum()
+    };
+    // All slacks are at least slope × distance below the most, so that jobs × product / gain is far enough.
+    let (mut near, mut far) = (0.0, rates.len() as f64 * product / model.gain);
+    for _ in 0..40 {
+        let middle = f64::midpoint(near, far);
+        if priced(middle) > model.gain { near = middle } else { far = middle }
+    }
+    most - far
 }

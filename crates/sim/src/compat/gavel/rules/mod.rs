@@ -2,6 +2,8 @@
 
 mod allox;
 mod fifo;
+mod interior;
+mod makespan;
 mod packed;
 mod programs;
 mod replay;
