@@ -2,6 +2,7 @@
 
 use wharf_sim::Outcome;
 
+use crate::data;
 use crate::recorded::{self, Inputs, Notes};
 
 /// The first job, or round, that differs from the recording in any bit.
@@ -41,10 +42,10 @@ fn check(name: &str, count: usize, differences: &[String]) {
 
 #[test]
 fn recorded_allocations_give_the_recorded_rounds() {
-    let Some(data) = recorded::data() else { return };
-    let profiles = recorded::profiles(&data);
+    let Some(folder) = data::data() else { return };
+    let profiles = data::profiles(&folder);
     let (mut count, mut differences) = (0, Vec::new());
-    for inputs in recorded::recordings(&data) {
+    for inputs in recorded::recordings(&folder) {
         let profile = &profiles[&inputs.recording.meta.throughputs];
         let path = inputs.path.display().to_string();
         let (outcome, notes) = recorded::run(&inputs, profile, &[("allocations", &path)]);
@@ -63,11 +64,11 @@ fn recorded_allocations_give_the_recorded_rounds() {
 
 #[test]
 fn policies_without_a_program_are_equal() {
-    let Some(data) = recorded::data() else { return };
-    let profiles = recorded::profiles(&data);
+    let Some(folder) = data::data() else { return };
+    let profiles = data::profiles(&folder);
     let (mut count, mut differences) = (0, Vec::new());
     let exact = ["isolated", "fifo", "fifo_perf", "fifo_packed", "gandiva", "allox"];
-    for inputs in recorded::recordings(&data) {
+    for inputs in recorded::recordings(&folder) {
         let meta = &inputs.recording.meta;
         if inputs.name.starts_with("solver__") || !exact.contains(&&*meta.policy) {
             continue;
@@ -92,14 +93,12 @@ fn bound(policy: &str) -> f64 {
 
 #[test]
 fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
-    let Some(data) = recorded::data() else { return };
-    let profiles = recorded::profiles(&data);
+    let Some(folder) = data::data() else { return };
+    let profiles = data::profiles(&folder);
     let (mut count, mut differences) = (0, Vec::new());
-    for inputs in recorded::recordings(&data).iter().filter(|inputs| !inputs.name.starts_with("solver__")) {
+    for inputs in recorded::recordings(&folder).iter().filter(|inputs| !inputs.name.starts_with("solver__")) {
         let meta = &inputs.recording.meta;
-        let started = std::time::Instant::now();
         let (outcome, _) = recorded::run(inputs, &profiles[&meta.throughputs], &[]);
-        let wall = started.elapsed().as_secs_f64();
         let mean = |jcts: Vec<f64>| jcts.iter().sum::<f64>() / jcts.len() as f64;
         let ours = mean(outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect());
         let theirs = mean(inputs.recording.jct.values().copied().flatten().collect());
@@ -107,10 +106,6 @@ fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
         let (jct, makespan) = ((ours / theirs - 1.0).abs(), (over / meta.makespan - 1.0).abs());
         let off = if meta.policy.starts_with("min_total_duration") { makespan } else { jct };
         count += 1;
-        println!(
-            "{:60} JCT {jct:.4} makespan {makespan:.4}; {wall:.3} s, theirs {} s, fallbacks {}",
-            inputs.name, meta.cpu_s, outcome.tally.solver_fallbacks
-        );
         if off > bound(&meta.policy) {
             differences.push(format!("{}: JCT {jct:.4}, makespan {makespan:.4}", inputs.name));
         }

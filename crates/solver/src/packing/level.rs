@@ -34,13 +34,15 @@ pub(super) struct Combination {
 
 /// That some jobs of a class get what they need above a speed.
 struct Cut {
+    class: usize,
     row: usize,
     above: f64,
     jobs: Vec<usize>,
     /// Part of the class.
     part: f64,
-    /// What they need more per level, and the unit of the row.
+    /// What they need more per level, what they need less above that, and the unit of the row.
     slope: f64,
+    rhs: f64,
     unit: f64,
 }
 
@@ -194,56 +196,72 @@ impl<'a> Level<'a> {
         let less =
             |(row, amount): (usize, f64)| amount * (1.0 - 1e-9 * (0.5 + (row as f64 * 0.618_034).fract()));
         let rows = all.enumerate().map(less);
-        rows.chain(self.cuts.iter().map(|cut| self.cut_rhs(cut))).collect()
-    }
-
-    /// What is left of a cut when the tangents of the needs are on the left side.
-    fn cut_rhs(&self, cut: &Cut) -> f64 {
-        let fixed: f64 = cut.jobs.iter().map(|&job| self.demands[job].fixed).sum();
-        (cut.above * cut.jobs.len() as f64 - fixed) / cut.unit
+        rows.chain(self.cuts.iter().map(|cut| cut.rhs)).collect()
     }
 
     /// A program with one row of needs per class, at its best.
     pub(super) fn start(&mut self) -> Result<Simplex, Stop> {
-        let jobs: usize = self.classes.iter().map(|class| class.jobs.len()).sum();
-        let tolerance = 1e-10 / jobs.max(1) as f64;
-        let mut simplex = Simplex::new(self, self.rhs(), tolerance, self.program.pivots);
         for class in 0..self.classes.len() {
-            self.cut(&mut simplex, class, 0.0, self.classes[class].jobs.clone(), 1.0);
+            self.cut(class, 0.0, self.classes[class].jobs.clone(), 1.0);
         }
-        for class in 0..self.classes.len() {
-            // Each class has its best type to begin with, so that the level can rise at once.
-            let worth = |index: &usize| {
-                let of = &self.combinations[*index];
-                of.speed * self.program.capacities[of.device_type]
-            };
-            let singles = (0..self.combinations.len()).filter(|&index| {
-                self.combinations[index].class == class && self.combinations[index].partner.is_none()
-            });
-            let best = singles.max_by(|a, b| worth(a).total_cmp(&worth(b)).then(b.cmp(a)));
-            if let (Some(best), Some(&cut)) = (best, self.cuts_of[class].first()) {
-                simplex.crash(self, 1 + best, self.cuts[cut].row);
-            }
-        }
+        self.cut_hardest();
+        let mut simplex = self.from_nothing(0);
         self.climb(&mut simplex)?;
         Ok(simplex)
     }
 
-    /// Adds the row that some jobs of a class get what they need above a speed, by the tangents at a level.
-    fn cut(&mut self, simplex: &mut Simplex, class: usize, above: f64, jobs: Vec<usize>, at: f64) {
+    /// That the job which is the first to need all of its time at its best speed has no more than that. Classes do not
+    /// say so, and levels beyond need tangents that lead astray.
+    fn cut_hardest(&mut self) {
+        let jobs = self
+            .classes
+            .iter()
+            .enumerate()
+            .flat_map(|(index, class)| class.jobs.iter().map(move |&job| (index, job)));
+        let limits = jobs.map(|(class, job)| (self.demands[job].reached(1.0), class, job));
+        let first = limits.min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((level, class, job)) = first.filter(|(level, ..)| level.is_finite()) {
+            self.cut(class, 1.0, vec![job], level);
+        }
+    }
+
+    /// The program before anything is used, but for one combination per class, so that the level can rise at once.
+    fn from_nothing(&self, pivots: usize) -> Simplex {
+        let jobs: usize = self.classes.iter().map(|class| class.jobs.len()).sum();
+        // Together all jobs can gain a hundred-millionth of a level.
+        let tolerance = 1e-8 / jobs.max(1) as f64;
+        let mut simplex = Simplex::new(self, self.rhs(), tolerance, self.program.pivots, pivots);
+        let mut best: Vec<Option<(f64, usize)>> = vec![None; self.classes.len()];
+        for (index, of) in self.combinations.iter().enumerate().filter(|(_, of)| of.partner.is_none()) {
+            let worth = of.speed * self.program.capacities[of.device_type];
+            if best[of.class].is_none_or(|(other, _)| worth > other) {
+                best[of.class] = Some((worth, 1 + index));
+            }
+        }
+        for (class, best) in best.iter().enumerate() {
+            let cut = self.cuts_of[class].iter().map(|&index| &self.cuts[index]).find(|cut| cut.rhs == 0.0);
+            if let (Some((_, column)), Some(cut)) = (best, cut) {
+                simplex.crash(self, *column, cut.row);
+            }
+        }
+        simplex
+    }
+
+    /// Writes down that some jobs of a class get what they need above a speed, by the tangents at a level.
+    fn cut(&mut self, class: usize, above: f64, jobs: Vec<usize>, at: f64) -> Option<f64> {
         let slope: f64 = jobs.iter().map(|&job| self.demands[job].slope(at)).sum();
         let needed: f64 = jobs.iter().map(|&job| self.demands[job].at(at)).sum();
         // Rows in units of levels, so that small classes are as exact as large ones.
         let unit = slope.max(needed - slope * at);
         if unit <= 0.0 {
-            return;
+            return None;
         }
         let part = jobs.len() as f64 / self.classes[class].jobs.len() as f64;
         let row = self.classes.len() + self.program.types() + self.cuts.len();
         let rhs = (above * jobs.len() as f64 - (needed - slope * at)) / unit;
         self.cuts_of[class].push(self.cuts.len());
-        self.cuts.push(Cut { row, above, jobs, part, slope, unit });
-        simplex.add_row(self, rhs);
+        self.cuts.push(Cut { class, row, above, jobs, part, slope, rhs, unit });
+        Some(rhs)
     }
 
     /// Solves, and adds cuts until nothing is violated.
@@ -264,10 +282,38 @@ impl<'a> Level<'a> {
                 }
                 continue;
             }
-            simplex.dual(self)?;
+            if simplex.dual(self).is_err() {
+                // The dual method can go in circles. The primal one has not been seen to, but must begin anew.
+                if self.cuts.iter().any(|cut| cut.rhs < 0.0) {
+                    return Err(Stop::Broken);
+                }
+                *simplex = self.from_nothing(simplex.pivots());
+            }
             simplex.primal(self)?;
+            self.drop_superseded(simplex);
         }
         Err(Stop::Limit)
+    }
+
+    /// Drops cuts that do not bind and have a later one above the same speed: tangents at levels that were too high.
+    fn drop_superseded(&mut self, simplex: &mut Simplex) {
+        for index in (0..self.cuts.len()).rev() {
+            let Cut { class, row, above, .. } = self.cuts[index];
+            let later = &self.cuts[index + 1..];
+            if simplex.is_slack(row) && later.iter().any(|cut| cut.class == class && cut.above == above) {
+                simplex.remove_row(row);
+                self.cuts.remove(index);
+                for cut in &mut self.cuts[index..] {
+                    cut.row -= 1;
+                }
+            }
+        }
+        for cuts in &mut self.cuts_of {
+            cuts.clear();
+        }
+        for (index, cut) in self.cuts.iter().enumerate() {
+            self.cuts_of[cut.class].push(index);
+        }
     }
 
     /// Fixes the needs of all who cannot have more, and climbs on with the others; whether there are any.
@@ -285,6 +331,8 @@ impl<'a> Level<'a> {
         }
         for cut in &mut self.cuts {
             cut.slope = cut.jobs.iter().map(|&job| self.demands[job].amount).sum();
+            let fixed: f64 = cut.jobs.iter().map(|&job| self.demands[job].fixed).sum();
+            cut.rhs = (cut.above * cut.jobs.len() as f64 - fixed) / cut.unit;
         }
         if self.cuts.iter().all(|cut| cut.slope == 0.0) {
             return Ok(false);
@@ -324,8 +372,10 @@ impl<'a> Level<'a> {
         let mut found = 0;
         for (class, supply) in used.iter().enumerate() {
             if let Some((above, jobs)) = self.violated(class, supply, at) {
-                self.cut(simplex, class, above, jobs, at);
-                found += 1;
+                if let Some(rhs) = self.cut(class, above, jobs, at) {
+                    simplex.add_row(self, rhs);
+                    found += 1;
+                }
             }
         }
         found
@@ -339,6 +389,9 @@ impl<'a> Level<'a> {
             let threshold = supply.even_speed + above * (1.0 - supply.even_time);
             let needs = |&job: &usize| self.demands[job].at(at) > threshold;
             let jobs: Vec<usize> = class.jobs.iter().copied().filter(needs).collect();
+            if jobs.is_empty() {
+                continue;
+            }
             let needed: f64 = jobs.iter().map(|&job| self.demands[job].at(at)).sum();
             let given: f64 = supply.free.iter().map(|(speed, time)| time * (speed - above).max(0.0)).sum();
             // Near a pole a need says little, but a level says a need.

@@ -35,6 +35,8 @@ const PIVOT: f64 = 1e-9;
 const FEASIBLE: f64 = 1e-10;
 /// Pivots after which the inverse is made anew.
 const REFRESH: usize = 100;
+/// Columns that are looked at again before all are.
+const PROMISING: usize = 40;
 
 pub(super) struct Simplex {
     rhs: Vec<f64>,
@@ -49,13 +51,20 @@ pub(super) struct Simplex {
     limit: usize,
     pivots: usize,
     stale: usize,
+    promising: Vec<usize>,
     entries: Vec<(usize, f64)>,
     direction: Vec<f64>,
 }
 
 impl Simplex {
-    /// Starts with nothing used; the right-hand sides must not be negative.
-    pub(super) fn new(columns: &impl Columns, rhs: Vec<f64>, tolerance: f64, limit: usize) -> Self {
+    /// Starts with nothing used; the right-hand sides must not be negative. `pivots` have been made before.
+    pub(super) fn new(
+        columns: &impl Columns,
+        rhs: Vec<f64>,
+        tolerance: f64,
+        limit: usize,
+        pivots: usize,
+    ) -> Self {
         let rows = rhs.len();
         let unit = |row: usize| (0..rows).map(|col| if col == row { 1.0 } else { 0.0 }).collect();
         Self {
@@ -67,8 +76,9 @@ impl Simplex {
             slack_is_basic: vec![true; rows],
             tolerance,
             limit,
-            pivots: 0,
+            pivots,
             stale: 0,
+            promising: Vec::new(),
             entries: Vec::new(),
             direction: Vec::new(),
         }
@@ -122,9 +132,13 @@ impl Simplex {
         Ok(())
     }
 
-    /// From a point that is too good for some rows to the best.
+    /// From a point that is too good for some rows to the best; given up when it takes more pivots than is usual.
     pub(super) fn dual(&mut self, columns: &impl Columns) -> Result<(), Stop> {
+        let end = self.pivots + self.rhs.len() / 4 + 50;
         while let Some(leaving) = self.most_negative() {
+            if self.pivots > end {
+                return Err(Stop::Limit);
+            }
             let entering = self.repairing(columns, leaving).ok_or(Stop::Broken)?;
             self.towards(columns, entering);
             self.step(columns, leaving, entering)?;
@@ -140,8 +154,9 @@ impl Simplex {
         if self.stale >= REFRESH { self.refresh(columns) } else { Ok(()) }
     }
 
-    /// The variable that gains most per unit.
-    fn entering(&self, columns: &impl Columns) -> Option<Variable> {
+    /// A variable that gains per unit: the best of the slacks and of the columns that gained most when all were looked
+    /// at last.
+    fn entering(&mut self, columns: &impl Columns) -> Option<Variable> {
         let Some(position) = self.position_of(Variable::Column(0)) else {
             return Some(Variable::Column(0));
         };
@@ -152,13 +167,23 @@ impl Simplex {
                 best = (price, Some(Variable::Slack(row)));
             }
         }
-        for column in 1..columns.count() {
+        for &column in &self.promising {
             let cost = columns.dot(column, prices);
             if cost < best.0 && !self.column_is_basic[column] {
                 best = (cost, Some(Variable::Column(column)));
             }
         }
-        best.1
+        if best.1.is_some() {
+            return best.1;
+        }
+        let all = (1..columns.count()).filter(|&column| !self.column_is_basic[column]);
+        let costs = all.map(|column| (columns.dot(column, prices), column));
+        let mut gains: Vec<(f64, usize)> = costs.filter(|(cost, _)| *cost < -self.tolerance).collect();
+        gains.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        gains.truncate(PROMISING);
+        self.promising.clear();
+        self.promising.extend(gains.iter().map(|(_, column)| *column));
+        self.promising.first().map(|&column| Variable::Column(column))
     }
 
     /// How the basic variables fall when a variable rises.
@@ -197,26 +222,27 @@ impl Simplex {
         negative.min_by(|&a, &b| self.values[a].total_cmp(&self.values[b]))
     }
 
-    /// The variable that lifts a negative one at the least loss per unit.
+    /// The variable that lifts a negative one at the least loss per unit; of nearly equal ones the one that is safest to
+    /// divide by.
     fn repairing(&self, columns: &impl Columns, leaving: usize) -> Option<Variable> {
         let (row, prices) = (&self.inverse[leaving], self.prices());
-        let mut best: (f64, f64, Option<Variable>) = (f64::INFINITY, 0.0, None);
-        let mut offer = |lift: f64, cost: f64, variable: Variable| {
-            let ratio = cost.max(0.0) / -lift;
-            if ratio < best.0 || (ratio == best.0 && lift < best.1) {
-                best = (ratio, lift, Some(variable));
-            }
-        };
-        for slack in (0..row.len()).filter(|&slack| row[slack] < -PIVOT && !self.slack_is_basic[slack]) {
-            offer(row[slack], prices[slack], Variable::Slack(slack));
+        let mut candidates: Vec<(f64, f64, Variable)> = Vec::new();
+        for slack in (0..row.len()).filter(|&slack| row[slack] < 0.0 && !self.slack_is_basic[slack]) {
+            candidates.push((-row[slack], prices[slack].max(0.0), Variable::Slack(slack)));
         }
         for column in (0..columns.count()).filter(|&column| !self.column_is_basic[column]) {
-            let lift = columns.dot(column, row);
-            if lift < -PIVOT {
-                offer(lift, columns.dot(column, &prices), Variable::Column(column));
+            let lift = -columns.dot(column, row);
+            if lift > 0.0 {
+                candidates.push((lift, columns.dot(column, &prices).max(0.0), Variable::Column(column)));
             }
         }
-        best.2
+        let largest = candidates.iter().fold(0.0_f64, |largest, candidate| largest.max(candidate.0));
+        candidates.retain(|candidate| candidate.0 > PIVOT * largest);
+        // A little loss beyond the least is allowed, so that there is a choice.
+        let bound = candidates.iter().map(|(lift, cost, _)| (cost + self.tolerance) / lift);
+        let bound = bound.fold(f64::INFINITY, f64::min);
+        let safe = candidates.iter().filter(|(lift, cost, _)| cost / lift <= bound);
+        safe.max_by(|a, b| a.0.total_cmp(&b.0)).map(|candidate| candidate.2)
     }
 
     /// Exchanges a basic variable for another, towards which `direction` points.
@@ -277,6 +303,31 @@ impl Simplex {
         self.values.push(value);
         self.basic.push(Variable::Slack(row));
         self.slack_is_basic.push(true);
+    }
+
+    /// Whether a row does not bind.
+    pub(super) fn is_slack(&self, row: usize) -> bool {
+        self.slack_is_basic[row]
+    }
+
+    /// Takes out a row that does not bind; those after it have lower numbers then.
+    pub(super) fn remove_row(&mut self, row: usize) {
+        let Some(position) = self.position_of(Variable::Slack(row)) else { return };
+        self.inverse.remove(position);
+        self.basic.remove(position);
+        self.values.remove(position);
+        self.rhs.remove(row);
+        self.slack_is_basic.remove(row);
+        for other in &mut self.inverse {
+            other.remove(row);
+        }
+        for variable in &mut self.basic {
+            if let Variable::Slack(other) = variable
+                && *other > row
+            {
+                *other -= 1;
+            }
+        }
     }
 
     /// Counts the first column's variable from its present value on, which becomes zero. Its column and the

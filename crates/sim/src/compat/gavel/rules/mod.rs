@@ -2,10 +2,13 @@
 
 mod allox;
 mod fifo;
+mod interior;
+mod makespan;
 mod packed;
 mod programs;
 mod replay;
 mod split;
+mod value;
 
 use std::collections::BTreeMap;
 

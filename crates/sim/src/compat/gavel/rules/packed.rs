@@ -1,12 +1,15 @@
 //! Policies that solve a program over jobs, pairs of jobs, and types.
 
+use std::collections::BTreeMap;
+
 use wharf_solver::packing::{Answer, CLASSES, Claim, Method, PIVOTS, Program};
 
 use super::super::error::GavelError;
 use super::super::settings::{Goal, Settings};
 use super::super::workload::Workload;
+use super::makespan::{self as search, Combination};
 use super::programs::{Past, fairness_factors, isolated_speeds};
-use super::{Rule, Shares, Snapshot};
+use super::{Rule, Shares, Snapshot, value};
 
 /// A policy with a program of its own.
 pub(super) struct Packed {
@@ -56,6 +59,10 @@ impl Rule for Packed {
             self.past.forget();
             return Ok(());
         }
+        if self.goal == Goal::CostWithDeadlines {
+            self.fallbacks += u64::from(!value::fill(snapshot, shares));
+            return Ok(());
+        }
         let workload = snapshot.workload;
         if self.beside.is_empty() {
             self.beside = beside(workload);
@@ -79,7 +86,10 @@ impl Rule for Packed {
         };
         let answer = self.solve(snapshot, &program);
         self.beside = beside;
-        self.fallbacks += u64::from(answer.method == Method::Greedy);
+        if self.goal == Goal::Makespan && fill_inside(snapshot, answer.objective, shares) {
+            return Ok(());
+        }
+        self.fallbacks += u64::from(matches!(answer.method, Method::Greedy | Method::Stopped));
         for share in answer.shares {
             let value = share.share.clamp(0.0, 1.0);
             match share.partner {
@@ -97,6 +107,59 @@ impl Rule for Packed {
     fn fallbacks(&self) -> u64 {
         self.fallbacks
     }
+}
+
+/// Fills in shares for the makespan that the published search ends at, from inside of all that reach it.
+fn fill_inside(snapshot: &Snapshot<'_>, shortest_s: f64, shares: &mut Shares) -> bool {
+    /// With more jobs the matrix of a step takes too long.
+    const JOBS_MAX: usize = 400;
+    let (workload, jobs) = (snapshot.workload, snapshot.jobs);
+    let Some(makespan_s) = search::searched(shortest_s).filter(|_| jobs.len() <= JOBS_MAX) else {
+        return false;
+    };
+    let combinations = combinations(snapshot);
+    let gangs: Vec<f64> = jobs.iter().map(|&job| f64::from(snapshot.gang(job))).collect();
+    let remaining: Vec<f64> = jobs.iter().map(|&job| snapshot.remaining(job)).collect();
+    let capacities: Vec<f64> = workload.capacities.iter().map(|&count| f64::from(count)).collect();
+    let Some(inside) = search::shares(&combinations, &gangs, &remaining, &capacities, makespan_s) else {
+        return false;
+    };
+    let width = workload.width();
+    for (combination, row) in combinations.iter().zip(inside.chunks_exact(width)) {
+        let row = row.iter().map(|share| share.clamp(0.0, 1.0));
+        let [first, second] = combination.members;
+        if first == second {
+            shares.singles[first * width..(first + 1) * width]
+                .iter_mut()
+                .zip(row)
+                .for_each(|(to, share)| *to = share);
+        } else {
+            shares.pairs.insert([jobs[first], jobs[second]], row.collect());
+        }
+    }
+    true
+}
+
+/// Every job, and every pair of jobs with equal gangs. The published code keeps their speeds in single precision.
+fn combinations(snapshot: &Snapshot<'_>) -> Vec<Combination> {
+    let (workload, jobs) = (snapshot.workload, snapshot.jobs);
+    let single = |speed: f64| f64::from(speed as f32);
+    let mut known: BTreeMap<[u32; 2], Vec<[f64; 2]>> = BTreeMap::new();
+    let mut combinations = Vec::new();
+    for (index, &job) in jobs.iter().enumerate() {
+        let speeds = workload.speeds(job).iter().map(|&speed| [single(speed), 0.0]).collect();
+        combinations.push(Combination { members: [index, index], speeds });
+        for (other, &partner) in jobs.iter().enumerate().skip(index + 1) {
+            if snapshot.gang(job) == snapshot.gang(partner) {
+                let classes = [job, partner].map(|job| workload.jobs[job as usize].class);
+                let speeds =
+                    known.entry(classes).or_insert_with(|| workload.speeds_beside(classes[0], classes[1]));
+                let speeds = speeds.iter().map(|speeds| speeds.map(single)).collect();
+                combinations.push(Combination { members: [index, other], speeds });
+            }
+        }
+    }
+    combinations
 }
 
 /// Steps per second of jobs of one class beside one of another, classes × classes × types.

@@ -4,6 +4,7 @@ use wharf_solver::sharing::{self, Finish, Program};
 
 use super::super::error::GavelError;
 use super::super::settings::{Goal, Settings, Sight};
+use super::makespan as search;
 use super::split::equal_part;
 use super::{Rule, Shares, Snapshot};
 
@@ -48,7 +49,7 @@ impl Programs {
                 let claims = self.past.claims(snapshot, isolated);
                 sharing::finish_time(program, &claims)
             }
-            Goal::Makespan => sharing::makespan_bisect(program, &remaining()),
+            Goal::Makespan => makespan(program, &remaining()),
             Goal::Cost | Goal::CostWithDeadlines => {
                 let demands = (self.goal == Goal::CostWithDeadlines).then(|| deadline_demands(snapshot));
                 sharing::max_sum(program, &speeds_for_price(snapshot, program.speeds), demands.as_deref())
@@ -82,6 +83,17 @@ impl Rule for Programs {
 
     fn fallbacks(&self) -> u64 {
         self.fallbacks
+    }
+}
+
+/// Shares for the makespan that the published search ends at, from inside of all that reach it.
+fn makespan(program: &Program<'_>, remaining: &[f64]) -> sharing::Shares {
+    let shortest = sharing::makespan(program, remaining);
+    let makespan_s = search::searched(shortest.objective);
+    let inside = makespan_s.and_then(|makespan_s| search::shares_alone(program, remaining, makespan_s));
+    match inside {
+        Some(values) => sharing::Shares { values, ..shortest },
+        None => sharing::Shares { fallback: Some("no point inside was found"), ..shortest },
     }
 }
 
