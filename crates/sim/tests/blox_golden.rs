@@ -188,7 +188,7 @@ fn what_cannot_run_is_refused() {
         (job(0, 1.0, 1.0), "las", "", "job a asks for no devices"),
         (job(6, 1.0, 1.0), "las", "", "job a needs 6 devices, which this mechanism never finds"),
         (job(129, 1.0, 1.0), "las", "", "job a needs 129 devices"),
-        (job(1, 1.0, f64::MAX), "las", "", "job a has 1 iterations of 179"),
+        (job(1, -1.0, 1.0), "las", "", "job a has -1 iterations of 1 ms, which is no length"),
         (job(1, 1e30, 1e3), "las", "", "too many rounds to go through"),
         (job(1, 1.0, 1.0), "las", "track=0..1", "job 1 is to be tracked, but the trace ends before it"),
         (job(1, 1.0, 1.0), "optimus", "", "policy `optimus` cannot run under preset `blox`"),

@@ -42,7 +42,7 @@ pub enum BloxError {
         iteration_ms: f64,
     },
     /// A job that needs more rounds than can be counted through.
-    #[error("job {job} takes {seconds} s, too many rounds to go through")]
+    #[error("job {job} takes {seconds:e} s, too many rounds to go through")]
     TooLong {
         /// The job.
         job: String,
