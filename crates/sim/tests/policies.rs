@@ -177,6 +177,9 @@ fn variants() -> Vec<(&'static str, Vec<&'static str>)> {
         ("sjf-bsbf", vec!["preempt=off"]),
         ("sjf-bsbfs", vec!["device_memory_mb=1000", "preempt_ratio=1"]),
         ("sjf-ffss", vec!["placement=topology-aware"]),
+        ("sia", vec!["min_run_s=200", "round_s=100", "solver_steps=1000"]),
+        ("sia", vec!["p=0.5", "placement=best-fit"]),
+        ("pollux", vec!["types=aware", "min_run_s=150", "population=8", "generations=3"]),
     ]);
     variants
 }

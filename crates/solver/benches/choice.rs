@@ -56,7 +56,7 @@ fn main() {
             Problem { capacity: &capacity, configurations: &configurations, starts: &starts, current: &[] };
         for (name, steps) in [("default", 200_000_000), ("short", 400 * configurations.len() as u64)] {
             let start = Instant::now();
-            let choice = choose(&problem, &Limits { steps, resolution: 0.005 });
+            let choice = choose(&problem, &Limits { steps, proof_steps: 500_000, resolution: 0.005 });
             println!(
                 "{count} jobs, {} devices, {} configurations, {name}: {} {:.3} of {:.3} in {:.2} ms, {} steps",
                 capacity.iter().sum::<u32>(),
