@@ -45,9 +45,18 @@ pub struct Model {
     sharing: Sharing,
     order: Order,
     checkpoint_interval_s: Option<f64>,
-    speeds: Option<Arc<Speeds>>,
-    /// Whether the speeds count only where they tell types apart.
-    is_builtin: bool,
+    known: Known,
+}
+
+/// Where speeds come from, beside what jobs tell.
+#[derive(Clone, Debug)]
+enum Known {
+    /// Nowhere.
+    Nothing,
+    /// A profile that somebody gave.
+    Given(Arc<Speeds>),
+    /// The built-in profile, where it tells types apart. It is made when it is first needed.
+    Builtin,
 }
 
 /// Where a job runs, as far as its speed depends on it.
@@ -64,7 +73,7 @@ struct Spot<'a> {
 impl Model {
     /// A model with these costs, for a policy that shares devices in this way.
     pub fn new(costs: Costs, sharing: Sharing, order: Order) -> Self {
-        Self { costs, sharing, order, checkpoint_interval_s: None, speeds: None, is_builtin: false }
+        Self { costs, sharing, order, checkpoint_interval_s: None, known: Known::Nothing }
     }
 
     /// The same model, where all jobs save their work every so often.
@@ -76,21 +85,26 @@ impl Model {
     /// The same model, where a profile tells how fast jobs are.
     #[must_use]
     pub fn with_profile(self, profile: Profile) -> Self {
-        Self { speeds: Some(Arc::new(Speeds::new(profile))), is_builtin: false, ..self }
+        Self { known: Known::Given(Arc::new(Speeds::new(profile))), ..self }
     }
 
     /// The same model, where the built-in profile tells how types compare, in clusters that mix types that it knows. In
     /// others, what jobs tell holds for whatever type there is.
     #[must_use]
     pub fn with_builtin(self) -> Self {
-        Self { speeds: Some(analytic::speeds()), is_builtin: true, ..self }
+        Self { known: Known::Builtin, ..self }
     }
 
     /// The speeds that count in a cluster.
     fn speeds_in(&self, topology: &Topology) -> Option<&Speeds> {
-        let speeds = self.speeds.as_deref()?;
-        let is_meant = !self.is_builtin || analytic::is_mixed(topology.types().iter().map(|name| &**name));
-        is_meant.then_some(speeds)
+        match &self.known {
+            Known::Nothing => None,
+            Known::Given(speeds) => Some(speeds),
+            Known::Builtin => {
+                let is_mixed = analytic::is_mixed(topology.types().iter().map(|name| &**name));
+                is_mixed.then(analytic::speeds)
+            }
+        }
     }
 
     /// How fast a job runs on devices of a type beside others, and who says so.
@@ -106,7 +120,11 @@ impl Model {
             Locality::Packed => 1.0,
             Locality::Spread => 1.0 + self.costs.spread_slowdown,
         };
-        let speeds = self.speeds.as_deref();
+        let speeds = match &self.known {
+            Known::Nothing => None,
+            Known::Given(speeds) => Some(&**speeds),
+            Known::Builtin => Some(analytic::speeds()),
+        };
         self.speed_at(job, Spot { speeds, device_type, devices, locality, apart }, neighbours)
     }
 
@@ -225,7 +243,12 @@ impl PerfModel for Model {
     }
 
     fn price_per_h(&self, topology: &Topology, device_type: DeviceTypeId) -> Option<f64> {
-        self.speeds.as_ref()?.profile().price(&topology.types()[device_type.index()])
+        let name = &topology.types()[device_type.index()];
+        match &self.known {
+            Known::Nothing => None,
+            Known::Given(speeds) => speeds.profile().price(name),
+            Known::Builtin => analytic::devices::find(name).map(|device| device.price_per_h),
+        }
     }
 
     fn restart_s(&self, _job: &JobSpec) -> f64 {

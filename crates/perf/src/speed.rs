@@ -105,7 +105,7 @@ impl Speeds {
         }
         let near = exact.or_else(|| self.profile.nearest_workload(model?, batch));
         if job.iteration_ms > 0.0 {
-            self.scaled(job, near, device_type, here, devices)
+            self.scaled(job, near, exact.is_some(), device_type, here, devices)
         } else {
             self.untold(job, near, here, devices)
         }
@@ -124,6 +124,7 @@ impl Speeds {
         &self,
         job: &JobSpec,
         near: Option<WorkloadId>,
+        is_exact: bool,
         device_type: &str,
         here: Option<TypeId>,
         devices: u32,
@@ -137,8 +138,11 @@ impl Speeds {
         let there = reference.and_then(|reference| self.profile.device_type(reference));
         if let (Some(near), Some(here), Some(there)) = (near, here, there) {
             let places = (self.at(near, here, devices), self.at(near, there, asked));
+            // That another batch size does not fit says nothing of this one.
+            let counts = |now: Entry| is_exact || now.iterations_per_s > 0.0;
             if let (Some(now), Some(then)) = places
                 && then.iterations_per_s > 0.0
+                && counts(now)
             {
                 let ratio = now.iterations_per_s / then.iterations_per_s;
                 return Speed::estimated(told.iterations_per_s * ratio);

@@ -77,6 +77,7 @@ fn speed_is_measured_or_estimated_or_told() {
             60.0,
             Estimated,
         ),
+        ("another batch size may fit", job("lm", Some(10), 4, 50.0), "k80", 4, 20.0 / 20.0_f64.sqrt(), Estimated),
         ("told for the type asked for", asked_for("k80", job("lm", Some(40), 1, 50.0)), "k80", 1, 20.0, Told),
         (
             "from a slow type to a fast one",

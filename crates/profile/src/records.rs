@@ -219,6 +219,11 @@ impl Records {
         }
     }
 
+    /// Changes what entries say.
+    pub fn update(&mut self, change: impl Fn(&Key, &mut Facts)) {
+        self.entries.iter_mut().for_each(|(key, facts)| change(key, facts));
+    }
+
     /// Says who says all this.
     pub fn set_source(&mut self, source: &str) {
         self.entries.values_mut().for_each(|facts| source.clone_into(&mut facts.source));

@@ -90,18 +90,19 @@ impl Summary {
     pub fn new(labels: RunLabels, outcome: &Outcome, wall_ms: f64) -> Self {
         let RunLabels { policy, trace, preset, cluster, seed } = labels;
         let rules = outcome.rules;
-        let finished: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| job.end.is_some()).collect();
+        let counted: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| rules.counts(job.job)).collect();
+        let finished: Vec<&JobRecord> = counted.iter().copied().filter(|job| job.end.is_some()).collect();
         let jcts = stats::sorted(finished.iter().filter_map(|job| job.jct_s()));
         let queues: Vec<f64> = finished.iter().map(|job| job.queue_s).collect();
         let last_end = finished.iter().filter_map(|job| job.end).max();
         let first_submit = outcome.jobs.iter().map(|job| job.submit).min();
         let span_s = last_end.zip(first_submit).and_then(|(end, submit)| stats::finite(end.since(submit)));
-        let all_queues: Vec<f64> = outcome.jobs.iter().map(|job| job.queue_s).collect();
+        let all_queues: Vec<f64> = counted.iter().map(|job| job.queue_s).collect();
         let tally = outcome.tally;
         let makespan_s = match rules {
             MetricRules::Muri => last_end.map(Time::seconds),
             MetricRules::Gavel => tally.over.or(last_end).map(Time::seconds),
-            MetricRules::Wharf => span_s,
+            MetricRules::Wharf | MetricRules::Blox { .. } => span_s,
         };
         let used_s = if rules == MetricRules::Gavel { makespan_s } else { span_s };
         Self {
@@ -110,9 +111,9 @@ impl Summary {
             preset,
             cluster,
             seed,
-            jobs: outcome.jobs.len() as u64,
+            jobs: counted.len() as u64,
             finished: finished.len() as u64,
-            unfinished: (outcome.jobs.len() - finished.len()) as u64,
+            unfinished: (counted.len() - finished.len()) as u64,
             avg_jct_s: stats::mean(&jcts),
             median_jct_s: stats::percentile(&jcts, 0.5, rules),
             p95_jct_s: stats::percentile(&jcts, 0.95, rules),

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p wharf-sim --bench gavel` runs all; `-- static60` those whose name begins so.
 
-#[path = "../tests/gavel/recorded.rs"]
-mod recorded;
+#[path = "../tests/gavel/data.rs"]
+mod data;
 
 use std::path::Path;
 
@@ -78,7 +78,12 @@ const TIMED: [Timed; 6] = [
         "physical/max_min_fairness",
         "8:16:24",
         "1:1:1",
-        &[("isolated", 0.72), ("max-min-fairness-perf", 0.96), ("finish-time-fairness-perf", 2.29), ("gandiva", 1.40)],
+        &[
+            ("isolated", 0.72),
+            ("max-min-fairness-perf", 0.96),
+            ("finish-time-fairness-perf", 2.29),
+            ("gandiva", 1.40),
+        ],
     ),
     (
         "generated/single300_lam1000_seed0",
@@ -115,12 +120,12 @@ fn cpu_s() -> f64 {
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
-fn run(data: &Path, profile: &Profile, (file, cluster, per_server, _): &Timed, policy: &str) -> (f64, u64) {
+fn run(folder: &Path, profile: &Profile, (file, cluster, per_server, _): &Timed, policy: &str) -> (f64, u64) {
     let preset = Preset::load("gavel").expect("it is built in");
-    let trace = wharf_trace::read_trace(&data.join(format!("traces_{file}.trace")), None).expect("a trace");
+    let trace = wharf_trace::read_trace(&folder.join(format!("traces_{file}.trace")), None).expect("a trace");
     let spec = RunSpec {
         trace: &trace,
-        cluster: &recorded::cluster(cluster, per_server),
+        cluster: &data::cluster(cluster, per_server),
         policy,
         preset: &preset,
         settings: &Settings::default(),
@@ -135,15 +140,18 @@ fn run(data: &Path, profile: &Profile, (file, cluster, per_server, _): &Timed, p
 
 #[expect(clippy::print_stdout, reason = "a benchmark reports")]
 fn main() {
-    let Some(data) = recorded::data() else { return };
-    let profile = &recorded::profiles(&data)["simulation_throughputs.json"];
+    let Some(folder) = data::data() else { return };
+    let profile = &data::profiles(&folder)["simulation_throughputs.json"];
     let wanted = std::env::args().skip(1).find(|word| !word.starts_with("--")).unwrap_or_default();
-    println!("{:18} {:38} {:>7} {:>9} {:>8} {:>7}", "trace", "policy", "rounds", "here s", "there s", "ratio");
+    println!(
+        "{:18} {:38} {:>7} {:>9} {:>8} {:>7}",
+        "trace", "policy", "rounds", "here s", "there s", "ratio"
+    );
     for timed in &TIMED {
         let name = timed.0.split(['/', '_']).nth(1).unwrap_or(timed.0);
         for &(policy, reference_s) in timed.3 {
             if name.starts_with(&wanted) || policy == wanted {
-                let (seconds, rounds) = run(&data, profile, timed, policy);
+                let (seconds, rounds) = run(&folder, profile, timed, policy);
                 let ratio = reference_s / seconds;
                 println!("{name:18} {policy:38} {rounds:7} {seconds:9.4} {reference_s:8.2} {ratio:7.0}");
             }

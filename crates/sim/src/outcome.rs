@@ -53,6 +53,21 @@ pub enum MetricRules {
     Muri,
     /// Gavel's: makespan is the time at which the simulation is over; devices count as in use from time 0 on.
     Gavel,
+    /// Blox's: averages over tracked jobs only; the rest is as with Wharf.
+    Blox {
+        /// The first and the last job that count; all where `None`.
+        track: Option<(JobId, JobId)>,
+    },
+}
+
+impl MetricRules {
+    /// Whether a job counts.
+    pub fn counts(self, job: JobId) -> bool {
+        match self {
+            Self::Blox { track: Some((first, last)) } => (first..=last).contains(&job),
+            _ => true,
+        }
+    }
 }
 
 /// One job's fate.

@@ -5,7 +5,7 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use crate::compat::{gavel, muri, sia};
+use crate::compat::{blox, gavel, muri, sia};
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub enum Mechanism {
     Wharf(Rules),
     /// That of Muri's published simulator, with its defects.
     Muri(Box<muri::Numbers>),
+    /// That of Blox's published simulator, with its defects.
+    Blox(blox::Numbers),
     /// That of Gavel's published simulator, with its defects.
     Gavel(Box<gavel::Numbers>),
     /// That of Sia's published simulator, with recorded allocations.
@@ -108,6 +110,7 @@ struct PresetFile {
     mechanism: MechanismName,
     wharf: Option<RulesFile>,
     muri: Option<muri::Numbers>,
+    blox: Option<blox::Numbers>,
     gavel: Option<gavel::Numbers>,
     sia: Option<sia::Numbers>,
 }
@@ -118,6 +121,7 @@ enum MechanismName {
     Events,
     Rounds,
     Muri,
+    Blox,
     Gavel,
     Sia,
 }
@@ -138,7 +142,7 @@ struct RulesFile {
 
 impl Preset {
     /// The names that need no file.
-    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia"];
+    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia", "blox"];
 
     /// A built-in preset by name, or a preset file by path.
     ///
@@ -148,6 +152,7 @@ impl Preset {
         match name_or_path {
             "wharf" => Self::parse(include_str!("../../../presets/wharf.toml"), name_or_path),
             "muri" => Self::parse(include_str!("../../../presets/muri.toml"), name_or_path),
+            "blox" => Self::parse(include_str!("../../../presets/blox.toml"), name_or_path),
             "gavel" => Self::parse(include_str!("../../../presets/gavel.toml"), name_or_path),
             "sia" => Self::parse(include_str!("../../../presets/sia.toml"), name_or_path),
             path if std::path::Path::new(path).is_file() => {
@@ -179,6 +184,11 @@ impl Preset {
                     file.muri.ok_or(PresetError::MissingTable { path, mechanism: "muri", table: "muri" })?;
                 Mechanism::Muri(Box::new(numbers))
             }
+            MechanismName::Blox => Mechanism::Blox(file.blox.ok_or(PresetError::MissingTable {
+                path,
+                mechanism: "blox",
+                table: "blox",
+            })?),
             MechanismName::Gavel => {
                 let missing = PresetError::MissingTable { path, mechanism: "gavel", table: "gavel" };
                 Mechanism::Gavel(Box::new(file.gavel.ok_or(missing)?))

@@ -10,7 +10,7 @@ use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
-use crate::compat::{gavel, muri, sia};
+use crate::compat::{blox, gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -78,6 +78,9 @@ pub enum RunError {
     /// What Muri's mechanism cannot run.
     #[error(transparent)]
     Muri(#[from] muri::MuriError),
+    /// What Blox's mechanism cannot run.
+    #[error(transparent)]
+    Blox(#[from] blox::BloxError),
     /// What Gavel's mechanism cannot run.
     #[error(transparent)]
     Gavel(#[from] gavel::GavelError),
@@ -135,6 +138,9 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
             muri::check(&resolved(spec)?, spec.cluster, &settings, numbers)?;
             Ok(())
         }
+        Mechanism::Blox(numbers) => {
+            Ok(blox::check(&resolved(spec)?, spec.cluster, &blox_settings(spec, numbers)?)?)
+        }
         Mechanism::Gavel(numbers) => {
             let settings = gavel_settings(spec, numbers)?;
             gavel::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?;
@@ -177,7 +183,9 @@ pub fn run_within(
                 None => Ok(outcome),
             }
         }
-        Mechanism::Muri(_) | Mechanism::Gavel(_) | Mechanism::Sia(_) if limits.is_some() => {
+        Mechanism::Muri(_) | Mechanism::Gavel(_) | Mechanism::Sia(_) | Mechanism::Blox(_)
+            if limits.is_some() =>
+        {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
@@ -193,7 +201,29 @@ pub fn run_within(
             let settings = sia_settings(spec)?;
             Ok(sia::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
         }
+        Mechanism::Blox(numbers) => {
+            let settings = blox_settings(spec, numbers)?;
+            Ok(blox::simulate(&resolved(spec)?, spec.cluster, &settings, spec.rounds, recorder)?)
+        }
     }
+}
+
+/// The policy and its numbers under Blox's mechanism.
+fn blox_settings(spec: &RunSpec<'_>, numbers: &blox::Numbers) -> Result<blox::Settings, RunError> {
+    let policy = blox::Policy::find(spec.policy).ok_or_else(|| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+    })?;
+    if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !blox::Settings::NAMES.contains(key)) {
+        return Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: blox::Settings::NAMES.map(str::to_owned).to_vec(),
+        });
+    }
+    Ok(blox::Settings::new(policy, numbers, spec.settings)?)
 }
 
 /// The policy and its variant under Muri's mechanism.

@@ -182,11 +182,14 @@ fn main() {
     for jobs in [64, 256, 1024] {
         packed(jobs, &[jobs as f64 / 4.0; 3]);
     }
+    println!("the same on a quarter of the devices");
+    packed(256, &[16.0; 3]);
+    println!("10,000 devices of six types");
     packed(10_000, &[2000.0, 2000.0, 1000.0, 2000.0, 2000.0, 1000.0]);
     for jobs in [64, 256, 1024] {
-        allox(jobs, &[jobs / 4; 3], false);
+        allox(jobs, &[jobs / 4; 3], true);
     }
-    allox(256, &[2; 3], false);
+    allox(256, &[2; 3], true);
     allox(10_000, &[2000, 2000, 1000, 2000, 2000, 1000], false);
     allox(10_000, &[10; 6], false);
 }

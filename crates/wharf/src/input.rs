@@ -8,9 +8,10 @@ use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_sim::{Preset, Settings};
-use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
+use wharf_trace::{Format, Trace, parse_cluster, parse_noted, read_noted};
 
 use crate::error::{CliError, translate};
+use crate::output::Terminal;
 
 /// What stands for standard input and output where a file is expected.
 pub(crate) const STANDARD: &str = "-";
@@ -20,17 +21,18 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == STANDARD
 }
 
-/// Reads a trace from a file, or from standard input for `-`.
+/// Reads a trace from a file, or from standard input for `-`, and tells what was left out of it.
 ///
 /// # Errors
 /// Where there is none, or it is not valid.
-pub(crate) fn trace(path: &Path, format: Option<Format>) -> Result<Trace, CliError> {
-    let trace = if is_standard(path) {
-        parse_trace_reader(io::stdin(), "stdin", format)
-    } else {
-        read_trace(path, format)
-    };
-    trace.map_err(|error| translate::trace(&error))
+pub(crate) fn trace(path: &Path, format: Option<Format>, terminal: &Terminal) -> Result<Trace, CliError> {
+    let read =
+        if is_standard(path) { parse_noted(io::stdin(), "stdin", format) } else { read_noted(path, format) };
+    let read = read.map_err(|error| translate::trace(&error))?;
+    for note in &read.notes {
+        terminal.warn(&format!("{}: {}", note.file, note.message));
+    }
+    Ok(read.trace)
 }
 
 /// The format of that name.

@@ -132,9 +132,9 @@ pub fn profile() -> Profile {
 }
 
 /// The built-in profile, made once.
-pub(crate) fn speeds() -> Arc<Speeds> {
-    static SPEEDS: LazyLock<Arc<Speeds>> = LazyLock::new(|| Arc::new(Speeds::new(make())));
-    SPEEDS.clone()
+pub(crate) fn speeds() -> &'static Speeds {
+    static SPEEDS: LazyLock<Speeds> = LazyLock::new(|| Speeds::new(make()));
+    &SPEEDS
 }
 
 fn make() -> Profile {

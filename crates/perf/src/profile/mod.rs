@@ -293,8 +293,8 @@ impl Profile {
         let exact = known.iter().find(|(batch, _)| *batch == batch_size);
         let any = || known.iter().find(|(batch, _)| batch.is_none());
         let distance = |batch: Option<u32>| {
-            let wanted = f64::from(batch_size.unwrap_or(0).max(1));
-            (f64::from(batch.unwrap_or(1).max(1)) / wanted).ln().abs()
+            let ratio = f64::from(batch.unwrap_or(1).max(1)) / f64::from(batch_size.unwrap_or(1).max(1));
+            ratio.max(1.0 / ratio)
         };
         let near = || known.iter().min_by(|(a, _), (b, _)| distance(*a).total_cmp(&distance(*b)));
         exact.or_else(any).or_else(near).map(|&(_, id)| id)

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use wharf_core::ClusterSpec;
 use wharf_perf::Profile;
 use wharf_trace::{
-    Format, GeneratorSettings, Trace, generate, parse_cluster, parse_cluster_file, read_trace, write_trace,
+    Finding, Format, GeneratorSettings, Trace, generate, parse_cluster, parse_cluster_file, read_noted,
+    write_trace,
 };
 
 use super::document::Place;
@@ -100,6 +101,8 @@ pub struct Plan {
     pub runs: Vec<PlannedRun>,
     /// The rows of the result table, in the scenario's order.
     pub rows: Vec<PlannedRow>,
+    /// What was left out of traces, or changed in them.
+    pub notes: Vec<Finding>,
 }
 
 impl Plan {
@@ -131,6 +134,7 @@ impl Plan {
             matrices: scenario.matrices.iter().map(|matrix| matrix.label.clone()).collect(),
             runs: planner.runs,
             rows: planner.rows,
+            notes: planner.notes,
         })
     }
 
@@ -163,6 +167,7 @@ struct Planner<'a> {
     by_key: BTreeMap<RunKey, usize>,
     runs: Vec<PlannedRun>,
     rows: Vec<PlannedRow>,
+    notes: Vec<Finding>,
     matrix_count: usize,
 }
 
@@ -181,6 +186,7 @@ impl<'a> Planner<'a> {
             by_key: BTreeMap::new(),
             runs: vec![],
             rows: vec![],
+            notes: vec![],
             matrix_count: 0,
         }
     }
@@ -274,7 +280,10 @@ impl<'a> Planner<'a> {
         let failed = |source| ScenarioError::Trace { place: entry.place.clone(), source: Box::new(source) };
         let trace = match &entry.source {
             TraceSource::File(name) => {
-                read_trace(&find(self.data, name, "traces", "trace", &entry.place)?, None).map_err(failed)?
+                let path = find(self.data, name, "traces", "trace", &entry.place)?;
+                let read = read_noted(&path, None).map_err(failed)?;
+                self.notes.extend(read.notes);
+                read.trace
             }
             TraceSource::Generated { name, settings, is_each } => {
                 let seed = if *is_each { seed } else { settings.seed };

@@ -2,6 +2,7 @@
 
 use wharf_sim::Outcome;
 
+use crate::data;
 use crate::recorded::{self, Inputs, Notes};
 
 /// The first job, or round, that differs from the recording in any bit.
@@ -41,10 +42,10 @@ fn check(name: &str, count: usize, differences: &[String]) {
 
 #[test]
 fn recorded_allocations_give_the_recorded_rounds() {
-    let Some(data) = recorded::data() else { return };
-    let profiles = recorded::profiles(&data);
+    let Some(folder) = data::data() else { return };
+    let profiles = data::profiles(&folder);
     let (mut count, mut differences) = (0, Vec::new());
-    for inputs in recorded::recordings(&data) {
+    for inputs in recorded::recordings(&folder) {
         let profile = &profiles[&inputs.recording.meta.throughputs];
         let path = inputs.path.display().to_string();
         let (outcome, notes) = recorded::run(&inputs, profile, &[("allocations", &path)]);
@@ -63,11 +64,11 @@ fn recorded_allocations_give_the_recorded_rounds() {
 
 #[test]
 fn policies_without_a_program_are_equal() {
-    let Some(data) = recorded::data() else { return };
-    let profiles = recorded::profiles(&data);
+    let Some(folder) = data::data() else { return };
+    let profiles = data::profiles(&folder);
     let (mut count, mut differences) = (0, Vec::new());
     let exact = ["isolated", "fifo", "fifo_perf", "fifo_packed", "gandiva", "allox"];
-    for inputs in recorded::recordings(&data) {
+    for inputs in recorded::recordings(&folder) {
         let meta = &inputs.recording.meta;
         if inputs.name.starts_with("solver__") || !exact.contains(&&*meta.policy) {
             continue;
@@ -92,10 +93,10 @@ fn bound(policy: &str) -> f64 {
 
 #[test]
 fn policies_with_a_program_are_as_near_as_solvers_are_to_each_other() {
-    let Some(data) = recorded::data() else { return };
-    let profiles = recorded::profiles(&data);
+    let Some(folder) = data::data() else { return };
+    let profiles = data::profiles(&folder);
     let (mut count, mut differences) = (0, Vec::new());
-    for inputs in recorded::recordings(&data).iter().filter(|inputs| !inputs.name.starts_with("solver__")) {
+    for inputs in recorded::recordings(&folder).iter().filter(|inputs| !inputs.name.starts_with("solver__")) {
         let meta = &inputs.recording.meta;
         let (outcome, _) = recorded::run(inputs, &profiles[&meta.throughputs], &[]);
         let mean = |jcts: Vec<f64>| jcts.iter().sum::<f64>() / jcts.len() as f64;

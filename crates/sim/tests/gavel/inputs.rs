@@ -105,7 +105,7 @@ fn what_cannot_run_is_refused_with_a_reason() {
             "job `x` names no model, so no profile can tell its speed",
         ),
     ] {
-        let error = simulate(vec![job("good", 0.0, 1, 9.0, "A"), bad], cluster, policy).unwrap_err();
+        let error = simulate(vec![bad, job("good", 0.0, 1, 9.0, "A")], cluster, policy).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
 }
@@ -145,7 +145,8 @@ fn allocations_must_fit_the_run() {
         std::fs::write(&path, text).unwrap();
         let shown = path.display().to_string();
         let jobs = vec![job("x", 0.0, 1, 9.0, "A")];
-        let ran = with(jobs, &cluster, "fifo", &[("allocations", &shown)], None, |spec| run(spec, &mut NoRecorder));
+        let ran =
+            with(jobs, &cluster, "fifo", &[("allocations", &shown)], None, |spec| run(spec, &mut NoRecorder));
         let message = ran.unwrap_err().to_string();
         assert!(message.contains(expected), "{text}: {message}");
     }
@@ -170,7 +171,8 @@ fn all_policies_end_on_gangs_of_several_sizes() {
             jobs[3].deadline = Some(Time::from_seconds(4000.0));
             jobs[4].deadline = Some(Time::from_seconds(501.0));
         }
-        let outcome = simulate(jobs, "v100:3,k80:3", policy.name).unwrap_or_else(|error| panic!("{}: {error}", policy.name));
+        let outcome = simulate(jobs, "v100:3,k80:3", policy.name)
+            .unwrap_or_else(|error| panic!("{}: {error}", policy.name));
         let unfinished = outcome.jobs.iter().filter(|job| job.end.is_none()).count();
         assert_eq!(unfinished, 0, "{}", policy.name);
         assert!(outcome.tally.cost.is_some_and(|cost| cost > 0.0), "{}", policy.name);
@@ -207,13 +209,16 @@ fn a_policy_that_never_lets_a_job_run_is_told() {
 
 #[test]
 fn ten_thousand_arrivals_at_once_are_run_or_refused() {
-    let jobs = || -> Vec<JobSpec> { (0..10_000).map(|index| job(&index.to_string(), 0.0, 1, 1e6, "A")).collect() };
+    let jobs =
+        || -> Vec<JobSpec> { (0..10_000).map(|index| job(&index.to_string(), 0.0, 1, 1e6, "A")).collect() };
     let cluster = parse_cluster("v100:64,k80:64").unwrap();
     for policy in ["fifo-perf", "isolated", "max-min-fairness-perf"] {
-        let outcome = with(jobs(), &cluster, policy, &[], Some(3), |spec| run(spec, &mut NoRecorder)).unwrap();
+        let outcome =
+            with(jobs(), &cluster, policy, &[], Some(3), |spec| run(spec, &mut NoRecorder)).unwrap();
         let started = outcome.jobs.iter().filter(|job| job.first_start.is_some()).count();
         assert!(started >= 128, "{policy}: {started}");
     }
-    let refused = with(jobs(), &cluster, "gandiva", &[], Some(3), |spec| run(spec, &mut NoRecorder)).unwrap_err();
+    let refused =
+        with(jobs(), &cluster, "gandiva", &[], Some(3), |spec| run(spec, &mut NoRecorder)).unwrap_err();
     assert!(refused.to_string().contains("jobs at a time make more than 4000000 pairs"), "{refused}");
 }

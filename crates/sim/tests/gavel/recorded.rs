@@ -10,53 +10,43 @@ use wharf_perf::Profile;
 use wharf_sim::{Outcome, Preset, Recorder, Round, RunSpec, Settings};
 use wharf_trace::Trace;
 
-/// The folder with the recordings, or `None` with a loud word where it is not on this machine.
-pub fn data() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gavel");
-    if path.exists() {
-        return Some(path);
-    }
-    let mut err = std::io::stderr().lock();
-    let _ = std::io::Write::write_all(&mut err, format!("DID NOT RUN: no {}\n", path.display()).as_bytes());
-    None
-}
+use crate::data::cluster;
 
 #[derive(Deserialize)]
-pub struct Meta {
-    pub policy: String,
-    pub trace: String,
-    pub cluster: String,
-    pub gpus_per_server: String,
-    pub seed: u64,
-    pub throughputs: String,
-    pub cpu_s: f64,
-    pub makespan: f64,
-    pub lease_ext: [u64; 2],
-    pub utilization: Option<f64>,
+pub(crate) struct Meta {
+    pub(crate) policy: String,
+    pub(crate) trace: String,
+    pub(crate) cluster: String,
+    pub(crate) gpus_per_server: String,
+    pub(crate) seed: u64,
+    pub(crate) throughputs: String,
+    pub(crate) makespan: f64,
+    pub(crate) lease_ext: [u64; 2],
+    pub(crate) utilization: Option<f64>,
 }
 
 /// A round: when it began, and the keys with their devices in the order in which they were placed.
-pub type Placed = (f64, Vec<(String, Vec<u32>)>);
+pub(crate) type Placed = (f64, Vec<(String, Vec<u32>)>);
 
 #[derive(Deserialize)]
-pub struct Recording {
-    pub meta: Meta,
+pub(crate) struct Recording {
+    pub(crate) meta: Meta,
     /// Completion times by job; none for dropped jobs.
-    pub jct: BTreeMap<String, Option<f64>>,
-    pub rounds: Vec<Placed>,
+    pub(crate) jct: BTreeMap<String, Option<f64>>,
+    pub(crate) rounds: Vec<Placed>,
 }
 
 /// Everything that a recorded run was made with.
-pub struct Inputs {
-    pub name: String,
-    pub path: PathBuf,
-    pub recording: Recording,
-    pub trace: Trace,
-    pub cluster: ClusterSpec,
+pub(crate) struct Inputs {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) recording: Recording,
+    pub(crate) trace: Trace,
+    pub(crate) cluster: ClusterSpec,
 }
 
 /// The recordings, by name.
-pub fn recordings(data: &Path) -> Vec<Inputs> {
+pub(crate) fn recordings(data: &Path) -> Vec<Inputs> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(data.join("goldens"))
         .expect("recordings")
         .map(|entry| entry.expect("one").path())
@@ -82,33 +72,15 @@ fn inputs(data: &Path, path: PathBuf) -> Inputs {
     Inputs { name, path, recording, trace, cluster }
 }
 
-/// A cluster from `4:4:4`: devices of v100, p100 and k80, and the same for devices in a server.
-pub fn cluster(counts: &str, per_server: &str) -> ClusterSpec {
-    let numbers =
-        |text: &str| -> Vec<u32> { text.split(':').map(|part| part.parse().expect("a number")).collect() };
-    let groups = ["v100", "p100", "k80"].into_iter().zip(numbers(counts)).zip(numbers(per_server));
-    let groups = groups.filter(|((_, count), _)| *count > 0);
-    let form: Vec<String> =
-        groups.map(|((name, count), per)| format!("{name}:{}x{per}", count / per)).collect();
-    wharf_trace::parse_cluster(&form.join(",")).expect("a short form")
-}
-
-/// The measured speeds that runs were recorded with, by file name.
-pub fn profiles(data: &Path) -> BTreeMap<String, Profile> {
-    ["simulation_throughputs.json", "physical_cluster_throughputs.json"]
-        .map(|name| (name.to_owned(), wharf_profile::load(&data.join(name)).expect("speeds")))
-        .into()
-}
-
 /// Notes rounds as they were recorded.
-pub struct Notes {
+pub(crate) struct Notes {
     /// The number of each node's first device.
     first: Vec<u32>,
-    pub rounds: Vec<Placed>,
+    pub(crate) rounds: Vec<Placed>,
 }
 
 impl Notes {
-    pub fn new(cluster: &ClusterSpec) -> Self {
+    pub(crate) fn new(cluster: &ClusterSpec) -> Self {
         let mut order: Vec<usize> = (0..cluster.nodes.len()).collect();
         order.sort_by(|&a, &b| cluster.nodes[a].device_type.cmp(&cluster.nodes[b].device_type));
         let mut first = vec![0; order.len()];
@@ -147,7 +119,7 @@ impl Recorder for Notes {
 }
 
 /// Runs what was recorded.
-pub fn run(inputs: &Inputs, profile: &Profile, settings: &[(&str, &str)]) -> (Outcome, Notes) {
+pub(crate) fn run(inputs: &Inputs, profile: &Profile, settings: &[(&str, &str)]) -> (Outcome, Notes) {
     let preset = Preset::load("gavel").expect("it is built in");
     let mut chosen = Settings::default();
     settings.iter().for_each(|(key, value)| chosen.set(key, value));

@@ -204,9 +204,25 @@ impl<'a> Level<'a> {
         for class in 0..self.classes.len() {
             self.cut(class, 0.0, self.classes[class].jobs.clone(), 1.0);
         }
+        self.cut_hardest();
         let mut simplex = self.from_nothing(0);
         self.climb(&mut simplex)?;
         Ok(simplex)
+    }
+
+    /// That the job which is the first to need all of its time at its best speed has no more than that. Classes do not
+    /// say so, and levels beyond need tangents that lead astray.
+    fn cut_hardest(&mut self) {
+        let jobs = self
+            .classes
+            .iter()
+            .enumerate()
+            .flat_map(|(index, class)| class.jobs.iter().map(move |&job| (index, job)));
+        let limits = jobs.map(|(class, job)| (self.demands[job].reached(1.0), class, job));
+        let first = limits.min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((level, class, job)) = first.filter(|(level, ..)| level.is_finite()) {
+            self.cut(class, 1.0, vec![job], level);
+        }
     }
 
     /// The program before anything is used, but for one combination per class, so that the level can rise at once.

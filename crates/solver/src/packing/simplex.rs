@@ -134,7 +134,7 @@ impl Simplex {
 
     /// From a point that is too good for some rows to the best; given up when it takes more pivots than is usual.
     pub(super) fn dual(&mut self, columns: &impl Columns) -> Result<(), Stop> {
-        let end = self.pivots + 4 * self.rhs.len() + 100;
+        let end = self.pivots + self.rhs.len() / 4 + 50;
         while let Some(leaving) = self.most_negative() {
             if self.pivots > end {
                 return Err(Stop::Limit);

@@ -87,7 +87,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "array_index", required: false },
         Column { name: "weight", required: false },
     ],
-    any_of: &[&[ITERATIONS, ITERATION_MS], &[DURATION_S]],
+    any_of: &[&[ITERATIONS, ITERATION_MS], &[DURATION_S], &[ITERATIONS, MODEL]],
     unknown: Severity::Error,
 };
 
@@ -150,7 +150,8 @@ fn decode_gang(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<Gang> {
 
 /// Iterations, milliseconds an iteration, and the declared duration.
 ///
-/// A row with a duration alone is a job of as many iterations of one second.
+/// A row with a duration alone is a job of as many iterations of one second. How long the iterations of a model take can
+/// be left to a profile.
 fn decode_length(row: &mut RowCheck<'_>) -> Option<(f64, f64, Option<f64>)> {
     const SECOND_MS: f64 = 1000.0;
     if !row.has(ITERATIONS) && !row.has(ITERATION_MS) {
@@ -271,9 +272,10 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
 /// Only columns that some job needs are written.
 fn encode_csv(trace: &Trace, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
     let mut columns = [false; SCHEMA_WIDTH];
-    for column in [JOB_ID, SUBMIT_S, DEVICES, ITERATIONS, ITERATION_MS] {
+    for column in [JOB_ID, SUBMIT_S, DEVICES, ITERATIONS] {
         columns[column] = true;
     }
+    columns[ITERATION_MS] = trace.jobs.is_empty();
     for job in &trace.jobs {
         columns.iter_mut().zip(used(job)).for_each(|(column, used)| *column |= used);
     }

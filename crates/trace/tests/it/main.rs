@@ -5,6 +5,7 @@ mod gavel;
 mod generator;
 mod hostile;
 mod lint_rules;
+mod logs;
 mod muri;
 mod native;
 mod stats;

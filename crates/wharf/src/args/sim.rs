@@ -46,7 +46,8 @@ pub struct SimArgs {
     #[arg(long, value_name = "FILE|mtbf=HOURS")]
     pub failures: Option<String>,
 
-    /// How fast models run on which devices: a profile database, a published system's own file, or a folder of them
+    /// How fast models run on which devices: a profile database, a published system's own file, a folder of them, `default`
+    /// or `none` [default: the built-in profile where device types are mixed]
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
 

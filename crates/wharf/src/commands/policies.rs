@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
 use wharf_sim::Preset;
-use wharf_sim::compat::{gavel, muri};
+use wharf_sim::compat::{blox, gavel, muri};
 use wharf_sim::preset::Mechanism;
 
 use super::cluster;
@@ -72,6 +72,7 @@ pub(super) fn names(preset: &Preset) -> Vec<String> {
         Mechanism::Muri(_) => all().filter(|name| name.parse::<muri::Policy>().is_ok()).collect(),
         Mechanism::Gavel(_) => gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
         Mechanism::Sia(_) => vec!["sia"],
+        Mechanism::Blox(_) => blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
     };
     names.into_iter().map(str::to_owned).collect()
 }
@@ -88,6 +89,7 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
             Mechanism::Muri(_) => all.retain(|policy| policy.name.parse::<muri::Policy>().is_ok()),
             Mechanism::Gavel(_) => return list_gavel(terminal),
             Mechanism::Sia(_) => all.retain(|policy| policy.name == "sia"),
+            Mechanism::Blox(_) => return list_blox(terminal),
         }
     }
     if terminal.format == OutputFormat::Json {
@@ -108,25 +110,41 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
 
 /// Lists the policies of Gavel's mechanism, which has its own.
 fn list_gavel(terminal: &Terminal) -> Result<Exit, CliError> {
-    const PAPER: &str = "Narayanan et al., Gavel, OSDI'20";
+    let policies = gavel::Policy::ALL.map(|policy| (policy.name, policy.summary()));
+    list_own(&policies, "Narayanan et al., Gavel, OSDI'20", &gavel::Settings::NAMES, terminal)
+}
+
+/// Lists the policies of Blox's mechanism, which has its own.
+fn list_blox(terminal: &Terminal) -> Result<Exit, CliError> {
+    let policies = blox::Policy::ALL.map(|policy| (policy.name(), policy.summary()));
+    list_own(&policies, "Agarwal et al., Blox, EuroSys'24", &blox::Settings::NAMES, terminal)
+}
+
+/// Lists a mechanism's own policies, by name and summary.
+fn list_own(
+    policies: &[(&'static str, &'static str)],
+    paper: &'static str,
+    settings: &[&str],
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
     if terminal.format == OutputFormat::Json {
-        let policy = |policy: gavel::Policy| PolicyDocument {
-            name: policy.name,
-            summary: policy.summary(),
-            paper: PAPER,
-            explanation: policy.summary(),
+        let policy = |&(name, summary)| PolicyDocument {
+            name,
+            summary,
+            paper,
+            explanation: summary,
             must_know: "",
             advice: "",
             knobs: Vec::new(),
         };
-        let policies = gavel::Policy::ALL.into_iter().map(policy).collect();
+        let policies = policies.iter().map(policy).collect();
         terminal.json(&Document { schema: SCHEMA, policies })?;
         return Ok(Exit::Ok);
     }
     let mut grid = Grid::new(["policy", "what it does", "paper", "settings"]);
-    let settings = gavel::Settings::NAMES.join(", ");
-    for policy in gavel::Policy::ALL {
-        grid.push([policy.name, policy.summary(), PAPER, &settings]);
+    let settings = settings.join(", ");
+    for (name, summary) in policies {
+        grid.push([name, summary, paper, &settings]);
     }
     terminal.grid(&grid)?;
     Ok(Exit::Ok)

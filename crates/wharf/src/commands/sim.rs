@@ -19,7 +19,7 @@ const ALL: &str = "all";
 /// # Errors
 /// Whatever is wrong with the inputs, or with the outputs.
 pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let batch = resolve(args)?;
+    let batch = resolve(args, terminal)?;
     batch.check()?;
     // Before the work, so that a directory that cannot be written is known in a moment.
     let out = args.out.as_deref().map(OutDir::new).transpose()?;
@@ -32,7 +32,7 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
 }
 
 /// What the arguments mean. Names come before files: a typing error is told without reading a large trace.
-fn resolve(args: &SimArgs) -> Result<Batch, CliError> {
+fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
     let mut policies = distinct(&args.policy)?;
     let mut settings = input::settings(&args.set)?;
     if let Some(failures) = &args.failures {
@@ -44,7 +44,7 @@ fn resolve(args: &SimArgs) -> Result<Batch, CliError> {
         policies = super::policies::names(&preset);
     }
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
-    let trace = input::trace(&args.trace, format)?;
+    let trace = input::trace(&args.trace, format, terminal)?;
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let limits = args.limits.as_deref().map(input::limits).transpose()?.map(|(_, limits)| limits);
     let threads = thread_count(args.threads);

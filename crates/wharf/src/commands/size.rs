@@ -71,7 +71,7 @@ pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliE
         prices: args.price.iter().map(|text| price(text)).collect::<Result<_, _>>()?,
         settings: input::settings(&args.set)?,
         preset: input::preset("wharf")?,
-        trace: input::trace(&args.trace, None)?,
+        trace: input::trace(&args.trace, None, terminal)?,
         policy: &args.policy,
         nodes_max: args.nodes_max,
     };

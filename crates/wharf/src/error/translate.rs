@@ -63,7 +63,9 @@ pub fn run(error: &RunError) -> CliError {
         }
         RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
             .hint("`--profile FILE` tells how fast models run; `wharf profile show default` lists those that Wharf knows"),
-        RunError::Failures(_) | RunError::Muri(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::Failures(_) | RunError::Muri(_) | RunError::Blox(_) => {
+            CliError::from_error(ErrorKind::Input, error)
+        }
         RunError::Gavel(gavel_error) => {
             let failed = CliError::from_error(ErrorKind::Input, error);
             with_hint(failed, gavel_hint(gavel_error).map(str::to_owned))

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::marked::Marked;
 use crate::sandbox::Sandbox;
 
 const SPEEDS: &str = "\
@@ -192,4 +193,35 @@ fn misfits_are_kept_away_from_what_they_do_not_fit() {
     assert_eq!(document["runs"][0]["makespan_s"], 20.0, "both ran on the v100s, one after the other");
     let told = sandbox.wharf(&format!("{run} k80:2x4")).fails(3);
     assert!(told.contains("fits no device type"), "{told}");
+}
+
+#[test]
+fn a_replay_runs_at_the_speeds_of_the_profile() {
+    let marked = Marked::new();
+    std::fs::write(marked.path("speeds.csv"), SPEEDS).unwrap();
+    // On the v100 100 iterations take 10 s, on the k80 50 s; ten times faster here.
+    std::fs::write(marked.path("untold.csv"), UNTOLD).unwrap();
+    let replay = [
+        "replay",
+        "--trace",
+        "untold.csv",
+        "--cluster",
+        "v100:1x1,k80:1x1",
+        "--policy",
+        "fifo",
+        "--profile",
+        "speeds.csv",
+        "--time-scale",
+        "10",
+        "--start-cost",
+        "0",
+    ];
+    let told = marked.json(&[&replay[..], &["--dry-run"]].concat());
+    assert_eq!(told["prediction"]["makespan_s"], 5.0, "{told}");
+    marked.say(&[&replay[..], &["--out", "out"]].concat());
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(marked.path("out/summary.json")).unwrap()).unwrap();
+    let real = summary["runs"][0]["makespan_s"].as_f64().unwrap_or_else(|| panic!("{summary}"));
+    assert!((5.0..8.0).contains(&real), "{summary}");
+    marked.assert_nothing_left();
 }

@@ -163,7 +163,9 @@ fn to_allocation(problem: &Problem<'_>, answer: &Answer) -> Allocation {
         Method::Exact => None,
         Method::Merged => Some("jobs of one kind with like demands were taken together"),
         Method::Parts(_) => Some("jobs and devices were dealt out to parts"),
-        Method::Stopped => Some("only the smallest share is as large as possible, since the work limit was reached"),
+        Method::Stopped => {
+            Some("only the smallest share is as large as possible, since the work limit was reached")
+        }
         Method::Greedy => Some("equal shares, since the work limit was reached"),
     };
     Allocation { shares: shares.into_iter().collect(), fallback }

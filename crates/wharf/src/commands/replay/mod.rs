@@ -74,7 +74,7 @@ async fn run(
         (None, Some(text)) => input::cluster(text)?,
         (None, None) => return Err(CliError::usage("`--cluster` or `--home` is needed")),
     };
-    let mut plan = Plan::resolve(args, name, spec)?;
+    let mut plan = Plan::resolve(args, name, spec, terminal)?;
     if args.dry_run {
         tell_plan(&plan, args, terminal)?;
         return Ok(None);

@@ -16,6 +16,7 @@ use super::acts::{Moment, Simulated};
 use crate::args::ReplayArgs;
 use crate::error::{CliError, ErrorKind, translate};
 use crate::input;
+use crate::output::Terminal;
 
 /// What happens by itself on real machines, or is measured there.
 const REFUSED: [&str; 5] = ["restart_s", "checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
@@ -60,6 +61,7 @@ impl Plan {
         args: &ReplayArgs,
         cluster_name: String,
         cluster: ClusterSpec,
+        terminal: &Terminal,
     ) -> Result<Self, CliError> {
         let usage = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Usage, error);
         let settings = input::settings(&args.set)?;
@@ -84,7 +86,7 @@ impl Plan {
         }
         let rules = rules.with(&settings).map_err(|error| usage(&error))?;
         let format = args.format.as_deref().map(input::format).transpose()?;
-        let trace = scale_trace(&input::trace(&args.trace, format)?, args.time_scale);
+        let trace = scale_trace(&input::trace(&args.trace, format, terminal)?, args.time_scale);
         let profile = args.profile.as_deref().map(|path| profile(path, args.time_scale)).transpose()?;
         let mut plan = Self {
             trace,

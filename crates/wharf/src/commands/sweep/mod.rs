@@ -31,6 +31,9 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let plan = Plan::profiled(&scenario, &data, &store::build_version()?, profile)
         .map_err(|error| translate::scenario(&error))?;
+    for note in &plan.notes {
+        terminal.warn(&format!("{}: {}", note.file, note.message));
+    }
     if args.dry_run {
         list(&plan, terminal)?;
         return Ok(Exit::Ok);

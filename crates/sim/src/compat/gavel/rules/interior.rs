@@ -143,7 +143,8 @@ impl<'a> Step<'a> {
     /// Prepares solving `Gᵀ dz = bx`, `G dx - weights dz = bz`.
     fn new(region: &'a Region, weights: &'a [f64]) -> Option<Self> {
         let (own, rows) = weights.split_at(region.signs.len());
-        let diagonal: Vec<f64> = region.signs.iter().zip(own).map(|(sign, weight)| sign * sign / weight).collect();
+        let diagonal: Vec<f64> =
+            region.signs.iter().zip(own).map(|(sign, weight)| sign * sign / weight).collect();
         let mut factor: Vec<Vec<f64>> =
             region.first.iter().enumerate().map(|(row, first)| vec![0.0; row - first + 1]).collect();
         for (row, weight) in rows.iter().enumerate() {
@@ -169,7 +170,8 @@ impl<'a> Step<'a> {
             let line = &mut rest[0];
             for column in first[row]..row {
                 let from = first[row].max(first[column]);
-                let (a, b) = (&line[from - first[row]..column - first[row]], &done[column][from - first[column]..]);
+                let (a, b) =
+                    (&line[from - first[row]..column - first[row]], &done[column][from - first[column]..]);
                 let sum: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
                 let pivot = done[column][column - first[column]];
                 line[column - first[row]] = (line[column - first[row]] - sum) / pivot;

@@ -97,7 +97,11 @@ mod tests {
 
     #[test]
     fn shares_reach_the_makespan() {
-        let program = Program { capacities: &[2.0, 1.0], devices: &[1.0, 2.0, 1.0], speeds: &[1.0, 3.0, 2.0, 0.0, 1.0, 1.0] };
+        let program = Program {
+            capacities: &[2.0, 1.0],
+            devices: &[1.0, 2.0, 1.0],
+            speeds: &[1.0, 3.0, 2.0, 0.0, 1.0, 1.0],
+        };
         let remaining = [100.0, 60.0, 90.0];
         let shares = shares_alone(&program, &remaining, 120.0).unwrap();
         for (job, row) in shares.chunks_exact(2).enumerate() {

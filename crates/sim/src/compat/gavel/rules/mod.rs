@@ -8,6 +8,7 @@ mod packed;
 mod programs;
 mod replay;
 mod split;
+mod value;
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use super::super::settings::{Goal, Settings};
 use super::super::workload::Workload;
 use super::makespan::{self as search, Combination};
 use super::programs::{Past, fairness_factors, isolated_speeds};
-use super::{Rule, Shares, Snapshot};
+use super::{Rule, Shares, Snapshot, value};
 
 /// A policy with a program of its own.
 pub(super) struct Packed {
@@ -57,6 +57,10 @@ impl Rule for Packed {
     fn allocate(&mut self, snapshot: &Snapshot<'_>, shares: &mut Shares) -> Result<(), GavelError> {
         if snapshot.jobs.is_empty() {
             self.past.forget();
+            return Ok(());
+        }
+        if self.goal == Goal::CostWithDeadlines {
+            self.fallbacks += u64::from(!value::fill(snapshot, shares));
             return Ok(());
         }
         let workload = snapshot.workload;
@@ -110,7 +114,9 @@ fn fill_inside(snapshot: &Snapshot<'_>, shortest_s: f64, shares: &mut Shares) ->
     /// With more jobs the matrix of a step takes too long.
     const JOBS_MAX: usize = 400;
     let (workload, jobs) = (snapshot.workload, snapshot.jobs);
-    let Some(makespan_s) = search::searched(shortest_s).filter(|_| jobs.len() <= JOBS_MAX) else { return false };
+    let Some(makespan_s) = search::searched(shortest_s).filter(|_| jobs.len() <= JOBS_MAX) else {
+        return false;
+    };
     let combinations = combinations(snapshot);
     let gangs: Vec<f64> = jobs.iter().map(|&job| f64::from(snapshot.gang(job))).collect();
     let remaining: Vec<f64> = jobs.iter().map(|&job| snapshot.remaining(job)).collect();
@@ -123,7 +129,10 @@ fn fill_inside(snapshot: &Snapshot<'_>, shortest_s: f64, shares: &mut Shares) ->
         let row = row.iter().map(|share| share.clamp(0.0, 1.0));
         let [first, second] = combination.members;
         if first == second {
-            shares.singles[first * width..(first + 1) * width].iter_mut().zip(row).for_each(|(to, share)| *to = share);
+            shares.singles[first * width..(first + 1) * width]
+                .iter_mut()
+                .zip(row)
+                .for_each(|(to, share)| *to = share);
         } else {
             shares.pairs.insert([jobs[first], jobs[second]], row.collect());
         }
@@ -143,7 +152,8 @@ fn combinations(snapshot: &Snapshot<'_>) -> Vec<Combination> {
         for (other, &partner) in jobs.iter().enumerate().skip(index + 1) {
             if snapshot.gang(job) == snapshot.gang(partner) {
                 let classes = [job, partner].map(|job| workload.jobs[job as usize].class);
-                let speeds = known.entry(classes).or_insert_with(|| workload.speeds_beside(classes[0], classes[1]));
+                let speeds =
+                    known.entry(classes).or_insert_with(|| workload.speeds_beside(classes[0], classes[1]));
                 let speeds = speeds.iter().map(|speeds| speeds.map(single)).collect();
                 combinations.push(Combination { members: [index, other], speeds });
             }
