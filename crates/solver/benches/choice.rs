@@ -1,6 +1,7 @@
 //! How long choices of configurations take: Sia's own size, and ten thousand jobs on six types.
 
-#[expect(clippy::disallowed_types, reason = "a benchmark measures time")]
+#![expect(clippy::disallowed_types, reason = "a benchmark measures time")]
+
 use std::time::Instant;
 
 use wharf_solver::choice::{Configuration, Limits, Problem, choose};
