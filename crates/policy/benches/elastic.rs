@@ -1,7 +1,8 @@
 //! How long one decision of the elastic policies takes: ten thousand waiting jobs on ten thousand devices of six types, from
 //! offers to placements.
 
-#[expect(clippy::disallowed_types, reason = "a benchmark measures time")]
+#![expect(clippy::disallowed_types, reason = "a benchmark measures time")]
+
 use std::time::Instant;
 
 use wharf_core::{Cadence, ClusterSpec, Command, Engine, Gang, JobSpec, Regime, Time};

@@ -4,6 +4,8 @@ use wharf_solver::choice::{Configuration, Limits, Method, Problem, choose};
 
 use crate::elastic::{Candidate, Plan, Planner, Scene};
 
+/// Steps in which the solver may prove a choice best: some milliseconds.
+const PROOF_STEPS: u64 = 500_000;
 /// Speeds beyond this many times the slowest count as this.
 const SPEED_MAX: f64 = 3000.0;
 
@@ -65,7 +67,8 @@ impl Planner for Sia {
             starts: &starts,
             current: &current,
         };
-        let choice = choose(&problem, &Limits { steps: self.options.steps, resolution: 0.005 });
+        let limits = Limits { steps: self.options.steps, proof_steps: PROOF_STEPS, resolution: 0.005 };
+        let choice = choose(&problem, &limits);
         Plan { picks: choice.picks, is_exact: choice.method == Method::Exact }
     }
 }

@@ -38,6 +38,9 @@ fn profile(types: &[(&str, f64)]) -> Profile {
     profile
 }
 
+/// When a job started, its name, and the type and number of its devices.
+type Start = (f64, String, String, u32);
+
 /// What a job runs on, since when.
 type Stay = (f64, Vec<NodeShare>);
 
@@ -50,7 +53,7 @@ struct Watcher<'a> {
     taken: BTreeMap<(u32, u32), JobId>,
     /// Iterations that each job must have made.
     done: Vec<f64>,
-    starts: Vec<(f64, String, String, u32)>,
+    starts: Vec<Start>,
     errors: Vec<String>,
 }
 
@@ -121,7 +124,7 @@ fn simulate(
     cluster: &ClusterSpec,
     jobs: &[JobSpec],
     profile: Option<&Profile>,
-) -> Result<(Outcome, Vec<(f64, String, String, u32)>), String> {
+) -> Result<(Outcome, Vec<Start>), String> {
     let preset = Preset::load("wharf").expect("built in");
     let Mechanism::Wharf(rules) = &preset.mechanism else { panic!("it is Wharf's own") };
     let mut words = variant.split(' ');
@@ -158,7 +161,7 @@ fn simulate(
 }
 
 /// The starts of one job: `seconds: count x type`.
-fn starts_of(starts: &[(f64, String, String, u32)], name: &str) -> Vec<String> {
+fn starts_of(starts: &[Start], name: &str) -> Vec<String> {
     let own = starts.iter().filter(|start| start.1 == name);
     own.map(|(time, _, kind, count)| format!("{time}: {count} x {kind}")).collect()
 }

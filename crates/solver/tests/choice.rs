@@ -4,7 +4,7 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem as Program};
 use proptest::prelude::*;
 use wharf_solver::choice::{Choice, Configuration, Limits, Method, Problem, choose};
 
-const LIMITS: Limits = Limits { steps: 50_000_000, resolution: 1e-6 };
+const LIMITS: Limits = Limits { steps: 50_000_000, proof_steps: 50_000_000, resolution: 1e-6 };
 
 /// Jobs with their configurations.
 #[derive(Clone, Debug)]
@@ -139,10 +139,10 @@ fn ties_go_to_the_current_then_to_fewer_devices_then_to_the_earlier_type() {
 fn without_steps_it_is_greedy_and_says_so() {
     let jobs = (0..40).map(|job| vec![option(0, 1 + job % 3, 1.0), option(1, 2, 1.5)]).collect();
     let instance = Instance { capacity: vec![16, 16], jobs };
-    let choice = instance.solve(&Limits { steps: 10, resolution: 1e-6 });
+    let choice = instance.solve(&Limits { steps: 10, ..LIMITS });
     instance.assert_within(&choice);
     assert_eq!((choice.method, choice.method.name()), (Method::Greedy, "greedy"));
-    let some = instance.solve(&Limits { steps: 20_000, resolution: 1e-6 });
+    let some = instance.solve(&Limits { steps: 20_000, ..LIMITS });
     assert!(some.value >= choice.value && some.bound <= choice.bound);
 }
 
@@ -180,7 +180,7 @@ fn approximations_are_near_what_can_be() {
     let instance =
         Instance { capacity: vec![40, 40, 40, 32, 64, 24], jobs: (0..256).map(|_| job()).collect() };
     for (steps, least) in [(100_000_000, 0.995), (200_000, 0.98)] {
-        let choice = instance.solve(&Limits { steps, resolution: 0.005 });
+        let choice = instance.solve(&Limits { steps, proof_steps: 500_000, resolution: 0.005 });
         instance.assert_within(&choice);
         assert!(choice.value >= least * choice.bound, "{} {} of {}", steps, choice.value, choice.bound);
     }

@@ -161,7 +161,7 @@ mod tests {
         }
         let problem =
             Problem { capacity: &capacity, configurations: &configurations, starts: &starts, current: &[] };
-        let bound = choose(&problem, &Limits { steps: 50_000_000, resolution: 1e-3 }).bound;
+        let bound = choose(&problem, &Limits { steps: 50_000_000, proof_steps: 0, resolution: 1e-3 }).bound;
         let least = most * rows.len() as f64 - bound;
         // Fitness is the inverse of the mean cost.
         assert!(least / cost >= 0.98, "{cost} is not near {least}");

@@ -7,6 +7,8 @@ use rand::{RngExt, SeedableRng};
 const PASSES_MAX: usize = 24;
 /// Of how many jobs one draws anew in a child.
 const MUTATED: usize = 50;
+/// Generations without a better allocation after which breeding ends.
+const PATIENCE: u64 = 10;
 /// No offer.
 const NONE: u16 = u16::MAX;
 
@@ -105,12 +107,18 @@ pub(super) fn search(table: &Table, effort: &Effort) -> Vec<Option<usize>> {
     let mut population: Vec<Allocation> = [kept, greedy, both].map(|picks| table.price(picks)).into();
     rank(&mut population, effort.population);
     let affordable = effort.evaluations / jobs as u64 / effort.population.max(1) as u64;
+    let mut idle = 0;
     for _ in 0..effort.generations.min(affordable) {
+        let (best, parents) = (population[0].cost, population.len());
         for _ in 0..effort.population {
-            let child = breed(table, &population, &mut rng);
+            let child = breed(table, &population[..parents], &mut rng);
             population.push(child);
         }
         rank(&mut population, effort.population);
+        idle = if population[0].cost < best { 0 } else { idle + 1 };
+        if idle == PATIENCE {
+            break;
+        }
     }
     let mut best = population.swap_remove(0).picks;
     improve(table, &mut best);

@@ -24,7 +24,7 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
         one type, within what the job can run on; a job that asks for a fixed number chooses the type only. Speeds come from \
         the performance model, in units of the job's slowest configuration (times its devices, where that has several), \
         and are raised to the power p. The sum is made best by an integer program, which is solved exactly where that takes \
-        no more than solver_steps, else by prices for each type. Every configuration but the one that a job has counts \
+        some milliseconds, else by prices for each type. Every configuration but the one that a job has counts \
         less by its restart factor (age - restarts x restart_s) / (age + restart_s).\n\n\
         Of equal configurations a job takes the one that it has, then the one with fewer devices, then the first type. Jobs that \
         are still starting are left alone. Between rounds free devices go to waiting jobs, as few as each can run on. \
@@ -49,7 +49,7 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
             name: "solver_steps",
             values: "a whole number above 0",
             default: "200000000",
-            help: "steps of the solver after which an approximation has to do",
+            help: "steps in which the solver finds prices; a greedy choice has to do beyond them",
         },
         MIN_RUN,
     ],
@@ -76,7 +76,7 @@ pub(super) const POLLUX: PolicyInfo = PolicyInfo {
         is the power mean, with power p, of all jobs' speedups over what they would do on an equal part of the cluster; a \
         job that would be moved counts less by its restart factor, as under sia. The search starts from what runs now and \
         from a greedy allocation by marginal gains, draws from the run's seed and the time alone, and ends after \
-        so many generations, or looks at a job, so that equal runs decide alike.\n\n\
+        so many generations, or looks at a job, or ten generations without a gain, so that equal runs decide alike.\n\n\
         As published it takes all devices for alike; with types=aware it knows how fast each job is on which. Jobs are \
         offered the same configurations as under sia.",
     must_know: "how fast jobs are with how many devices",

@@ -39,8 +39,10 @@ pub struct Problem<'a> {
 /// How far to go.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Looks at a configuration, or at a state of the search.
+    /// Looks at a configuration while prices are found.
     pub steps: u64,
+    /// Looks at a state while a choice is proved best, or bettered.
+    pub proof_steps: u64,
     /// Differences below this are none.
     pub resolution: f64,
 }
@@ -122,7 +124,7 @@ pub fn choose(problem: &Problem<'_>, limits: &Limits) -> Choice {
         method = Method::Exact;
     } else if dual.is_converged {
         let search = exact::Search::new(problem, &dual.prices, missing - limits.resolution);
-        let found = search.run(limits.steps.saturating_sub(steps));
+        let found = search.run(limits.proof_steps);
         steps += found.steps;
         if found.is_complete {
             method = Method::Exact;
