@@ -202,7 +202,9 @@ fn uniform(nodes: u32) -> ClusterSpec {
 
 /// Two nodes of each type, so that every gang fits each.
 fn mixed(types: &[&str]) -> ClusterSpec {
-    ClusterSpec { nodes: types.iter().flat_map(|name| ClusterSpec::uniform(name, 2, NODE_SIZE).nodes).collect() }
+    ClusterSpec {
+        nodes: types.iter().flat_map(|name| ClusterSpec::uniform(name, 2, NODE_SIZE).nodes).collect(),
+    }
 }
 
 fn simulate(

@@ -172,6 +172,9 @@ pub struct Settings {
     pub allocations: Option<PathBuf>,
     /// The part of the waiting jobs, oldest first, that AlloX looks at.
     pub alpha: f64,
+    /// Whether policies with packing take shares from inside of all that are best, as the published code's solver does, or
+    /// those at a corner.
+    pub is_inside: bool,
     /// The preset's, or what overrides it.
     pub round_s: f64,
     /// The preset's, or what overrides it.
@@ -209,7 +212,8 @@ pub enum SettingsError {
 
 impl Settings {
     /// What can be set by name.
-    pub const NAMES: [&str; 5] = ["allocations", "alpha", "round_s", "reset_s", "packing_threshold"];
+    pub const NAMES: [&str; 6] =
+        ["allocations", "alpha", "shares", "round_s", "reset_s", "packing_threshold"];
 
     /// A policy with the preset's defaults.
     pub fn new(policy: Policy, numbers: &Numbers) -> Self {
@@ -219,6 +223,7 @@ impl Settings {
             rounds: None,
             allocations: None,
             alpha: 1.0,
+            is_inside: true,
             round_s: numbers.round_s,
             reset_s: numbers.reset_s,
             packing_threshold: numbers.packing_threshold,
@@ -238,6 +243,19 @@ impl Settings {
         match name {
             "allocations" => self.allocations = Some(value.into()),
             "alpha" => self.alpha = number("a part of more than 0, up to 1", |n| n > 0.0 && n <= 1.0)?,
+            "shares" => {
+                self.is_inside = match value {
+                    "inside" => true,
+                    "corner" => false,
+                    _ => {
+                        return Err(SettingsError::BadValue {
+                            name: name.to_owned(),
+                            value: value.to_owned(),
+                            expected: "inside or corner",
+                        });
+                    }
+                }
+            }
             "round_s" => self.round_s = number("seconds above 0", |n| n > 0.0)?,
             "reset_s" => self.reset_s = number("seconds of at least 0", |n| n >= 0.0)?,
             "packing_threshold" => self.packing_threshold = number("a number of at least 0", |n| n >= 0.0)?,

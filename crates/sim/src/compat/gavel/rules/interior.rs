@@ -5,6 +5,8 @@
 //! follows the central path of the homogeneous embedding from a start of its own, and ends well inside. This follows
 //! the same path: scaling by the roots of the largest entries, the start of least residual, Mehrotra's steps.
 //!
+//! Equal unknowns and equal rows are written down once, with how often they are there: the path is the same.
+//!
 //! The region is `x ≥ 0` and `B x ≤ b` with few rows. A step then takes one matrix of as many rows as `B` has; rows of one
 //! job only touch one another and the last rows, and nothing outside of that envelope is touched.
 
@@ -23,18 +25,27 @@ pub(super) struct Columns {
     starts: Vec<usize>,
     rows: Vec<usize>,
     values: Vec<f64>,
+    /// A value as it is for one of several equal unknowns, which is what scaling looks at.
+    entries: Vec<f64>,
+    /// How often each unknown is there.
+    counts: Vec<f64>,
 }
 
+/// A value of a column: its row, what it is for one unknown, and how many equal ones there are in the row.
+pub(super) type Value = (usize, f64, f64);
+
 impl Columns {
-    /// Adds a column; entries of zero do not count.
-    pub(super) fn push(&mut self, entries: impl IntoIterator<Item = (usize, f64)>) {
+    /// Adds a column that is there so often; values of zero do not count.
+    pub(super) fn push(&mut self, count: f64, values: impl IntoIterator<Item = Value>) {
         if self.starts.is_empty() {
             self.starts.push(0);
         }
-        for (row, value) in entries.into_iter().filter(|(_, value)| *value != 0.0) {
+        for (row, entry, times) in values.into_iter().filter(|(_, entry, _)| *entry != 0.0) {
             self.rows.push(row);
-            self.values.push(value);
+            self.entries.push(entry);
+            self.values.push(entry * times);
         }
+        self.counts.push(count);
         self.starts.push(self.rows.len());
     }
 
@@ -54,6 +65,12 @@ impl Columns {
         }
     }
 
+    /// The rows of a column with what they have for one unknown.
+    fn entries(&self, index: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let range = self.starts[index]..self.starts[index + 1];
+        self.rows[range.clone()].iter().copied().zip(self.entries[range].iter().copied())
+    }
+
     /// `Bᵀ y`, one entry.
     fn dot(&self, index: usize, y: &[f64]) -> f64 {
         self.column(index).map(|(row, value)| value * y[row]).sum()
@@ -66,6 +83,8 @@ struct Region {
     /// What stands for -1 in the rows of `x ≥ 0`.
     signs: Vec<f64>,
     bounds: Vec<f64>,
+    /// How often each constraint is there.
+    counts: Vec<f64>,
     /// What each unknown was multiplied with.
     units: Vec<f64>,
     /// The first column of each row's envelope in the matrix of a step.
@@ -73,7 +92,7 @@ struct Region {
 }
 
 impl Region {
-    fn new(mut columns: Columns, bounds: &[f64]) -> Self {
+    fn new(mut columns: Columns, bounds: &[(f64, f64)]) -> Self {
         let (count, row_count) = (columns.len(), bounds.len());
         let mut signs = vec![-1.0; count];
         let mut units = vec![1.0; count];
@@ -82,7 +101,7 @@ impl Region {
             let mut row_max = vec![0.0_f64; row_count];
             let mut unit_max: Vec<f64> = signs.iter().map(|sign: &f64| sign.abs()).collect();
             for (index, unit_max) in unit_max.iter_mut().enumerate() {
-                for (row, value) in columns.column(index) {
+                for (row, value) in columns.entries(index) {
                     row_max[row] = row_max[row].max(value.abs());
                     *unit_max = unit_max.max(value.abs());
                 }
@@ -94,19 +113,22 @@ impl Region {
                 let sign_row = root(signs[index].abs());
                 signs[index] /= sign_row * unit;
                 for place in columns.starts[index]..columns.starts[index + 1] {
-                    columns.values[place] /= root(row_max[columns.rows[place]]) * unit;
+                    let scale = root(row_max[columns.rows[place]]) * unit;
+                    columns.values[place] /= scale;
+                    columns.entries[place] /= scale;
                 }
             }
             scales.iter_mut().zip(row_max).for_each(|(scale, largest)| *scale *= root(largest));
         }
-        let scaled = bounds.iter().zip(&scales).map(|(bound, scale)| bound / scale);
+        let scaled = bounds.iter().zip(&scales).map(|((bound, _), scale)| bound / scale);
+        let counts = columns.counts.iter().copied().chain(bounds.iter().map(|(_, count)| *count)).collect();
         let bounds = std::iter::repeat_n(0.0, count).chain(scaled).collect();
         let mut first: Vec<usize> = (0..row_count).collect();
         for index in 0..count {
             let lowest = columns.column(index).map(|(row, _)| row).min().unwrap_or(0);
             columns.column(index).for_each(|(row, _)| first[row] = first[row].min(lowest));
         }
-        Self { columns, signs, bounds, units, first }
+        Self { columns, signs, bounds, counts, units, first }
     }
 
     fn constraint_count(&self) -> usize {
@@ -123,9 +145,15 @@ impl Region {
 
     /// `Gᵀ z`.
     fn back_product(&self, z: &[f64]) -> Vec<f64> {
-        let (own, rows) = z.split_at(self.signs.len());
+        let counted: Vec<f64> = z.iter().zip(&self.counts).map(|(z, count)| z * count).collect();
+        let (own, rows) = counted.split_at(self.signs.len());
         let entry = |(index, (sign, own)): (usize, (&f64, &f64))| sign * own + self.columns.dot(index, rows);
         self.signs.iter().zip(own).enumerate().map(entry).collect()
+    }
+
+    /// The sum of products over all constraints.
+    fn dot(&self, a: &[f64], b: &[f64]) -> f64 {
+        a.iter().zip(b).zip(&self.counts).map(|((a, b), count)| a * b * count).sum()
     }
 }
 
@@ -142,7 +170,9 @@ struct Step<'a> {
 impl<'a> Step<'a> {
     /// Prepares solving `Gᵀ dz = bx`, `G dx - weights dz = bz`.
     fn new(region: &'a Region, weights: &'a [f64]) -> Option<Self> {
-        let (own, rows) = weights.split_at(region.signs.len());
+        let counted: Vec<f64> =
+            weights.iter().zip(&region.counts).map(|(weight, count)| weight / count).collect();
+        let (own, rows) = counted.split_at(region.signs.len());
         let diagonal: Vec<f64> =
             region.signs.iter().zip(own).map(|(sign, weight)| sign * sign / weight).collect();
         let mut factor: Vec<Vec<f64>> =
@@ -229,8 +259,8 @@ struct Iterate {
     kappa: f64,
 }
 
-/// The point of `x ≥ 0`, `B x ≤ bounds` at which the published code's solver ends; none where it finds none.
-pub(super) fn point(columns: Columns, bounds: &[f64]) -> Option<Vec<f64>> {
+/// The point of `x ≥ 0`, `B x ≤ bounds` (each with how often it is there) at which the published code's solver ends; none where it finds none.
+pub(super) fn point(columns: Columns, bounds: &[(f64, f64)]) -> Option<Vec<f64>> {
     let region = Region::new(columns, bounds);
     let mut at = start(&region)?;
     for _ in 0..STEPS_MAX {
@@ -257,10 +287,6 @@ fn into_cone(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
 fn residual(region: &Region, at: &Iterate) -> Vec<f64> {
     let mut residual = region.product(&at.x);
     for (place, value) in residual.iter_mut().enumerate() {
@@ -270,10 +296,12 @@ fn residual(region: &Region, at: &Iterate) -> Vec<f64> {
 }
 
 fn is_over(region: &Region, at: &Iterate) -> bool {
-    let norm = |values: &[f64]| dot(values, values).sqrt();
+    let norm = |values: &[f64]| region.dot(values, values).sqrt();
     let primal = norm(&residual(region, at)) / norm(&region.bounds).max(1.0) / at.tau;
-    let dual = norm(&region.back_product(&at.z)) / at.tau;
-    dot(&at.s, &at.z) < TOLERANCE && primal < TOLERANCE && dual < TOLERANCE
+    let gradient = region.back_product(&at.z);
+    let squares = gradient.iter().zip(&region.counts).map(|(value, count)| value * value / count);
+    let dual = squares.sum::<f64>().sqrt() / at.tau;
+    region.dot(&at.s, &at.z) < TOLERANCE && primal < TOLERANCE && dual < TOLERANCE
 }
 
 /// One predictor and corrector step.
@@ -283,18 +311,18 @@ fn advance(region: &Region, at: Iterate) -> Option<Iterate> {
     let rx: Vec<f64> = region.back_product(&z).into_iter().map(|value| -value).collect();
     let rz = residual(region, &at);
     let h = &region.bounds;
-    let rt = kappa + dot(h, &z);
-    let mu = (dot(&s, &z) + kappa * tau) / (s.len() + 1) as f64;
+    let rt = kappa + region.dot(h, &z);
+    let mu = (region.dot(&s, &z) + kappa * tau) / (region.counts.iter().sum::<f64>() + 1.0);
     let weights: Vec<f64> = s.iter().zip(&z).map(|(s, z)| s / z).collect();
     let w: Vec<f64> = weights.iter().map(|weight| weight.sqrt()).collect();
     let lambda: Vec<f64> = s.iter().zip(&z).map(|(s, z)| (s * z).sqrt()).collect();
     let step = Step::new(region, &weights)?;
     let (x1, z1) = step.solve(&vec![0.0; x.len()], h);
-    let denominator = kappa / tau - dot(h, &z1);
+    let denominator = kappa / tau - region.dot(h, &z1);
 
     let bz: Vec<f64> = s.iter().zip(&rz).map(|(s, r)| s - r).collect();
     let (_, z2) = step.solve(&rx, &bz);
-    let d_tau = (rt - kappa + dot(h, &z2)) / denominator;
+    let d_tau = (rt - kappa + region.dot(h, &z2)) / denominator;
     let wz: Vec<f64> = (0..z.len()).map(|i| w[i] * (z2[i] + d_tau * z1[i])).collect();
     let ws: Vec<f64> = wz.iter().zip(&lambda).map(|(wz, lambda)| -wz - lambda).collect();
     let d_kappa = -kappa - kappa / tau * d_tau;
@@ -307,7 +335,7 @@ fn advance(region: &Region, at: Iterate) -> Option<Iterate> {
     let bz: Vec<f64> = (0..z.len()).map(|i| -(1.0 - sigma) * rz[i] + w[i] * corrected[i]).collect();
     let (x2, z2) = step.solve(&bx, &bz);
     let b_kappa = kappa * tau + d_kappa * d_tau - sigma * mu;
-    let d_tau = ((1.0 - sigma) * rt - b_kappa / tau + dot(h, &z2)) / denominator;
+    let d_tau = ((1.0 - sigma) * rt - b_kappa / tau + region.dot(h, &z2)) / denominator;
     let dz: Vec<f64> = z2.iter().zip(&z1).map(|(z2, z1)| z2 + d_tau * z1).collect();
     let wz: Vec<f64> = w.iter().zip(&dz).map(|(w, dz)| w * dz).collect();
     let ws: Vec<f64> = corrected.iter().zip(&wz).map(|(corrected, wz)| -(corrected + wz)).collect();

@@ -34,50 +34,73 @@ pub(super) fn searched(shortest_s: f64) -> Option<f64> {
     None
 }
 
-/// One job or pair that may run: its members, and their speeds by type.
+/// Jobs that are alike: as fast as each other everywhere, with the same need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub gang: f64,
+    /// The speed that each must have.
+    pub speed: f64,
+    /// How many they are.
+    pub count: f64,
+}
+
+/// A job of a group, or a pair of jobs of two, that may run.
+#[derive(Debug)]
 pub(super) struct Combination {
-    /// Indexes of the members; twice the same for a job alone.
-    pub members: [usize; 2],
-    /// Speeds of both members, by type; only the first counts for a job alone.
+    pub groups: [usize; 2],
+    pub is_pair: bool,
+    /// Speeds of both, by type; only the first counts for a job alone.
     pub speeds: Vec<[f64; 2]>,
 }
 
-/// Shares of combinations, combinations × types, with which each job has done what remains in a time.
-pub(super) fn shares(
-    combinations: &[Combination],
-    gangs: &[f64],
-    remaining: &[f64],
-    capacities: &[f64],
-    makespan_s: f64,
-) -> Option<Vec<f64>> {
-    // Each job has two rows, its time and its speed; the types' rows are the last.
-    let jobs = gangs.len();
-    let mut columns = Columns::default();
-    for Combination { members: [first, second], speeds } in combinations {
-        for (device_type, [speed, beside]) in speeds.iter().enumerate() {
-            let capacity = (2 * jobs + device_type, gangs[*first]);
-            let own = [(2 * first, 1.0), (2 * first + 1, -speed)];
-            let others = [(2 * second, 1.0), (2 * second + 1, -beside)];
-            let others = others.into_iter().filter(|_| first != second);
-            columns.push(own.into_iter().chain(others).chain([capacity]));
+impl Combination {
+    /// How often it is there, and how many partners of the second group one job of the first has, and the reverse.
+    fn counts(&self, groups: &[Group]) -> (f64, [f64; 2]) {
+        let [first, second] = self.groups.map(|group| groups[group].count);
+        match (self.is_pair, self.groups[0] == self.groups[1]) {
+            (false, _) => (first, [1.0, 0.0]),
+            (true, false) => (first * second, [second, first]),
+            (true, true) => (first * (first - 1.0) / 2.0, [first - 1.0, 0.0]),
         }
     }
-    let needs = remaining.iter().flat_map(|remaining| [1.0, -remaining / makespan_s]);
-    let bounds: Vec<f64> = needs.chain(capacities.iter().copied()).collect();
+}
+
+/// The share of one of each combination, combinations × types, with which each job has its speed at least: from inside of
+/// all such.
+pub(super) fn shares(combinations: &[Combination], groups: &[Group], capacities: &[f64]) -> Option<Vec<f64>> {
+    // Each group has two rows, a job's time and its speed; the types' rows are the last.
+    let mut columns = Columns::default();
+    for combination in combinations {
+        let (count, partners) = combination.counts(groups);
+        for (device_type, speeds) in combination.speeds.iter().enumerate() {
+            let gang = groups[combination.groups[0]].gang;
+            let capacity = (2 * groups.len() + device_type, gang, count);
+            let members = combination.groups.into_iter().zip(*speeds).zip(partners);
+            let members = members.filter(|(_, partners)| *partners > 0.0);
+            let rows = members.flat_map(|((group, speed), partners)| {
+                [(2 * group, 1.0, partners), (2 * group + 1, -speed, partners)]
+            });
+            columns.push(count, rows.chain([capacity]));
+        }
+    }
+    let needs = groups.iter().flat_map(|group| [(1.0, group.count), (-group.speed, group.count)]);
+    let bounds: Vec<(f64, f64)> = needs.chain(capacities.iter().map(|&capacity| (capacity, 1.0))).collect();
     interior::point(columns, &bounds)
 }
 
-/// The same without pairs.
+/// The same for jobs without pairs, none like another, that have done what remains in a time.
 pub(super) fn shares_alone(program: &Program<'_>, remaining: &[f64], makespan_s: f64) -> Option<Vec<f64>> {
     let width = program.capacities.len();
     let rows = program.speeds.chunks_exact(width).enumerate();
-    let combinations: Vec<Combination> = rows
-        .map(|(job, row)| Combination {
-            members: [job, job],
-            speeds: row.iter().map(|&speed| [speed, 0.0]).collect(),
-        })
-        .collect();
-    shares(&combinations, program.devices, remaining, program.capacities, makespan_s)
+    let combination = |(job, row): (usize, &[f64])| Combination {
+        groups: [job, job],
+        is_pair: false,
+        speeds: row.iter().map(|&speed| [speed, 0.0]).collect(),
+    };
+    let combinations: Vec<Combination> = rows.map(combination).collect();
+    let group = |(&gang, &remaining): (&f64, &f64)| Group { gang, speed: remaining / makespan_s, count: 1.0 };
+    let groups: Vec<Group> = program.devices.iter().zip(remaining).map(group).collect();
+    shares(&combinations, &groups, program.capacities)
 }
 
 #[cfg(test)]
@@ -110,5 +133,37 @@ mod tests {
             assert!(row.iter().all(|share| *share > 0.0), "inside, not at the edge: {row:?}");
         }
         assert!(shares_alone(&program, &remaining, 10.0).is_none(), "too short");
+    }
+
+    #[test]
+    fn jobs_that_are_alike_may_be_told_once() {
+        // Three jobs of a kind and one of another, alone and in pairs: once as two groups, once as four.
+        let (alone, beside) = ([[3.0, 2.0], [1.0, 4.0]], 0.7);
+        let speeds = |kinds: [usize; 2], is_pair: bool| -> Vec<[f64; 2]> {
+            let factor = if is_pair { beside } else { 1.0 };
+            (0..2).map(|device_type| kinds.map(|kind| alone[kind][device_type] * factor)).collect()
+        };
+        let answer = |kinds: &[usize], counts: &[f64]| {
+            let group = |(&kind, &count): (&usize, &f64)| Group { gang: 1.0, speed: [0.8, 0.5][kind], count };
+            let groups: Vec<Group> = kinds.iter().zip(counts).map(group).collect();
+            let mut combinations = Vec::new();
+            for one in 0..kinds.len() {
+                let alone = speeds([kinds[one]; 2], false);
+                combinations.push(Combination { groups: [one, one], is_pair: false, speeds: alone });
+                for other in one..kinds.len() {
+                    if one != other || counts[one] > 1.0 {
+                        let speeds = speeds([kinds[one], kinds[other]], true);
+                        combinations.push(Combination { groups: [one, other], is_pair: true, speeds });
+                    }
+                }
+            }
+            shares(&combinations, &groups, &[1.0, 1.0]).unwrap()
+        };
+        let (grouped, whole) = (answer(&[0, 1], &[3.0, 1.0]), answer(&[0, 0, 0, 1], &[1.0; 4]));
+        // Of the whole: job 0 alone, with 1, with 3; and job 3 alone. Of the groups: 0 alone, 0 with 0, 0 with 1; 1 alone.
+        let of_whole = [0, 1, 2, 3, 6, 7, 18, 19].map(|place| whole[place]);
+        for (one, other) in grouped.iter().zip(of_whole) {
+            assert!((one - other).abs() < 1e-6, "{grouped:?} is not {of_whole:?}");
+        }
     }
 }

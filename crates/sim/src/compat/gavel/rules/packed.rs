@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use wharf_solver::packing::{Answer, CLASSES, Claim, Method, PIVOTS, Program};
+use wharf_solver::sharing::Finish;
 
 use super::super::error::GavelError;
 use super::super::settings::{Goal, Settings};
 use super::super::workload::Workload;
-use super::makespan::{self as search, Combination};
+use super::makespan::{self as search, Combination, Group};
 use super::programs::{Past, fairness_factors, isolated_speeds};
 use super::{Rule, Shares, Snapshot, value};
 
 /// A policy with a program of its own.
 pub(super) struct Packed {
     goal: Goal,
+    is_inside: bool,
     past: Past,
     fallbacks: u64,
     /// Speeds of all classes beside each other, once they are known.
@@ -22,33 +24,54 @@ pub(super) struct Packed {
 
 impl Packed {
     pub(super) fn new(settings: &Settings) -> Self {
-        Self { goal: settings.policy.goal, past: Past::default(), fallbacks: 0, beside: Vec::new() }
+        Self {
+            goal: settings.policy.goal,
+            is_inside: settings.is_inside,
+            past: Past::default(),
+            fallbacks: 0,
+            beside: Vec::new(),
+        }
     }
 
-    fn solve(&mut self, snapshot: &Snapshot<'_>, program: &Program<'_>) -> Answer {
+    /// The best answer, and the speeds that everybody must have for shares to be as good.
+    fn solve(&mut self, snapshot: &Snapshot<'_>, program: &Program<'_>) -> (Answer, Option<Vec<f64>>) {
         let workload = snapshot.workload;
         let speeds: Vec<f64> =
             snapshot.jobs.iter().flat_map(|&job| workload.speeds(job).iter().copied()).collect();
-        let targets = || -> Vec<f64> {
-            fairness_factors(snapshot, &speeds).into_iter().map(|factor| 1.0 / factor).collect()
-        };
+        let targets: Vec<f64> =
+            fairness_factors(snapshot, &speeds).into_iter().map(|factor| 1.0 / factor).collect();
         match self.goal {
-            Goal::WaterFilling => program.water_filling(&targets()),
+            Goal::WaterFilling => {
+                let answer = program.water_filling(&targets);
+                let needed = program.throughputs(&answer.shares);
+                (answer, Some(needed.into_iter().map(|speed| speed * (1.0 - GIVEN_UP)).collect()))
+            }
             Goal::FinishTime => {
                 let isolated = isolated_speeds(snapshot, &speeds);
                 let claims = self.past.claims(snapshot, isolated);
-                let claim = |claim: &wharf_solver::sharing::Finish| Claim {
+                let claim = |claim: &Finish| Claim {
                     remaining: claim.remaining,
                     elapsed_s: claim.elapsed_s,
                     isolated_s: claim.allowance_s,
                 };
-                program.finish_time(&claims.iter().map(claim).collect::<Vec<Claim>>())
+                let answer = program.finish_time(&claims.iter().map(claim).collect::<Vec<Claim>>());
+                let worst = answer.objective * (1.0 + GIVEN_UP);
+                let speed = |claim: &Finish| claim.remaining / (worst * claim.allowance_s - claim.elapsed_s);
+                (answer, Some(claims.iter().map(speed).collect()))
             }
             Goal::Makespan => {
                 let remaining: Vec<f64> = snapshot.jobs.iter().map(|&job| snapshot.remaining(job)).collect();
-                program.makespan(&remaining)
+                let answer = program.makespan(&remaining);
+                let makespan_s = search::searched(answer.objective);
+                let needed =
+                    makespan_s.map(|makespan_s| remaining.iter().map(|left| left / makespan_s).collect());
+                (answer, needed)
             }
-            _ => program.max_min(&targets()),
+            _ => {
+                let answer = program.max_min(&targets);
+                let least = answer.objective * (1.0 - GIVEN_UP);
+                (answer, Some(targets.iter().map(|target| target * least).collect()))
+            }
         }
     }
 }
@@ -84,9 +107,11 @@ impl Rule for Packed {
             classes: CLASSES,
             pivots: PIVOTS,
         };
-        let answer = self.solve(snapshot, &program);
+        let (answer, needed) = self.solve(snapshot, &program);
+        let needed = needed.filter(|needed| self.is_inside && needed.iter().all(|speed| *speed > 0.0));
+        let is_filled = needed.is_some_and(|needed| fill_inside(snapshot, &needed, &capacities, shares));
         self.beside = beside;
-        if self.goal == Goal::Makespan && fill_inside(snapshot, answer.objective, shares) {
+        if is_filled {
             return Ok(());
         }
         self.fallbacks += u64::from(matches!(answer.method, Method::Greedy | Method::Stopped));
@@ -109,53 +134,78 @@ impl Rule for Packed {
     }
 }
 
-/// Fills in shares for the makespan that the published search ends at, from inside of all that reach it.
-fn fill_inside(snapshot: &Snapshot<'_>, shortest_s: f64, shares: &mut Shares) -> bool {
-    /// With more jobs the matrix of a step takes too long.
-    const JOBS_MAX: usize = 400;
-    let (workload, jobs) = (snapshot.workload, snapshot.jobs);
-    let Some(makespan_s) = search::searched(shortest_s).filter(|_| jobs.len() <= JOBS_MAX) else {
+/// The part of the best that shares from inside give up: the best ones alone have no inside.
+const GIVEN_UP: f64 = 1e-4;
+
+/// Fills in shares with which everybody has the speed needed, from inside of all such, where the published code's solver ends.
+fn fill_inside(snapshot: &Snapshot<'_>, needed: &[f64], capacities: &[f64], shares: &mut Shares) -> bool {
+    /// With more groups the matrix of a step takes too long.
+    const GROUPS_MAX: usize = 400;
+    let (members, groups) = grouped(snapshot, needed);
+    if groups.len() > GROUPS_MAX {
         return false;
-    };
-    let combinations = combinations(snapshot);
-    let gangs: Vec<f64> = jobs.iter().map(|&job| f64::from(snapshot.gang(job))).collect();
-    let remaining: Vec<f64> = jobs.iter().map(|&job| snapshot.remaining(job)).collect();
-    let capacities: Vec<f64> = workload.capacities.iter().map(|&count| f64::from(count)).collect();
-    let Some(inside) = search::shares(&combinations, &gangs, &remaining, &capacities, makespan_s) else {
-        return false;
-    };
-    let width = workload.width();
+    }
+    let combinations = combinations(snapshot, &members);
+    let Some(inside) = search::shares(&combinations, &groups, capacities) else { return false };
+    let width = snapshot.workload.width();
     for (combination, row) in combinations.iter().zip(inside.chunks_exact(width)) {
-        let row = row.iter().map(|share| share.clamp(0.0, 1.0));
-        let [first, second] = combination.members;
-        if first == second {
-            shares.singles[first * width..(first + 1) * width]
-                .iter_mut()
-                .zip(row)
-                .for_each(|(to, share)| *to = share);
-        } else {
-            shares.pairs.insert([jobs[first], jobs[second]], row.collect());
+        let row: Vec<f64> = row.iter().map(|share| share.clamp(0.0, 1.0)).collect();
+        let [first, second] = combination.groups.map(|group| &members[group]);
+        if !combination.is_pair {
+            first
+                .iter()
+                .for_each(|place| shares.singles[place * width..(place + 1) * width].copy_from_slice(&row));
+            continue;
+        }
+        let is_same = combination.groups[0] == combination.groups[1];
+        for &one in first {
+            for &other in second.iter().filter(|other| !is_same || one < **other) {
+                let pair = [snapshot.jobs[one.min(other)], snapshot.jobs[one.max(other)]];
+                shares.pairs.insert(pair, row.clone());
+            }
         }
     }
     true
 }
 
-/// Every job, and every pair of jobs with equal gangs. The published code keeps their speeds in single precision.
-fn combinations(snapshot: &Snapshot<'_>) -> Vec<Combination> {
+/// Jobs of one class that need the same speed, nearly, by their places.
+fn grouped(snapshot: &Snapshot<'_>, needed: &[f64]) -> (Vec<Vec<usize>>, Vec<Group>) {
+    let mut known: BTreeMap<(u32, i64), usize> = BTreeMap::new();
+    let (mut members, mut groups): (Vec<Vec<usize>>, Vec<Group>) = (Vec::new(), Vec::new());
+    for (place, (&job, &speed)) in snapshot.jobs.iter().zip(needed).enumerate() {
+        // What was computed for equal jobs differs in its last digits.
+        let key = (
+            snapshot.workload.jobs[job as usize].class,
+            (speed.max(f64::MIN_POSITIVE).ln() * 1e7).round() as i64,
+        );
+        let group = *known.entry(key).or_insert(groups.len());
+        if group == groups.len() {
+            members.push(Vec::new());
+            groups.push(Group { gang: f64::from(snapshot.gang(job)), speed, count: 0.0 });
+        }
+        members[group].push(place);
+        groups[group].count += 1.0;
+        groups[group].speed = groups[group].speed.min(speed);
+    }
+    (members, groups)
+}
+
+/// Jobs of every group, and pairs of jobs with equal gangs. The published code keeps their speeds in single precision.
+fn combinations(snapshot: &Snapshot<'_>, members: &[Vec<usize>]) -> Vec<Combination> {
     let (workload, jobs) = (snapshot.workload, snapshot.jobs);
     let single = |speed: f64| f64::from(speed as f32);
-    let mut known: BTreeMap<[u32; 2], Vec<[f64; 2]>> = BTreeMap::new();
+    let class = |group: usize| workload.jobs[jobs[members[group][0]] as usize].class;
     let mut combinations = Vec::new();
-    for (index, &job) in jobs.iter().enumerate() {
-        let speeds = workload.speeds(job).iter().map(|&speed| [single(speed), 0.0]).collect();
-        combinations.push(Combination { members: [index, index], speeds });
-        for (other, &partner) in jobs.iter().enumerate().skip(index + 1) {
-            if snapshot.gang(job) == snapshot.gang(partner) {
-                let classes = [job, partner].map(|job| workload.jobs[job as usize].class);
-                let speeds =
-                    known.entry(classes).or_insert_with(|| workload.speeds_beside(classes[0], classes[1]));
-                let speeds = speeds.iter().map(|speeds| speeds.map(single)).collect();
-                combinations.push(Combination { members: [index, other], speeds });
+    for group in 0..members.len() {
+        let own = &workload.classes[class(group) as usize];
+        let speeds = own.speeds.iter().map(|&speed| [single(speed), 0.0]).collect();
+        combinations.push(Combination { groups: [group, group], is_pair: false, speeds });
+        for other in group..members.len() {
+            let is_pair = own.gang == workload.classes[class(other) as usize].gang;
+            if is_pair && (group != other || members[group].len() > 1) {
+                let speeds = workload.speeds_beside(class(group), class(other));
+                let speeds = speeds.into_iter().map(|speeds| speeds.map(single)).collect();
+                combinations.push(Combination { groups: [group, other], is_pair: true, speeds });
             }
         }
     }

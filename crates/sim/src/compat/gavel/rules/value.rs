@@ -59,7 +59,9 @@ fn solve(snapshot: &Snapshot<'_>, demands: &[f64]) -> Option<(Vec<Group>, Vec<Co
         program.row(&row, Relation::AtMost, f64::from(capacity));
     }
     for (index, group) in groups.iter().enumerate() {
-        let members = |column: &Column| -> [bool; 2] { [column.groups[0] == index, column.is_pair && column.groups[1] == index] };
+        let members = |column: &Column| -> [bool; 2] {
+            [column.groups[0] == index, column.is_pair && column.groups[1] == index]
+        };
         let time = terms(&|column| members(column).into_iter().filter(|is_member| *is_member).count() as f64);
         program.row(&time, Relation::AtMost, group.jobs.len() as f64);
         if group.demand > 0.0 {
@@ -98,14 +100,21 @@ fn columns(snapshot: &Snapshot<'_>, groups: &[Group]) -> Vec<Column> {
     for (index, group) in groups.iter().enumerate() {
         for (device_type, &speed) in workload.classes[group.class as usize].speeds.iter().enumerate() {
             if speed > 0.0 {
-                columns.push(Column { groups: [index; 2], is_pair: false, device_type, speeds: [speed, 0.0] });
+                columns.push(Column {
+                    groups: [index; 2],
+                    is_pair: false,
+                    device_type,
+                    speeds: [speed, 0.0],
+                });
             }
         }
         for (other, partner) in groups.iter().enumerate().skip(index) {
             if partner.gang != group.gang || (other == index && group.jobs.len() < 2) {
                 continue;
             }
-            for (device_type, speeds) in workload.speeds_beside(group.class, partner.class).into_iter().enumerate() {
+            for (device_type, speeds) in
+                workload.speeds_beside(group.class, partner.class).into_iter().enumerate()
+            {
                 if speeds[0] > 0.0 && speeds[1] > 0.0 {
                     columns.push(Column { groups: [index, other], is_pair: true, device_type, speeds });
                 }
