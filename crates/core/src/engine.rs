@@ -551,6 +551,11 @@ impl Engine {
         seen.iter().map(|others| beside(others)).reduce(f64::max).unwrap_or_else(|| beside(&[]))
     }
 
+    /// What a policy that works in rounds has to tell of them; nothing from others.
+    pub fn rounds(&mut self) -> Option<crate::policy::RoundNotes> {
+        self.policy.rounds()
+    }
+
     fn view(&self, now: Time) -> View<'_> {
         View::new(now, &self.state, &*self.perf, self.policy.knowledge())
     }

@@ -33,7 +33,7 @@ pub use image::{JobImage, NodeImage};
 pub use job::{ArrayElement, Gang, JobSpec, Needs, StageTimes};
 pub use node_set::NodeSet;
 pub use perf::PerfModel;
-pub use policy::{Change, Decision, Knowledge, Policy, View};
+pub use policy::{Change, Decision, Knowledge, Policy, RoundNotes, View};
 pub use reason::{Quota, Reason};
 pub use schedule::{FreeIndex, FreeOfType, SLOTS_MAX, Schedule};
 pub use state::{GaveWay, JobState, Phase, PhaseCounts, State};

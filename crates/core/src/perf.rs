@@ -31,6 +31,11 @@ pub trait PerfModel: Send + Sync {
         1000.0 / job.iteration_ms
     }
 
+    /// What an hour of one device of a type costs, where that is known.
+    fn price_per_h(&self, _topology: &Topology, _device_type: DeviceTypeId) -> Option<f64> {
+        None
+    }
+
     /// Seconds between the launch of `job` and its first iteration (start, or restore from a checkpoint).
     fn restart_s(&self, job: &JobSpec) -> f64;
 

@@ -31,10 +31,32 @@ pub trait Policy: Send {
     /// Why a job is not running.
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason;
 
+    /// What a policy that works in rounds has done so far, and the shares that it worked out since it was last asked;
+    /// nothing from others.
+    fn rounds(&mut self) -> Option<RoundNotes> {
+        None
+    }
+
     /// When to be called even if nothing happens, because of what it was told since it last decided.
     fn wake(&self) -> Option<Time> {
         None
     }
+}
+
+/// What a policy that works in rounds tells of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoundNotes {
+    /// Rounds so far.
+    pub rounds: u64,
+    /// Times that jobs kept their devices from one round to the next.
+    pub lease_extensions: u64,
+    /// Times that they might have.
+    pub lease_chances: u64,
+    /// Decisions for which an approximation had to do.
+    pub fallbacks: u64,
+    /// Which part of the time jobs (several where they share devices) are to have devices of each type, where that was worked
+    /// out since the last question.
+    pub shares: Option<Vec<(Vec<JobId>, Vec<f64>)>>,
 }
 
 /// What a policy may know of a job's length.

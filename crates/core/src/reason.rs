@@ -72,6 +72,11 @@ pub enum Reason {
         /// Waiting jobs that are worse off.
         ahead: u32,
     },
+    /// It would be done later on what is free than by waiting for devices of another type.
+    BetterLater {
+        /// The type that it is to have.
+        device_type: Arc<str>,
+    },
     /// Nodes that are out would have to return first.
     NodesOut {
         /// What it needs.
@@ -188,6 +193,12 @@ impl fmt::Display for Reason {
             Self::Leased { until, ahead } => {
                 let jobs = if *ahead == 1 { "job is" } else { "jobs are" };
                 write!(f, "devices are leased until {until} s, and {ahead} waiting {jobs} worse off")
+            }
+            Self::BetterLater { device_type } => {
+                write!(
+                    f,
+                    "it is planned for a {device_type} device: what is free now is slower or goes to others"
+                )
             }
             Self::NodesOut { needed, working } => {
                 write!(

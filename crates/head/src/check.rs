@@ -248,6 +248,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
         ("iterations", spec.iterations),
         ("iteration_ms", spec.iteration_ms),
         ("deadline", spec.deadline_s),
+        ("weight", spec.weight),
         ("retry_delay", spec.retry_delay_s.unwrap_or_default()),
         ("duration", spec.duration_s),
     ];

@@ -23,6 +23,7 @@ mod regime;
 mod server;
 mod service;
 mod sharing;
+mod spec_record;
 mod submit;
 mod tasks;
 #[cfg(test)]

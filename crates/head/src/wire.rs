@@ -25,7 +25,7 @@ pub(crate) fn to_core(spec: &WireSpec, submit: Time, epoch_unix_s: f64) -> JobSp
         duration_s: (spec.duration_s > 0.0).then_some(spec.duration_s),
         batch_size: (spec.batch_size > 0).then_some(spec.batch_size),
         priority: spec.priority,
-        weight: 1.0,
+        weight: if spec.weight > 0.0 { spec.weight } else { 1.0 },
         deadline: (spec.deadline_s > 0.0).then(|| Time::from_seconds(spec.deadline_s - epoch_unix_s)),
         stages: spec.stages.map(|stages| StageTimes {
             data_ms: stages.data_ms,

@@ -1,11 +1,16 @@
 //! How fast a training job runs, alone and beside others.
 
+pub mod analytic;
 pub mod interference;
 pub mod interleave;
 pub mod model;
 pub mod opportunistic;
 pub mod profile;
+pub mod resolve;
+pub mod speed;
 
 pub use interleave::{Interleaving, Order, Stages};
 pub use model::{Costs, Model, Sharing};
-pub use profile::{Locality, Place, Profile, Workload};
+pub use profile::{Entry, Locality, PairEntry, Place, Profile, Workload};
+pub use resolve::{Unresolved, resolve};
+pub use speed::{Source, Speed};

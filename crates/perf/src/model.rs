@@ -1,12 +1,16 @@
 //! The performance model of Wharf's own rules.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use wharf_core::{JobSpec, NodeShare, PerfModel, Topology};
+use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Topology};
 
+use crate::analytic;
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
+use crate::profile::{Locality, Profile};
+use crate::speed::{Source, Speed, Speeds, iteration_ratio, network_share};
 
 /// What happens to jobs on the same devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,25 +38,117 @@ pub struct Costs {
     pub interleave_factors: [f64; GROUP_SIZE_MAX - 1],
 }
 
-/// Jobs run at the speed that their specs tell, less what spreading and sharing cost.
+/// Jobs run at the speed that the profile says, or their specs tell, less what spreading and sharing cost.
 #[derive(Clone, Debug)]
 pub struct Model {
     costs: Costs,
     sharing: Sharing,
     order: Order,
     checkpoint_interval_s: Option<f64>,
+    known: Known,
+}
+
+/// Where speeds come from, beside what jobs tell.
+#[derive(Clone, Debug)]
+enum Known {
+    /// Nowhere.
+    Nothing,
+    /// A profile that somebody gave.
+    Given(Arc<Speeds>),
+    /// The built-in profile, where it tells types apart. It is made when it is first needed.
+    Builtin,
+}
+
+/// Where a job runs, as far as its speed depends on it.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    speeds: Option<&'a Speeds>,
+    device_type: &'a str,
+    devices: u32,
+    locality: Locality,
+    /// How much longer an iteration takes because its devices lie apart, where nobody measured it.
+    apart: f64,
 }
 
 impl Model {
     /// A model with these costs, for a policy that shares devices in this way.
     pub fn new(costs: Costs, sharing: Sharing, order: Order) -> Self {
-        Self { costs, sharing, order, checkpoint_interval_s: None }
+        Self { costs, sharing, order, checkpoint_interval_s: None, known: Known::Nothing }
     }
 
     /// The same model, where all jobs save their work every so often.
     #[must_use]
     pub fn with_checkpoints(self, interval_s: f64) -> Self {
         Self { checkpoint_interval_s: Some(interval_s), ..self }
+    }
+
+    /// The same model, where a profile tells how fast jobs are.
+    #[must_use]
+    pub fn with_profile(self, profile: Profile) -> Self {
+        Self { known: Known::Given(Arc::new(Speeds::new(profile))), ..self }
+    }
+
+    /// The same model, where the built-in profile tells how types compare, in clusters that mix types that it knows. In
+    /// others, what jobs tell holds for whatever type there is.
+    #[must_use]
+    pub fn with_builtin(self) -> Self {
+        Self { known: Known::Builtin, ..self }
+    }
+
+    /// The speeds that count in a cluster.
+    fn speeds_in(&self, topology: &Topology) -> Option<&Speeds> {
+        match &self.known {
+            Known::Nothing => None,
+            Known::Given(speeds) => Some(speeds),
+            Known::Builtin => {
+                let is_mixed = analytic::is_mixed(topology.types().iter().map(|name| &**name));
+                is_mixed.then(analytic::speeds)
+            }
+        }
+    }
+
+    /// How fast a job runs on devices of a type beside others, and who says so.
+    pub fn estimate(
+        &self,
+        job: &JobSpec,
+        device_type: &str,
+        devices: u32,
+        locality: Locality,
+        neighbours: &[&JobSpec],
+    ) -> Speed {
+        let apart = match locality {
+            Locality::Packed => 1.0,
+            Locality::Spread => 1.0 + self.costs.spread_slowdown,
+        };
+        let speeds = match &self.known {
+            Known::Nothing => None,
+            Known::Given(speeds) => Some(&**speeds),
+            Known::Builtin => Some(analytic::speeds()),
+        };
+        self.speed_at(job, Spot { speeds, device_type, devices, locality, apart }, neighbours)
+    }
+
+    fn speed_at(&self, job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> Speed {
+        let alone = alone(job, spot);
+        if neighbours.is_empty() || alone.iterations_per_s <= 0.0 {
+            return alone;
+        }
+        if matches!(self.sharing, Sharing::None | Sharing::Interference)
+            && let Some(beside) = beside(job, alone, spot, neighbours)
+        {
+            return beside;
+        }
+        let beside_s = self.beside_s(job, 1.0 / alone.iterations_per_s, spot, neighbours);
+        Speed::estimated(1.0 / beside_s)
+    }
+
+    /// Seconds per iteration beside others by the model of the way in which they share.
+    fn beside_s(&self, job: &JobSpec, alone_s: f64, spot: Spot<'_>, neighbours: &[&JobSpec]) -> f64 {
+        match self.sharing {
+            Sharing::Lockstep => alone_s.max(self.lockstep_s(job, neighbours) * pace(job, spot, neighbours)),
+            Sharing::Opportunistic => opportunistic_s(job, alone_s, neighbours, pace(job, spot, neighbours)),
+            Sharing::None | Sharing::Interference => alone_s * interference::slowdown(job, neighbours),
+        }
     }
 
     /// Seconds per iteration of jobs that take turns; one after the other where their stages are not known.
@@ -68,9 +164,10 @@ impl Model {
         }
     }
 
-    fn spread_factor(&self, topology: &Topology, placement: &[NodeShare]) -> f64 {
+    /// How much longer an iteration takes because of where the devices are, and whether there are more nodes than needed.
+    fn apart(&self, topology: &Topology, placement: &[NodeShare]) -> (f64, Locality) {
         if placement.len() <= 1 {
-            return 1.0;
+            return (1.0, Locality::Packed);
         }
         let given: u32 = placement.iter().map(|share| share.devices.len()).sum();
         let largest = placement.iter().map(|share| topology.node(share.node).spec.devices).max().unwrap_or(1);
@@ -79,7 +176,20 @@ impl Model {
         let switches: BTreeSet<u32> =
             placement.iter().map(|share| topology.node(share.node).spec.switch).collect();
         let across = if switches.len() > 1 { self.costs.switch_slowdown } else { 0.0 };
-        1.0 + self.costs.spread_slowdown * excess + across
+        let locality = if placement.len() > needed { Locality::Spread } else { Locality::Packed };
+        (1.0 + self.costs.spread_slowdown * excess + across, locality)
+    }
+
+    /// Seconds per iteration on devices of one type, where the profile knows better than the job.
+    fn profiled_s(&self, job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> Option<f64> {
+        let speed = self.speed_at(job, spot, neighbours);
+        let speed = if speed.iterations_per_s > 0.0 {
+            speed
+        } else {
+            // It is said not to fit, and was placed there nevertheless: it runs as if by itself, or as it tells.
+            alone(job, spot)
+        };
+        (speed.iterations_per_s > 0.0 && speed.source != Source::Told).then(|| 1.0 / speed.iterations_per_s)
     }
 }
 
@@ -91,14 +201,53 @@ impl PerfModel for Model {
         placement: &[NodeShare],
         neighbours: &[&JobSpec],
     ) -> f64 {
-        let alone_s = job.iteration_ms / 1000.0 * self.spread_factor(topology, placement);
-        if neighbours.is_empty() {
-            return alone_s;
+        let (apart, locality) = self.apart(topology, placement);
+        let given: u32 = placement.iter().map(|share| share.devices.len()).sum();
+        let devices = if placement.is_empty() { job.gang.devices } else { given };
+        let counts = iteration_ratio(job.gang.devices, devices, network_share(job));
+        let alone_s = job.iteration_ms / 1000.0 * apart * counts;
+        let speeds = self.speeds_in(topology);
+        let spot = |device_type| Spot { speeds, device_type, devices, locality, apart };
+        let told_s =
+            if neighbours.is_empty() { alone_s } else { self.beside_s(job, alone_s, spot(""), neighbours) };
+        let Some(speeds) = speeds else { return told_s };
+        let on = |device_type| self.profiled_s(job, spot(device_type), neighbours).unwrap_or(told_s);
+        let mut slowest_s = None;
+        let mut before = "";
+        for share in placement {
+            let device_type = &*topology.node(share.node).spec.device_type;
+            if device_type != before {
+                slowest_s = Some(on(device_type).max(slowest_s.unwrap_or(0.0)));
+                before = device_type;
+            }
         }
-        match self.sharing {
-            Sharing::Lockstep => alone_s.max(self.lockstep_s(job, neighbours)),
-            Sharing::Opportunistic => opportunistic_s(job, alone_s, neighbours),
-            Sharing::None | Sharing::Interference => alone_s * interference::slowdown(job, neighbours),
+        slowest_s.or_else(|| speeds.reference_of(job).map(|name| on(name))).unwrap_or(told_s)
+    }
+
+    fn speed(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+        neighbours: &[&JobSpec],
+    ) -> f64 {
+        let device_type = &*topology.types()[device_type.index()];
+        let allowed = &job.gang.device_types;
+        if !allowed.is_empty() && !allowed.iter().any(|allowed| **allowed == *device_type) {
+            return 0.0;
+        }
+        let speeds = self.speeds_in(topology);
+        let spot = Spot { speeds, device_type, devices, locality: Locality::Packed, apart: 1.0 };
+        self.speed_at(job, spot, neighbours).iterations_per_s
+    }
+
+    fn price_per_h(&self, topology: &Topology, device_type: DeviceTypeId) -> Option<f64> {
+        let name = &topology.types()[device_type.index()];
+        match &self.known {
+            Known::Nothing => None,
+            Known::Given(speeds) => speeds.profile().price(name),
+            Known::Builtin => analytic::devices::find(name).map(|device| device.price_per_h),
         }
     }
 
@@ -111,18 +260,80 @@ impl PerfModel for Model {
     }
 }
 
-/// A guaranteed job runs as if alone; an opportunistic one (with a negative priority) in the gaps of its neighbours.
-fn opportunistic_s(job: &JobSpec, alone_s: f64, neighbours: &[&JobSpec]) -> f64 {
+/// What a job tells of its speed, on another number of devices by the model of [`iteration_ratio`].
+fn told(job: &JobSpec, devices: u32) -> Speed {
+    let counts = iteration_ratio(job.gang.devices, devices, network_share(job));
+    let source = if devices == job.gang.devices { Source::Told } else { Source::Estimated };
+    let iterations_per_s = if job.iteration_ms > 0.0 { 1000.0 / job.iteration_ms / counts } else { 0.0 };
+    Speed { iterations_per_s, source }
+}
+
+/// A guaranteed job runs as if alone; an opportunistic one (with a negative priority) in the gaps of its neighbours, all
+/// of them `pace` times slower than they tell.
+fn opportunistic_s(job: &JobSpec, alone_s: f64, neighbours: &[&JobSpec], pace: f64) -> f64 {
     if job.priority >= 0 {
         return alone_s;
     }
     neighbours.iter().fold(alone_s, |slowest, other| {
         let beside = match (job.stages, other.stages) {
             (Some(own), Some(theirs)) if other.priority >= 0 => {
-                iteration_beside_s(own.into(), theirs.into(), other.iteration_ms / 1000.0)
+                pace * iteration_beside_s(own.into(), theirs.into(), other.iteration_ms / 1000.0)
             }
             _ => alone_s * BOTH_OPPORTUNISTIC_FACTOR,
         };
         slowest.max(beside)
     })
+}
+
+/// How fast a job runs by itself.
+fn alone(job: &JobSpec, spot: Spot<'_>) -> Speed {
+    let Spot { speeds, device_type, devices, locality, apart } = spot;
+    if let (Some(speeds), Locality::Spread) = (speeds, locality)
+        && let Some(iterations_per_s) = speeds.spread(job, device_type, devices)
+    {
+        return Speed { iterations_per_s, source: Source::Measured };
+    }
+    let packed = match speeds {
+        Some(speeds) => speeds.alone(job, device_type, devices),
+        None => told(job, devices),
+    };
+    if apart == 1.0 { packed } else { Speed::estimated(packed.iterations_per_s / apart) }
+}
+
+/// How fast a job runs beside others as the profile has it, where it knows all of them.
+fn beside(job: &JobSpec, alone: Speed, spot: Spot<'_>, neighbours: &[&JobSpec]) -> Option<Speed> {
+    let profile = spot.speeds?.profile();
+    let workload = |job: &JobSpec| profile.workload(job.model.as_deref()?, job.batch_size);
+    let (own, here) = (workload(job)?, profile.device_type(spot.device_type)?);
+    let pair =
+        |other: &JobSpec, locality| profile.pair_entry(own, workload(other)?, here, spot.devices, locality);
+    if let &[other] = neighbours
+        && let Some(entry) = pair(other, spot.locality).filter(|entry| !entry.is_estimate)
+    {
+        let apart = if spot.locality == Locality::Spread { 1.0 } else { spot.apart };
+        let source = if apart == 1.0 { Source::Measured } else { Source::Estimated };
+        return Some(Speed { iterations_per_s: entry.iterations_per_s[0] / apart, source });
+    }
+    let by_itself = profile.entry(own, here, spot.devices, Locality::Packed)?.iterations_per_s;
+    let share = neighbours.iter().try_fold(1.0, |share, other| {
+        let beside = pair(other, Locality::Packed)?.iterations_per_s[0];
+        (by_itself > 0.0).then(|| share * (beside / by_itself))
+    })?;
+    Some(Speed::estimated(alone.iterations_per_s * share))
+}
+
+/// How much slower than they tell the slowest of several jobs is here: 1 where nobody knows better.
+fn pace(job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> f64 {
+    let Some(speeds) = spot.speeds else { return 1.0 };
+    let slower = |job: &JobSpec| {
+        let here = speeds.alone(job, spot.device_type, spot.devices);
+        match here.source {
+            Source::Told => 1.0,
+            _ if here.iterations_per_s > 0.0 && job.iteration_ms > 0.0 => {
+                1000.0 / job.iteration_ms / here.iterations_per_s
+            }
+            _ => 1.0,
+        }
+    };
+    neighbours.iter().fold(slower(job), |slowest, other| slowest.max(slower(other)))
 }

@@ -3,20 +3,25 @@
 pub mod antman;
 pub mod attained;
 mod cost;
+pub mod elastic;
 pub mod fair;
 pub mod fifo;
+pub mod fractional;
 pub mod gittins;
 pub mod governor;
 pub mod muri;
 pub mod pairing;
 pub mod placement;
+pub mod pollux;
 pub mod priority;
 pub mod rebuild;
 pub mod registry;
 mod reserve;
 mod room;
+mod seating;
 pub mod settings;
 pub mod shortest;
+pub mod sia;
 pub mod themis;
 
 pub use placement::{Placer, Strategy};

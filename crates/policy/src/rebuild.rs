@@ -4,20 +4,17 @@
 //! members than before are stopped and started anew, at the price of a restart for each member. Between rounds, free
 //! devices go to waiting jobs in the policy's order.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use wharf_core::{
-    Change, Chosen, Decision, JobId, Knowledge, NodeShare, Policy, Reason, StopReason, Time, View,
-};
+use wharf_core::{Change, Chosen, Decision, JobId, Knowledge, Policy, Reason, StopReason, Time, View};
 
 use crate::placement::Placer;
 use crate::priority::classes::Classes;
 use crate::priority::free_devices;
 use crate::priority::{Key, working_devices};
-use crate::room;
+use crate::seating::{Party, Seated, Seating};
 
-/// Jobs with equal gangs that are to share one gang of devices, ascending.
-pub type Group = Vec<JobId>;
+pub use crate::seating::Group;
 
 /// A policy that thinks in whole schedules.
 pub trait Propose: Send {
@@ -41,14 +38,13 @@ pub trait Propose: Send {
 /// Turns proposals into the changes that lead to them.
 pub struct Rebuild<P> {
     proposer: P,
-    placer: Box<dyn Placer>,
+    seating: Seating,
     round_s: f64,
     /// Seconds for which a job keeps its devices and its group in any case.
     min_run_s: f64,
     waiting: Classes,
     placed: BTreeSet<JobId>,
     last_round: Option<Time>,
-    placement: Vec<NodeShare>,
 }
 
 impl<P: Propose> Rebuild<P> {
@@ -56,13 +52,12 @@ impl<P: Propose> Rebuild<P> {
     pub fn new(proposer: P, placer: Box<dyn Placer>, round_s: f64, min_run_s: f64) -> Self {
         Self {
             proposer,
-            placer,
+            seating: Seating::new(placer),
             round_s,
             min_run_s,
             waiting: Classes::default(),
             placed: BTreeSet::new(),
             last_round: None,
-            placement: Vec::new(),
         }
     }
 
@@ -124,69 +119,41 @@ impl<P: Propose> Rebuild<P> {
         }
     }
 
-    /// Places groups, the largest gangs first. A gang that finds no room although the devices would do makes smaller
-    /// ones move.
-    fn place_all(&mut self, decision: &mut Decision<'_>, kept: Vec<Group>, mut fresh: Vec<Group>) {
-        let size =
-            |view: &View<'_>, group: &Group| group.first().map_or(0, |&job| view.spec(job).gang.devices);
-        fresh.sort_by_key(|group| std::cmp::Reverse(size(&decision.view(), group)));
-        let mut movable: BTreeMap<u32, Vec<Group>> = BTreeMap::new();
-        for group in kept {
-            movable.entry(size(&decision.view(), &group)).or_default().push(group);
+    /// Places groups, the largest gangs first; smaller ones may have to move.
+    fn place_all(&mut self, decision: &mut Decision<'_>, kept: Vec<Group>, fresh: Vec<Group>) {
+        let view = decision.view();
+        let parties =
+            |groups: Vec<Group>| groups.into_iter().filter_map(|group| party(&view, group)).collect();
+        let (kept, fresh) = (parties(kept), parties(fresh));
+        let seated = self.seating.seat(decision, kept, fresh);
+        for job in seated.moved {
+            self.wait(&decision.view(), job);
         }
-        let mut pending = VecDeque::from(fresh);
-        while let Some(group) = pending.pop_front() {
-            let Some(&first) = group.first() else { continue };
-            if self.start_on_free(decision, &group) {
-                continue;
-            }
-            let view = decision.view();
-            let gang = &view.spec(first).gang;
-            let smaller = movable.range(..gang.devices).flat_map(|(_, groups)| groups.iter().rev().flatten());
-            let Some(room) = room::find(&view, gang, smaller.copied()) else { continue };
-            for &job in &room.leaving {
-                self.stop(decision, job, StopReason::Moved);
-            }
-            let placement = room.placement(decision.view().schedule());
-            self.start(decision, &group, &placement);
-            for (&devices, groups) in &mut movable {
-                let moved = groups.extract_if(.., |group| group.iter().any(|job| room.leaving.contains(job)));
-                for group in moved {
-                    let at = pending.partition_point(|other| size(&decision.view(), other) >= devices);
-                    pending.insert(at, group);
-                }
-            }
-        }
+        self.note(seated.started, seated.refused);
     }
 
-    fn start_on_free(&mut self, decision: &mut Decision<'_>, group: &[JobId]) -> bool {
-        let Some(&first) = group.first() else { return false };
-        let view = decision.view();
-        let mut placement = std::mem::take(&mut self.placement);
-        let gang = &view.spec(first).gang;
-        let is_found = self.placer.place(view.topology(), view.schedule(), gang, &mut placement);
-        if is_found {
-            self.start(decision, group, &placement);
-        }
-        self.placement = placement;
+    fn start_on_free(&mut self, decision: &mut Decision<'_>, job: JobId) -> bool {
+        let Some(party) = party(&decision.view(), vec![job]) else { return false };
+        let mut seated = Seated::default();
+        let is_found = self.seating.seat_on_free(decision, &party, &mut seated);
+        self.note(seated.started, seated.refused);
         is_found
     }
 
-    fn start(&mut self, decision: &mut Decision<'_>, group: &[JobId], placement: &[NodeShare]) {
-        for &job in group {
-            if decision.start(job, placement) {
-                self.waiting.remove(job);
-                self.placed.insert(job);
-            } else {
-                self.waiting.block_class_of(job);
-            }
+    fn note(&mut self, started: Vec<JobId>, refused: Vec<JobId>) {
+        for job in started {
+            self.waiting.remove(job);
+            self.placed.insert(job);
+        }
+        for job in refused {
+            self.waiting.block_class_of(job);
         }
     }
 
     fn fill(&mut self, decision: &mut Decision<'_>) {
         self.waiting.unblock();
         while let Some((class, job)) = self.waiting.first_open() {
-            if !self.start_on_free(decision, &[job]) {
+            if !self.start_on_free(decision, job) {
                 self.waiting.block(class);
             }
         }
@@ -249,6 +216,11 @@ impl<P: Propose> Policy for Rebuild<P> {
     }
 }
 
+fn party(view: &View<'_>, group: Group) -> Option<Party> {
+    let gang = view.spec(*group.first()?).gang.clone();
+    Some(Party { group, gang })
+}
+
 /// Why a job that is first in its class does not start on free devices.
 pub(crate) fn busy_or_fragmented(view: &View<'_>, job: JobId) -> Reason {
     let (needed, free) = (view.spec(job).gang.devices, free_devices(view, job));
@@ -271,7 +243,7 @@ fn used_devices(view: &View<'_>) -> u32 {
 }
 
 /// Placed jobs by the devices they share.
-fn groups(view: &View<'_>, placed: &BTreeSet<JobId>) -> Vec<Group> {
+pub(crate) fn groups(view: &View<'_>, placed: &BTreeSet<JobId>) -> Vec<Group> {
     let mut groups = Vec::new();
     for &job in placed {
         let mut group = view.schedule().neighbours(view.topology(), job);

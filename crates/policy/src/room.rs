@@ -107,10 +107,13 @@ fn find_with_needs(
                 ready.push(share.node);
             }
         }
-        if ready.len() >= wanted as usize {
+        for kind in &types {
+            let alike = ready.iter().copied().filter(|&node| view.topology().node(node).device_type == *kind);
             // The latest are the ones that were missing.
-            let chosen = ready.split_off(ready.len() - wanted as usize);
-            return Some(on_nodes(view, &chosen, each, leaving));
+            let chosen: Vec<NodeId> = alike.rev().take(wanted as usize).collect();
+            if chosen.len() == wanted as usize {
+                return Some(on_nodes(view, &chosen, each, leaving));
+            }
         }
     }
     None

@@ -119,6 +119,9 @@ pub struct JobSpec {
     /// What its owner says that the whole run takes, where that is told apart from iterations x iteration_ms; 0: it is not.
     #[prost(double, tag = "81")]
     pub duration_s: f64,
+    /// What it should get in relation to others, where time is shared in proportion; 0: 1.
+    #[prost(double, tag = "90")]
+    pub weight: f64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RetryRule {

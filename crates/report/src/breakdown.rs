@@ -82,7 +82,8 @@ impl Breakdown {
 
 impl BreakdownRow {
     fn new(key: String, jobs: &[&JobRecord], rules: MetricRules) -> Self {
-        let finished: Vec<&&JobRecord> = jobs.iter().filter(|job| job.end.is_some()).collect();
+        let jobs: Vec<&JobRecord> = jobs.iter().copied().filter(|job| rules.counts(job.job)).collect();
+        let finished: Vec<&JobRecord> = jobs.iter().copied().filter(|job| job.end.is_some()).collect();
         let jcts = stats::sorted(finished.iter().filter_map(|job| job.jct_s()));
         let queues: Vec<f64> = finished.iter().map(|job| job.queue_s).collect();
         let gpu_s = stats::sum(jobs.iter().map(|job| f64::from(job.devices) * job.run_s));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, NodeSpec, Time};
-use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span};
+use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span, Tally};
 
 use crate::metric::Unit;
 use crate::table::{Cell, Column, Table};
@@ -125,6 +125,7 @@ impl Record {
             busy_device_s: busy_device_s(&spans),
             device_count: self.nodes.iter().map(|node| node.devices).sum(),
             rules: MetricRules::Wharf,
+            tally: Tally::default(),
             spans,
         }
     }

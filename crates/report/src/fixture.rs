@@ -1,7 +1,7 @@
 //! A small run with numbers that can be checked by hand.
 
 use wharf_core::{DeviceSet, JobId, JobSpec, NodeId, NodeShare, Time};
-use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span};
+use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span, Tally};
 
 use crate::metrics::RunLabels;
 
@@ -82,6 +82,7 @@ pub(crate) fn outcome() -> Outcome {
         busy_device_s: 160.0,
         device_count: 4,
         rules: MetricRules::Wharf,
+        tally: Tally::default(),
     }
 }
 
@@ -95,5 +96,6 @@ pub(crate) fn empty_outcome() -> Outcome {
         busy_device_s: 0.0,
         device_count: 0,
         rules: MetricRules::Wharf,
+        tally: Tally::default(),
     }
 }

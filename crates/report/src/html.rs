@@ -248,7 +248,7 @@ fn html_table(table: &Table) -> String {
 mod tests {
     use proptest::prelude::*;
     use wharf_core::{DeviceSet, JobId, NodeId, NodeShare, Time};
-    use wharf_sim::{JobRecord, MetricRules};
+    use wharf_sim::{JobRecord, MetricRules, Tally};
 
     use super::*;
     use crate::fixture;
@@ -340,6 +340,7 @@ mod tests {
                 busy_device_s: 1.0,
                 device_count,
                 rules: if muri { MetricRules::Muri } else { MetricRules::Wharf },
+                tally: Tally::default(),
             };
             let summary = Summary::new(fixture::labels("odd"), &outcome, 0.0);
             let json = Report::new(vec![summary.clone()]).to_json().unwrap();

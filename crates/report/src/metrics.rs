@@ -43,6 +43,9 @@ pub struct Summary {
     pub jobs: u64,
     /// Jobs that were done.
     pub finished: u64,
+    /// Jobs that were not.
+    #[serde(default)]
+    pub unfinished: u64,
     /// Mean job completion time.
     pub avg_jct_s: Option<f64>,
     /// Median job completion time.
@@ -53,14 +56,29 @@ pub struct Summary {
     pub p99_jct_s: Option<f64>,
     /// Longest job completion time.
     pub max_jct_s: Option<f64>,
-    /// First submission to last end; under Muri's rules epoch to last end.
+    /// First submission to last end; under Muri's rules epoch to last end, under Gavel's to the end of the last round.
     pub makespan_s: Option<f64>,
     /// Mean time submitted but not running.
     pub avg_queue_s: Option<f64>,
-    /// Device-seconds held ÷ (devices × (last end − first submission)).
+    /// The same over all jobs, also those that are not done.
+    #[serde(default)]
+    pub avg_queue_all_s: Option<f64>,
+    /// Device-seconds held ÷ (devices × (last end − first submission)); under Gavel's rules ÷ (devices × makespan).
     pub gpu_utilization: Option<f64>,
     /// Stops of jobs before their end, over all jobs.
     pub preemptions: u64,
+    /// Times that a job was put onto devices that it did not hold.
+    #[serde(default)]
+    pub reschedules: u64,
+    /// Times that a job kept all its devices from one round to the next.
+    #[serde(default)]
+    pub lease_extensions: u64,
+    /// What the devices cost while jobs held them, where there are prices.
+    #[serde(default)]
+    pub cost: Option<f64>,
+    /// Decisions that were made by a simpler rule, because a solver gave no answer.
+    #[serde(default)]
+    pub solver_fallbacks: u64,
     /// Moments at which the mechanism looked at the cluster.
     pub events: u64,
     /// Real time that the simulation took.
@@ -72,24 +90,30 @@ impl Summary {
     pub fn new(labels: RunLabels, outcome: &Outcome, wall_ms: f64) -> Self {
         let RunLabels { policy, trace, preset, cluster, seed } = labels;
         let rules = outcome.rules;
-        let finished: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| job.end.is_some()).collect();
+        let counted: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| rules.counts(job.job)).collect();
+        let finished: Vec<&JobRecord> = counted.iter().copied().filter(|job| job.end.is_some()).collect();
         let jcts = stats::sorted(finished.iter().filter_map(|job| job.jct_s()));
         let queues: Vec<f64> = finished.iter().map(|job| job.queue_s).collect();
         let last_end = finished.iter().filter_map(|job| job.end).max();
         let first_submit = outcome.jobs.iter().map(|job| job.submit).min();
         let span_s = last_end.zip(first_submit).and_then(|(end, submit)| stats::finite(end.since(submit)));
+        let all_queues: Vec<f64> = counted.iter().map(|job| job.queue_s).collect();
+        let tally = outcome.tally;
         let makespan_s = match rules {
             MetricRules::Muri => last_end.map(Time::seconds),
-            MetricRules::Wharf => span_s,
+            MetricRules::Gavel => tally.over.or(last_end).map(Time::seconds),
+            MetricRules::Wharf | MetricRules::Blox { .. } => span_s,
         };
+        let used_s = if rules == MetricRules::Gavel { makespan_s } else { span_s };
         Self {
             policy,
             trace,
             preset,
             cluster,
             seed,
-            jobs: outcome.jobs.len() as u64,
+            jobs: counted.len() as u64,
             finished: finished.len() as u64,
+            unfinished: (counted.len() - finished.len()) as u64,
             avg_jct_s: stats::mean(&jcts),
             median_jct_s: stats::percentile(&jcts, 0.5, rules),
             p95_jct_s: stats::percentile(&jcts, 0.95, rules),
@@ -97,8 +121,13 @@ impl Summary {
             max_jct_s: jcts.last().copied(),
             makespan_s,
             avg_queue_s: stats::mean(&queues),
-            gpu_utilization: span_s.and_then(|span_s| utilization(outcome, span_s)),
+            avg_queue_all_s: stats::mean(&all_queues),
+            gpu_utilization: used_s.and_then(|used_s| utilization(outcome, used_s)),
             preemptions: outcome.jobs.iter().map(|job| u64::from(job.preemptions)).sum(),
+            reschedules: tally.reschedules,
+            lease_extensions: tally.lease_extensions,
+            cost: tally.cost.and_then(stats::finite),
+            solver_fallbacks: tally.solver_fallbacks,
             events: outcome.event_count,
             wall_ms: if wall_ms.is_finite() { wall_ms.max(0.0) } else { 0.0 },
         }
@@ -249,6 +278,7 @@ mod tests {
               "seed": 0,
               "jobs": 4,
               "finished": 3,
+              "unfinished": 1,
               "avg_jct_s": 40.0,
               "median_jct_s": 40.0,
               "p95_jct_s": 67.0,
@@ -256,8 +286,13 @@ mod tests {
               "max_jct_s": 70.0,
               "makespan_s": 80.0,
               "avg_queue_s": 20.0,
+              "avg_queue_all_s": 30.0,
               "gpu_utilization": 0.5,
               "preemptions": 3,
+              "reschedules": 0,
+              "lease_extensions": 0,
+              "cost": null,
+              "solver_fallbacks": 0,
               "events": 7,
               "wall_ms": 1.5
             }
@@ -265,6 +300,18 @@ mod tests {
         }
         "#);
         assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+    }
+
+    #[test]
+    fn documents_without_the_newer_fields_are_read() {
+        let report = Report::new(vec![Summary::new(fixture::labels("fifo"), &fixture::outcome(), 1.5)]);
+        let newer =
+            ["unfinished", "avg_queue_all_s", "reschedules", "lease_extensions", "cost", "solver_fallbacks"];
+        let is_newer = |line: &&str| newer.iter().any(|field| line.contains(&format!("\"{field}\"")));
+        let json = report.to_json().unwrap();
+        let older: String = json.lines().filter(|line| !is_newer(line)).collect();
+        let read = Report::from_json(&older).unwrap();
+        assert_eq!((read.runs[0].finished, read.runs[0].unfinished), (3, 0));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use wharf_core::{
 };
 
 use crate::failures::Failures;
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span};
+use crate::occupancy::Occupancy;
+use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Span, Tally};
+use crate::rounds::Rounds;
 
 /// Decisions in a row that start nothing while nothing runs, comes or is repaired: then nothing ever will.
 const IDLE_DECISIONS_MAX: u32 = 1000;
@@ -31,8 +33,10 @@ pub(crate) struct Driver<'a> {
     jobs: &'a [JobSpec],
     /// Iterations that jobs really take, where that is not what they declared.
     actual: BTreeMap<JobId, f64>,
-    /// Held jobs, and whose ends they wait for.
-    waits: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Held jobs, and for how many ends they wait.
+    waits: BTreeMap<JobId, usize>,
+    /// Jobs, and who waits for their ends.
+    waiters: BTreeMap<JobId, Vec<JobId>>,
     failures: Failures,
     checkpoint_interval_s: f64,
     next_arrival: usize,
@@ -43,22 +47,19 @@ pub(crate) struct Driver<'a> {
     done_at_launch: Vec<f64>,
     notes: Notes<'a>,
     effects: Vec<Effect>,
-    last: Option<Time>,
+    rounds: Rounds,
+    occupancy: Occupancy,
     /// Decisions since anything else could happen.
     idle_decisions: u32,
     /// Node failures since a job last ended or kept any progress.
     vain_failures: u64,
-    up_devices: u32,
-    busy_devices: u32,
-    busy_device_s: f64,
-    timeline: Vec<Sample>,
 }
 
 /// Listens to the engine's events on behalf of the driver and of the recorder.
 struct Notes<'a> {
     recorder: &'a mut dyn Recorder,
     event_count: u64,
-    wants_timeline: bool,
+    launch_count: u64,
     /// Jobs whose end has to be predicted anew.
     rated: Vec<JobId>,
     /// Jobs that were stopped because a node was lost.
@@ -84,7 +85,7 @@ impl<'a> Driver<'a> {
         let notes = Notes {
             recorder,
             event_count: 0,
-            wants_timeline,
+            launch_count: 0,
             rated: Vec::new(),
             struck: BTreeSet::new(),
             ended: Vec::new(),
@@ -92,14 +93,14 @@ impl<'a> Driver<'a> {
             spans: Vec::new(),
             group: Vec::new(),
         };
-        let state = engine.state();
-        let devices_of = |node| state.topology().node(node).spec.devices;
-        let up_devices = state.nodes_up().map(devices_of).sum();
         Self {
+            occupancy: Occupancy::new(&engine, wants_timeline),
+            rounds: Rounds::default(),
             engine,
             jobs,
             actual: BTreeMap::new(),
             waits: BTreeMap::new(),
+            waiters: BTreeMap::new(),
             failures,
             checkpoint_interval_s,
             next_arrival: 0,
@@ -108,13 +109,8 @@ impl<'a> Driver<'a> {
             done_at_launch: vec![0.0; job_count],
             notes,
             effects: Vec::new(),
-            last: None,
             idle_decisions: 0,
             vain_failures: 0,
-            up_devices,
-            busy_devices: 0,
-            busy_device_s: 0.0,
-            timeline: Vec::new(),
         }
     }
 
@@ -125,13 +121,18 @@ impl<'a> Driver<'a> {
         waits: BTreeMap<JobId, BTreeSet<JobId>>,
     ) -> Self {
         self.actual = actual;
-        self.waits = waits;
+        for (job, others) in waits {
+            self.waits.insert(job, others.len());
+            for other in others {
+                self.waiters.entry(other).or_default().push(job);
+            }
+        }
         self
     }
 
     /// Takes up what was going on when the engine was made from a state: what is being stopped or started, is so now.
     pub(crate) fn take_up(&mut self, now: Time) {
-        self.accrue(now);
+        self.occupancy.accrue(now);
         let state = self.engine.state();
         let phase_of: Vec<(JobId, Phase)> = state.jobs().map(|(job, _, life)| (job, life.phase)).collect();
         for &(job, phase) in &phase_of {
@@ -159,14 +160,14 @@ impl<'a> Driver<'a> {
             }
         }
         self.settle(now);
-        self.sample(now);
+        self.occupancy.sample(now, self.engine.state());
     }
 
     /// The present of a run that has been stopped.
     #[cfg(test)]
     pub(crate) fn present(&self) -> crate::Present {
         crate::Present {
-            now: self.last.unwrap_or(Time::ZERO),
+            now: self.occupancy.last().unwrap_or(Time::ZERO),
             state: self.engine.state().clone(),
             actual: BTreeMap::new(),
             waits: BTreeMap::new(),
@@ -187,8 +188,8 @@ impl<'a> Driver<'a> {
     pub(crate) fn advance(&mut self) -> Result<(), Stalled> {
         let nodes = self.engine.state().topology().nodes().len() as u64;
         let vain_failures_max = FAILURES_PER_NODE_MAX * nodes.max(FAILING_NODES_MIN);
-        while let Some(now) = self.next_moment().filter(|_| !self.notes.recorder.is_satisfied()) {
-            self.accrue(now);
+        while let Some(now) = self.next_moment().filter(|_| !self.is_over()) {
+            self.occupancy.accrue(now);
             self.end_jobs(now);
             self.change_nodes(now, vain_failures_max);
             if self.vain_failures > vain_failures_max {
@@ -196,9 +197,19 @@ impl<'a> Driver<'a> {
             }
             self.submit_jobs(now);
             self.settle(now);
-            self.sample(now);
+            self.occupancy.sample(now, self.engine.state());
         }
         Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.notes.recorder.is_satisfied() || self.rounds.is_over()
+    }
+
+    /// Ends the run after so many rounds of a policy that works in rounds.
+    pub(crate) fn until(mut self, rounds: Option<u64>) -> Self {
+        self.rounds.max = rounds;
+        self
     }
 
     fn next_moment(&mut self) -> Option<Time> {
@@ -248,15 +259,14 @@ impl<'a> Driver<'a> {
             && let Some(change) = self.failures.pop_due(now)
         {
             let state = self.engine.state();
-            let devices = state.topology().node(change.node).spec.devices;
             match (state.schedule().is_up(change.node), change.is_up) {
                 (true, false) => {
-                    self.up_devices -= devices;
+                    self.occupancy.node_lost(state, change.node);
                     self.vain_failures += 1;
                     self.tell(now, Command::LoseNode(change.node));
                 }
                 (false, true) => {
-                    self.up_devices += devices;
+                    self.occupancy.node_returned(state, change.node);
                     self.tell(now, Command::ReturnNode(change.node));
                 }
                 _ => {}
@@ -276,6 +286,7 @@ impl<'a> Driver<'a> {
         self.answer(now);
         self.engine.settle(now, &mut self.notes);
         self.answer(now);
+        self.rounds.look(now, &mut self.engine, self.notes.recorder);
     }
 
     fn answer(&mut self, now: Time) {
@@ -337,7 +348,7 @@ impl<'a> Driver<'a> {
             if let Some(end) = state.job(job).finish(iterations) {
                 self.stamps[job.index()] += 1;
                 // One that has taken longer than anybody thought ends now.
-                let end = self.last.map_or(end, |last| end.max(last));
+                let end = self.occupancy.last().map_or(end, |last| end.max(last));
                 self.ends.push(Reverse((end, job, self.stamps[job.index()])));
             }
         }
@@ -345,52 +356,29 @@ impl<'a> Driver<'a> {
 
     /// Lets go of the held jobs that have waited for this one last.
     fn release_after(&mut self, now: Time, ended: JobId) {
-        if self.waits.is_empty() {
-            return;
-        }
         let mut free = Vec::new();
-        self.waits.retain(|&job, others| {
-            let was_last = others.remove(&ended) && others.is_empty();
-            free.extend(was_last.then_some(job));
-            !was_last
-        });
+        for job in self.waiters.remove(&ended).unwrap_or_default() {
+            if let Some(count) = self.waits.get_mut(&job) {
+                *count -= 1;
+                if *count == 0 {
+                    free.push(job);
+                }
+            }
+        }
         for job in free {
             self.tell(now, Command::ReleaseJob(job));
         }
     }
 
-    /// Adds up device-seconds until `now`.
-    fn accrue(&mut self, now: Time) {
-        if let Some(last) = self.last {
-            self.busy_device_s += f64::from(self.busy_devices) * now.since(last);
-        }
-        self.last = Some(now);
-    }
-
-    fn sample(&mut self, now: Time) {
+    fn outcome(mut self) -> Outcome {
+        let over = self.rounds.max.and(self.occupancy.last());
+        let tally = Tally {
+            reschedules: self.notes.launch_count,
+            cost: self.occupancy.cost(),
+            ..Rounds::tally(&mut self.engine, over)
+        };
         let state = self.engine.state();
-        self.busy_devices = self.up_devices - state.schedule().free_count();
-        if self.notes.wants_timeline {
-            let counts = state.counts();
-            let sample = Sample {
-                time: now,
-                busy_devices: self.busy_devices,
-                running: counts.placed,
-                waiting: counts.waiting,
-            };
-            let is_change = self.timeline.last().is_none_or(|last| {
-                (last.busy_devices, last.running, last.waiting)
-                    != (sample.busy_devices, sample.running, sample.waiting)
-            });
-            if is_change {
-                self.timeline.push(sample);
-            }
-        }
-    }
-
-    fn outcome(self) -> Outcome {
-        let state = self.engine.state();
-        let last = self.last.unwrap_or(Time::ZERO);
+        let last = self.occupancy.last().unwrap_or(Time::ZERO);
         let jobs = state
             .jobs()
             .map(|(job, spec, life)| {
@@ -409,12 +397,13 @@ impl<'a> Driver<'a> {
             .collect();
         Outcome {
             jobs,
-            timeline: self.timeline,
+            timeline: self.occupancy.timeline,
             spans: self.notes.spans,
             event_count: self.notes.event_count,
-            busy_device_s: self.busy_device_s,
+            busy_device_s: self.occupancy.busy_device_s,
             device_count: state.topology().device_count(),
             rules: MetricRules::Wharf,
+            tally,
         }
     }
 }
@@ -448,6 +437,7 @@ impl Log for Notes<'_> {
                 self.group.clear();
                 self.group.push(job);
                 self.group.extend(state.schedule().neighbours(state.topology(), job));
+                self.launch_count += 1;
                 self.recorder.started(time, job, placement, &self.group);
             }
             Event::JobRated { job, .. } => self.rated.push(job),

@@ -4,17 +4,21 @@ pub mod compat;
 mod driver;
 pub mod failures;
 pub mod forecast;
+mod occupancy;
 pub mod outcome;
 mod present;
 pub mod preset;
+mod rounds;
 pub mod run;
 pub mod scale;
 pub mod sweep;
 
-pub use outcome::{JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Sample, Span};
+pub use outcome::{
+    Allocation, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
+};
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
-pub use run::{RunError, RunSpec, check, regime, run, run_within};
+pub use run::{RunError, RunSpec, check, profiled_regime, regime, resolved, run, run_within};
 pub use scale::{scale_settings, scale_trace};
 pub use wharf_core::nearest;
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

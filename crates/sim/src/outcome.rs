@@ -1,5 +1,7 @@
 //! What a run leaves behind. Reports are made from this and from nothing else.
 
+use std::sync::Arc;
+
 use wharf_core::{Chosen, JobId, NodeId, NodeShare, Time};
 
 /// The result of one simulated run.
@@ -19,6 +21,27 @@ pub struct Outcome {
     pub device_count: u32,
     /// How metrics are to be defined.
     pub rules: MetricRules,
+    /// What else was counted.
+    pub tally: Tally,
+}
+
+/// What a mechanism counts beside jobs; nothing where it has no such thing.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Tally {
+    /// When the run was over, where that is not when the last job was done.
+    pub over: Option<Time>,
+    /// Rounds.
+    pub rounds: u64,
+    /// Times that a job was put onto devices that it did not hold, its first start included.
+    pub reschedules: u64,
+    /// Times that a job kept all its devices from one round to the next.
+    pub lease_extensions: u64,
+    /// Jobs that ran in one round and were not done at the next.
+    pub lease_chances: u64,
+    /// What the devices cost while jobs held them, where there are prices.
+    pub cost: Option<f64>,
+    /// Decisions that were made by a simpler rule, because a solver gave no answer.
+    pub solver_fallbacks: u64,
 }
 
 /// Whose definitions the metrics follow.
@@ -28,6 +51,23 @@ pub enum MetricRules {
     Wharf,
     /// Muri's `calc.py`: makespan is the last end, percentiles are `sorted[int(n * p)]`.
     Muri,
+    /// Gavel's: makespan is the time at which the simulation is over; devices count as in use from time 0 on.
+    Gavel,
+    /// Blox's: averages over tracked jobs only; the rest is as with Wharf.
+    Blox {
+        /// The first and the last job that count; all where `None`.
+        track: Option<(JobId, JobId)>,
+    },
+}
+
+impl MetricRules {
+    /// Whether a job counts.
+    pub fn counts(self, job: JobId) -> bool {
+        match self {
+            Self::Blox { track: Some((first, last)) } => (first..=last).contains(&job),
+            _ => true,
+        }
+    }
 }
 
 /// One job's fate.
@@ -84,6 +124,47 @@ pub struct Span {
     pub end: Time,
 }
 
+/// What runs in a round, and what does not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// Its number, from 0.
+    pub index: u64,
+    /// When it begins.
+    pub time: Time,
+    /// Jobs that run in it, in the order in which they were placed.
+    pub running: Vec<RoundJob>,
+    /// Jobs that wait.
+    pub pending: Vec<JobId>,
+}
+
+/// A job in a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoundJob {
+    /// The job.
+    pub job: JobId,
+    /// The type of its devices.
+    pub device_type: Arc<str>,
+    /// How many it has.
+    pub devices: u32,
+    /// Where they are.
+    pub nodes: Vec<NodeShare>,
+    /// Iterations left when the round begins.
+    pub remaining: f64,
+    /// Jobs that share its devices.
+    pub beside: Vec<JobId>,
+}
+
+/// Which part of its time each job, or each set of jobs that share devices, should spend on which type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allocation {
+    /// When it was computed.
+    pub time: Time,
+    /// The types, in the order of the fractions.
+    pub device_types: Vec<Arc<str>>,
+    /// The jobs, each with a fraction for each type.
+    pub fractions: Vec<(Vec<JobId>, Vec<f64>)>,
+}
+
 /// Receives a run's events as they happen, in order. All methods default to nothing.
 pub trait Recorder {
     /// Whether `timeline` and `spans` of the outcome are wanted: they cost memory.
@@ -94,6 +175,14 @@ pub trait Recorder {
     fn is_satisfied(&self) -> bool {
         false
     }
+    /// Whether [`Recorder::round`] and [`Recorder::allocated`] are wanted: putting them together takes time.
+    fn wants_rounds(&self) -> bool {
+        false
+    }
+    /// A round begins.
+    fn round(&mut self, _round: &Round) {}
+    /// Shares of time were computed.
+    fn allocated(&mut self, _allocation: &Allocation) {}
     /// A job entered the system.
     fn submitted(&mut self, _time: Time, _job: JobId) {}
     /// A job began to run; a `group` of more than one shares the devices in lockstep.

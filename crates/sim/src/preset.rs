@@ -5,7 +5,7 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use crate::compat::muri;
+use crate::compat::{blox, gavel, muri, sia};
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
@@ -27,6 +27,12 @@ pub enum Mechanism {
     Wharf(Rules),
     /// That of Muri's published simulator, with its defects.
     Muri(Box<muri::Numbers>),
+    /// That of Blox's published simulator, with its defects.
+    Blox(blox::Numbers),
+    /// That of Gavel's published simulator, with its defects.
+    Gavel(Box<gavel::Numbers>),
+    /// That of Sia's published simulator, with recorded allocations.
+    Sia(Box<sia::Numbers>),
 }
 
 /// The numbers of Wharf's own mechanisms.
@@ -104,6 +110,9 @@ struct PresetFile {
     mechanism: MechanismName,
     wharf: Option<RulesFile>,
     muri: Option<muri::Numbers>,
+    blox: Option<blox::Numbers>,
+    gavel: Option<gavel::Numbers>,
+    sia: Option<sia::Numbers>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -112,6 +121,9 @@ enum MechanismName {
     Events,
     Rounds,
     Muri,
+    Blox,
+    Gavel,
+    Sia,
 }
 
 #[derive(Deserialize)]
@@ -130,7 +142,7 @@ struct RulesFile {
 
 impl Preset {
     /// The names that need no file.
-    pub const BUILTIN: &[&str] = &["wharf", "muri"];
+    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia", "blox"];
 
     /// A built-in preset by name, or a preset file by path.
     ///
@@ -140,6 +152,9 @@ impl Preset {
         match name_or_path {
             "wharf" => Self::parse(include_str!("../../../presets/wharf.toml"), name_or_path),
             "muri" => Self::parse(include_str!("../../../presets/muri.toml"), name_or_path),
+            "blox" => Self::parse(include_str!("../../../presets/blox.toml"), name_or_path),
+            "gavel" => Self::parse(include_str!("../../../presets/gavel.toml"), name_or_path),
+            "sia" => Self::parse(include_str!("../../../presets/sia.toml"), name_or_path),
             path if std::path::Path::new(path).is_file() => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
@@ -168,6 +183,20 @@ impl Preset {
                 let numbers =
                     file.muri.ok_or(PresetError::MissingTable { path, mechanism: "muri", table: "muri" })?;
                 Mechanism::Muri(Box::new(numbers))
+            }
+            MechanismName::Blox => Mechanism::Blox(file.blox.ok_or(PresetError::MissingTable {
+                path,
+                mechanism: "blox",
+                table: "blox",
+            })?),
+            MechanismName::Gavel => {
+                let missing = PresetError::MissingTable { path, mechanism: "gavel", table: "gavel" };
+                Mechanism::Gavel(Box::new(file.gavel.ok_or(missing)?))
+            }
+            MechanismName::Sia => {
+                let numbers =
+                    file.sia.ok_or(PresetError::MissingTable { path, mechanism: "sia", table: "sia" })?;
+                Mechanism::Sia(Box::new(numbers))
             }
         };
         Ok(Self { name: file.name, about: file.about, text: text.to_owned(), mechanism })

@@ -1,14 +1,16 @@
 //! One run: a trace, a cluster, a policy and a preset in, an outcome out.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
-use wharf_perf::{Model, Order, Profile};
+use wharf_perf::resolve::is_resolved;
+use wharf_perf::{Model, Order, Profile, Unresolved, analytic, resolve};
 use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
-use crate::compat::muri;
+use crate::compat::{blox, gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -29,7 +31,8 @@ pub struct RunSpec<'a> {
     pub settings: &'a Settings,
     /// For everything drawn at random.
     pub seed: u64,
-    /// How fast the jobs' models run on which devices; what jobs tell of themselves where there is none.
+    /// How fast the jobs' models run on which devices; where there is none, what jobs tell of themselves, and the built-in
+    /// profile where the cluster mixes types.
     pub profile: Option<&'a Profile>,
     /// Rounds after which the run ends, finished or not, where the mechanism has rounds.
     pub rounds: Option<u64>,
@@ -75,9 +78,21 @@ pub enum RunError {
     /// What Muri's mechanism cannot run.
     #[error(transparent)]
     Muri(#[from] muri::MuriError),
+    /// What Blox's mechanism cannot run.
+    #[error(transparent)]
+    Blox(#[from] blox::BloxError),
+    /// What Gavel's mechanism cannot run.
+    #[error(transparent)]
+    Gavel(#[from] gavel::GavelError),
+    /// What Sia's mechanism cannot run.
+    #[error(transparent)]
+    Sia(#[from] sia::SiaError),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
+    /// Jobs that do not tell how fast they are, and that no profile knows.
+    #[error(transparent)]
+    NoSpeed(#[from] Unresolved),
     /// The policy broke a rule: a bug.
     #[error("policy `{policy}` broke a rule of scheduling; this is a bug in Wharf")]
     Audit {
@@ -120,9 +135,18 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
         Mechanism::Wharf(rules) => prepare(spec, rules, None).map(|_| ()),
         Mechanism::Muri(numbers) => {
             let settings = muri_settings(spec, numbers)?;
-            muri::check(&spec.trace.jobs, spec.cluster, &settings, numbers)?;
+            muri::check(&resolved(spec)?, spec.cluster, &settings, numbers)?;
             Ok(())
         }
+        Mechanism::Blox(numbers) => {
+            Ok(blox::check(&resolved(spec)?, spec.cluster, &blox_settings(spec, numbers)?)?)
+        }
+        Mechanism::Gavel(numbers) => {
+            let settings = gavel_settings(spec, numbers)?;
+            gavel::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?;
+            Ok(())
+        }
+        Mechanism::Sia(numbers) => Ok(sia::check(&spec.trace.jobs, &sia_settings(spec)?, numbers)?),
     }
 }
 
@@ -145,10 +169,11 @@ pub fn run_within(
 ) -> Result<Outcome, RunError> {
     match &spec.preset.mechanism {
         Mechanism::Wharf(rules) => {
-            let Prepared { engine, failures, rules } = prepare(spec, rules, limits)?;
-            let filled = limits.map(|limits| fill(spec, limits));
-            let jobs = filled.as_deref().unwrap_or(&spec.trace.jobs);
-            let driver = Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder);
+            let Prepared { engine, failures, rules, jobs } = prepare(spec, rules, limits)?;
+            let filled = limits.map(|limits| fill(spec, jobs.to_vec(), limits));
+            let jobs = filled.as_deref().unwrap_or(&jobs);
+            let driver =
+                Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder).until(spec.rounds);
             let (outcome, violations) = driver.run().map_err(|stalled| RunError::Stalled {
                 policy: spec.policy.to_owned(),
                 failures: stalled.failures,
@@ -158,14 +183,47 @@ pub fn run_within(
                 None => Ok(outcome),
             }
         }
-        Mechanism::Muri(_) if limits.is_some() => {
+        Mechanism::Muri(_) | Mechanism::Gavel(_) | Mechanism::Sia(_) | Mechanism::Blox(_)
+            if limits.is_some() =>
+        {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
             let settings = muri_settings(spec, numbers)?;
-            Ok(muri::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
+            Ok(muri::simulate(&resolved(spec)?, spec.cluster, &settings, numbers, recorder)?)
+        }
+        Mechanism::Gavel(numbers) => {
+            let settings = gavel_settings(spec, numbers)?;
+            let jobs = &spec.trace.jobs;
+            Ok(gavel::simulate(jobs, spec.cluster, spec.profile, &settings, numbers, recorder)?)
+        }
+        Mechanism::Sia(numbers) => {
+            let settings = sia_settings(spec)?;
+            Ok(sia::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
+        }
+        Mechanism::Blox(numbers) => {
+            let settings = blox_settings(spec, numbers)?;
+            Ok(blox::simulate(&resolved(spec)?, spec.cluster, &settings, spec.rounds, recorder)?)
         }
     }
+}
+
+/// The policy and its numbers under Blox's mechanism.
+fn blox_settings(spec: &RunSpec<'_>, numbers: &blox::Numbers) -> Result<blox::Settings, RunError> {
+    let policy = blox::Policy::find(spec.policy).ok_or_else(|| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+    })?;
+    if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !blox::Settings::NAMES.contains(key)) {
+        return Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: blox::Settings::NAMES.map(str::to_owned).to_vec(),
+        });
+    }
+    Ok(blox::Settings::new(policy, numbers, spec.settings)?)
 }
 
 /// The policy and its variant under Muri's mechanism.
@@ -198,22 +256,96 @@ fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Se
     Ok(settings)
 }
 
+/// The policy and its variant under Gavel's mechanism.
+fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel::Settings, RunError> {
+    let policy: gavel::Policy = spec.policy.parse().map_err(|_| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
+    })?;
+    let mut settings = gavel::Settings::new(policy, numbers);
+    settings.seed = spec.seed;
+    settings.rounds = spec.rounds;
+    for (key, value) in spec.settings.iter() {
+        settings.set(key, value).map_err(|error| match error {
+            gavel::SettingsError::BadValue { name, value, expected } => {
+                RunError::BadSetting(BadSetting { key: name, value, expected: expected.to_owned() })
+            }
+            gavel::SettingsError::UnknownSetting { name } | gavel::SettingsError::UnknownPolicy { name } => {
+                RunError::UnknownSetting {
+                    key: name,
+                    policy: spec.policy.to_owned(),
+                    preset: spec.preset.name.clone(),
+                    known: gavel::Settings::NAMES.map(str::to_owned).to_vec(),
+                }
+            }
+        })?;
+    }
+    Ok(settings)
+}
+
+/// The policy and the files under Sia's mechanism.
+fn sia_settings(spec: &RunSpec<'_>) -> Result<sia::Settings, RunError> {
+    let policy = sia::Policy::ALL.into_iter().find(|policy| policy.name() == spec.policy);
+    let policy = policy.ok_or_else(|| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: sia::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+    })?;
+    let mut settings = sia::Settings::new(policy);
+    match spec.settings.iter().find(|(key, value)| !settings.set(key, value)) {
+        None => Ok(settings),
+        Some((key, _)) => Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: sia::Settings::NAMES.map(str::to_owned).to_vec(),
+        }),
+    }
+}
+
 /// A run under Wharf's own rules, ready to go.
-struct Prepared {
+struct Prepared<'a> {
     engine: Engine,
     failures: Failures,
     rules: Rules,
+    jobs: Cow<'a, [JobSpec]>,
 }
 
-fn prepare(spec: &RunSpec<'_>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared, RunError> {
-    let (mut regime, rules) = make_regime(rules, spec.policy, spec.settings, spec.seed, true)?;
+fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared<'a>, RunError> {
+    let (mut regime, rules) = make_regime(rules, spec.policy, spec.settings, spec.seed, spec.profile, true)?;
     regime.policy = govern(regime.policy, limits)?;
-    check_gangs(spec, rules.placement)?;
+    let jobs = resolved(spec)?;
+    check_gangs(spec, &jobs, rules.placement)?;
     let failures = match spec.settings.get("failures") {
         Some(path) => Failures::read(Path::new(path), spec.cluster)?,
         None => Failures::draw(spec.cluster.nodes.len(), rules.node_mtbf_h, rules.node_repair_h, spec.seed),
     };
-    Ok(Prepared { engine: Engine::new(spec.cluster, regime), failures, rules })
+    Ok(Prepared { engine: Engine::new(spec.cluster, regime), failures, rules, jobs })
+}
+
+/// The jobs, with what a profile must tell of them before they can run.
+///
+/// # Errors
+/// Jobs that it does not know, or that fit nowhere.
+pub fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
+    let jobs = &spec.trace.jobs;
+    let is_told = jobs.iter().all(|job| job.iteration_ms > 0.0);
+    if is_told && !matches!(spec.preset.mechanism, Mechanism::Wharf(_)) {
+        // Other mechanisms know nothing of types.
+        return Ok(Cow::Borrowed(jobs));
+    }
+    let builtin = match spec.profile {
+        None => analytic::profile_for(spec.cluster, jobs),
+        Some(_) => None,
+    };
+    let Some(profile) = spec.profile.or(builtin.as_ref()) else { return Ok(Cow::Borrowed(jobs)) };
+    if is_resolved(profile, jobs) {
+        return Ok(Cow::Borrowed(jobs));
+    }
+    let mut jobs = jobs.clone();
+    resolve(profile, &mut jobs, spec.cluster)?;
+    Ok(Cow::Owned(jobs))
 }
 
 /// A policy by name under Wharf's own rules, ready to decide, and the rules with the settings in force.
@@ -226,7 +358,21 @@ pub fn regime(
     settings: &Settings,
     seed: u64,
 ) -> Result<(Regime, Rules), RunError> {
-    make_regime(rules, policy, settings, seed, false)
+    make_regime(rules, policy, settings, seed, None, false)
+}
+
+/// As [`regime`], for devices of which a profile tells how fast they are.
+///
+/// # Errors
+/// As [`regime`].
+pub fn profiled_regime(
+    rules: &Rules,
+    policy: &str,
+    settings: &Settings,
+    seed: u64,
+    profile: Option<&Profile>,
+) -> Result<(Regime, Rules), RunError> {
+    make_regime(rules, policy, settings, seed, profile, false)
 }
 
 /// As [`regime`]; where jobs are only simulated, they save their work at the rules' interval, and tell nobody.
@@ -235,6 +381,7 @@ fn make_regime(
     policy: &str,
     settings: &Settings,
     seed: u64,
+    profile: Option<&Profile>,
     is_simulated: bool,
 ) -> Result<(Regime, Rules), RunError> {
     let info = wharf_policy::find(policy)?;
@@ -244,6 +391,10 @@ fn make_regime(
     let order =
         settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
     let mut model = Model::new(rules.costs, info.sharing, order);
+    model = match profile {
+        Some(profile) => model.with_profile(profile.clone()),
+        None => model.with_builtin(),
+    };
     if is_simulated {
         model = model.with_checkpoints(rules.checkpoint_interval_s);
     }
@@ -269,10 +420,9 @@ fn govern(policy: Box<dyn Policy>, limits: Option<&Limits>) -> Result<Box<dyn Po
 }
 
 /// The jobs with what their pools fill in. Where the cluster has no pools, nobody is sent to one.
-fn fill(spec: &RunSpec<'_>, limits: &Limits) -> Vec<JobSpec> {
+fn fill(spec: &RunSpec<'_>, mut jobs: Vec<JobSpec>, limits: &Limits) -> Vec<JobSpec> {
     let has_pool = |pool: &str| spec.cluster.nodes.iter().any(|node| *node.pool == *pool);
     let is_filled = limits.default_pool.as_deref().is_none_or(has_pool);
-    let mut jobs = spec.trace.jobs.clone();
     if is_filled {
         jobs.iter_mut().for_each(|job| limits.fill(job));
     }
@@ -295,25 +445,30 @@ fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), RunError> {
 }
 
 /// Every gang must fit the empty cluster, or its job would wait for ever.
-fn check_gangs(spec: &RunSpec<'_>, placement: Strategy) -> Result<(), RunError> {
+fn check_gangs(spec: &RunSpec<'_>, jobs: &[JobSpec], placement: Strategy) -> Result<(), RunError> {
     let empty = State::new(spec.cluster, 1);
     let mut placer = placement.placer(spec.seed);
     let mut fitting: Vec<&Gang> = Vec::new();
     let mut shares = Vec::new();
-    for (index, job) in spec.trace.jobs.iter().enumerate() {
+    for (index, job) in jobs.iter().enumerate() {
         if fitting.contains(&&job.gang) {
             continue;
         }
         if !placer.place(empty.topology(), empty.schedule(), &job.gang, &mut shares) {
-            return Err(impossible_gang(spec, &empty, placer.as_mut(), index));
+            return Err(impossible_gang(spec, &empty, placer.as_mut(), job, index));
         }
         fitting.push(&job.gang);
     }
     Ok(())
 }
 
-fn impossible_gang(spec: &RunSpec<'_>, empty: &State, placer: &mut dyn Placer, index: usize) -> RunError {
-    let job = &spec.trace.jobs[index];
+fn impossible_gang(
+    spec: &RunSpec<'_>,
+    empty: &State,
+    placer: &mut dyn Placer,
+    job: &JobSpec,
+    index: usize,
+) -> RunError {
     let mut shares = Vec::new();
     let mut fits = |devices: u32| {
         let gang = Gang { devices, devices_min: devices, devices_max: devices, ..job.gang.clone() };

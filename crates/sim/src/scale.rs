@@ -72,7 +72,7 @@ mod tests {
     fn rules() -> Rules {
         match Preset::load("wharf").unwrap().mechanism {
             Mechanism::Wharf(rules) => rules,
-            Mechanism::Muri(_) => unreachable!("it is Wharf's own"),
+            _ => unreachable!("it is Wharf's own"),
         }
     }
 

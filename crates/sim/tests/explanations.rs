@@ -61,6 +61,7 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
             is_waiting(first) && state.spec(first).gang.devices == gang && least_h <= used_h
         }
         Reason::NextRound { at } => at > Time::ZERO,
+        Reason::BetterLater { ref device_type } => state.topology().type_id(device_type).is_some(),
         Reason::Leased { until, ahead } => until > Time::ZERO && ahead < state.counts().waiting,
     }
 }

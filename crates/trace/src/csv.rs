@@ -33,17 +33,43 @@ pub(crate) struct CsvRows {
     headers: Vec<Option<usize>>,
     width: usize,
     fields: Vec<(u32, u32)>,
+    /// The first row of a file without a header, already read; its limits are in `fields`.
+    first: Option<Row>,
+    /// What says how many fields a row has.
+    measure: &'static str,
 }
 
 impl CsvRows {
     /// Reads the header and reports what is wrong with it.
     pub(crate) fn new(lines: Lines, schema: &'static Schema, findings: &mut Findings) -> io::Result<Self> {
         let headers = vec![None; schema.columns.len()];
-        let mut rows = Self { lines, schema, headers, width: 0, fields: Vec::new() };
+        let mut rows =
+            Self { lines, schema, headers, width: 0, fields: Vec::new(), first: None, measure: "the header" };
         let mut row = Row::default();
         if rows.read_record(&mut row, findings)? == Step::Row {
             rows.set_header(&row, findings);
             schema.check_header(&rows.headers, row.line, findings);
+        }
+        Ok(rows)
+    }
+
+    /// Reads rows whose columns are the schema's, in its order. A header may be there all the same.
+    pub(crate) fn without_header(
+        lines: Lines,
+        schema: &'static Schema,
+        findings: &mut Findings,
+    ) -> io::Result<Self> {
+        let width = schema.columns.len();
+        let headers = (0..width).map(Some).collect();
+        let (fields, first, measure) = (Vec::new(), None, "the format");
+        let mut rows = Self { lines, schema, headers, width, fields, first, measure };
+        let mut row = Row::default();
+        if rows.read_record(&mut row, findings)? == Step::Row {
+            let field = |(start, end): &(u32, u32)| &row.text[*start as usize..*end as usize];
+            let names = schema.columns.iter().map(|column| column.name);
+            if !rows.fields.iter().map(field).eq(names) {
+                rows.first = Some(row);
+            }
         }
         Ok(rows)
     }
@@ -76,12 +102,18 @@ impl CsvRows {
             // Without a header no row makes sense.
             return Ok(Step::End);
         }
-        let step = self.read_record(row, findings)?;
+        let step = match self.first.take() {
+            Some(first) => {
+                *row = first;
+                Step::Row
+            }
+            None => self.read_record(row, findings)?,
+        };
         if step != Step::Row {
             return Ok(step);
         }
         if self.fields.len() != self.width {
-            let message = format!("found {} fields, the header has {}", self.fields.len(), self.width);
+            let message = format!("found {} fields, {} has {}", self.fields.len(), self.measure, self.width);
             let hint = match self.fields.len() < self.width {
                 true => "the row was cut, or a comma is missing",
                 false => "put text that contains commas in double quotes",

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use crate::text::shown;
+
 /// Most findings of one rule that a lint lists; the rest is counted in one last finding.
 pub const FINDINGS_PER_RULE_MAX: usize = 1000;
 
@@ -87,6 +89,12 @@ rules! {
     TooManyDevices = "too-many-devices",
     /// A node name used twice.
     DuplicateNode = "duplicate-node",
+    /// Text where a date belongs, or a day that no calendar has.
+    BadDate = "bad-date",
+    /// Rows of a log that no job was made of: one finding a reason, with their number.
+    DroppedRows = "dropped-rows",
+    /// Jobs of a log that are not quite what the row says: one finding a reason, with their number.
+    AdaptedJobs = "adapted-jobs",
 }
 
 impl fmt::Display for Rule {
@@ -159,15 +167,50 @@ pub(crate) struct Findings {
     list: Vec<Finding>,
     /// Per rule: how many were seen, and the first that was not listed.
     seen: BTreeMap<Rule, (usize, Option<Finding>)>,
+    /// What is only counted, in the order of the first of each.
+    tallies: Vec<Tally>,
+}
+
+/// Rows that had the same thing happen to them.
+#[derive(Debug)]
+struct Tally {
+    rule: Rule,
+    reason: &'static str,
+    count: u64,
+    /// The first of them.
+    line: u64,
+    job: String,
+}
+
+impl Tally {
+    fn into_finding(self, file: &Arc<str>) -> Finding {
+        let Self { rule, reason, count, line, job } = self;
+        let plural = if count == 1 { "" } else { "s" };
+        let first = shown(&job);
+        let message = match rule {
+            Rule::DroppedRows => format!("{count} row{plural} dropped: {reason} (first: {first})"),
+            _ => format!("{reason} ({count} job{plural}, first: {first})"),
+        };
+        Finding {
+            file: file.clone(),
+            line,
+            column: None,
+            rule,
+            severity: Severity::Warning,
+            message,
+            hint: None,
+        }
+    }
 }
 
 impl Findings {
     /// Everything is kept (up to a limit a rule).
     pub(crate) fn all(file: &str) -> Self {
-        Self { file: file.into(), keep_all: true, list: Vec::new(), seen: BTreeMap::new() }
+        let (list, seen, tallies) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { file: file.into(), keep_all: true, list, seen, tallies }
     }
 
-    /// Only the first error is kept; warnings are dropped.
+    /// Only the first error is kept, and what is counted; other warnings are dropped.
     pub(crate) fn first_error(file: &str) -> Self {
         Self { keep_all: false, ..Self::all(file) }
     }
@@ -180,6 +223,14 @@ impl Findings {
     /// Whether no error was found so far.
     pub(crate) fn is_clean(&self) -> bool {
         self.list.iter().all(|finding| finding.severity != Severity::Error)
+    }
+
+    /// Counts a row. Such counts are kept even where other warnings are not: nothing is left out in silence.
+    pub(crate) fn tally(&mut self, rule: Rule, reason: &'static str, line: u64, job: &str) {
+        match self.tallies.iter_mut().find(|tally| tally.rule == rule && tally.reason == reason) {
+            Some(tally) => tally.count += 1,
+            None => self.tallies.push(Tally { rule, reason, count: 1, line, job: job.to_owned() }),
+        }
     }
 
     /// Adds a finding.
@@ -210,7 +261,7 @@ impl Findings {
         }
     }
 
-    /// The findings in the order they were made, then one for each rule that had too many.
+    /// The findings in the order they were made, then one for each rule that had too many, then the counts.
     pub(crate) fn into_list(mut self) -> Vec<Finding> {
         for (_, (count, first_unlisted)) in self.seen {
             if let Some(mut finding) = first_unlisted {
@@ -219,12 +270,20 @@ impl Findings {
                 self.list.push(finding);
             }
         }
+        self.list.extend(self.tallies.into_iter().map(|tally| tally.into_finding(&self.file)));
         self.list
     }
 
     /// The first error, if any.
     pub(crate) fn into_first_error(self) -> Option<Finding> {
         self.list.into_iter().find(|finding| finding.severity == Severity::Error)
+    }
+
+    /// The counts, or the first error.
+    pub(crate) fn into_notes(mut self) -> Result<Vec<Finding>, Finding> {
+        let tallies = std::mem::take(&mut self.tallies);
+        let notes = tallies.into_iter().map(|tally| tally.into_finding(&self.file)).collect();
+        self.into_first_error().map_or(Ok(notes), Err)
     }
 }
 

@@ -58,7 +58,7 @@ impl JsonRows {
     }
 }
 
-fn bad_json(error: &serde_json::Error) -> Note {
+pub(crate) fn bad_json(error: &serde_json::Error) -> Note {
     let what = match error.classify() {
         serde_json::error::Category::Eof => "the object ends too early",
         serde_json::error::Category::Data => "found something else than an object",
@@ -69,7 +69,7 @@ fn bad_json(error: &serde_json::Error) -> Note {
 }
 
 /// Moves an object's members into the row's cells.
-fn fill(row: &mut Row, schema: &Schema, object: &Object<'_>, findings: &mut Findings) -> Step {
+pub(crate) fn fill(row: &mut Row, schema: &Schema, object: &Object<'_>, findings: &mut Findings) -> Step {
     row.text.clear();
     row.cells.clear();
     row.cells.resize(schema.columns.len(), Cell { kind: Kind::Empty, ..Cell::ABSENT });
@@ -97,7 +97,7 @@ fn fill(row: &mut Row, schema: &Schema, object: &Object<'_>, findings: &mut Find
 }
 
 /// Appends a value's text and tells what it is.
-fn push_value(text: &mut String, raw: &str) -> Kind {
+pub(crate) fn push_value(text: &mut String, raw: &str) -> Kind {
     match raw.as_bytes().first() {
         Some(b'n') => Kind::Empty,
         Some(b'"') => match serde_json::from_str::<Cow<'_, str>>(raw) {
@@ -133,7 +133,7 @@ fn other(text: &mut String, raw: &str) -> Kind {
 }
 
 /// The members of an object, in the file's order, with their values unread.
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Object<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -10,14 +10,17 @@ mod cluster;
 mod csv;
 mod error;
 mod finding;
+mod folder;
 mod format;
 mod generate;
+mod json;
 mod jsonl;
 mod lint;
 mod read;
 mod row;
 mod source;
 mod stats;
+mod tabs;
 mod text;
 mod write;
 
@@ -32,7 +35,7 @@ pub use generate::{
     SettingsError, generate, generator_models,
 };
 pub use lint::{LintOptions, lint, lint_reader};
-pub use read::{parse_trace, parse_trace_reader, read_trace};
+pub use read::{NotedTrace, parse_noted, parse_trace, parse_trace_reader, read_noted, read_trace};
 pub use source::{LINE_BYTES_MAX, SourceError};
 pub use stats::{DeviceUse, Distribution, ModelUse, TraceStats, stats};
 pub use write::{Loss, write_trace};

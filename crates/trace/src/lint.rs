@@ -9,6 +9,7 @@ use wharf_core::{ClusterSpec, JobSpec, Time};
 
 use crate::error::TraceError;
 use crate::finding::{Finding, Findings, Note, Rule};
+use crate::folder::Folder;
 use crate::format::{Format, Roles};
 use crate::read::{choose, scan};
 use crate::row::RowCheck;
@@ -31,7 +32,10 @@ pub struct LintOptions<'a> {
 ///
 /// An `Err` means that there are no lines to speak of: no such file, a directory, not text.
 pub fn lint(path: &Path, options: &LintOptions<'_>) -> Result<Vec<Finding>, TraceError> {
-    lint_source(source::open(path)?, Some(path), options)
+    let folder = Folder::resolve(path, options.format);
+    let main = folder.as_ref().map_or(path, |folder| &folder.main);
+    let format = options.format.or(folder.as_ref().map(|folder| folder.format));
+    lint_source(source::open(main)?, Some(main), &LintOptions { format, ..*options })
 }
 
 /// Lists what is wrong with a trace from any reader; `name` stands for the file.
@@ -51,6 +55,7 @@ fn lint_source(
     let format = choose(&source, options.format, path)?;
     let mut findings = Findings::all(&source.file);
     let mut checks = Checks {
+        is_log: format.is_log(),
         roles: format.codec().roles,
         capacity: options.cluster.map(Capacity::new),
         known_models: options.known_models,
@@ -63,6 +68,8 @@ fn lint_source(
 
 /// Checks that need more than the row itself.
 struct Checks<'a> {
+    /// Whether it is a log, where rows in another order are too usual to list.
+    is_log: bool,
     roles: Roles,
     capacity: Option<Capacity<'a>>,
     known_models: Option<&'a [&'a str]>,
@@ -80,7 +87,9 @@ impl Checks<'_> {
     }
 
     fn check_order(&mut self, job: &JobSpec, row: &mut RowCheck<'_>) {
-        if job.submit < self.last_submit {
+        if job.submit < self.last_submit && self.is_log {
+            row.adapt(self.roles.id, "submitted before the row above; the reader sorts by submission");
+        } else if job.submit < self.last_submit {
             let message =
                 format!("submitted at {} s, before the row above ({} s)", job.submit, self.last_submit);
             let note = Note::warning(Rule::UnsortedSubmit, message);

@@ -6,23 +6,50 @@ use std::hash::BuildHasher;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use wharf_core::JobSpec;
+use wharf_core::{JobSpec, Time};
 
 use crate::Trace;
 use crate::csv::{CsvRows, Step};
 use crate::error::TraceError;
-use crate::finding::{Findings, Note, Rule};
-use crate::format::{Codec, Format, Shared, Syntax};
+use crate::finding::{Finding, Findings, Note, Rule};
+use crate::folder::Folder;
+use crate::format::{Codec, Format, Shared, Syntax, pai};
+use crate::json::JsonElements;
 use crate::jsonl::JsonRows;
 use crate::row::{Row, RowCheck, Schema};
 use crate::source::{self, Lines, Source, SourceError};
+use crate::tabs::TabRows;
 use crate::text::shown;
 
 /// Reads a trace file, gzip-compressed or plain; `format` is told from the content where it is `None`.
 ///
-/// Jobs come sorted by submission; ties keep the file's order.
+/// Jobs come sorted by submission; ties keep the file's order. A folder is read where it holds a public log, as its
+/// owners publish it. What was left out, or changed, is told by [`read_noted`] only.
 pub fn read_trace(path: &Path, format: Option<Format>) -> Result<Trace, TraceError> {
-    read_source(source::open(path)?, format, Some(path), trace_name(path))
+    Ok(read_noted(path, format)?.trace)
+}
+
+/// A trace, and what its reader did to it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NotedTrace {
+    /// The trace.
+    pub trace: Trace,
+    /// Rows that were left out and jobs that were changed: one warning a reason, with their number.
+    pub notes: Vec<Finding>,
+}
+
+/// As [`read_trace`], and says what was left out, or changed.
+pub fn read_noted(path: &Path, format: Option<Format>) -> Result<NotedTrace, TraceError> {
+    let folder = Folder::resolve(path, format);
+    let main = folder.as_ref().map_or(path, |folder| &folder.main);
+    let format = format.or(folder.as_ref().map(|folder| folder.format));
+    let mut read = read_source(source::open(main)?, format, Some(main), trace_name(path))?;
+    if let Some(jobs) = folder.as_ref().and_then(|folder| folder.jobs.as_deref()) {
+        pai::add_job_table(&mut read, jobs)?;
+    }
+    finish(&mut read.trace.jobs, read.format);
+    Ok(NotedTrace { trace: read.trace, notes: read.notes })
 }
 
 /// Reads a trace from text. `name` becomes the trace's name and stands for the file in messages.
@@ -36,8 +63,26 @@ pub fn parse_trace_reader(
     name: &str,
     format: Option<Format>,
 ) -> Result<Trace, TraceError> {
+    Ok(parse_noted(reader, name, format)?.trace)
+}
+
+/// As [`parse_trace_reader`], and says what was left out, or changed.
+pub fn parse_noted(
+    reader: impl Read + 'static,
+    name: &str,
+    format: Option<Format>,
+) -> Result<NotedTrace, TraceError> {
     let source = source::from_reader(Box::new(reader), name)?;
-    read_source(source, format, None, trace_name(Path::new(name)))
+    let mut read = read_source(source, format, None, trace_name(Path::new(name)))?;
+    finish(&mut read.trace.jobs, read.format);
+    Ok(NotedTrace { trace: read.trace, notes: read.notes })
+}
+
+/// A trace whose times are still the file's own.
+pub(crate) struct RawTrace {
+    pub(crate) trace: Trace,
+    pub(crate) notes: Vec<Finding>,
+    format: Format,
 }
 
 fn read_source(
@@ -45,18 +90,28 @@ fn read_source(
     format: Option<Format>,
     path: Option<&Path>,
     name: String,
-) -> Result<Trace, TraceError> {
+) -> Result<RawTrace, TraceError> {
     let format = choose(&source, format, path)?;
     let mut findings = Findings::first_error(&source.file);
     let mut jobs = Vec::new();
-    scan(source, format, &mut findings, |job, _| jobs.push(job))?;
-    if let Some(finding) = findings.into_first_error() {
-        return Err(TraceError::Invalid(Box::new(finding)));
+    if format.has_tasks() {
+        let mut merged = pai::Merger::default();
+        scan(source, format, &mut findings, |job, _| merged.add(&mut jobs, job))?;
+    } else {
+        scan(source, format, &mut findings, |job, _| jobs.push(job))?;
     }
+    let notes = findings.into_notes().map_err(|finding| TraceError::Invalid(Box::new(finding)))?;
+    Ok(RawTrace { trace: Trace { name, jobs }, notes, format })
+}
+
+/// Puts jobs in order, and a log's times on a clock that begins with its first submission.
+fn finish(jobs: &mut [JobSpec], format: Format) {
     if !jobs.is_sorted_by_key(|job: &JobSpec| job.submit) {
         jobs.sort_by_key(|job| job.submit);
     }
-    Ok(Trace { name, jobs })
+    if let (true, Some(first)) = (format.is_log(), jobs.first().map(|job| job.submit)) {
+        jobs.iter_mut().for_each(|job| job.submit = Time::from_seconds(job.submit.since(first)));
+    }
 }
 
 /// The file's name without folders, `.gz` and the ending.
@@ -100,6 +155,7 @@ pub(crate) fn scan(
     let mut ids = SeenIds::default();
     let mut shared = Shared::new();
     let mut is_empty = true;
+    let mut job_count = 0u64;
     while !findings.is_full() {
         match rows.read(&mut row, findings).map_err(|error| failed(rows.line(), error))? {
             Step::End => break,
@@ -108,10 +164,16 @@ pub(crate) fn scan(
                 is_empty = false;
                 let mut check = RowCheck::new(&row, codec.schema, findings);
                 let job = (codec.decode)(&mut check, &mut shared);
-                check_id(&mut check, codec, &mut ids);
+                if check.is_dropped && !check.is_bad {
+                    continue;
+                }
+                if format.names_each_row() {
+                    check_id(&mut check, codec, &mut ids);
+                }
                 if let Some(job) = job
                     && !check.is_bad
                 {
+                    job_count += 1;
                     each(job, &mut check);
                 }
             }
@@ -119,6 +181,10 @@ pub(crate) fn scan(
     }
     if is_empty && findings.is_clean() {
         let note = Note::error(Rule::NoRows, "the file has no jobs").hint("a trace has one line a job");
+        findings.push(rows.line().max(1), None, note);
+    } else if job_count == 0 && findings.is_clean() {
+        let note = Note::error(Rule::NoRows, "no row of the file is a job: all were dropped")
+            .hint("`wharf trace lint` says why");
         findings.push(rows.line().max(1), None, note);
     }
     Ok(())
@@ -135,10 +201,12 @@ fn check_id(check: &mut RowCheck<'_>, codec: &Codec, ids: &mut SeenIds) {
     }
 }
 
-/// Rows of either syntax.
+/// Rows of any syntax.
 pub(crate) enum Rows {
     Csv(CsvRows),
     JsonLines(JsonRows),
+    JsonDocument(JsonElements),
+    Tabs(TabRows),
 }
 
 impl Rows {
@@ -150,7 +218,10 @@ impl Rows {
     ) -> io::Result<Self> {
         Ok(match syntax {
             Syntax::Csv => Self::Csv(CsvRows::new(lines, schema, findings)?),
+            Syntax::CsvWithoutHeader => Self::Csv(CsvRows::without_header(lines, schema, findings)?),
             Syntax::JsonLines => Self::JsonLines(JsonRows::new(lines, schema)),
+            Syntax::JsonDocument => Self::JsonDocument(JsonElements::new(lines.into_reader(), schema)),
+            Syntax::Tabs { layouts, number } => Self::Tabs(TabRows::new(lines, schema, layouts, number)),
         })
     }
 
@@ -158,6 +229,8 @@ impl Rows {
         match self {
             Self::Csv(rows) => rows.line(),
             Self::JsonLines(rows) => rows.line(),
+            Self::JsonDocument(rows) => rows.line(),
+            Self::Tabs(rows) => rows.line(),
         }
     }
 
@@ -165,6 +238,8 @@ impl Rows {
         match self {
             Self::Csv(rows) => rows.read(row, findings),
             Self::JsonLines(rows) => rows.read(row, findings),
+            Self::JsonDocument(rows) => rows.read(row, findings),
+            Self::Tabs(rows) => rows.read(row, findings),
         }
     }
 }

@@ -119,11 +119,13 @@ pub(crate) struct RowCheck<'a> {
     pub(crate) findings: &'a mut Findings,
     /// Whether an error was found in this row.
     pub(crate) is_bad: bool,
+    /// Whether the row is no job, which was counted.
+    pub(crate) is_dropped: bool,
 }
 
 impl<'a> RowCheck<'a> {
     pub(crate) fn new(row: &'a Row, schema: &'a Schema, findings: &'a mut Findings) -> Self {
-        Self { row, schema, findings, is_bad: false }
+        Self { row, schema, findings, is_bad: false, is_dropped: false }
     }
 
     /// Reports an error about a column.
@@ -135,6 +137,26 @@ impl<'a> RowCheck<'a> {
     /// Reports a warning about a column.
     pub(crate) fn warn(&mut self, column: usize, note: Note) {
         self.findings.push(self.row.line, Some(self.schema.columns[column].name), note);
+    }
+
+    /// Leaves the row out and counts it; `name` is the column that says which row it is.
+    pub(crate) fn drop(&mut self, name: usize, reason: &'static str) {
+        // One reason a row is enough.
+        if !self.is_dropped {
+            self.is_dropped = true;
+            self.count_row(Rule::DroppedRows, name, reason);
+        }
+    }
+
+    /// Counts a row that becomes a job a little unlike it.
+    pub(crate) fn adapt(&mut self, name: usize, reason: &'static str) {
+        self.count_row(Rule::AdaptedJobs, name, reason);
+    }
+
+    fn count_row(&mut self, rule: Rule, name: usize, reason: &'static str) {
+        let line = self.row.line;
+        let name = self.raw(name).map_or_else(|| format!("line {line}"), str::to_owned);
+        self.findings.tally(rule, reason, line, &name);
     }
 
     fn kind(&self, column: usize) -> Kind {

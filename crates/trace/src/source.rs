@@ -65,9 +65,14 @@ impl SourceError {
     /// How to repair it, where that is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Directory { .. } => Some("name one file inside it"),
+            Self::Directory { .. } => Some(
+                "name one file inside it; folders are read where they hold `pai_task_table.csv`, `cluster_log.csv` \
+                 or `cluster_job_log`",
+            ),
             Self::Empty { .. } => Some("the first line names the columns"),
-            Self::Binary { .. } => Some("only UTF-8 text is read, plain or gzip-compressed"),
+            Self::Binary { .. } => {
+                Some("only UTF-8 text is read, plain or gzip-compressed; unpack an archive first (`tar -xf`)")
+            }
             Self::Read { .. } => Some("it may be cut short or damaged: copy or download it again"),
             Self::Open { .. } => None,
         }
@@ -162,6 +167,11 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new(reader: Box<dyn BufRead>) -> Self {
         Self { reader, buffer: Vec::new(), number: 0 }
+    }
+
+    /// The text itself, for a syntax that does not go by lines.
+    pub(crate) fn into_reader(self) -> Box<dyn BufRead> {
+        self.reader
     }
 
     /// The number of the line read last, from 1.

@@ -24,6 +24,8 @@ pub struct TraceStats {
     pub deadline_job_count: usize,
     /// How many jobs may run on more, or fewer, devices than they ask for.
     pub elastic_job_count: usize,
+    /// How many jobs leave it to a profile how long they take; they are in no other number about lengths.
+    pub profiled_job_count: usize,
     /// The first submission.
     pub first_submit_s: f64,
     /// From the first submission to the last.
@@ -132,11 +134,14 @@ pub fn stats(trace: &Trace) -> TraceStats {
         array_job_count: count(|job| job.array.is_some()),
         deadline_job_count: count(|job| job.deadline.is_some()),
         elastic_job_count: count(|job| job.gang.devices_min != job.gang.devices_max),
+        profiled_job_count: count(is_profiled),
         first_submit_s,
         span_s,
         arrivals_per_hour: (span_s > 0.0).then(|| (submits.len() - 1) as f64 / span_s * SECONDS_PER_HOUR),
         gpu_hours: devices.values().map(|(_, gpu_hours)| gpu_hours).sum(),
-        duration_s: Distribution::of(trace.jobs.iter().map(|job| job.solo_s()).collect()),
+        duration_s: Distribution::of(
+            trace.jobs.iter().filter(|job| !is_profiled(job)).map(|job| job.solo_s()).collect(),
+        ),
         interarrival_s: Distribution::of(submits.windows(2).map(|pair| pair[1] - pair[0]).collect()),
         devices: devices
             .into_iter()
@@ -147,6 +152,10 @@ pub fn stats(trace: &Trace) -> TraceStats {
             .map(|(model, (job_count, gpu_hours))| ModelUse { model: model.to_owned(), job_count, gpu_hours })
             .collect(),
     }
+}
+
+fn is_profiled(job: &wharf_core::JobSpec) -> bool {
+    job.iteration_ms == 0.0
 }
 
 impl TraceStats {
@@ -172,6 +181,7 @@ impl TraceStats {
             ("array elements", self.array_job_count),
             ("deadlines", self.deadline_job_count),
             ("elastic jobs", self.elastic_job_count),
+            ("length unknown", self.profiled_job_count),
         ] {
             if count > 0 {
                 line(name, count.to_string());

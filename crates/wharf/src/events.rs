@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Time};
-use wharf_sim::Recorder;
+use wharf_sim::{Allocation, Recorder, Round};
 
 use crate::output::Progress;
+use crate::rounds::RoundWriter;
 
 /// Writes events, and counts finished jobs for those who watch.
 ///
@@ -20,12 +21,26 @@ pub(crate) struct EventWriter<'a, W: Write> {
     /// Who makes room for whom, told before it is stopped.
     gave_way: Option<(JobId, Option<JobId>, Chosen)>,
     finished: FinishedCounter<'a>,
+    /// Where rounds go, if anywhere.
+    rounds: Option<RoundWriter<'a>>,
 }
 
 impl<'a, W: Write> EventWriter<'a, W> {
     /// Writes to `out`; `jobs` have the names.
     pub(crate) fn new(out: W, jobs: &'a [JobSpec], progress: &'a Progress) -> Self {
-        Self { out, jobs, error: None, gave_way: None, finished: FinishedCounter::new(progress) }
+        Self {
+            out,
+            jobs,
+            error: None,
+            gave_way: None,
+            finished: FinishedCounter::new(progress),
+            rounds: None,
+        }
+    }
+
+    /// Writes rounds as well.
+    pub(crate) fn with_rounds(self, rounds: RoundWriter<'a>) -> Self {
+        Self { rounds: Some(rounds), ..self }
     }
 
     /// Writes what is left.
@@ -33,6 +48,7 @@ impl<'a, W: Write> EventWriter<'a, W> {
     /// # Errors
     /// The first failure of any write.
     pub(crate) fn finish(mut self) -> io::Result<W> {
+        self.rounds.take().map_or(Ok(()), RoundWriter::finish)?;
         match self.error.take() {
             Some(error) => Err(error),
             None => self.out.flush().map(|()| self.out),
@@ -84,11 +100,11 @@ fn write_event<W: Write>(
     out.write_all(b"}\n")
 }
 
-fn write_name(out: &mut impl Write, jobs: &[JobSpec], job: JobId) -> io::Result<()> {
+pub(crate) fn write_name(out: &mut impl Write, jobs: &[JobSpec], job: JobId) -> io::Result<()> {
     Ok(serde_json::to_writer(out, &*jobs[job.index()].name)?)
 }
 
-fn write_placement(out: &mut impl Write, placement: &[NodeShare]) -> io::Result<()> {
+pub(crate) fn write_placement(out: &mut impl Write, placement: &[NodeShare]) -> io::Result<()> {
     out.write_all(b",\"nodes\":[")?;
     for (index, share) in placement.iter().enumerate() {
         let comma = if index > 0 { "," } else { "" };
@@ -129,6 +145,22 @@ fn write_gave_way(
 impl<W: Write> Recorder for EventWriter<'_, W> {
     fn wants_timeline(&self) -> bool {
         true
+    }
+
+    fn wants_rounds(&self) -> bool {
+        self.rounds.is_some()
+    }
+
+    fn round(&mut self, round: &Round) {
+        if let Some(rounds) = &mut self.rounds {
+            rounds.round(round);
+        }
+    }
+
+    fn allocated(&mut self, allocation: &Allocation) {
+        if let Some(rounds) = &mut self.rounds {
+            rounds.allocated(allocation);
+        }
     }
 
     fn submitted(&mut self, time: Time, job: JobId) {

@@ -5,11 +5,13 @@ use std::path::Path;
 
 use wharf_core::ClusterSpec;
 use wharf_core::DEVICES_PER_NODE_MAX;
+use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_sim::{Preset, Settings};
-use wharf_trace::{Format, Trace, parse_cluster, parse_trace_reader, read_trace};
+use wharf_trace::{Format, Trace, parse_cluster, parse_noted, read_noted};
 
 use crate::error::{CliError, translate};
+use crate::output::Terminal;
 
 /// What stands for standard input and output where a file is expected.
 pub(crate) const STANDARD: &str = "-";
@@ -19,17 +21,18 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == STANDARD
 }
 
-/// Reads a trace from a file, or from standard input for `-`.
+/// Reads a trace from a file, or from standard input for `-`, and tells what was left out of it.
 ///
 /// # Errors
 /// Where there is none, or it is not valid.
-pub(crate) fn trace(path: &Path, format: Option<Format>) -> Result<Trace, CliError> {
-    let trace = if is_standard(path) {
-        parse_trace_reader(io::stdin(), "stdin", format)
-    } else {
-        read_trace(path, format)
-    };
-    trace.map_err(|error| translate::trace(&error))
+pub(crate) fn trace(path: &Path, format: Option<Format>, terminal: &Terminal) -> Result<Trace, CliError> {
+    let read =
+        if is_standard(path) { parse_noted(io::stdin(), "stdin", format) } else { read_noted(path, format) };
+    let read = read.map_err(|error| translate::trace(&error))?;
+    for note in &read.notes {
+        terminal.warn(&format!("{}: {}", note.file, note.message));
+    }
+    Ok(read.trace)
 }
 
 /// The format of that name.
@@ -60,6 +63,14 @@ pub(crate) fn cluster(text: &str) -> Result<(String, ClusterSpec), CliError> {
 /// Where it is neither, or not valid.
 pub(crate) fn preset(name: &str) -> Result<Preset, CliError> {
     Preset::load(name).map_err(|error| translate::preset(&error))
+}
+
+/// A profile from a file, a database or a folder, the built-in one, or an empty one.
+///
+/// # Errors
+/// Where there is none, or it is not valid.
+pub(crate) fn profile(path: &Path) -> Result<Profile, CliError> {
+    wharf_profile::load(path).map_err(|error| translate::profile(&error))
 }
 
 /// Limits from a file: its text, and what that says.

@@ -17,6 +17,7 @@ pub mod number;
 mod output;
 mod pages;
 pub mod reference;
+mod rounds;
 mod runner;
 mod staging;
 

@@ -56,6 +56,8 @@ pub fn policies_markdown() -> String {
     for policy in wharf_policy::registry::policies() {
         let _ = write!(text, "\n## {}\n\n{}.\n\n", policy.name, capitalised(policy.summary));
         let _ = write!(text, "Paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());
+        let _ = write!(text, "\n- **Must know**: {}.\n", policy.must_know);
+        let _ = writeln!(text, "- **When to use it**: {}", policy.advice);
         if !policy.knobs.is_empty() {
             text += "\n| setting | values | default | what it changes |\n|---|---|---|---|\n";
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use wharf_core::ClusterSpec;
+use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, StepSeries};
@@ -18,6 +19,7 @@ use wharf_trace::Trace;
 use crate::error::{CliError, ErrorKind, translate};
 use crate::events::{EventWriter, FinishedCounter};
 use crate::output::{Progress, Terminal};
+use crate::rounds::RoundWriter;
 use crate::staging::StagedDir;
 
 /// Name of the file with a run's events.
@@ -42,6 +44,10 @@ pub(crate) struct Batch {
     pub limits: Option<Limits>,
     /// The seed.
     pub seed: u64,
+    /// How fast models run where.
+    pub profile: Option<Profile>,
+    /// Rounds after which runs end.
+    pub rounds: Option<u64>,
     /// The policies, each once.
     pub policies: Vec<String>,
     /// How many of them at the same time.
@@ -120,8 +126,8 @@ impl Batch {
             preset: &self.preset,
             settings: &self.settings,
             seed: self.seed,
-            profile: None,
-            rounds: None,
+            profile: self.profile.as_ref(),
+            rounds: self.rounds,
         }
     }
 
@@ -175,7 +181,8 @@ impl Batch {
         fs::create_dir(&dir).map_err(failed)?;
         let file = fs::File::create(dir.join(EVENTS_JSONL)).map_err(failed)?;
         let mut recorder =
-            EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, progress);
+            EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, progress)
+                .with_rounds(RoundWriter::new(&dir, &self.trace.jobs));
         let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
         recorder.finish().map_err(failed)?;
         let summary = self.summary(policy, &outcome, wall_ms);

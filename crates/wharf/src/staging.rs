@@ -216,6 +216,11 @@ impl StagedFile {
         Ok(Self { target: target.to_owned(), path: Some(path), writer })
     }
 
+    /// Where the file is meanwhile.
+    pub(crate) fn path(&self) -> &Path {
+        self.path.as_deref().unwrap_or(&self.target)
+    }
+
     /// Says who may do what with the file.
     ///
     /// # Errors

@@ -8,9 +8,10 @@ use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Time};
 
 use crate::causes::Struck;
 use crate::chosen::ChosenRecord;
-use crate::record::{EndRecord, NodeRecord, Record, SpecRecord, of_shares, to_share};
+use crate::record::{EndRecord, NodeRecord, Record, of_shares, to_share};
 use crate::regime::PolicyChoice;
 use crate::sharing::AppliedLimits;
+use crate::spec_record::SpecRecord;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -138,11 +138,28 @@ fn acts_of(journal: &std::path::Path) -> Vec<(Time, Act)> {
     acts
 }
 
+/// As many devices of each of two types, of which the built-in profile knows how fast they are.
+fn mixed() -> ClusterSpec {
+    let mut cluster = ClusterSpec::uniform("v100", 2, 8);
+    cluster.nodes.extend(ClusterSpec::uniform("p100", 2, 8).nodes);
+    cluster
+}
+
 #[test]
 fn head_and_simulator_make_the_same_decisions() {
-    let (trace, cluster) = (trace(), ClusterSpec::uniform("v100", 4, 8));
+    let (trace, uniform) = (trace(), ClusterSpec::uniform("v100", 4, 8));
     let preset = Preset::load("wharf").unwrap();
-    for policy in ["fifo", "fair", "srtf", "tiresias", "muri-s"] {
+    let cases = [
+        ("fifo", uniform.clone()),
+        ("fair", uniform.clone()),
+        ("srtf", uniform.clone()),
+        ("tiresias", uniform.clone()),
+        ("muri-s", uniform),
+        ("max-min-fairness-perf", mixed()),
+        ("gandiva", mixed()),
+        ("sia", mixed()),
+    ];
+    for (policy, cluster) in cases {
         let mut expected = simulated(&trace, &cluster, &preset, policy);
         let mut found = dispatched(&trace, &cluster, policy);
         // Workers answer side by side: what happens at one instant has no order.

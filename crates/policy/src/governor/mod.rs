@@ -449,6 +449,10 @@ impl Policy for Governed {
         self.inner.schedule(decision);
     }
 
+    fn rounds(&mut self) -> Option<wharf_core::RoundNotes> {
+        self.inner.rounds()
+    }
+
     fn wake(&self) -> Option<Time> {
         let wakes = [self.accounts.next_alarm(), self.bookings.next(), self.guard.next(), self.inner.wake()];
         // What is due already is due now: time does not go back.

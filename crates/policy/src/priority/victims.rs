@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use wharf_core::{Chosen, Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
+use wharf_core::{Chosen, DeviceTypeId, Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
 
 use super::classes::Classes;
 use super::rank::{Key, Rank};
@@ -54,7 +54,7 @@ struct Search<'a, R> {
     classes: &'a Classes,
     view: &'a View<'a>,
     head: Key,
-    types: Vec<wharf_core::DeviceTypeId>,
+    types: Vec<DeviceTypeId>,
     rules: VictimRules,
     again: Cell<Option<Time>>,
 }
@@ -259,17 +259,17 @@ impl<R: Rank> Search<'_, R> {
         self.is_usable(node) && jobs.iter().all(|&job| self.is_victim(job))
     }
 
-    /// Nodes of one switch that are free, or would be without their later jobs.
+    /// Nodes of one type and switch that are free, or would be without their later jobs.
     fn whole_nodes(&self, devices: u32, node_size: u32) -> Option<Plan> {
         let topology = self.view.topology();
         let needed = devices.div_ceil(node_size) as usize;
-        let mut by_switch: BTreeMap<u32, BTreeSet<NodeId>> = BTreeMap::new();
+        let mut alike: BTreeMap<(DeviceTypeId, u32), BTreeSet<NodeId>> = BTreeMap::new();
         let mut add = |node: NodeId| {
-            let spec = &topology.node(node).spec;
-            if spec.devices < node_size {
+            let here = topology.node(node);
+            if here.spec.devices < node_size {
                 return None;
             }
-            let nodes = by_switch.entry(spec.switch).or_default();
+            let nodes = alike.entry((here.device_type, here.spec.switch)).or_default();
             nodes.insert(node);
             (nodes.len() == needed).then(|| nodes.clone())
         };

@@ -24,6 +24,8 @@ pub(super) const FAIR: PolicyInfo = PolicyInfo {
         A gang that does not fit is passed over, until it has waited for reserve_after_s: then the nodes that are most free are \
         kept for it, and for further ones on up to a quarter of the nodes. With preempt=on a job that does not fit takes the devices of users who have used \
         preempt_ratio times more of their share, if it fits then, and if they are not the worse off afterwards.",
+    must_know: "nothing of jobs' lengths",
+    advice: "Several users or groups who are to get their parts of a cluster over days: use it before anybody complains.",
     knobs: &[
         KnobInfo {
             name: "weights",
@@ -93,7 +95,7 @@ pub(super) const FAIR: PolicyInfo = PolicyInfo {
     },
 };
 
-fn weights(settings: &Settings, key: &str) -> Result<BTreeMap<String, f64>, BadSetting> {
+pub(super) fn weights(settings: &Settings, key: &str) -> Result<BTreeMap<String, f64>, BadSetting> {
     pairs(settings, key, "name=weight, weights above 0", |weight| weight.parse().ok().filter(is_positive))
 }
 
@@ -130,6 +132,8 @@ pub(super) const THEMIS: PolicyInfo = PolicyInfo {
         The paper holds an auction in which applications bid with fairness values for many sizes of allocations, and \
         hides some of the gain to make bids truthful. Here jobs are rigid gangs and durations are known, so that a \
         bid is all or nothing, and the auction comes down to serving the invited jobs in order of need.",
+    must_know: "how much work is left",
+    advice: "Long jobs of many users, each of whom should be no worse off than with a part of the cluster of their own.",
     knobs: &[
         KnobInfo {
             name: "lease_s",

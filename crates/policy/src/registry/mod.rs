@@ -1,6 +1,8 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
+mod elastic;
 mod fairness;
+mod fractional;
 mod priority;
 mod sharing;
 
@@ -21,6 +23,10 @@ pub struct PolicyInfo {
     pub paper: &'static str,
     /// How it decides, in a paragraph or two.
     pub explanation: &'static str,
+    /// What it must be told, or have measured.
+    pub must_know: &'static str,
+    /// Where it is the one to take, and where not.
+    pub advice: &'static str,
     /// What can be set with `--set`.
     pub knobs: &'static [KnobInfo],
     /// Most jobs that it puts on one device.
@@ -76,12 +82,14 @@ pub fn policies() -> &'static [PolicyInfo] {
     POLICIES
 }
 
-/// The policy of that name.
+/// The policy of that name. Gavel's can be called `gavel/NAME` too, as they must be where a name is used twice.
 ///
 /// # Errors
 /// [`UnknownPolicy`] with the nearest name where there is none.
 pub fn find(name: &str) -> Result<&'static PolicyInfo, UnknownPolicy> {
-    POLICIES.iter().find(|policy| policy.name == name).ok_or_else(|| UnknownPolicy {
+    let of_family = name.strip_prefix("gavel/").filter(|plain| fractional::is_member(plain));
+    let known = |name: &str| POLICIES.iter().find(|policy| policy.name == name);
+    known(name).or_else(|| known(of_family?)).ok_or_else(|| UnknownPolicy {
         name: name.to_owned(),
         nearest: nearest(name, POLICIES.iter().map(|policy| policy.name)),
     })
@@ -97,6 +105,29 @@ const POLICIES: &[PolicyInfo] = &[
     priority::GITTINS,
     fairness::FAIR,
     fairness::THEMIS,
+    fractional::GAVEL_FIFO,
+    fractional::FIFO_PERF,
+    fractional::FIFO_PACKED,
+    fractional::ISOLATED,
+    fractional::MAX_MIN,
+    fractional::MAX_MIN_PERF,
+    fractional::MAX_MIN_PACKED,
+    fractional::WATER_FILLING,
+    fractional::WATER_FILLING_PERF,
+    fractional::WATER_FILLING_PACKED,
+    fractional::FINISH_TIME,
+    fractional::FINISH_TIME_PERF,
+    fractional::FINISH_TIME_PACKED,
+    fractional::MAKESPAN,
+    fractional::MAKESPAN_PERF,
+    fractional::MAKESPAN_PACKED,
+    fractional::SUM_PERF,
+    fractional::SUM_BY_COST,
+    fractional::SUM_BY_COST_SLOS,
+    fractional::ALLOX,
+    fractional::GANDIVA,
+    elastic::SIA,
+    elastic::POLLUX,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,
@@ -114,6 +145,20 @@ mod tests {
     fn unknown_name_suggests_the_nearest() {
         for (name, nearest) in [("srtff", Some("srtf")), ("tiresia", Some("tiresias")), ("xyz", None)] {
             assert_eq!(find(name).err().and_then(|error| error.nearest), nearest, "{name}");
+        }
+    }
+
+    #[test]
+    fn families_qualify_names() {
+        for (name, found) in [
+            ("fifo", Some("fifo")),
+            ("gavel/fifo", Some("gavel/fifo")),
+            ("gavel/allox", Some("allox")),
+            ("gavel/max-min-fairness-perf", Some("max-min-fairness-perf")),
+            ("gavel/muri-s", None),
+            ("muri/muri-s", None),
+        ] {
+            assert_eq!(find(name).ok().map(|policy| policy.name), found, "{name}");
         }
     }
 

@@ -63,6 +63,8 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
         that the first one will not need. With age_s a job gains one level of priority for every age_s that it waits, so \
         that urgent jobs pass it for a while only.",
+    must_know: "nothing of jobs' lengths; with backfill=easy how long they take",
+    advice: "What people expect who watch the queue; with backfill=easy it is hard to beat where jobs are of one size and nobody may be stopped. One long job at the head holds up everybody.",
     knobs: &[BACKFILL, BACKFILL_DEPTH, AGE],
     slots: 1,
     sharing: Sharing::None,
@@ -82,6 +84,8 @@ pub(super) const SJF: PolicyInfo = PolicyInfo {
     paper: "folklore",
     explanation: "Waiting jobs are ordered by the length their owners declare. A job that does not fit is passed over; \
         what runs is never disturbed.",
+    must_know: "how long jobs take",
+    advice: "Batches of jobs whose lengths are told honestly and that cannot be stopped. Long jobs wait for as long as shorter ones come.",
     knobs: &[],
     slots: 1,
     sharing: Sharing::None,
@@ -95,6 +99,8 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     explanation: "Jobs are ordered by the time they still need. A waiting job that does not fit takes the devices of \
         running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
         into one.",
+    must_know: "how much work is left",
+    advice: "The least mean completion time where jobs checkpoint and lengths are known. Large gangs fare worse than under srsf.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
@@ -107,6 +113,8 @@ pub(super) const SRSF: PolicyInfo = PolicyInfo {
     paper: "baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
     explanation: "As srtf, with the remaining time multiplied by the number of devices: a small gang goes before a large \
         one of equal length.",
+    must_know: "how much work is left",
+    advice: "As srtf, where gangs differ in size: the mean completion time of clusters with gangs. Restarts must be cheap.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,
@@ -119,6 +127,8 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
     paper: "Nuyens and Wierman, Performance Evaluation 2008",
     explanation: "Jobs are ordered by the device-seconds they have had so far. A running job makes room once it is a \
         quantum ahead of a waiting one; running and waiting jobs are compared once per quantum.",
+    must_know: "nothing of jobs' lengths",
+    advice: "Lengths are not known and many jobs are short trials: those are done soon, long ones give way again and again.",
     knobs: &[
         KnobInfo {
             name: "quantum_s",
@@ -144,6 +154,8 @@ pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
     explanation: "A job starts in the first queue and sinks into the next one when its device-seconds reach the queue's \
         limit. Queues are served in order, first come first served in each; a job is preempted only by one of a higher \
         queue, so there are few preemptions and no durations need to be known.",
+    must_know: "nothing of jobs' lengths",
+    advice: "As las with fewer restarts: the default choice where nobody knows how long jobs take.",
     knobs: &[
         KnobInfo {
             name: "queue_limits_s",
@@ -177,6 +189,8 @@ pub(super) const GITTINS: PolicyInfo = PolicyInfo {
         amount to the service expected to be spent on it. Chances are learned from the jobs that have finished (first after \
         16, then at every doubling); until then less attained service goes first. Service is discretised into levels that \
         double from 60 device-seconds on.",
+    must_know: "how long earlier jobs took",
+    advice: "As tiresias, where the history of the cluster tells what to expect.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     sharing: Sharing::None,

@@ -20,6 +20,8 @@ pub(super) const ANTMAN: PolicyInfo = PolicyInfo {
         one that does not fit reserves the nodes on which most devices are without a guaranteed job; later ones may start \
         elsewhere, so it is passed but never delayed. Opportunistic jobs start, in their order, wherever there is no \
         other opportunistic job: on idle devices if they can, else beside guaranteed jobs. Nothing is preempted.",
+    must_know: "nothing of jobs' lengths",
+    advice: "Guaranteed jobs that must not be disturbed, and others that may use what those leave over.",
     knobs: &[],
     slots: 2,
     sharing: Sharing::Opportunistic,
@@ -83,6 +85,8 @@ pub(super) const MURI_S: PolicyInfo = PolicyInfo {
         counts as preempt_ratio times shorter than it is. Running groups are split when devices are to spare and \
         a round is long enough to make up for the restart. Between rounds free devices go to waiting jobs in order. \
         Jobs without stage times are never grouped.",
+    must_know: "how much work is left, and the stages of an iteration",
+    advice: "Short of devices, with jobs that use different resources: groups of them interleave. Lengths must be known.",
     knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, MIN_RUN],
     slots: 4,
     sharing: Sharing::Lockstep,
@@ -95,6 +99,8 @@ pub(super) const MURI_L: PolicyInfo = PolicyInfo {
     paper: "Zhao et al., Muri, SIGCOMM'22",
     explanation: "As muri-s, but jobs are ordered by the service (time x devices) they have had. With queues=tiresias they are \
         ordered by queues of that service instead, first come first served in each.",
+    must_know: "the stages of an iteration",
+    advice: "As muri-s where lengths are not known.",
     knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, MIN_RUN, QUEUES, QUEUE_LIMITS],
     slots: 4,
     sharing: Sharing::Lockstep,
@@ -145,6 +151,8 @@ pub(super) const SJF_FFS: PolicyInfo = PolicyInfo {
         shares devices that hold one other job if the memory of both fits, on the quietest nodes first (first-fit \
         sharing); nobody asks how much they slow each other. If that does not do either, running jobs that need \
         preempt_ratio times longer are stopped, the longest first, unless preempt=off.",
+    must_know: "how much work is left, and how jobs slow each other down",
+    advice: "Small jobs that leave devices half idle, and no time to look for good partners.",
     knobs: PAIRING_KNOBS,
     slots: 2,
     sharing: Sharing::Interference,
@@ -157,6 +165,8 @@ pub(super) const SJF_FFSS: PolicyInfo = PolicyInfo {
     paper: PAIRING_PAPER,
     explanation: "As sjf-ffs, but first the node is looked for that has the fewest usable devices that are enough; \
         only if there is none is the job spread over several.",
+    must_know: "how much work is left, and how jobs slow each other down",
+    advice: "As sjf-ffs with gangs that want to stay on one node.",
     knobs: PAIRING_KNOBS,
     slots: 2,
     sharing: Sharing::Interference,
@@ -170,6 +180,8 @@ pub(super) const SJF_BSBF: PolicyInfo = PolicyInfo {
     explanation: "As sjf-ffs, but a job shares devices only with running ones beside which the two end sooner, on average, than \
         one after the other, given what the performance model says about their interference; the best partners first \
         (best sharing, best fit).",
+    must_know: "how much work is left, and how jobs slow each other down",
+    advice: "As sjf-ffs, where a bad partner costs more than waiting.",
     knobs: PAIRING_KNOBS,
     slots: 2,
     sharing: Sharing::Interference,
@@ -182,6 +194,8 @@ pub(super) const SJF_BSBFS: PolicyInfo = PolicyInfo {
     paper: PAIRING_PAPER,
     explanation: "As sjf-bsbf, but first the node is looked for that has the fewest usable devices that are enough; \
         only if there is none is the job spread over several.",
+    must_know: "how much work is left, and how jobs slow each other down",
+    advice: "As sjf-bsbf with gangs that want to stay on one node.",
     knobs: PAIRING_KNOBS,
     slots: 2,
     sharing: Sharing::Interference,

@@ -1,3 +1,6 @@
 //! Mechanisms that reproduce published simulators, defects included. Nothing outside of simulations can reach them.
 
+pub mod blox;
+pub mod gavel;
 pub mod muri;
+pub mod sia;

@@ -34,13 +34,22 @@ const KEYS: &[&str] = &[
     "slack_max",
 ];
 
-/// Reads a table of generator settings; what it leaves out has the generator's default.
-pub(super) fn settings(mut section: Section<'_>) -> Result<GeneratorSettings, ScenarioError> {
+/// The seed that stands for all seeds of a matrix.
+const EACH: &str = "each";
+
+/// Reads a table of generator settings; what it leaves out has the generator's default. Also tells whether each seed of the
+/// matrix is to have a trace of its own.
+pub(super) fn settings(mut section: Section<'_>) -> Result<(GeneratorSettings, bool), ScenarioError> {
     section.check_keys(KEYS)?;
     let mut settings = GeneratorSettings::default();
     let place = section.place();
     set(&mut section, "jobs", Item::count, &mut settings.job_count)?;
-    set(&mut section, "seed", Item::whole, &mut settings.seed)?;
+    let seed = section.take("seed");
+    let is_each =
+        seed.as_ref().is_some_and(|item| item.is_text() && item.text().is_ok_and(|text| text == EACH));
+    if let Some(item) = seed.filter(|_| !is_each) {
+        settings.seed = item.whole()?;
+    }
     set(&mut section, "daily_swing", Item::number, &mut settings.daily_swing)?;
     set(&mut section, "users", Item::count, &mut settings.user_count)?;
     set(&mut section, "user_skew", Item::number, &mut settings.user_skew)?;
@@ -53,8 +62,9 @@ pub(super) fn settings(mut section: Section<'_>) -> Result<GeneratorSettings, Sc
     settings.arrivals = arrivals(&mut section)?;
     settings.deadlines = deadlines(&mut section)?;
     settings.validate().map_err(|error| ScenarioError::BadValue { place, message: error.to_string() })?;
-    settings.name = format!("generated-{}-seed{}", settings.job_count, settings.seed);
-    Ok(settings)
+    let seed = if is_each { EACH.to_owned() } else { settings.seed.to_string() };
+    settings.name = format!("generated-{}-seed{seed}", settings.job_count);
+    Ok((settings, is_each))
 }
 
 fn set<'t, T>(

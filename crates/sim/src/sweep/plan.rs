@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wharf_core::ClusterSpec;
+use wharf_perf::Profile;
 use wharf_trace::{
-    Format, GeneratorSettings, Trace, generate, parse_cluster, parse_cluster_file, read_trace, write_trace,
+    Finding, Format, GeneratorSettings, Trace, generate, parse_cluster, parse_cluster_file, read_noted,
+    write_trace,
 };
 
 use super::document::Place;
@@ -47,6 +49,8 @@ pub struct PlannedRun {
     pub preset: Arc<Named<Preset>>,
     /// The seed.
     pub seed: u64,
+    /// How fast models run on which devices.
+    pub profile: Option<Profile>,
 }
 
 impl PlannedRun {
@@ -59,7 +63,7 @@ impl PlannedRun {
             preset: &self.preset.value,
             settings: &self.settings,
             seed: self.seed,
-            profile: None,
+            profile: self.profile.as_ref(),
             rounds: None,
         }
     }
@@ -97,6 +101,8 @@ pub struct Plan {
     pub runs: Vec<PlannedRun>,
     /// The rows of the result table, in the scenario's order.
     pub rows: Vec<PlannedRow>,
+    /// What was left out of traces, or changed in them.
+    pub notes: Vec<Finding>,
 }
 
 impl Plan {
@@ -105,7 +111,20 @@ impl Plan {
     /// # Errors
     /// The first thing that is wrong, with the place in the scenario.
     pub fn new(scenario: &Scenario, data: &Path, version: &str) -> Result<Self, ScenarioError> {
-        let mut planner = Planner::new(data, version);
+        Self::profiled(scenario, data, version, None)
+    }
+
+    /// As [`Plan::new`], with a profile for all runs.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn profiled(
+        scenario: &Scenario,
+        data: &Path,
+        version: &str,
+        profile: Option<Profile>,
+    ) -> Result<Self, ScenarioError> {
+        let mut planner = Planner::new(data, version, profile);
         for matrix in &scenario.matrices {
             planner.add(matrix)?;
         }
@@ -115,6 +134,7 @@ impl Plan {
             matrices: scenario.matrices.iter().map(|matrix| matrix.label.clone()).collect(),
             runs: planner.runs,
             rows: planner.rows,
+            notes: planner.notes,
         })
     }
 
@@ -126,45 +146,63 @@ impl Plan {
     }
 }
 
+/// What a profile says, as one number.
+fn hash_of(profile: &Profile) -> String {
+    let mut hash = ContentHash::new();
+    let mut add = |field: String| hash.add_field(&field);
+    profile.all_entries().for_each(|entry| add(format!("{entry:?}")));
+    profile.all_pairs().for_each(|pair| add(format!("{pair:?}")));
+    profile.prices().for_each(|price| add(format!("{price:?}")));
+    add(format!("{:?}", profile.told_reference()));
+    hash.to_string()
+}
+
 struct Planner<'a> {
     data: &'a Path,
     version: &'a str,
+    profile: Option<(Profile, String)>,
     traces: BTreeMap<String, Arc<Named<Trace>>>,
     clusters: BTreeMap<String, Arc<Named<ClusterSpec>>>,
     presets: BTreeMap<String, Arc<Named<Preset>>>,
     by_key: BTreeMap<RunKey, usize>,
     runs: Vec<PlannedRun>,
     rows: Vec<PlannedRow>,
+    notes: Vec<Finding>,
     matrix_count: usize,
 }
 
 impl<'a> Planner<'a> {
-    fn new(data: &'a Path, version: &'a str) -> Self {
+    fn new(data: &'a Path, version: &'a str, profile: Option<Profile>) -> Self {
         Self {
             data,
             version,
+            profile: profile.map(|profile| {
+                let hash = hash_of(&profile);
+                (profile, hash)
+            }),
             traces: BTreeMap::new(),
             clusters: BTreeMap::new(),
             presets: BTreeMap::new(),
             by_key: BTreeMap::new(),
             runs: vec![],
             rows: vec![],
+            notes: vec![],
             matrix_count: 0,
         }
     }
 
     fn add(&mut self, matrix: &Matrix) -> Result<(), ScenarioError> {
-        let traces = matrix.traces.iter().map(|entry| self.trace(entry)).collect::<Result<Vec<_>, _>>()?;
         let clusters = matrix.clusters.iter().map(|entry| self.cluster(&entry.place, &entry.cluster));
         let clusters = clusters.collect::<Result<Vec<_>, _>>()?;
         let presets = matrix.presets.iter().map(|entry| self.preset(&entry.place, &entry.preset));
         let presets = presets.collect::<Result<Vec<_>, _>>()?;
         for preset in &presets {
             for cluster in &clusters {
-                for trace in &traces {
+                for entry in &matrix.traces {
                     for &seed in &matrix.seeds {
+                        let trace = self.trace(entry, seed)?;
                         for policy in &matrix.policies {
-                            self.add_run(policy, trace, cluster, preset, seed)?;
+                            self.add_run(policy, &trace, cluster, preset, seed)?;
                         }
                     }
                 }
@@ -194,6 +232,9 @@ impl<'a> Planner<'a> {
         let inputs = [trace.hash, cluster.hash, preset.hash].map(|hash| hash.to_string());
         inputs.iter().for_each(|input| hash.add_field(input));
         hash.add_field(self.version);
+        if let Some((_, profile)) = &self.profile {
+            hash.add_field(profile);
+        }
         hash.add_field(&entry.policy);
         for (key, value) in entry.settings.iter() {
             hash.add_field(key);
@@ -208,6 +249,7 @@ impl<'a> Planner<'a> {
             cluster: cluster.clone(),
             preset: preset.clone(),
             seed,
+            profile: self.profile.as_ref().map(|(profile, _)| profile.clone()),
         };
         let index = match self.by_key.get(&run.key) {
             Some(&index) => index,
@@ -225,10 +267,12 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    fn trace(&mut self, entry: &TraceEntry) -> Result<Arc<Named<Trace>>, ScenarioError> {
+    fn trace(&mut self, entry: &TraceEntry, seed: u64) -> Result<Arc<Named<Trace>>, ScenarioError> {
         let memo = match &entry.source {
             TraceSource::File(name) => name.clone(),
-            TraceSource::Generated { name, settings } => format!("{name:?} {settings:?}"),
+            TraceSource::Generated { name, settings, is_each } => {
+                format!("{name:?} {settings:?} {:?}", is_each.then_some(seed))
+            }
         };
         if let Some(trace) = self.traces.get(&memo) {
             return Ok(trace.clone());
@@ -236,9 +280,16 @@ impl<'a> Planner<'a> {
         let failed = |source| ScenarioError::Trace { place: entry.place.clone(), source: Box::new(source) };
         let trace = match &entry.source {
             TraceSource::File(name) => {
-                read_trace(&find(self.data, name, "traces", "trace", &entry.place)?, None).map_err(failed)?
+                let path = find(self.data, name, "traces", "trace", &entry.place)?;
+                let read = read_noted(&path, None).map_err(failed)?;
+                self.notes.extend(read.notes);
+                read.trace
             }
-            TraceSource::Generated { name, settings } => generated(entry, name.as_deref(), settings)?,
+            TraceSource::Generated { name, settings, is_each } => {
+                let seed = if *is_each { seed } else { settings.seed };
+                let settings = GeneratorSettings { seed, ..(**settings).clone() };
+                generated(entry, name.as_deref(), &settings)?
+            }
         };
         let mut hash = ContentHash::new();
         hash.add_field(&trace.name);

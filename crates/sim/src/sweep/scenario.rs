@@ -72,6 +72,8 @@ pub enum TraceSource {
         name: Option<String>,
         /// What to generate.
         settings: Box<GeneratorSettings>,
+        /// Whether every seed of the matrix gets a trace of its own.
+        is_each: bool,
     },
 }
 
@@ -92,6 +94,9 @@ pub struct PresetEntry {
     /// The name or the file.
     pub preset: String,
 }
+
+/// Stands for every policy.
+const ALL: &str = "all";
 
 const SCENARIO_KEYS: &[&str] = &["name", "about", "include", "matrix"];
 const MATRIX_KEYS: &[&str] = &["label", "policies", "traces", "clusters", "presets", "seeds"];
@@ -188,7 +193,7 @@ fn checked_name(item: &Item<'_>) -> Result<String, ScenarioError> {
 fn matrix(mut section: Section<'_>, file: &Path) -> Result<Matrix, ScenarioError> {
     section.check_keys(MATRIX_KEYS)?;
     let label = section.take("label").map(|item| item.text().map(str::to_owned)).transpose()?;
-    let policies = entries(section.require("policies")?, "policies", policy_entry)?;
+    let policies = entries(section.require("policies")?, "policies", policy_entries)?.concat();
     let traces = entries(section.require("traces")?, "traces", trace_entry)?;
     let clusters = entries(section.require("clusters")?, "clusters", |item| {
         Ok(ClusterEntry { place: item.place(), cluster: item.text()?.to_owned() })
@@ -216,6 +221,20 @@ fn entries<'t, T>(
         return Err(ScenarioError::EmptyList { place, key });
     }
     list.into_iter().map(read).collect()
+}
+
+/// One policy, or every policy of Wharf's own rules where the text is `all`.
+fn policy_entries(item: Item<'_>) -> Result<Vec<PolicyEntry>, ScenarioError> {
+    if !item.is_text() || item.text()? != ALL {
+        return Ok(vec![policy_entry(item)?]);
+    }
+    let entry = |policy: &str| PolicyEntry {
+        place: item.place(),
+        label: policy.to_owned(),
+        policy: policy.to_owned(),
+        settings: Settings::default(),
+    };
+    Ok(wharf_policy::policies().iter().map(|info| entry(info.name)).collect())
 }
 
 fn policy_entry(item: Item<'_>) -> Result<PolicyEntry, ScenarioError> {
@@ -253,9 +272,9 @@ fn trace_entry(item: Item<'_>) -> Result<TraceEntry, ScenarioError> {
     }
     let mut section = item.section("a trace")?;
     section.check_keys(TRACE_KEYS)?;
-    let settings = generator::settings(section.require("generate")?.section("`generate`")?)?;
+    let (settings, is_each) = generator::settings(section.require("generate")?.section("`generate`")?)?;
     let name = section.take("name").map(|item| item.text().map(str::to_owned)).transpose()?;
-    Ok(TraceEntry { place, source: TraceSource::Generated { name, settings: Box::new(settings) } })
+    Ok(TraceEntry { place, source: TraceSource::Generated { name, settings: Box::new(settings), is_each } })
 }
 
 fn preset_entry(item: &Item<'_>, file: &Path) -> Result<PresetEntry, ScenarioError> {

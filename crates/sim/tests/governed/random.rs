@@ -170,6 +170,7 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
         Reason::Share { first, used_h, least_h } => is_waiting(*first) && least_h < used_h,
         Reason::NextRound { at } => *at > world.now,
         Reason::Leased { until, ahead } => *until >= world.now && *ahead < state.counts().waiting,
+        Reason::BetterLater { device_type } => state.topology().type_id(device_type).is_some(),
         Reason::NodesOut { needed, working } => needed > working,
         // Those who are stopped at the limit begin again below half of it.
         Reason::Quota(quota) if quota.asked == 0.0 => quota.used > quota.limit / 2.0 - 1e-3,

@@ -1,8 +1,17 @@
 //! The formats: their names, how they are told apart, and the table of what reads and writes each.
 
+mod blox;
+mod date;
+mod gavel;
+mod helios;
 mod job;
+mod log;
 mod muri;
 mod native;
+mod openb;
+pub(crate) mod pai;
+mod philly;
+mod sia;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -23,12 +32,30 @@ use wharf_core::nearest::nearest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Format {
+    /// The tab-separated rows of the Gavel simulator: no header, speeds only in a profile.
+    Gavel,
     /// The CSV of the Muri simulator: milliseconds, three stage columns.
     Muri,
     /// Wharf's own columns as CSV.
     NativeCsv,
     /// Wharf's own columns as JSON Lines.
     NativeJsonl,
+    /// A job stream of the Blox simulator as JSON: lists of id, arrival, iterations and GPUs.
+    Blox,
+    /// The CSV that the Blox simulator replays.
+    BloxCsv,
+    /// Workloads of the Sia and Pollux simulators.
+    Sia,
+    /// Microsoft's Philly log, `cluster_job_log`.
+    Philly,
+    /// The jobs of the Philly log as a table, as the Pollux and Sia artifacts have it.
+    PhillyCsv,
+    /// SenseTime's Helios log, `cluster_log.csv`.
+    Helios,
+    /// Alibaba's PAI log of 2020, `pai_task_table.csv`.
+    Pai,
+    /// Alibaba's GPU log of 2023, `openb_pod_list_*.csv`.
+    Openb,
 }
 
 /// The name of no format.
@@ -52,7 +79,52 @@ impl UnknownFormat {
 
 impl Format {
     /// Every format.
-    pub const ALL: &'static [Self] = &[Self::Muri, Self::NativeCsv, Self::NativeJsonl];
+    pub const ALL: &'static [Self] = &[
+        Self::Gavel,
+        Self::Muri,
+        Self::NativeCsv,
+        Self::NativeJsonl,
+        Self::Blox,
+        Self::BloxCsv,
+        Self::Sia,
+        Self::Philly,
+        Self::PhillyCsv,
+        Self::Helios,
+        Self::Pai,
+        Self::Openb,
+    ];
+
+    /// Formats that are told apart by the columns of their header; earlier ones win where the scores are equal.
+    const WITH_HEADER: &'static [Self] = &[
+        Self::NativeCsv,
+        Self::Muri,
+        Self::BloxCsv,
+        Self::Sia,
+        Self::PhillyCsv,
+        Self::Helios,
+        Self::Openb,
+        Self::Pai,
+    ];
+
+    /// Whether traces can be written in it. The logs of others are only read.
+    pub const fn is_writable(self) -> bool {
+        matches!(self, Self::Gavel | Self::Muri | Self::NativeCsv | Self::NativeJsonl)
+    }
+
+    /// Whether it is a log of what happened: its clock begins anywhere, and not all of its rows are jobs to replay.
+    pub(crate) const fn is_log(self) -> bool {
+        matches!(self, Self::Philly | Self::PhillyCsv | Self::Helios | Self::Pai | Self::Openb)
+    }
+
+    /// Whether a row names a job of its own, so that a name that comes again is a mistake.
+    pub(crate) const fn names_each_row(self) -> bool {
+        !matches!(self, Self::Pai | Self::PhillyCsv)
+    }
+
+    /// Whether several rows make a job.
+    pub(crate) const fn has_tasks(self) -> bool {
+        matches!(self, Self::Pai)
+    }
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -71,23 +143,35 @@ impl Format {
 
     /// Tells the format from the beginning of a file and, where that leaves it open, from its name.
     ///
-    /// A JSON object means JSON Lines. Otherwise the first line is taken as a CSV header: the format that
+    /// A JSON list of objects is a Philly log, one of lists is a Blox stream; a JSON object is such a stream where it has a
+    /// list `jobs`, and else means JSON Lines. Tabs between a job's values are Gavel's rows. Otherwise the first line is
+    /// taken as a CSV header: the format that
     /// knows most of its columns wins, and one that knows none of them is not considered.
     pub fn detect(head: &[u8], path: Option<&Path>) -> Option<Self> {
         let text = String::from_utf8_lossy(head);
         let text = text.trim_start_matches('\u{feff}').trim_start();
-        if text.starts_with('{') {
-            return Some(Self::NativeJsonl);
+        match text.as_bytes().first() {
+            Some(b'{') if blox::is_stream(text) => return Some(Self::Blox),
+            Some(b'{') => return Some(Self::NativeJsonl),
+            Some(b'[') => {
+                let is_object = text[1..].trim_start().starts_with('{');
+                return Some(if is_object { Self::Philly } else { Self::Blox });
+            }
+            _ => {}
         }
         let header = text.lines().next().unwrap_or_default();
+        if gavel::is_row(header) {
+            return Some(Self::Gavel);
+        }
         let names: Vec<&str> = header.split(',').map(|name| name.trim().trim_matches('"')).collect();
         let known = |format: Self| {
             let schema = format.codec().schema;
             names.iter().filter(|name| schema.find(name).is_some()).count()
         };
-        // `job_id` is in every header, so equal scores go to Wharf's own format.
-        let best = [Self::NativeCsv, Self::Muri].into_iter().rev().max_by_key(|format| known(*format));
-        best.filter(|format| known(*format) > 0).or_else(|| Self::from_path(path?))
+        // `job_id` is in many headers, so equal scores go to Wharf's own format.
+        let best = Self::WITH_HEADER.iter().rev().max_by_key(|format| known(**format)).copied();
+        let best = best.filter(|format| known(*format) > 0);
+        best.or_else(|| pai::is_row(&names).then_some(Self::Pai)).or_else(|| Self::from_path(path?))
     }
 
     /// Tells the format from a file's name alone, where its ending belongs to one format only.
@@ -100,9 +184,18 @@ impl Format {
 
     pub(crate) const fn codec(self) -> &'static Codec {
         match self {
+            Self::Gavel => &gavel::CODEC,
             Self::Muri => &muri::CODEC,
             Self::NativeCsv => &native::CSV,
             Self::NativeJsonl => &native::JSONL,
+            Self::Blox => &blox::STREAM,
+            Self::BloxCsv => &blox::REPLAY,
+            Self::Sia => &sia::CODEC,
+            Self::Philly => &philly::LOG,
+            Self::PhillyCsv => &philly::TABLE,
+            Self::Helios => &helios::CODEC,
+            Self::Pai => &pai::CODEC,
+            Self::Openb => &openb::CODEC,
         }
     }
 }
@@ -126,7 +219,14 @@ impl FromStr for Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     Csv,
+    CsvWithoutHeader,
     JsonLines,
+    JsonDocument,
+    /// No header: a line's number of fields says which column each is; one more column has the line's number.
+    Tabs {
+        layouts: &'static [&'static [usize]],
+        number: usize,
+    },
 }
 
 /// Everything the rest of the crate knows about a format.
@@ -181,7 +281,33 @@ mod tests {
             ("garbage\n", "x.jsonl.gz", Some(Format::NativeJsonl)),
             ("garbage\n", "x.csv", None),
             ("0,1,0,5853661\n", "", None),
+            ("A3C\tc\td\t-n\t1\t7\t1\t1\t-1\t0\n", "", Some(Format::Gavel)),
+            ("A3C\tcd d && c\t-n\t1\t7\t0.5\t1\n", "", Some(Format::Gavel)),
+            ("A3C\t7\t1\n", "", None),
             ("", "", None),
+            ("{\"columns\": [\"job_id\"], \"jobs\": [[0, 1, 2, 3]]}", "", Some(Format::Blox)),
+            ("{\"job_id\": \"jobs\", \"user\": \"x\"}", "", Some(Format::NativeJsonl)),
+            ("[[0, 174, 348277.8, 1]]", "", Some(Format::Blox)),
+            (" [\n {\"status\": \"Pass\"", "", Some(Format::Philly)),
+            ("job_id,model_name,arrival_time,num_iters,gpu_demand\n", "", Some(Format::BloxCsv)),
+            ("name,time,application,num_replicas,batch_size\n", "", Some(Format::Sia)),
+            ("timestamp,duration,num_gpus,gpu_time,cluster\n", "", Some(Format::PhillyCsv)),
+            (
+                "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",
+                "",
+                Some(Format::Helios),
+            ),
+            (
+                "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time",
+                "",
+                Some(Format::Openb),
+            ),
+            ("0ab,worker,1.0,Terminated,5.0,9.0,600.0,29.3,100.0,V100\n", "", Some(Format::Pai)),
+            (
+                "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",
+                "",
+                Some(Format::Pai),
+            ),
         ] {
             assert_eq!(Format::detect(head.as_bytes(), Some(Path::new(path))), expected, "{head:?} {path}");
         }

@@ -168,6 +168,7 @@ fn note_losses(job: &JobSpec, losses: &mut Losses) {
             job.gang.devices_min != job.gang.devices || job.gang.devices_max != job.gang.devices,
             "the format has no elastic jobs",
         ),
+        ("iteration_ms", job.iteration_ms == 0.0, "only a profile tells it, and the format knows none"),
         ("submit_s", !exact(job.submit.seconds()), "milliseconds round it"),
         (
             "duration_s",

@@ -87,7 +87,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "array_index", required: false },
         Column { name: "weight", required: false },
     ],
-    any_of: &[&[ITERATIONS, ITERATION_MS], &[DURATION_S]],
+    any_of: &[&[ITERATIONS, ITERATION_MS], &[DURATION_S], &[ITERATIONS, MODEL]],
     unknown: Severity::Error,
 };
 
@@ -150,7 +150,8 @@ fn decode_gang(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<Gang> {
 
 /// Iterations, milliseconds an iteration, and the declared duration.
 ///
-/// A row with a duration alone is a job of as many iterations of one second.
+/// A row with a duration alone is a job of as many iterations of one second. How long the iterations of a model take can
+/// be left to a profile.
 fn decode_length(row: &mut RowCheck<'_>) -> Option<(f64, f64, Option<f64>)> {
     const SECOND_MS: f64 = 1000.0;
     if !row.has(ITERATIONS) && !row.has(ITERATION_MS) {
@@ -170,7 +171,9 @@ fn decode_length(row: &mut RowCheck<'_>) -> Option<(f64, f64, Option<f64>)> {
         return Some((duration_s, SECOND_MS, Some(duration_s)));
     }
     let iterations = row.iterations(ITERATIONS);
-    let iteration_ms = row.positive_length(ITERATION_MS);
+    // Without a time, a profile has to know the model.
+    let is_profiled = !row.has(ITERATION_MS) && row.has(MODEL);
+    let iteration_ms = if is_profiled { Some(0.0) } else { row.positive_length(ITERATION_MS) };
     let duration_s = row.length(DURATION_S);
     row.check_solo(ITERATIONS, iterations?, iteration_ms?);
     Some((iterations?, iteration_ms?, duration_s))
@@ -202,9 +205,10 @@ fn decode_array(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<ArrayElem
 /// Which columns a job needs, in the order of the schema.
 fn used(job: &JobSpec) -> [bool; SCHEMA_WIDTH] {
     let mut used = [false; SCHEMA_WIDTH];
-    for column in [JOB_ID, SUBMIT_S, DEVICES, ITERATIONS, ITERATION_MS] {
+    for column in [JOB_ID, SUBMIT_S, DEVICES, ITERATIONS] {
         used[column] = true;
     }
+    used[ITERATION_MS] = job.iteration_ms > 0.0;
     used[USER] = job.user.is_some();
     used[DEVICES_MIN] = job.gang.devices_min != job.gang.devices;
     used[DEVICES_MAX] = job.gang.devices_max != job.gang.devices;
@@ -249,7 +253,7 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
         DEVICES_MAX => Value::Number(job.gang.devices_max.into()),
         DEVICE_TYPES => Value::List(&job.gang.device_types),
         ITERATIONS => Value::Number(job.iterations),
-        ITERATION_MS => Value::Number(job.iteration_ms),
+        ITERATION_MS => number((job.iteration_ms > 0.0).then_some(job.iteration_ms)),
         DURATION_S => number(job.duration_s),
         MODEL => text(job.model.as_deref()),
         BATCH_SIZE => number(job.batch_size.map(f64::from)),
@@ -268,9 +272,10 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
 /// Only columns that some job needs are written.
 fn encode_csv(trace: &Trace, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
     let mut columns = [false; SCHEMA_WIDTH];
-    for column in [JOB_ID, SUBMIT_S, DEVICES, ITERATIONS, ITERATION_MS] {
+    for column in [JOB_ID, SUBMIT_S, DEVICES, ITERATIONS] {
         columns[column] = true;
     }
+    columns[ITERATION_MS] = trace.jobs.is_empty();
     for job in &trace.jobs {
         columns.iter_mut().zip(used(job)).for_each(|(column, used)| *column |= used);
     }

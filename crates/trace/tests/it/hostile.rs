@@ -62,6 +62,29 @@ fn endless_line_does_not_fill_the_memory() {
 }
 
 #[test]
+fn endless_job_of_a_document_does_not_fill_the_memory() {
+    let long = "9".repeat(3 << 20);
+    let text =
+        format!("{{\"note\": \"{long}\", \"jobs\": [[0, 1, {long}, 3],\n[1, 2, 3, 0],\n[2, 2, 3, 1]]}}");
+    // The head of the file is all note: nothing there says what it is.
+    let options = LintOptions { format: Some(Format::Blox), ..LintOptions::default() };
+    let findings = lint_reader(Cursor::new(text), "t", &options).unwrap();
+    let found: Vec<_> = findings.iter().map(|finding| (finding.line, finding.rule.code())).collect();
+    assert_eq!(found, [(1, "line-too-long"), (2, "zero-gang")]);
+}
+
+#[test]
+fn deep_brackets_do_no_harm() {
+    for text in ["[".repeat(1 << 20), "[{\"jobid\":".repeat(1 << 18), format!("[[0,{}", "[".repeat(1 << 21))]
+    {
+        assert!(parse_trace(&text, "t", None).is_err());
+        for format in [Format::Blox, Format::Philly] {
+            assert!(parse_trace(&text, "t", Some(format)).is_err());
+        }
+    }
+}
+
+#[test]
 fn reader_stops_at_the_linters_first_error() {
     let text = "job_id,submit_s,devices,duration_s\na,5,1,1\nb,0,1,ten\nc,0,0,1\n";
     let error = parse_trace(text, "t", None).unwrap_err();
@@ -90,6 +113,20 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
         Just(b"\"".to_vec()),
         Just(b"{\"job_id\":".to_vec()),
         Just(b"[1,\"a\"]".to_vec()),
+        Just(b"[[0, 5, 9.5, 1]".to_vec()),
+        Just(b"{\"jobs\": [".to_vec()),
+        Just(b"{\"jobid\": \"j\", \"submitted_time\": \"2017-10-09 07:01:55\", \"attempts\": ".to_vec()),
+        Just(b"[{\"start_time\": \"2017-10-09 07:01:55\", \"end_time\": \"2018-10-09 07:01:55\", \"detail\": [{\"gpus\": [\"a\"]}]}]".to_vec()),
+        Just(b"]".to_vec()),
+        Just(b"\\".to_vec()),
+        Just(b"name,time,application,num_replicas,batch_size,category\n".to_vec()),
+        Just(b"cifar10,1,128,".to_vec()),
+        Just(b"job_id,gpu_num,state,submit_time,start_time,end_time\n".to_vec()),
+        Just(b"1,1,FAILED,2020-01-01 00:00:00,2020-01-01 00:00:00,2020-01-02 00:00:00\n".to_vec()),
+        Just(b"name,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n".to_vec()),
+        Just(b"p,1,500,A|B,0,9,1\n".to_vec()),
+        Just(b"j,worker,2.0,Terminated,5.0,1e308,600,29,50,V100\n".to_vec()),
+        Just(b"2020-01-01 00:00:00".to_vec()),
         Just(b"}".to_vec()),
         Just(b"1e999".to_vec()),
         Just(b"-1".to_vec()),
@@ -100,9 +137,43 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
+/// White space of JSON.
+fn space() -> impl Strategy<Value = String> {
+    "[ \t\r\n]{0,3}"
+}
+
 proptest! {
+    /// However a document is laid out, and wherever its buffers end, the same jobs are in it.
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..4) {
+    fn documents_read_the_same_in_any_layout(
+        jobs in proptest::collection::vec((0u32..1000, 1u32..1_000_000, 1u32..64, any::<bool>()), 1..40),
+        spaces in proptest::collection::vec(space(), 8),
+        is_object in any::<bool>(),
+        other in "[a-z\\[\\]{},:]{0,12}",
+    ) {
+        let [s0, s1, s2, s3, s4, s5, s6, s7]: [String; 8] = spaces.try_into().unwrap();
+        let element = |(index, (submit, length, gpus, is_text)): (usize, &(u32, u32, u32, bool))| {
+            let name = if *is_text { format!("\"a\\\"{index}]\"") } else { index.to_string() };
+            format!("[{s0}{name}{s1},{submit},{s2}{length}.5,{s3}{gpus}{s4}]")
+        };
+        let elements: Vec<String> = jobs.iter().enumerate().map(element).collect();
+        let list = format!("[{s5}{}{s6}]", elements.join(&format!("{s6},{s7}")));
+        let text = match is_object {
+            true => format!("{{{s1}\"x\":{s2}\"{other}\",{s3}\"y\": [{{\"jobs\": 1}}],\"jobs\"{s4}:{s5}{list}{s6}}}{s7}"),
+            false => list,
+        };
+        let trace = parse_trace(&text, "t", Some(Format::Blox)).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+        prop_assert_eq!(trace.jobs.len(), jobs.len());
+        let mut sums = (0.0, 0);
+        for (_, length, gpus, _) in &jobs {
+            sums = (sums.0 + f64::from(*length) + 0.5, sums.1 + gpus);
+        }
+        let read: f64 = trace.jobs.iter().map(|job| job.iterations).sum();
+        prop_assert_eq!((read, trace.jobs.iter().map(|job| job.gang.devices).sum::<u32>()), sums);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..=Format::ALL.len()) {
         let format = Format::ALL.get(format).copied();
         let read = parse_trace_reader(Cursor::new(bytes.clone()), "t", format);
         let options = LintOptions { format, ..LintOptions::default() };

@@ -33,8 +33,9 @@ fn every_rule_has_a_file_that_breaks_it() {
     headers(&mut seen);
     optional_columns(&mut seen);
     rows_of_json_lines(&mut seen);
-    // A megabyte of line is in `hostile`, the rules of clusters are in `cluster`.
+    // A megabyte of line is in `hostile`, the rules of clusters are in `cluster`, those of logs in `logs`.
     seen.extend([Rule::LineTooLong, Rule::ZeroCount, Rule::TooManyDevices, Rule::DuplicateNode]);
+    seen.extend([Rule::BadDate, Rule::DroppedRows, Rule::AdaptedJobs]);
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), Rule::ALL);
 }
 
@@ -66,7 +67,7 @@ fn rows_of_native_csv(seen: &mut BTreeSet<Rule>) {
         ),
         (
             "a,0,1,",
-            "t:2:duration_s: error[missing-value]: the row has none of `iterations` with `iteration_ms`, or `duration_s`",
+            "t:2:duration_s: error[missing-value]: the row has none of `iterations` with `iteration_ms`, or `duration_s`, or `iterations` with `model`",
             "",
         ),
         (",0,1,5", "t:2:job_id: error[missing-value]: `job_id` is empty; expected a name", ""),
@@ -143,7 +144,7 @@ fn headers(seen: &mut BTreeSet<Rule>) {
         ),
         (
             "job_id,submit_s,devices\na,0,5\n",
-            "t:1: error[missing-column]: the header has none of `iterations` with `iteration_ms`, or `duration_s`",
+            "t:1: error[missing-column]: the header has none of `iterations` with `iteration_ms`, or `duration_s`, or `iterations` with `model`",
             "",
         ),
         (

@@ -1,9 +1,11 @@
 //! What the crate promises to its users, in tables that can be read as documentation.
 
 mod cluster;
+mod gavel;
 mod generator;
 mod hostile;
 mod lint_rules;
+mod logs;
 mod muri;
 mod native;
 mod stats;

@@ -92,7 +92,7 @@ fn reference_traces_round_trip_and_lint_clean() {
     assert_eq!(paths.len(), 20);
     for path in paths {
         let trace = read_trace(&path, None).unwrap();
-        for format in Format::ALL {
+        for format in &[Format::Muri, Format::NativeCsv, Format::NativeJsonl] {
             let mut out = Vec::new();
             assert_eq!(write_trace(&trace, *format, &mut out).unwrap(), [], "{}", path.display());
             let again = parse_trace(&String::from_utf8(out).unwrap(), &trace.name, None).unwrap();

@@ -115,6 +115,7 @@ prop_compose! {
         weight in positive(),
         deadline_s in proptest::option::of(0.0..1e9f64),
         array in proptest::option::of((text(), any::<u32>())),
+        is_profiled in any::<bool>(),
     ) -> JobSpec {
         let submit = Time::from_seconds(submit_s);
         JobSpec {
@@ -129,7 +130,8 @@ prop_compose! {
                 needs: None,
             },
             iterations: length.0,
-            iteration_ms: length.1,
+            // Only a job with a model can leave this to a profile.
+            iteration_ms: if is_profiled && model.is_some() { 0.0 } else { length.1 },
             duration_s: length.2,
             model: model.map(Into::into),
             batch_size,

@@ -41,6 +41,10 @@ pub struct HeadArgs {
     /// A setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// How fast models run on which devices: a profile database, a table, a folder of them, `default` or `none`
+    /// [default: the built-in profile where device types are mixed]
+    #[arg(long, value_name = "PATH")]
+    pub profile: Option<PathBuf>,
     /// Seed of everything that is drawn at random
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,

@@ -64,6 +64,7 @@ pub struct HistoryArgs {
 Examples:
   wharf size --trace jobs.csv --node a100:8 --target p95_wait=1h
   wharf size --trace jobs.csv --node a100:8 --node v100:4 --target avg_jct=6h --price a100=2.5 --price v100=0.8
+  wharf size --trace jobs.csv --node a100:8 --node t4:8 --target p95_jct=1d --profile default
   wharf size --trace jobs.csv --node gpu:4 --target makespan=2d --policy srtf")]
 pub struct SizeArgs {
     /// The trace that has to be served
@@ -85,6 +86,10 @@ pub struct SizeArgs {
     /// A setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// How fast models run on which devices, and what those cost: a profile database, a table, a folder of them, or `default`
+    /// [default: as jobs tell, on every type]
+    #[arg(long, value_name = "PATH")]
+    pub profile: Option<PathBuf>,
     /// Give up above so many nodes
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub nodes_max: u32,

@@ -1,6 +1,7 @@
 //! `wharf local` and `wharf run`
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -27,6 +28,10 @@ pub struct LocalArgs {
     /// A setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// How fast models run on which devices: a profile database, a table, a folder of them, `default` or `none`
+    /// [default: the built-in profile where device types are mixed]
+    #[arg(long, value_name = "PATH")]
+    pub profile: Option<PathBuf>,
     /// Start it in the background and return when it serves
     #[arg(long, conflicts_with = "stop")]
     pub detach: bool,

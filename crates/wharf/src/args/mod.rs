@@ -19,6 +19,7 @@ mod look;
 mod pace;
 mod policy;
 mod preset;
+mod profile;
 mod replay;
 mod sim;
 mod step;
@@ -47,8 +48,12 @@ pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
-pub use policy::{ExplainArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
+pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
+pub use profile::{
+    ProfileCommand, ProfileDiffArgs, ProfileExportArgs, ProfileFilterArgs, ProfileImportArgs, ProfileKindArg,
+    ProfileQueryArgs, ProfileShowArgs,
+};
 pub use replay::ReplayArgs;
 pub use sim::SimArgs;
 pub use step::StepArgs;
@@ -98,8 +103,7 @@ pub enum Command {
     #[command(subcommand)]
     Trace(TraceCommand),
     /// List every policy: what it does, where it was published, what can be set
-    #[command(after_help = policy::LIST_EXAMPLES)]
-    Policies,
+    Policies(PoliciesArgs),
     /// Tell how a policy decides
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -108,6 +112,12 @@ pub enum Command {
     Limits(LimitsCommand),
     /// List the presets, or show one
     Presets(PresetArgs),
+    /// How fast models run on which devices: import, export, show, ask, compare
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf profile show\n  wharf profile query --model resnet50 --batch-size 64"
+    )]
+    Profile(ProfileCommand),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
     /// Run a trace on a real cluster, and compare it with the simulator's prediction

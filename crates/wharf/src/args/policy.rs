@@ -4,10 +4,18 @@ use clap::{Args, Subcommand};
 
 use super::cluster::HomeArgs;
 
-pub(super) const LIST_EXAMPLES: &str = "\
+/// `wharf policies`
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   wharf policies
-  wharf policies --output json";
+  wharf policies --preset gavel
+  wharf policies --output json")]
+pub struct PoliciesArgs {
+    /// Only those that run under this preset, as they are there
+    #[arg(long, value_name = "NAME|FILE")]
+    pub preset: Option<String>,
+}
 
 /// `wharf policy`
 #[derive(Debug, Subcommand)]

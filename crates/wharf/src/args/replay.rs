@@ -41,6 +41,10 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
+    /// How fast models run on which devices, as in `wharf sim`
+    #[arg(long, value_name = "PATH", conflicts_with = "home")]
+    pub profile: Option<PathBuf>,
+
     /// How many times faster than the trace: all its times, and all times of the policy, are divided by this
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub time_scale: f64,

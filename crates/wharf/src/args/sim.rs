@@ -1,6 +1,6 @@
 //! `wharf sim`
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -14,8 +14,10 @@ Examples:
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf,tiresias
   wharf sim --trace jobs.csv --cluster a100:4x8,v100:16x4 --policy srsf --out results
   wharf sim --trace trace1.csv --cluster n8g8.csv --policy muri-l --preset muri --set packing_num=2
+  wharf sim --trace gavel.trace --cluster v100:36,p100:36,k80:36 --policy allox,gandiva --preset gavel --profile speeds.json
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --failures mtbf=200,repair=2 --seed 3
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --limits limits.toml
+  wharf sim --trace jobs.csv --cluster v100:4x4,p100:4x4,k80:4x4 --policy all --out mixed
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
 pub struct SimArgs {
     /// The trace: a file, or `-` for standard input
@@ -27,7 +29,7 @@ pub struct SimArgs {
     #[arg(long, short, value_name = "FILE|FORM")]
     pub cluster: String,
 
-    /// The policies, separated by commas; `wharf policies` lists them
+    /// The policies, separated by commas, or `all`; `wharf policies` lists them
     #[arg(long, short, value_name = "POLICY", value_delimiter = ',', required = true)]
     pub policy: Vec<String>,
 
@@ -44,6 +46,15 @@ pub struct SimArgs {
     #[arg(long, value_name = "FILE|mtbf=HOURS")]
     pub failures: Option<String>,
 
+    /// How fast models run on which devices: a profile database, a published system's own file, a folder of them, `default`
+    /// or `none` [default: the built-in profile where device types are mixed]
+    #[arg(long, value_name = "PATH")]
+    pub profile: Option<PathBuf>,
+
+    /// End after so many rounds, where the policy or the preset has rounds; unfinished jobs are counted
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<NonZeroU64>,
+
     /// Simulate within limits: a TOML file as for `wharf limits apply`
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
@@ -56,7 +67,8 @@ pub struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json` and plots of each run below this directory
+    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json` and plots of each run below this directory; also
+    /// `rounds.jsonl` and `allocations.jsonl` where there are rounds
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 

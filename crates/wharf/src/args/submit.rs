@@ -98,6 +98,9 @@ pub struct JobFlags {
     /// How urgent it is; larger goes first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub priority: Option<i32>,
+    /// What it should get in relation to others, under policies that share time in proportion; 1 where not given
+    #[arg(long, value_name = "WEIGHT")]
+    pub weight: Option<f64>,
     /// When it is stopped: `90s`, `1h30m`, `1-02:03:04`
     #[arg(long, value_name = "DURATION")]
     pub time_limit: Option<Seconds>,
@@ -276,6 +279,7 @@ impl SubmitArgs {
             memory: flags.memory,
             time_limit: flags.time_limit,
             priority: flags.priority,
+            weight: flags.weight,
             deadline: flags.deadline,
             after: jobs(&flags.after),
             after_ok: jobs(&flags.after_ok),

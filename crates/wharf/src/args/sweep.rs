@@ -28,6 +28,11 @@ pub struct SweepArgs {
     #[arg(long, value_name = "DIR", env = env::DATA.name, hide_env_values = true)]
     pub data: Option<PathBuf>,
 
+    /// How fast models run on which devices, in all runs: a profile database, a table, a folder of them, `default` or `none`
+    /// [default: the built-in profile where device types are mixed]
+    #[arg(long, value_name = "PATH")]
+    pub profile: Option<PathBuf>,
+
     /// Where results go, and where finished runs are kept; `wharf-sweep/NAME` where not given
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -30,10 +30,14 @@ Examples:
   wharf trace convert trace1.csv jobs.jsonl
   wharf trace convert trace1.csv.gz - --to csv | head
   wharf trace convert - muri.csv --to muri < jobs.csv
+  wharf trace convert Venus/cluster_log.csv venus.csv
+  wharf trace convert cluster-trace-gpu-v2020/data pai.jsonl
 
-What the target format cannot hold is told on standard error.")]
+Formats that are written: csv, jsonl, muri. Formats that are read besides: blox, blox-csv, sia, and the public logs
+philly, philly-csv, helios, pai and openb (docs/traces.md). A folder is read where it holds such a log.
+What is left out of a log, and what the target format cannot hold, is told on standard error.")]
 pub struct ConvertArgs {
-    /// The trace to read; `-` is standard input
+    /// The trace to read, or the folder of a public log; `-` is standard input
     #[arg(value_name = "INPUT")]
     pub input: PathBuf,
 
@@ -57,7 +61,9 @@ Examples:
   wharf trace lint jobs.csv
   wharf trace lint jobs.csv more.jsonl --cluster 8x8
   wharf trace lint jobs.csv --output json
+  wharf trace lint Venus/cluster_log.csv
 
+Rows of a log that are no jobs to replay are counted by reason, as warnings.
 Exits with 0 where no file has an error (warnings are no errors), and with 3 otherwise.")]
 pub struct LintArgs {
     /// The traces; `-` is standard input
@@ -185,9 +191,10 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 1_209_600.0, help_heading = "Jobs")]
     pub max: f64,
 
-    /// How many devices jobs ask for: `philly`, `muri`, `helios`, `pai`, or SIZE:WEIGHT pairs
-    #[arg(long, value_name = "MIX", default_value = "philly", help_heading = "Jobs")]
-    pub gangs: String,
+    /// How many devices jobs ask for: `philly`, `muri`, `helios`, `pai`, or SIZE:WEIGHT pairs; where not given `philly`, as
+    /// far as it fits `--devices`
+    #[arg(long, value_name = "MIX", help_heading = "Jobs")]
+    pub gangs: Option<String>,
 
     /// How many users there are; 0 leaves users out
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Jobs")]

@@ -8,6 +8,7 @@ mod install;
 mod pace;
 mod policies;
 mod presets;
+mod profile;
 mod replay;
 mod sim;
 mod size;
@@ -30,10 +31,11 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Sim(args) => sim::execute(args, terminal),
         Command::Sweep(args) => sweep::execute(args, terminal),
         Command::Trace(command) => trace::execute(command, terminal),
-        Command::Policies => policies::list(terminal),
+        Command::Policies(args) => policies::list(args, terminal),
         Command::Policy(command) => policies::execute(command, terminal),
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
+        Command::Profile(command) => profile::execute(command, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),

@@ -2,11 +2,15 @@
 
 use serde::Serialize;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
+use wharf_sim::Preset;
+use wharf_sim::compat::{blox, gavel, muri};
+use wharf_sim::preset::Mechanism;
 
 use super::cluster;
-use crate::args::{ExplainArgs, OutputFormat, PolicyCommand};
+use crate::args::{ExplainArgs, OutputFormat, PoliciesArgs, PolicyCommand};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
+use crate::input;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
@@ -25,6 +29,8 @@ struct PolicyDocument<'a> {
     summary: &'a str,
     paper: &'a str,
     explanation: &'a str,
+    must_know: &'a str,
+    advice: &'a str,
     knobs: Vec<KnobDocument<'a>>,
 }
 
@@ -52,16 +58,40 @@ fn policy_document(policy: &'static PolicyInfo) -> PolicyDocument<'static> {
         summary: policy.summary,
         paper: policy.paper,
         explanation: policy.explanation,
+        must_know: policy.must_know,
+        advice: policy.advice,
         knobs: policy.knobs.iter().map(knob).collect(),
     }
 }
 
-/// Lists all policies.
+/// The names of all policies that run under a preset.
+pub(super) fn names(preset: &Preset) -> Vec<String> {
+    let all = || policies().iter().map(|policy| policy.name);
+    let names: Vec<&str> = match &preset.mechanism {
+        Mechanism::Wharf(_) => all().collect(),
+        Mechanism::Muri(_) => all().filter(|name| name.parse::<muri::Policy>().is_ok()).collect(),
+        Mechanism::Gavel(_) => gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
+        Mechanism::Sia(_) => vec!["sia"],
+        Mechanism::Blox(_) => blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+    };
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Lists all policies, or those of a preset.
 ///
 /// # Errors
-/// Where standard output does not take it.
-pub(super) fn list(terminal: &Terminal) -> Result<Exit, CliError> {
-    let all: Vec<&'static PolicyInfo> = policies().iter().collect();
+/// Where there is no such preset, or standard output does not take it.
+pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let mut all: Vec<&'static PolicyInfo> = policies().iter().collect();
+    if let Some(name) = &args.preset {
+        match input::preset(name)?.mechanism {
+            Mechanism::Wharf(_) => {}
+            Mechanism::Muri(_) => all.retain(|policy| policy.name.parse::<muri::Policy>().is_ok()),
+            Mechanism::Gavel(_) => return list_gavel(terminal),
+            Mechanism::Sia(_) => all.retain(|policy| policy.name == "sia"),
+            Mechanism::Blox(_) => return list_blox(terminal),
+        }
+    }
     if terminal.format == OutputFormat::Json {
         terminal.json(&document(&all))?;
         return Ok(Exit::Ok);
@@ -75,6 +105,48 @@ pub(super) fn list(terminal: &Terminal) -> Result<Exit, CliError> {
     if terminal.format == OutputFormat::Table {
         terminal.note("`wharf policy explain NAME` tells how one decides and what its settings mean");
     }
+    Ok(Exit::Ok)
+}
+
+/// Lists the policies of Gavel's mechanism, which has its own.
+fn list_gavel(terminal: &Terminal) -> Result<Exit, CliError> {
+    let policies = gavel::Policy::ALL.map(|policy| (policy.name, policy.summary()));
+    list_own(&policies, "Narayanan et al., Gavel, OSDI'20", &gavel::Settings::NAMES, terminal)
+}
+
+/// Lists the policies of Blox's mechanism, which has its own.
+fn list_blox(terminal: &Terminal) -> Result<Exit, CliError> {
+    let policies = blox::Policy::ALL.map(|policy| (policy.name(), policy.summary()));
+    list_own(&policies, "Agarwal et al., Blox, EuroSys'24", &blox::Settings::NAMES, terminal)
+}
+
+/// Lists a mechanism's own policies, by name and summary.
+fn list_own(
+    policies: &[(&'static str, &'static str)],
+    paper: &'static str,
+    settings: &[&str],
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
+    if terminal.format == OutputFormat::Json {
+        let policy = |&(name, summary)| PolicyDocument {
+            name,
+            summary,
+            paper,
+            explanation: summary,
+            must_know: "",
+            advice: "",
+            knobs: Vec::new(),
+        };
+        let policies = policies.iter().map(policy).collect();
+        terminal.json(&Document { schema: SCHEMA, policies })?;
+        return Ok(Exit::Ok);
+    }
+    let mut grid = Grid::new(["policy", "what it does", "paper", "settings"]);
+    let settings = settings.join(", ");
+    for (name, summary) in policies {
+        grid.push([name, summary, paper, &settings]);
+    }
+    terminal.grid(&grid)?;
     Ok(Exit::Ok)
 }
 
@@ -100,6 +172,7 @@ pub(super) fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Ex
 fn explain(policy: &PolicyInfo) -> String {
     let mut text = format!("{}: {}\n", policy.name, policy.summary);
     text += &format!("paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());
+    text += &format!("\nmust know: {}\n\n{}\n", policy.must_know, policy.advice);
     if !policy.knobs.is_empty() {
         text += "\nsettings (`--set KEY=VALUE`):\n";
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wharf_core::{ClusterSpec, NodeSpec};
+use wharf_perf::Profile;
 use wharf_report::stats::{percentile, sorted};
 use wharf_report::{RunLabels, Summary, human};
 use wharf_sim::{NoRecorder, Outcome, Preset, RunError, RunSpec, Settings};
@@ -66,10 +67,11 @@ struct Answer {
 pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let search = Search {
         targets: args.target.iter().map(|text| target(text)).collect::<Result<_, _>>()?,
+        profile: args.profile.as_deref().map(input::profile).transpose()?,
         prices: args.price.iter().map(|text| price(text)).collect::<Result<_, _>>()?,
         settings: input::settings(&args.set)?,
         preset: input::preset("wharf")?,
-        trace: input::trace(&args.trace, None)?,
+        trace: input::trace(&args.trace, None, terminal)?,
         policy: &args.policy,
         nodes_max: args.nodes_max,
     };
@@ -87,6 +89,7 @@ pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliE
 
 struct Search<'a> {
     targets: Vec<Target>,
+    profile: Option<Profile>,
     prices: BTreeMap<String, f64>,
     settings: Settings,
     preset: Preset,
@@ -113,7 +116,9 @@ impl Search<'_> {
         answer.devices = Some(nodes * devices);
         answer.reached_s = self.targets.iter().filter_map(reached).collect();
         answer.utilization = run.summary.gpu_utilization;
-        answer.price_per_hour = self.prices.get(&kind).map(|price| price * f64::from(nodes * devices));
+        let known = || self.profile.as_ref()?.price(&kind);
+        let price = self.prices.get(&kind).copied().or_else(known);
+        answer.price_per_hour = price.map(|price| price * f64::from(nodes * devices));
         answer.price = answer.price_per_hour.and_then(|price| Some(price * run.summary.makespan_s? / 3600.0));
         Ok(answer)
     }
@@ -170,7 +175,7 @@ impl Search<'_> {
             preset: &self.preset,
             settings: &self.settings,
             seed: 0,
-            profile: None,
+            profile: self.profile.as_ref(),
             rounds: None,
         };
         let outcome = match wharf_sim::run(&spec, &mut NoRecorder) {

@@ -33,7 +33,7 @@ pub(super) fn execute(command: &TraceCommand, terminal: &Terminal) -> Result<Exi
 fn convert(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let from = args.from.as_deref().map(input::format).transpose()?;
     let to = output_format(args.to.as_deref(), &args.target)?;
-    let trace = input::trace(&args.input, from)?;
+    let trace = input::trace(&args.input, from, terminal)?;
     write(&trace, to, &args.target, terminal)?;
     terminal.detail(&format!("{} jobs written as {to}", trace.jobs.len()));
     Ok(Exit::Ok)
@@ -41,10 +41,16 @@ fn convert(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit, CliError> {
 
 /// The format asked for, or the one of the file's ending, or Wharf's own CSV.
 fn output_format(name: Option<&str>, path: &Path) -> Result<Format, CliError> {
-    match name {
-        Some(name) => input::format(name),
-        None => Ok(Format::from_path(path).unwrap_or(Format::NativeCsv)),
+    let format = match name {
+        Some(name) => input::format(name)?,
+        None => Format::from_path(path).unwrap_or(Format::NativeCsv),
+    };
+    if format.is_writable() {
+        return Ok(format);
     }
+    let writable = Format::ALL.iter().filter(|format| format.is_writable()).map(|format| format.name());
+    Err(CliError::usage(format!("traces are not written as `{format}`, only read"))
+        .hint(format!("write {}", writable.collect::<Vec<_>>().join(", "))))
 }
 
 fn write(trace: &Trace, format: Format, path: &Path, terminal: &Terminal) -> Result<(), CliError> {
@@ -142,7 +148,7 @@ fn describe(args: &StatsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let format = args.format.as_deref().map(input::format).transpose()?;
     let cluster = args.cluster.as_deref().map(input::cluster).transpose()?;
     let devices = cluster.map(|(_, cluster)| cluster.device_count());
-    let stats = stats(&input::trace(&args.file, format)?);
+    let stats = stats(&input::trace(&args.file, format, terminal)?);
     let load = devices.and_then(|devices| stats.offered_load(devices));
     let document = || StatsDocument { schema: 1, offered_load: load, stats: &stats };
     match terminal.format {
@@ -165,8 +171,11 @@ fn generate_trace(args: &GenerateArgs, terminal: &Terminal) -> Result<Exit, CliE
 }
 
 fn generator_settings(args: &GenerateArgs) -> Result<GeneratorSettings, CliError> {
-    let gangs: GangMix =
-        args.gangs.parse().map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
+    let gangs = match &args.gangs {
+        Some(mix) => mix.parse().map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?,
+        // With no device at all no size fits, and the generator says so.
+        None => GangMix::philly().at_most(args.devices).unwrap_or_else(GangMix::philly),
+    };
     let rate = match (args.at_once, args.rate) {
         (true, _) => Rate::AtOnce,
         (false, Some(per_hour)) => Rate::PerHour(per_hour),

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use wharf_profile::ProfileError;
 use wharf_report::FileError;
+use wharf_sim::compat::gavel::GavelError;
 use wharf_sim::compat::muri::MuriError;
 use wharf_sim::sweep::ScenarioError;
 use wharf_sim::{PresetError, RunError};
@@ -59,12 +61,47 @@ pub fn run(error: &RunError) -> CliError {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
-        RunError::Failures(_) | RunError::Muri(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
+            .hint("`--profile FILE` tells how fast models run; `wharf profile show default` lists those that Wharf knows"),
+        RunError::Failures(_) | RunError::Muri(_) | RunError::Blox(_) => {
+            CliError::from_error(ErrorKind::Input, error)
+        }
+        RunError::Gavel(gavel_error) => {
+            let failed = CliError::from_error(ErrorKind::Input, error);
+            with_hint(failed, gavel_hint(gavel_error).map(str::to_owned))
+        }
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
     }
+}
+
+/// What helps under Gavel's preset.
+fn gavel_hint(error: &GavelError) -> Option<&'static str> {
+    match error {
+        GavelError::NoProfile => {
+            Some("give one with `--profile PATH`, such as Gavel's `simulation_throughputs.json`")
+        }
+        GavelError::NoSpeed { .. } | GavelError::NoModel { .. } => Some(
+            "add it to the profile, drop the job, or use the preset `wharf`, which estimates what is not measured",
+        ),
+        GavelError::TooLarge { .. } | GavelError::NoFit { .. } => {
+            Some("drop the job, or use a cluster that can hold it")
+        }
+        GavelError::OneDeviceOnly { .. } => Some("`allox` under the preset `wharf` also takes gangs"),
+        GavelError::TooManyPairs { .. } => Some("the preset `wharf` packs without a list of pairs"),
+        GavelError::Allocations { .. } => {
+            Some("a recording fits only the trace, cluster, policy and seed that it was made with")
+        }
+        _ => None,
+    }
+}
+
+/// A profile cannot be used.
+pub fn profile(error: &ProfileError) -> CliError {
+    let failed = CliError::from_error(ErrorKind::Input, error);
+    with_hint(failed, error.hint().map(str::to_owned))
 }
 
 /// A policy does not exist.

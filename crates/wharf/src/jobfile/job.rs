@@ -69,6 +69,8 @@ record! {
         time_limit: Seconds,
         /// How urgent it is.
         priority: i32,
+        /// What it should get in relation to others.
+        weight: f64,
         /// When it should be over.
         deadline: Deadline,
         /// Starts when these have started or are over.

@@ -91,6 +91,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         activate: job.activate.as_ref().map(activation).unwrap_or_default(),
         limits: limits(job),
         notify: job.notify.as_ref().map(notify),
+        weight: job.weight.unwrap_or_default(),
         deadline_s: deadline(job.deadline, context.now_s)?,
         checkpoint: job.checkpoint.as_ref().map(|checkpoint| self::checkpoint(checkpoint, context, &workdir)),
         network_interface: job.network_interface.clone().unwrap_or_default(),

@@ -79,6 +79,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("array", json!(spec.array)),
         ("priority", json!(spec.priority)),
         ("time_limit_s", json!(spec.time_limit_s)),
+        ("weight", json!(spec.weight)),
         ("deadline_s", json!(spec.deadline_s)),
         ("dependencies", json!(spec.dependencies.iter().map(depends).collect::<Vec<_>>())),
         ("retries", json!(spec.retries)),

@@ -15,6 +15,7 @@ mod local;
 mod marked;
 mod outputs;
 mod policy;
+mod profile;
 mod reference;
 mod replay;
 mod sandbox;

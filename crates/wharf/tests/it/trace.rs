@@ -80,3 +80,88 @@ fn generated_traces_depend_on_the_seed_only() {
     assert!(error.contains("job_count is 0"), "{error}");
     assert_eq!(sandbox.names("."), ["jobs.csv"]);
 }
+
+/// A sample beside the repository's examples.
+fn sample(name: &str) -> String {
+    format!("{}/../../examples/traces/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn logs_are_converted_and_what_is_left_out_is_told() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.wharf(&format!("trace convert {} helios.csv", sample("helios.csv")));
+    assert!(
+        said.stderr.contains("helios.csv: 1 row dropped: no GPU asked for (first: `902`)\n"),
+        "{}",
+        said.stderr
+    );
+    said.ok();
+    let header = "job_id,user,submit_s,devices,iterations,iteration_ms,duration_s\n";
+    assert_eq!(
+        sandbox.read("helios.csv"),
+        format!(
+            "{header}901,uAaaa,0,8,7200,1000,7200\n903,uAaaa,120,16,120,1000,120\n906,uBbbb,600,4,86400,1000,86400\n"
+        )
+    );
+    let quiet = sandbox.wharf(&format!("trace convert {} - --quiet", sample("openb.csv")));
+    assert_eq!(quiet.stderr, "");
+    assert_eq!(quiet.ok().lines().count(), 4);
+    // A folder, as it is published.
+    let said = sandbox.wharf(&format!("trace stats {} --output json", sample("pai")));
+    assert!(said.stderr.contains("not in the job table"), "{}", said.stderr);
+    let document: Value = serde_json::from_str(&said.ok()).unwrap();
+    assert_eq!((&document["job_count"], &document["user_count"]), (&3.into(), &2.into()));
+}
+
+#[test]
+fn lint_counts_the_rows_of_a_log_as_warnings() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.wharf(&format!("trace lint {} --output json", sample("philly.json")));
+    let document: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(document["errors"], 0);
+    let findings: Vec<(&str, u64)> = document["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| (finding["rule"].as_str().unwrap(), finding["line"].as_u64().unwrap()))
+        .collect();
+    let expected = [
+        ("adapted-jobs", 2),
+        ("dropped-rows", 21),
+        ("adapted-jobs", 29),
+        ("dropped-rows", 43),
+        ("dropped-rows", 57),
+        ("adapted-jobs", 71),
+        ("adapted-jobs", 71),
+    ];
+    assert_eq!(findings, expected);
+    said.ok();
+}
+
+#[test]
+fn formats_that_are_only_read_are_not_written() {
+    let sandbox = Sandbox::new();
+    let error = sandbox.wharf("trace convert jobs.csv out.json --to philly").fails(2);
+    assert!(error.contains("traces are not written as `philly`, only read"), "{error}");
+    assert!(error.contains("hint: write muri, csv, jsonl"), "{error}");
+    let error = sandbox.wharf("trace convert jobs.csv --from helios").fails(3);
+    assert!(error.contains("missing-column"), "{error}");
+}
+
+#[test]
+fn blox_preset_runs_a_stream() {
+    let sandbox = Sandbox::new();
+    let trace = sample("blox-stream.json");
+    let said = sandbox.wharf(&format!(
+        "sim --trace {trace} --cluster 2x4 --policy las,fifo,srtf --preset blox --output json --set track=0..2"
+    ));
+    let document: Value = serde_json::from_str(&said.ok()).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    for run in runs {
+        assert_eq!((&run["preset"], &run["jobs"], &run["finished"]), (&"blox".into(), &3.into(), &3.into()));
+    }
+    let error =
+        sandbox.wharf(&format!("sim --trace {trace} --cluster 2x4 --policy muri-s --preset blox")).fails(2);
+    assert!(error.contains("the preset has las, fifo, srtf, tiresias"), "{error}");
+}

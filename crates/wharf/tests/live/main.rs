@@ -1,7 +1,7 @@
 //! What was simulated is what will run: traces replayed with real processes on a real cluster.
 //!
-//! A short replay under one policy is always done. With `WHARF_LIVE=full` it is what takes minutes: jobs of at least half a
-//! minute under four policies, side by side.
+//! Short replays under two policies are always done, one of them on devices of several types. With `WHARF_LIVE=full` it is what
+//! takes minutes: jobs of at least half a minute under six policies, side by side.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod scenario;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use scenario::{CLUSTER, Scenario, TIME_SCALE, Wanted, find};
+use scenario::{MIXED, Scenario, TIME_SCALE, UNIFORM, Wanted, find};
 
 /// How far the average completion time may be from the prediction.
 const TOLERANCE: f64 = 0.03;
@@ -19,24 +19,26 @@ const TOLERANCE: f64 = 0.03;
 /// Events at least this far apart, as a machine that does something else, too, needs it.
 const GAP_S: f64 = 0.75;
 
-const FULL: [Wanted; 4] =
-    [long("fifo", 0, 0), long("srtf", 2, 0), long("tiresias", 2, 0), long("muri-s", 2, 3)];
+const FULL: [Wanted; 6] = [
+    long("fifo", UNIFORM, 0, 0),
+    long("srtf", UNIFORM, 2, 0),
+    long("tiresias", UNIFORM, 2, 0),
+    long("muri-s", UNIFORM, 2, 3),
+    long("max-min-fairness-perf", MIXED, 2, 0),
+    long("gandiva", MIXED, 2, 2),
+];
 
-const fn long(policy: &'static str, preemptions: usize, shared: usize) -> Wanted {
+const fn long(policy: &'static str, cluster: &'static str, preemptions: usize, shared: usize) -> Wanted {
     let (jobs, job_s, arrivals_s, makespan_s) = (7, 30.0, 60.0, 240.0);
-    Wanted { policy, jobs, job_s, arrivals_s, gap_s: GAP_S, preemptions, shared, makespan_s }
+    Wanted { policy, cluster, jobs, job_s, arrivals_s, gap_s: GAP_S, preemptions, shared, makespan_s }
 }
 
-const SHORT: Wanted = Wanted {
-    policy: "srtf",
-    jobs: 4,
-    job_s: 6.0,
-    arrivals_s: 8.0,
-    gap_s: GAP_S,
-    preemptions: 1,
-    shared: 0,
-    makespan_s: 36.0,
-};
+const SHORT: [Wanted; 2] = [short("srtf", UNIFORM, 1), short("max-min-fairness-perf", MIXED, 1)];
+
+const fn short(policy: &'static str, cluster: &'static str, preemptions: usize) -> Wanted {
+    let (jobs, job_s, arrivals_s, makespan_s) = (4, 6.0, 8.0, 40.0);
+    Wanted { policy, cluster, jobs, job_s, arrivals_s, gap_s: GAP_S, preemptions, shared: 0, makespan_s }
+}
 
 /// What came of a replay.
 struct Row {
@@ -83,7 +85,7 @@ fn replay(wanted: &Wanted) -> (Row, Value) {
     std::fs::write(&trace, scenario.text()).unwrap();
     let scale = TIME_SCALE.to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_wharf"))
-        .args(["replay", "--cluster", CLUSTER, "--policy", wanted.policy, "--time-scale", &scale])
+        .args(["replay", "--cluster", wanted.cluster, "--policy", wanted.policy, "--time-scale", &scale])
         .args(["--output", "json", "--trace"])
         .arg(&trace)
         .stderr(Stdio::inherit())
@@ -99,14 +101,14 @@ fn print(rows: &[Row]) {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{:<9} {:>5} {:>5} {:>5} {:>11} {:>8} {:>10} {:>9} {:>9} {:>7}  sequence",
+        "{:<21} {:>5} {:>5} {:>5} {:>11} {:>8} {:>10} {:>9} {:>9} {:>7}  sequence",
         "policy", "seed", "jobs", "acts", "preemptions", "gap", "start cost", "live", "simulated", "off"
     )
     .unwrap();
     for row in rows {
         writeln!(
             out,
-            "{:<9} {:>5} {:>5} {:>5} {:>11} {:>6.2} s {:>7.0} ms {:>7.2} s {:>7.2} s {:>5.2} %  {}",
+            "{:<21} {:>5} {:>5} {:>5} {:>11} {:>6.2} s {:>7.0} ms {:>7.2} s {:>7.2} s {:>5.2} %  {}",
             row.policy,
             row.seed,
             row.jobs,
@@ -127,7 +129,7 @@ fn print(rows: &[Row]) {
 fn live_equals_simulated() {
     let wanted: &[Wanted] = match std::env::var("WHARF_LIVE").as_deref() {
         Ok("full") => &FULL,
-        _ => &[SHORT],
+        _ => &SHORT,
     };
     let rows: Vec<(Row, Value)> = std::thread::scope(|scope| {
         let running: Vec<_> = wanted.iter().map(|one| scope.spawn(move || replay(one))).collect();

@@ -20,6 +20,7 @@ const STAGES: [[f64; 3]; 3] = [[0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.1, 0.4, 0.5]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) policy: &'static str,
+    pub(crate) cluster: &'static str,
     pub(crate) jobs: usize,
     /// The shortest job, alone.
     pub(crate) job_s: f64,
@@ -40,7 +41,12 @@ pub(crate) struct Scenario {
     pub(crate) gap_s: f64,
 }
 
-pub(crate) const CLUSTER: &str = "v100:2x2";
+/// Devices of one type.
+pub(crate) const UNIFORM: &str = "v100:2x2";
+/// Devices of two types, of which the built-in profile knows how fast they are.
+pub(crate) const MIXED: &str = "v100:1x4,p100:1x4";
+/// The models of the jobs, by the built-in profile's names.
+const MODELS: [(&str, u32); 3] = [("resnet50", 64), ("bert-base", 16), ("vgg19", 32)];
 
 /// The first that is as wanted.
 pub(crate) fn find(wanted: &Wanted) -> Scenario {
@@ -86,7 +92,11 @@ fn draw(seed: u64, wanted: &Wanted) -> Trace {
         let iteration_ms = 3000.0;
         let mut job =
             JobSpec::new(&format!("j{index}"), submit, devices, solo_s * 1000.0 / iteration_ms, iteration_ms);
-        let [data, compute, network] = STAGES[numbers.below(3) as usize];
+        let kind = numbers.below(3) as usize;
+        let (model, batch_size) = MODELS[kind];
+        job.model = Some(model.into());
+        job.batch_size = Some(batch_size * devices);
+        let [data, compute, network] = STAGES[kind];
         job.stages = Some(StageTimes {
             data_ms: data * iteration_ms,
             compute_ms: compute * iteration_ms,
@@ -137,7 +147,7 @@ fn suits(trace: &Trace, wanted: &Wanted) -> Option<f64> {
     let mut shortest = f64::INFINITY;
     let mut before: Option<Vec<String>> = None;
     for start_cost_s in START_COSTS_S {
-        let events = simulate(trace, wanted.policy, start_cost_s);
+        let events = simulate(trace, wanted, start_cost_s);
         let gap_s = events
             .times
             .windows(2)
@@ -160,13 +170,14 @@ fn suits(trace: &Trace, wanted: &Wanted) -> Option<f64> {
     Some(shortest)
 }
 
-fn simulate(trace: &Trace, policy: &str, start_cost_s: f64) -> Events {
+fn simulate(trace: &Trace, wanted: &Wanted, start_cost_s: f64) -> Events {
+    let policy = wanted.policy;
     let preset = Preset::load("wharf").unwrap();
     let Mechanism::Wharf(rules) = &preset.mechanism else { unreachable!("it is Wharf's own") };
     let info = wharf_policy::find(policy).unwrap();
     let mut settings = scale_settings(info, rules, &Settings::default(), TIME_SCALE);
     settings.set("restart_s", &start_cost_s.to_string());
-    let cluster: ClusterSpec = wharf_trace::parse_cluster(CLUSTER).unwrap();
+    let cluster: ClusterSpec = wharf_trace::parse_cluster(wanted.cluster).unwrap();
     let trace = scale_trace(trace, TIME_SCALE);
     let spec = RunSpec {
         trace: &trace,

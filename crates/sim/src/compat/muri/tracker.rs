@@ -4,7 +4,7 @@ use wharf_core::{JobId, NodeShare, Time};
 use wharf_perf::interleave::GROUP_SIZE_MAX;
 
 use super::workload::{Job, Workload};
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span};
+use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
 
 /// A job's state.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,7 @@ pub(super) struct Tracker<'a> {
     spans: Vec<Span>,
     device_count: u32,
     event_count: u64,
+    start_count: u64,
     busy_device_s: f64,
     busy_devices: u32,
     last_event: f64,
@@ -71,6 +72,7 @@ impl<'a> Tracker<'a> {
             spans: Vec::new(),
             device_count,
             event_count: 0,
+            start_count: 0,
             busy_device_s: 0.0,
             busy_devices: 0,
             last_event: 0.0,
@@ -132,6 +134,7 @@ impl<'a> Tracker<'a> {
         held.extend_from_slice(placement);
         self.jobs[job as usize].span_start = time;
         let members = padded.map(JobId);
+        self.start_count += 1;
         self.recorder.started(Time::from_seconds(time), JobId(job), placement, &members[..group.len()]);
     }
 
@@ -191,6 +194,7 @@ impl<'a> Tracker<'a> {
             busy_device_s: self.busy_device_s,
             device_count: self.device_count,
             rules: MetricRules::Muri,
+            tally: Tally { reschedules: self.start_count, ..Tally::default() },
         }
     }
 

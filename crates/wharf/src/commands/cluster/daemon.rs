@@ -13,6 +13,7 @@ use super::{init, regime};
 use crate::args::{HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
+use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 
@@ -82,6 +83,7 @@ fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
 
 fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<HeadConfig, CliError> {
     let policy = regime::choice(args.policy.as_deref(), &args.set)?;
+    let profile = args.profile.as_deref().map(input::profile).transpose()?;
     regime::make(&policy)?;
     if !args.lost_after.is_finite() || args.lost_after < 0.0 {
         return Err(CliError::usage("`--lost-after` takes seconds of at least 0"));
@@ -95,7 +97,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         history_s: HISTORY_DAYS * 86_400.0,
         policy,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
-        make: regime::maker(args.seed),
+        make: regime::maker(args.seed, profile),
         warn: terminal.warner(),
     })
 }

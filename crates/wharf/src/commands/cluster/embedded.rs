@@ -27,6 +27,8 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) set: Vec<String>,
     /// For everything drawn at random.
     pub(in crate::commands) seed: u64,
+    /// How fast models run on which devices.
+    pub(in crate::commands) profile: Option<PathBuf>,
 }
 
 /// One node.
@@ -91,6 +93,7 @@ impl Embedded {
         words.extend(plan.policy.iter().flat_map(|policy| ["--policy".into(), OsString::from(policy)]));
         words.extend(["--seed".to_owned(), plan.seed.to_string()].map(OsString::from));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));
+        words.extend(plan.profile.iter().flat_map(|path| ["--profile".into(), OsString::from(path)]));
         let Command::Head(args) = typed(words)? else { return Err(misread()) };
         let (head, _) = start_head(&args, terminal).await?;
         let mut embedded = Self { head, workers: vec![], stop: watch::Sender::new(false) };

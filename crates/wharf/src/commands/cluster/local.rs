@@ -36,6 +36,7 @@ pub(in crate::commands) fn local(args: &LocalArgs, terminal: &Terminal) -> Resul
         policy: args.policy.clone(),
         set: args.set.clone(),
         seed: 0,
+        profile: args.profile.clone(),
     };
     home.create()?;
     let held = Lock::take(&home)?;

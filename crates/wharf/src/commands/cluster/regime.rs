@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wharf_core::Regime;
 use wharf_head::{MakeRegime, PolicyChoice};
+use wharf_perf::Profile;
 use wharf_policy::Settings;
 use wharf_proto::{PolicyChange, SetPolicyRequest};
 use wharf_sim::Preset;
@@ -32,18 +33,18 @@ pub(super) fn choice(policy: Option<&str>, set: &[String]) -> Result<PolicyChoic
     })
 }
 
-/// Makes policies for a head, which draw from this seed.
-pub(super) fn maker(seed: u64) -> MakeRegime {
-    Arc::new(move |choice| seeded(choice, seed).map_err(|error| error.to_string()))
+/// Makes policies for a head, which draw from this seed, and know speeds from this profile.
+pub(super) fn maker(seed: u64, profile: Option<Profile>) -> MakeRegime {
+    Arc::new(move |choice| seeded(choice, seed, profile.as_ref()).map_err(|error| error.to_string()))
 }
 
 /// A policy that decides as it does in a head.
 pub(super) fn make(choice: &PolicyChoice) -> Result<Regime, CliError> {
-    seeded(choice, 0)
+    seeded(choice, 0, None)
 }
 
-fn seeded(choice: &PolicyChoice, seed: u64) -> Result<Regime, CliError> {
-    let (regime, _) = wharf_sim::regime(&rules()?, &choice.name, &settings(choice)?, seed)
+fn seeded(choice: &PolicyChoice, seed: u64, profile: Option<&Profile>) -> Result<Regime, CliError> {
+    let (regime, _) = wharf_sim::profiled_regime(&rules()?, &choice.name, &settings(choice)?, seed, profile)
         .map_err(|error| translate::run(&error))?;
     Ok(regime)
 }
@@ -58,9 +59,7 @@ pub(super) fn rules() -> Result<Rules, CliError> {
     let internal = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Internal, error);
     match Preset::load("wharf").map_err(|error| internal(&error))?.mechanism {
         Mechanism::Wharf(rules) => Ok(rules),
-        Mechanism::Muri(_) => {
-            Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"))
-        }
+        _ => Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own")),
     }
 }
 

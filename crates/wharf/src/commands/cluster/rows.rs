@@ -25,7 +25,7 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
     if !args.time_scale.is_finite() || args.time_scale <= 0.0 {
         return Err(CliError::usage("`--time-scale` takes a number above 0"));
     }
-    let trace = scale_trace(&input::trace(path, None)?, args.time_scale);
+    let trace = scale_trace(&input::trace(path, None, terminal)?, args.time_scale);
     let context = context(None, args.job.user.as_deref())?;
     let began_s = unix_s();
     // All of them before the first is submitted: none is refused half-way.
@@ -88,6 +88,7 @@ fn spec(row: &Row, args: &SubmitArgs, context: &Context, began_s: f64) -> Result
         batch_size: flags.batch_size.unwrap_or(own.batch_size),
         iterations: flags.iterations.unwrap_or(own.iterations),
         iteration_ms: flags.iteration_ms.unwrap_or(own.iteration_ms),
+        weight: flags.weight.unwrap_or(own.weight),
         deadline_s: if flags.deadline.is_some() { given.deadline_s } else { own.deadline_s },
         duration_s: own.duration_s,
         stages: own.stages,

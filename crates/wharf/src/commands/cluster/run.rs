@@ -35,6 +35,7 @@ pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Ex
             policy: None,
             set: vec![],
             seed: 0,
+            profile: None,
         };
         let cluster = Embedded::start(&plan, terminal).await?;
         let ended = alone(home.path(), terminal, interruptions.clone(), spec).await;

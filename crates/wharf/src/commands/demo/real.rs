@@ -85,6 +85,7 @@ async fn run(
         policy: Some(args.policy.clone()),
         set: args.set.clone(),
         seed: 0,
+        profile: None,
     };
     let cluster = Embedded::start(&plan, terminal).await?;
     terminal.note(&format!(

@@ -75,6 +75,8 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
         settings,
         limits: None,
         seed: args.seed,
+        profile: None,
+        rounds: None,
         policies,
         threads,
     })

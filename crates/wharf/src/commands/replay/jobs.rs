@@ -30,6 +30,7 @@ pub(in crate::commands) fn paced(job: &JobSpec, began_s: f64) -> WireSpec {
         model: job.model.as_deref().unwrap_or_default().to_owned(),
         batch_size: job.batch_size.unwrap_or(0),
         priority: job.priority,
+        weight: job.weight,
         stages: job.stages.map(|stages| Stages {
             data_ms: stages.data_ms,
             compute_ms: stages.compute_ms,

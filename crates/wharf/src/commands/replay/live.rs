@@ -1,10 +1,11 @@
 //! The replay itself: real processes on a cluster that is started for it, or that runs already.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::Client;
+use wharf_profile::Records;
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{
     ChangeJobsRequest, Checkpoint, HistoryEntry, JobDetail, JobPhase, JobSpec, ListJobsRequest, LogsRequest,
@@ -54,21 +55,33 @@ pub(super) async fn embedded<T>(
     done
 }
 
-/// The cluster that a plan is replayed on.
-pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, home: &Path) -> cluster::Plan {
+/// The cluster that a plan is replayed on, in a folder.
+pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, folder: &Path) -> Result<cluster::Plan, CliError> {
+    let profile = plan.profile.as_ref().map(|(records, _)| written(records, folder)).transpose()?;
     let worker = |node: &wharf_core::NodeSpec| WorkerPlan {
         node: node.name.to_string(),
         devices: Some(format!("{}:{}", node.device_type, node.devices)),
         switch: node.switch,
         pool: node.pool.to_string(),
     };
-    cluster::Plan {
-        home: home.to_owned(),
+    Ok(cluster::Plan {
+        home: folder.join("home"),
         workers: plan.cluster.nodes.iter().map(worker).collect(),
         policy: Some(plan.policy.name.to_owned()),
         set: plan.settings(start_cost_s).iter().map(|(key, value)| format!("{key}={value}")).collect(),
         seed: plan.seed,
-    }
+        profile,
+    })
+}
+
+/// A file with a profile at the replay's pace, for the head.
+fn written(records: &Records, folder: &Path) -> Result<PathBuf, CliError> {
+    let path = folder.join("profile.json");
+    let mut text = Vec::new();
+    wharf_profile::write_json(records, &mut text)
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|error| CliError::write(&path, error))?;
+    Ok(path)
 }
 
 /// Measures how long it takes from a launch to the first iteration.

@@ -74,7 +74,7 @@ async fn run(
         (None, Some(text)) => input::cluster(text)?,
         (None, None) => return Err(CliError::usage("`--cluster` or `--home` is needed")),
     };
-    let mut plan = Plan::resolve(args, name, spec)?;
+    let mut plan = Plan::resolve(args, name, spec, terminal)?;
     if args.dry_run {
         tell_plan(&plan, args, terminal)?;
         return Ok(None);
@@ -94,7 +94,7 @@ async fn run(
             live::replay(&served.client, &plan, folder, &interruptions, terminal).await?
         }
         None => {
-            let home = live::cluster_plan(&plan, start_cost_s, &folder.join("home"));
+            let home = live::cluster_plan(&plan, start_cost_s, folder)?;
             let work =
                 async |client: &Client| live::replay(client, &plan, folder, &interruptions, terminal).await;
             embedded(&home, &interruptions, terminal, work).await?.flatten()
@@ -115,6 +115,7 @@ async fn measure(
         policy: None,
         set: vec![],
         seed: 0,
+        profile: None,
     };
     embedded(&plan, interruptions, terminal, async |client: &Client| live::start_cost_s(client, folder).await)
         .await

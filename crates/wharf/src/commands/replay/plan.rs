@@ -1,7 +1,12 @@
 //! What is replayed, and what the simulator says will come of it.
 
+use std::borrow::Cow;
+use std::path::Path;
+
 use wharf_core::ClusterSpec;
+use wharf_perf::Profile;
 use wharf_policy::PolicyInfo;
+use wharf_profile::Records;
 use wharf_report::{RunLabels, Summary};
 use wharf_sim::preset::Mechanism;
 use wharf_sim::{Outcome, Preset, RunSpec, Settings, run, scale_settings, scale_trace};
@@ -11,6 +16,7 @@ use super::acts::{Moment, Simulated};
 use crate::args::ReplayArgs;
 use crate::error::{CliError, ErrorKind, translate};
 use crate::input;
+use crate::output::Terminal;
 
 /// What happens by itself on real machines, or is measured there.
 const REFUSED: [&str; 5] = ["restart_s", "checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
@@ -26,10 +32,20 @@ pub(super) struct Plan {
     preset: Preset,
     pub(super) seed: u64,
     pub(super) time_scale: f64,
+    /// How fast models run, at the replay's pace.
+    pub(super) profile: Option<(Records, Profile)>,
     /// Seconds after the beginning at which it is over, whatever still runs.
     pub(super) cutoff_s: Option<f64>,
     /// Seconds between the moments at which the policy is called, where that is not after every event.
     pub(super) period_s: Option<f64>,
+}
+
+/// A profile for a clock that runs so many times faster.
+fn profile(path: &Path, time_scale: f64) -> Result<(Records, Profile), CliError> {
+    let mut records = wharf_profile::read(path).map_err(|error| translate::profile(&error))?.records;
+    records.speed_up(time_scale);
+    let profile = records.profile();
+    Ok((records, profile))
 }
 
 /// What the simulator says.
@@ -45,6 +61,7 @@ impl Plan {
         args: &ReplayArgs,
         cluster_name: String,
         cluster: ClusterSpec,
+        terminal: &Terminal,
     ) -> Result<Self, CliError> {
         let usage = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Usage, error);
         let settings = input::settings(&args.set)?;
@@ -69,9 +86,11 @@ impl Plan {
         }
         let rules = rules.with(&settings).map_err(|error| usage(&error))?;
         let format = args.format.as_deref().map(input::format).transpose()?;
-        let trace = scale_trace(&input::trace(&args.trace, format)?, args.time_scale);
-        let plan = Self {
+        let trace = scale_trace(&input::trace(&args.trace, format, terminal)?, args.time_scale);
+        let profile = args.profile.as_deref().map(|path| profile(path, args.time_scale)).transpose()?;
+        let mut plan = Self {
             trace,
+            profile,
             cluster_name,
             cluster,
             policy,
@@ -83,6 +102,9 @@ impl Plan {
             preset,
         };
         plan.with_spec(0.0, wharf_sim::check).map_err(|error| translate::run(&error))?;
+        // The head is told what a simulation finds out by itself.
+        let jobs = plan.with_spec(0.0, |spec| wharf_sim::resolved(spec).map(Cow::into_owned));
+        plan.trace.jobs = jobs.map_err(|error| translate::run(&error))?;
         Ok(plan)
     }
 
@@ -101,7 +123,7 @@ impl Plan {
             preset: &self.preset,
             settings: &self.settings(start_cost_s),
             seed: self.seed,
-            profile: None,
+            profile: self.profile.as_ref().map(|(_, profile)| profile),
             rounds: None,
         })
     }

@@ -13,6 +13,7 @@ use wharf_sim::sweep::{Plan, PlannedRun, Scenario, SweepError, execute as run_pl
 use crate::args::{OutputFormat, SweepArgs};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
+use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
@@ -27,8 +28,12 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
     let scenario = Scenario::load(&args.file).map_err(|error| translate::scenario(&error))?;
     let beside = args.file.parent().unwrap_or_else(|| Path::new("")).to_owned();
     let data = args.data.clone().unwrap_or(beside);
-    let plan =
-        Plan::new(&scenario, &data, &store::build_version()?).map_err(|error| translate::scenario(&error))?;
+    let profile = args.profile.as_deref().map(input::profile).transpose()?;
+    let plan = Plan::profiled(&scenario, &data, &store::build_version()?, profile)
+        .map_err(|error| translate::scenario(&error))?;
+    for note in &plan.notes {
+        terminal.warn(&format!("{}: {}", note.file, note.message));
+    }
     if args.dry_run {
         list(&plan, terminal)?;
         return Ok(Exit::Ok);

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use wharf_core::{ClusterSpec, JobId, JobImage, JobSpec, NodeSpec, Phase, Time};
 use wharf_head::PolicyChoice;
-use wharf_sim::{JobRecord, MetricRules, NoRecorder, Outcome, RunSpec};
+use wharf_sim::{JobRecord, MetricRules, NoRecorder, Outcome, RunSpec, Tally};
 use wharf_trace::{Format, Trace, write_cluster, write_trace};
 
 use super::super::connect::with;
@@ -116,6 +116,7 @@ impl Window {
             busy_device_s: self.images.iter().map(held).sum(),
             device_count: self.cluster.device_count(),
             rules: MetricRules::Wharf,
+            tally: Tally::default(),
         }
     }
 

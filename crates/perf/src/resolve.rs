@@ -1,0 +1,154 @@
+//! Jobs that do not tell how fast they are, and jobs that do not fit everywhere: what a profile says of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use wharf_core::{ClusterSpec, Gang, JobSpec};
+
+use crate::profile::{Locality, Profile};
+use crate::speed::Speeds;
+
+/// Jobs that are named in a message.
+const NAMED_MAX: usize = 5;
+
+/// Jobs whose speed is not to be found out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unresolved {
+    /// The jobs, in the order in which they were given.
+    pub jobs: Vec<UnresolvedJob>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnresolvedJob {
+    /// The job's name.
+    pub name: Arc<str>,
+    /// Why.
+    pub problem: Problem,
+}
+
+/// Why a job's speed is not to be found out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// It tells neither its speed nor its model.
+    NoModel,
+    /// The profile has no entry of its model.
+    UnknownModel {
+        /// The model.
+        model: Arc<str>,
+    },
+    /// The profile says that it fits no type of the cluster that it may run on.
+    FitsNowhere {
+        /// The model.
+        model: Arc<str>,
+        /// Its devices.
+        devices: u32,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoModel => write!(f, "tells neither `iteration_ms` nor a model"),
+            Self::UnknownModel { model } => {
+                write!(f, "tells no `iteration_ms`, and the profile has no model `{model}`")
+            }
+            Self::FitsNowhere { model, devices } => {
+                write!(f, "`{model}` on {devices} devices fits no device type that it may run on")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.jobs.len();
+        write!(f, "no speed is known of {count} job{}", if count == 1 { "" } else { "s" })?;
+        for (index, job) in self.jobs.iter().take(NAMED_MAX).enumerate() {
+            write!(f, "{} job `{}` {}", if index == 0 { ":" } else { ";" }, job.name, job.problem)?;
+        }
+        if count > NAMED_MAX { write!(f, "; and {} more", count - NAMED_MAX) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for Unresolved {}
+
+/// Whether a profile has anything to say that jobs must be told before they can run: see [`resolve`].
+pub fn is_resolved(profile: &Profile, jobs: &[JobSpec]) -> bool {
+    let has_misfits = profile.entries().any(|(_, _, speed)| speed == 0.0);
+    !has_misfits && jobs.iter().all(|job| job.iteration_ms > 0.0)
+}
+
+/// Tells jobs without `iteration_ms` what it is, on the type that it holds for; and keeps jobs away from the types of the
+/// cluster that the profile says they do not fit.
+///
+/// # Errors
+/// The jobs of which the profile knows nothing, and those that fit nowhere.
+pub fn resolve(profile: &Profile, jobs: &mut [JobSpec], cluster: &ClusterSpec) -> Result<(), Unresolved> {
+    let speeds = Speeds::new(profile.clone());
+    let mut types: Vec<(&Arc<str>, u32)> = Vec::new();
+    for node in &cluster.nodes {
+        match types.iter_mut().find(|(name, _)| **name == node.device_type) {
+            Some((_, count)) => *count += node.devices,
+            None => types.push((&node.device_type, node.devices)),
+        }
+    }
+    let mut unresolved = Vec::new();
+    for job in jobs {
+        let problem = keep_away(&speeds, job, &types).and_then(|()| tell_speed(&speeds, job));
+        if let Err(problem) = problem {
+            unresolved.push(UnresolvedJob { name: job.name.clone(), problem });
+        }
+    }
+    if unresolved.is_empty() { Ok(()) } else { Err(Unresolved { jobs: unresolved }) }
+}
+
+/// Takes the types that a job does not fit off those that it may run on. The type that its `iteration_ms` holds for
+/// stays the first.
+fn keep_away(speeds: &Speeds, job: &mut JobSpec, types: &[(&Arc<str>, u32)]) -> Result<(), Problem> {
+    let Some(model) = job.model.clone() else { return Ok(()) };
+    let Some(workload) = speeds.profile().workload(&model, job.batch_size) else { return Ok(()) };
+    let Gang { devices, devices_min, devices_max, .. } = job.gang;
+    let fits = |name: &str| {
+        let Some(id) = speeds.profile().device_type(name) else { return true };
+        let mut known = speeds
+            .profile()
+            .curve(workload, id, Locality::Packed)
+            .filter(|(count, _)| (devices_min..=devices_max).contains(count))
+            .peekable();
+        known.peek().is_none() || known.any(|(_, entry)| entry.iterations_per_s > 0.0)
+    };
+    let allowed = |name: &Arc<str>| job.gang.device_types.is_empty() || job.gang.device_types.contains(name);
+    let possible: Vec<&Arc<str>> = types.iter().map(|&(name, _)| name).filter(|name| allowed(name)).collect();
+    if possible.iter().all(|name| fits(name)) {
+        return Ok(());
+    }
+    let fitting: u32 =
+        types.iter().filter(|(name, _)| allowed(name) && fits(name)).map(|&(_, count)| count).sum();
+    if fitting < devices_min {
+        // An estimate is not reason enough to refuse a job that tells its own speed.
+        let is_certain = !speeds.is_estimated(workload) || job.iteration_ms == 0.0;
+        return if is_certain { Err(Problem::FitsNowhere { model, devices }) } else { Ok(()) };
+    }
+    let reference = speeds.reference_of(job).filter(|name| fits(name)).cloned();
+    let others = possible.into_iter().filter(|name| fits(name) && Some(*name) != reference.as_ref()).cloned();
+    job.gang.device_types = reference.iter().cloned().chain(others).collect();
+    Ok(())
+}
+
+fn tell_speed(speeds: &Speeds, job: &mut JobSpec) -> Result<(), Problem> {
+    if job.iteration_ms > 0.0 {
+        return Ok(());
+    }
+    let Some(model) = job.model.clone() else { return Err(Problem::NoModel) };
+    let reference = speeds.reference_of(job).cloned();
+    let speed = speeds.alone(job, reference.as_deref().unwrap_or_default(), job.gang.devices);
+    if speed.iterations_per_s > 0.0 {
+        job.iteration_ms = 1000.0 / speed.iterations_per_s;
+        return Ok(());
+    }
+    match speeds.profile().nearest_workload(&model, job.batch_size) {
+        Some(_) => Err(Problem::FitsNowhere { model, devices: job.gang.devices }),
+        None => Err(Problem::UnknownModel { model }),
+    }
+}

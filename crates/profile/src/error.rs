@@ -1,0 +1,86 @@
+//! Why there is no profile.
+
+use thiserror::Error;
+
+/// Why there is no profile.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The file cannot be read.
+    #[error("cannot read profile `{path}`")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is of no known kind.
+    #[error("`{path}` is no profile")]
+    Unknown {
+        /// The file.
+        path: String,
+        /// Why the kind that it looks like does not fit.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is of a known kind that has no speeds.
+    #[error("`{path}` is no profile, but {problem}")]
+    Foreign {
+        /// The file.
+        path: String,
+        /// What it is.
+        problem: &'static str,
+    },
+    /// A folder in which no file is a profile.
+    #[error("the folder `{path}` has no profile in it")]
+    NothingThere {
+        /// The folder.
+        path: String,
+    },
+    /// An entry makes no sense.
+    #[error("profile `{path}`: {field}: {problem}")]
+    Entry {
+        /// The file.
+        path: String,
+        /// Which entry.
+        field: String,
+        /// What is wrong, and what would do.
+        problem: String,
+    },
+    /// A database of a later version of Wharf.
+    #[error("profile `{path}` has version {found}, and this Wharf knows versions up to {known}")]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The database is damaged, locked, or on a disk that is full.
+    #[error("profile `{path}` cannot be used as a database")]
+    Database {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl ProfileError {
+    /// What may help.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unknown { .. } | Self::Foreign { .. } | Self::NothingThere { .. } => Some(
+                "a profile is a database or table of `wharf profile export`, Gavel's JSON of throughputs, or Sia's \
+                 folder of placements; `default` is the built-in one",
+            ),
+            Self::Version { .. } => {
+                Some("use the version of Wharf that wrote it, or export it there as JSON")
+            }
+            _ => None,
+        }
+    }
+}

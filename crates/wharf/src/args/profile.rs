@@ -1,0 +1,178 @@
+//! `wharf profile`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// What to do with profiles.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Take tables of speeds into a database
+    Import(ProfileImportArgs),
+    /// Write a profile as CSV, JSON or a database
+    Export(ProfileExportArgs),
+    /// Show what is in a profile
+    Show(ProfileShowArgs),
+    /// Ask how fast a model runs: on which type, how many devices, beside whom
+    Query(ProfileQueryArgs),
+    /// Compare two profiles
+    Diff(ProfileDiffArgs),
+}
+
+/// `wharf profile import`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile import simulation_throughputs.json --into lab.db      Gavel's table
+  wharf profile import sia/profiles prices.csv --into lab.db          Sia's folder, and prices
+  wharf profile import measured.csv --into lab.db --dry-run           Only tell what it would change")]
+pub struct ProfileImportArgs {
+    /// What to take in, in this order; later ones win: tables, databases, folders of them, or `default`
+    #[arg(value_name = "PROFILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// The database; made where there is none
+    #[arg(long, value_name = "FILE")]
+    pub into: PathBuf,
+    /// Who says so, where a table does not [default: the file's name]
+    #[arg(long, value_name = "TEXT")]
+    pub source: Option<String>,
+    /// Tell what would change, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `wharf profile export`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile export default speeds.csv              The built-in profile as a table
+  wharf profile export lab.db - --to json | jq .prices
+  wharf profile export simulation_throughputs.json gavel.db
+  wharf profile export default prices.csv --to prices  What an hour of each type costs")]
+pub struct ProfileExportArgs {
+    /// A database, a table, a folder of them, or `default`
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Where to write it: a file, or `-` for standard output
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub target: PathBuf,
+    /// What to write [default: by the file's ending, or CSV]
+    #[arg(long, value_name = "KIND")]
+    pub to: Option<ProfileKindArg>,
+    /// Write over an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// Which entries.
+    #[command(flatten)]
+    pub filter: ProfileFilterArgs,
+}
+
+/// What a profile is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileKindArg {
+    /// A row for each entry, without prices
+    Csv,
+    /// Everything in one document
+    Json,
+    /// A database, as `wharf profile import` makes it
+    Db,
+    /// A row for each price
+    Prices,
+}
+
+/// Entries of a profile.
+#[derive(Debug, Args)]
+pub struct ProfileFilterArgs {
+    /// Only this model
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Only this device type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub device_type: Option<String>,
+    /// Only gangs of so many devices
+    #[arg(long, value_name = "N")]
+    pub devices: Option<u32>,
+}
+
+/// `wharf profile show`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile show                                 What the built-in profile has, model by model
+  wharf profile show lab.db --model resnet50         Every entry of a model
+  wharf profile show default --type a100 --devices 1 --pairs
+  wharf profile show default --prices")]
+pub struct ProfileShowArgs {
+    /// A database, a table, a folder of them, or `default`
+    #[arg(value_name = "PROFILE", default_value = "default")]
+    pub profile: PathBuf,
+    /// Which entries; without any, an overview is shown.
+    #[command(flatten)]
+    pub filter: ProfileFilterArgs,
+    /// Entries beside others too
+    #[arg(long)]
+    pub pairs: bool,
+    /// What an hour of each type costs, instead
+    #[arg(long, conflicts_with = "pairs")]
+    pub prices: bool,
+}
+
+/// `wharf profile query`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile query --model resnet50 --batch-size 64                 On every type that the built-in profile knows
+  wharf profile query lab.db --model bert-base --batch-size 64 --type v100,a100 --devices 4
+  wharf profile query --model vgg19 --batch-size 32 --type t4 --beside 'a3c (batch size 128)'
+  wharf profile query --model mine --iteration-ms 120 --told-for v100  What a job tells of itself, moved to other types")]
+pub struct ProfileQueryArgs {
+    /// A database, a table, a folder of them, or `default`
+    #[arg(value_name = "PROFILE", default_value = "default")]
+    pub profile: PathBuf,
+    /// The model, as traces name it
+    #[arg(long, value_name = "NAME")]
+    pub model: String,
+    /// Samples per iteration, over the whole gang
+    #[arg(long, value_name = "N")]
+    pub batch_size: Option<u32>,
+    /// The device types, separated by commas [default: all that the profile has]
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    pub device_type: Vec<String>,
+    /// How many devices
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub devices: u32,
+    /// The gang lies over more nodes than it needs
+    #[arg(long)]
+    pub spread: bool,
+    /// The parallel plan, by the name that the profile has for it
+    #[arg(long, value_name = "NAME")]
+    pub plan: Option<String>,
+    /// What else runs on the same devices, as `MODEL` or `MODEL (batch size N)`; may be given several times
+    #[arg(long, value_name = "WORKLOAD")]
+    pub beside: Vec<String>,
+    /// What a job tells of itself: one iteration on so many devices, in milliseconds
+    #[arg(long, value_name = "MS")]
+    pub iteration_ms: Option<f64>,
+    /// The type that `--iteration-ms` holds for [default: the profile's reference type]
+    #[arg(long, value_name = "TYPE", requires = "iteration_ms")]
+    pub told_for: Option<String>,
+}
+
+/// `wharf profile diff`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile diff default lab.db                    How far the built-in model is from what was measured
+  wharf profile diff before.db after.db --output plain
+  wharf profile diff physical.json simulation.json --type v100")]
+pub struct ProfileDiffArgs {
+    /// The first profile
+    #[arg(value_name = "PROFILE")]
+    pub before: PathBuf,
+    /// The second
+    #[arg(value_name = "PROFILE")]
+    pub after: PathBuf,
+    /// Which entries.
+    #[command(flatten)]
+    pub filter: ProfileFilterArgs,
+}
