@@ -19,7 +19,7 @@ fn equal_costs_are_decided_as_scipy_decides_them() {
         let rows: Vec<&str> = matrix.split(' ').collect();
         let digits = rows.iter().flat_map(|row| row.chars());
         let costs: Vec<f64> = digits.filter_map(|digit| digit.to_digit(10)).map(f64::from).collect();
-        let columns = assign(rows.len(), rows[0].len(), &costs).unwrap();
+        let columns = assign(rows.len(), rows[0].len(), &costs).expect("finite costs");
         let found: String = columns.iter().map(|col| col.map_or("-".into(), |col| col.to_string())).collect();
         assert_eq!(found, expected, "{matrix}");
     }
@@ -158,7 +158,7 @@ proptest! {
         let places = queues.exact();
         let (rows, cols, costs) = matrix(&queues);
         let machines = cols / rows;
-        let columns = assign(rows, cols, &costs).unwrap();
+        let columns = assign(rows, cols, &costs).expect("finite costs");
         let found: Vec<Option<usize>> =
             places.iter().map(|place| place.map(|place| place.position * machines + place.machine)).collect();
         prop_assert_eq!(found, columns);

@@ -131,7 +131,7 @@ mod tests {
                 Queues { remaining: &remaining, waits: &waits, speeds: &speeds, machines: &machines };
             let cost = |seats: &Seats| queues.cost(&grouped::name_machines(&queues, seats));
             let least = queues.cost(&queues.exact());
-            let ratio = cost(&seats(&queues).unwrap()) / least;
+            let ratio = cost(&seats(&queues).expect("ends")) / least;
             assert!((1.0 - 1e-9..1.0 + GAP).contains(&ratio), "{ratio} on {machines:?}");
             let ratio = cost(&grouped::greedy(&queues)) / least;
             assert!((1.0 - 1e-9..1.5).contains(&ratio), "greedy: {ratio} on {machines:?}");

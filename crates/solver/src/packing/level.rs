@@ -250,15 +250,15 @@ impl<'a> Level<'a> {
     /// Writes down that some jobs of a class get what they need above a speed, by the tangents at a level.
     fn cut(&mut self, class: usize, above: f64, jobs: Vec<usize>, at: f64) -> Option<f64> {
         let slope: f64 = jobs.iter().map(|&job| self.demands[job].slope(at)).sum();
-        let needed: f64 = jobs.iter().map(|&job| self.demands[job].at(at)).sum();
+        let intercept: f64 = jobs.iter().map(|&job| self.demands[job].intercept(at)).sum();
         // Rows in units of levels, so that small classes are as exact as large ones.
-        let unit = slope.max(needed - slope * at);
+        let unit = slope.max(intercept);
         if unit <= 0.0 {
             return None;
         }
         let part = jobs.len() as f64 / self.classes[class].jobs.len() as f64;
         let row = self.classes.len() + self.program.types() + self.cuts.len();
-        let rhs = (above * jobs.len() as f64 - (needed - slope * at)) / unit;
+        let rhs = (above * jobs.len() as f64 - intercept) / unit;
         self.cuts_of[class].push(self.cuts.len());
         self.cuts.push(Cut { class, row, above, jobs, part, slope, rhs, unit });
         Some(rhs)

@@ -28,7 +28,7 @@ pub(super) fn answer(
         let capacities: Vec<f64> = program.capacities.iter().map(|capacity| capacity * portion).collect();
         let classes: Vec<Class> = members.iter().map(|&class| classes[class].clone()).collect();
         let part = Program { capacities: &capacities, ..*program };
-        let answer = solve::of_classes(&part, &classes, Vec::new(), demands, aim);
+        let answer = solve::of_classes(&part, &classes, Vec::new(), demands, aim, unit);
         pivots += answer.pivots;
         shares.extend(answer.shares);
     }

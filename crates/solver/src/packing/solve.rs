@@ -22,18 +22,24 @@ pub(super) fn answer(program: &Program<'_>, demands: &[Demand], aim: Aim) -> Ans
     if classes.len() > 2 * program.classes.max(64) {
         return parts::answer(&program, &classes, stranded, demands, aim);
     }
-    of_classes(&program, &classes, stranded, demands, aim)
+    let mut unit = usual_level(&program, &classes, demands);
+    if program.classes > 1 && demands.iter().any(|demand| demand.elapsed > 0.0) {
+        // Tangents are good near the level that is sought, and few classes tell it quickly.
+        let coarse = answer(&Program { classes: 1, ..program }, demands, Aim::Highest);
+        unit = if coarse.objective > 0.0 { coarse.objective } else { unit };
+    }
+    of_classes(&program, &classes, stranded, demands, aim, unit)
 }
 
-/// The answer for given classes.
+/// The answer for given classes; `unit` is a level of about the right size.
 pub(super) fn of_classes(
     program: &Program<'_>,
     classes: &[Class],
     stranded: Vec<usize>,
     demands: &[Demand],
     aim: Aim,
+    unit: f64,
 ) -> Answer {
-    let unit = usual_level(program, classes, demands);
     let Ok(point) = climb(Level::new(program, classes, demands, unit), aim) else {
         let shares = greedy::shares(program, classes);
         let objective = level_of(program, &shares, classes, demands);
