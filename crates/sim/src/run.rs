@@ -83,7 +83,7 @@ pub enum RunError {
     Blox(#[from] blox::BloxError),
     /// What Gavel's mechanism cannot run.
     #[error(transparent)]
-    Gavel(#[from] gavel::GavelError),
+    Gavel(Box<gavel::GavelError>),
     /// What Sia's mechanism cannot run.
     #[error(transparent)]
     Sia(#[from] sia::SiaError),
@@ -124,6 +124,12 @@ pub enum RunError {
         /// What there is.
         most: u32,
     },
+}
+
+impl From<gavel::GavelError> for RunError {
+    fn from(error: gavel::GavelError) -> Self {
+        Self::Gavel(Box::new(error))
+    }
 }
 
 /// Checks a spec without running it: policy, settings, and that every job fits the empty cluster.

@@ -40,7 +40,7 @@ fn with<T>(
     rounds: Option<u64>,
     act: impl FnOnce(&RunSpec<'_>) -> T,
 ) -> T {
-    let preset = Preset::load("gavel").unwrap();
+    let preset = Preset::load("gavel").expect("it is built in");
     let mut chosen = Settings::default();
     settings.iter().for_each(|(key, value)| chosen.set(key, value));
     let trace = Trace { name: "t".into(), jobs };
@@ -57,7 +57,7 @@ fn with<T>(
 }
 
 fn simulate(jobs: Vec<JobSpec>, cluster: &str, policy: &str) -> Result<Outcome, RunError> {
-    let cluster = parse_cluster(cluster).unwrap();
+    let cluster = parse_cluster(cluster).expect("a short form");
     with(jobs, &cluster, policy, &[], None, |spec| run(spec, &mut NoRecorder))
 }
 

@@ -95,7 +95,7 @@ impl Notes {
     fn workers(&self, nodes: &[NodeShare]) -> Vec<u32> {
         let device = |share: &NodeShare| {
             let first = self.first[share.node.index()];
-            share.devices.iter().map(move |device| first + device as u32).collect::<Vec<u32>>()
+            share.devices.iter().map(move |device| first + device).collect::<Vec<u32>>()
         };
         nodes.iter().flat_map(device).collect()
     }

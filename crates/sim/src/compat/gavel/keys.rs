@@ -141,11 +141,11 @@ impl Keys {
         }
         let mut moved = vec![NOBODY; self.len()];
         let mut next = 0;
-        for key in 0..self.len() {
+        for (key, place) in moved.iter_mut().enumerate() {
             if !self.is_alive[key] {
                 continue;
             }
-            moved[key] = next as u32;
+            *place = next as u32;
             self.members[next] = self.members[key];
             self.gang[next] = self.gang[key];
             self.row[next] = self.row[key];

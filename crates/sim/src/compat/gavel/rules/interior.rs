@@ -259,7 +259,8 @@ struct Iterate {
     kappa: f64,
 }
 
-/// The point of `x ≥ 0`, `B x ≤ bounds` (each with how often it is there) at which the published code's solver ends; none where it finds none.
+/// The point of `x ≥ 0`, `B x ≤ bounds` at which the published code's solver ends; none where it finds none. Bounds come with
+/// how often their rows are there.
 pub(super) fn point(columns: Columns, bounds: &[(f64, f64)]) -> Option<Vec<f64>> {
     let region = Region::new(columns, bounds);
     let mut at = start(&region)?;
