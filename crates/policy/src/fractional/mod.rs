@@ -11,6 +11,7 @@ mod ledger;
 pub mod problem;
 mod round;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -128,8 +129,8 @@ impl Fractional {
     /// Makes a job known.
     fn learn(&mut self, view: &View<'_>, job: JobId) {
         self.learn_types(view);
-        if !self.speeds.contains_key(&job) {
-            self.speeds.insert(job, speeds(view, job));
+        if let Entry::Vacant(vacant) = self.speeds.entry(job) {
+            vacant.insert(speeds(view, job));
             self.newcomers.push(job);
             self.is_stale = true;
         }
