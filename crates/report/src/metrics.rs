@@ -43,9 +43,6 @@ pub struct Summary {
     pub jobs: u64,
     /// Jobs that were done.
     pub finished: u64,
-    /// Jobs that were not.
-    #[serde(default)]
-    pub unfinished: u64,
     /// Mean job completion time.
     pub avg_jct_s: Option<f64>,
     /// Median job completion time.
@@ -60,13 +57,20 @@ pub struct Summary {
     pub makespan_s: Option<f64>,
     /// Mean time submitted but not running.
     pub avg_queue_s: Option<f64>,
-    /// The same over all jobs, also those that are not done.
-    #[serde(default)]
-    pub avg_queue_all_s: Option<f64>,
     /// Device-seconds held ÷ (devices × (last end − first submission)); under Gavel's rules ÷ (devices × makespan).
     pub gpu_utilization: Option<f64>,
     /// Stops of jobs before their end, over all jobs.
     pub preemptions: u64,
+    /// Moments at which the mechanism looked at the cluster.
+    pub events: u64,
+    /// Real time that the simulation took.
+    pub wall_ms: f64,
+    /// Jobs that were not.
+    #[serde(default)]
+    pub unfinished: u64,
+    /// The same over all jobs, also those that are not done.
+    #[serde(default)]
+    pub avg_queue_all_s: Option<f64>,
     /// Times that a job was put onto devices that it did not hold.
     #[serde(default)]
     pub reschedules: u64,
@@ -79,10 +83,6 @@ pub struct Summary {
     /// Decisions that were made by a simpler rule, because a solver gave no answer.
     #[serde(default)]
     pub solver_fallbacks: u64,
-    /// Moments at which the mechanism looked at the cluster.
-    pub events: u64,
-    /// Real time that the simulation took.
-    pub wall_ms: f64,
 }
 
 impl Summary {

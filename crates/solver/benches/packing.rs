@@ -120,6 +120,8 @@ fn compared(reference: &[(usize, f64)], jobs: usize, took_s: f64) -> String {
     known.map_or(String::new(), |(_, reference_s)| format!("{:.0} × the reference", reference_s / took_s))
 }
 
+type Rule<'a> = dyn Fn(&Program<'_>) -> Answer + 'a;
+
 fn packed(jobs: usize, capacities: &[f64]) {
     let speeds = Speeds::new(capacities.len());
     let owned = Jobs::new(&speeds, jobs);
@@ -133,7 +135,7 @@ fn packed(jobs: usize, capacities: &[f64]) {
         pivots: PIVOTS,
     };
     let remaining = owned.remaining();
-    let rules: [(&str, &dyn Fn(&Program<'_>) -> Answer); 4] = [
+    let rules: [(&str, &Rule<'_>); 4] = [
         ("max-min", &|program| program.max_min(&owned.targets)),
         ("makespan", &|program| program.makespan(&remaining)),
         ("finish time", &|program| program.finish_time(&owned.claims)),

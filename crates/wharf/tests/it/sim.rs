@@ -7,7 +7,7 @@ use crate::sandbox::Sandbox;
 const SIM: &str = "sim --trace jobs.csv --cluster 1x2 --policy";
 
 /// Other tools rely on these names.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 24] = [
     "policy",
     "trace",
     "preset",
@@ -26,6 +26,12 @@ const KEYS: [&str; 18] = [
     "preemptions",
     "events",
     "wall_ms",
+    "unfinished",
+    "avg_queue_all_s",
+    "reschedules",
+    "lease_extensions",
+    "cost",
+    "solver_fallbacks",
 ];
 
 #[test]
