@@ -22,7 +22,7 @@
 //! | `gandiva` compares a pair's speeds summed over all types with 1 | `rules/split` | pairs that lose on every type are kept |
 //! | `finish-time-fairness` and `min-total-duration` take the speeds on one type, by name, for all types | `rules/programs` | on clusters without it the first of `type_order` stands in |
 //! | `finish-time-fairness` ignores weights | `rules/programs` | |
-//! | `min-total-duration` is content with a makespan within 5 % of the shortest | `wharf_solver::sharing` | shares are any that reach it |
+//! | `min-total-duration` is content with a makespan within 5 % of the shortest | `rules/makespan` | shares are any that reach it: those at which its solver ends (`rules/interior`) |
 //! | makespan counts from time 0, not from the first arrival | `tracker` | |
 //!
 //! Four things the published code cannot do are done here: policies with packing run on gangs of several sizes (there they
@@ -30,7 +30,7 @@
 //! used), the policies with prices have prices (there the files are missing), and deadlines that cannot be met together are
 //! all cut by the same part (there all of them are dropped).
 //!
-//! Shares are seldom the only best ones. This crate's solvers end at others than the published one's, so completion times
+//! Shares are seldom the only best ones. Solvers here end at others than the published one's, so completion times
 //! under policies that solve a program differ within what the published simulator shows between its own solvers.
 //!
 //! The entry is [`simulate`].
