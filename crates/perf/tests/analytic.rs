@@ -1,4 +1,5 @@
 //! The built-in profile: what must hold of it, whatever its numbers are.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use proptest::prelude::*;
 use wharf_core::{ClusterSpec, JobSpec, PerfModel as _, Time, Topology};

@@ -1,4 +1,5 @@
 //! How fast a job is, by the rules: measured, estimated, told.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::sync::Arc;
 
@@ -77,7 +78,14 @@ fn speed_is_measured_or_estimated_or_told() {
             60.0,
             Estimated,
         ),
-        ("another batch size may fit", job("lm", Some(10), 4, 50.0), "k80", 4, 20.0 / 20.0_f64.sqrt(), Estimated),
+        (
+            "another batch size may fit",
+            job("lm", Some(10), 4, 50.0),
+            "k80",
+            4,
+            20.0 / 20.0_f64.sqrt(),
+            Estimated,
+        ),
         ("told for the type asked for", asked_for("k80", job("lm", Some(40), 1, 50.0)), "k80", 1, 20.0, Told),
         (
             "from a slow type to a fast one",

@@ -38,8 +38,11 @@ impl Read for Rows {
 
 const ROWS: u64 = 1_000_000;
 
+/// Writes one row.
+type MakeRow = fn(u64) -> String;
+
 /// Row 0 is the header, where there is one; the last closes what it opened.
-const LOGS: [(&str, fn(u64) -> String); 3] = [
+const LOGS: [(&str, MakeRow); 3] = [
     ("helios", |row| match row {
         0 => "job_id,user,gpu_num,state,submit_time,start_time,end_time,duration\n".to_owned(),
         row => {
