@@ -49,10 +49,15 @@ pub fn markdown() -> String {
     text
 }
 
+/// What a comparison of all policies shows.
+const SIDE_BY_SIDE: &str = include_str!("side_by_side.md");
+
 /// `docs/policies.md`: every policy, how it decides and what can be set.
 pub fn policies_markdown() -> String {
-    let mut text =
-        "# Policies\n\nGenerated from the registry by `cargo xtask docs`; do not edit.\n".to_owned();
+    let mut text = format!(
+        "# Policies\n\nGenerated from the registry by `cargo xtask docs`; do not edit.\n\n{}\n",
+        SIDE_BY_SIDE.trim_end()
+    );
     for policy in wharf_policy::registry::policies() {
         let _ = write!(text, "\n## {}\n\n{}.\n\n", policy.name, capitalised(policy.summary));
         let _ = write!(text, "Paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());

@@ -190,7 +190,9 @@ impl Fractional {
             };
             chosen.into_iter().map(party).collect::<Vec<_>>()
         };
-        let (kept, fresh) = (parties(kept, &decision.view()), parties(fresh, &decision.view()));
+        // Who is asked at every change does not want anybody to move either.
+        let movable = if self.allocator.is_prompt() { Vec::new() } else { kept };
+        let (kept, fresh) = (parties(movable, &decision.view()), parties(fresh, &decision.view()));
         let seated = self.seating.seat(decision, kept, fresh);
         for &job in &seated.moved {
             self.leave(job);

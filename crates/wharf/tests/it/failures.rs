@@ -13,7 +13,7 @@ fn wrong_file() {
     ");
     insta::assert_snapshot!(sandbox.wharf(&format!("{SIM} . --out out")).fails(3), @"
     error: `.` is a directory, not a file
-    hint: name one file inside it
+    hint: name one file inside it; folders are read where they hold `pai_task_table.csv`, `cluster_log.csv` or `cluster_job_log`
     ");
     sandbox.write("picture.csv", "\u{89}PNG\u{0}\u{1}");
     insta::assert_snapshot!(sandbox.wharf(&format!("{SIM} picture.csv --out out")).fails(3), @"
@@ -109,7 +109,7 @@ fn unknown_names_suggest_the_nearest() {
     hint: `wharf policies` lists them all
     ");
     insta::assert_snapshot!(sim("--policy fifo --preset mury"), @"
-    error: `mury` is neither a built-in preset (wharf, muri) nor a file
+    error: `mury` is neither a built-in preset (wharf, muri, gavel, sia, blox) nor a file
     hint: did you mean `muri`?
     hint: `wharf presets` lists the built-in ones
     ");

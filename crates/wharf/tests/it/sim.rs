@@ -6,6 +6,9 @@ use crate::sandbox::Sandbox;
 
 const SIM: &str = "sim --trace jobs.csv --cluster 1x2 --policy";
 
+/// Of the names below, so many are columns of plain output.
+const PLAIN: usize = 18;
+
 /// Other tools rely on these names.
 const KEYS: [&str; 24] = [
     "policy",
@@ -63,7 +66,7 @@ fn keys_come_in_the_agreed_order() {
     let places: Vec<usize> = KEYS.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap()).collect();
     assert!(places.is_sorted());
     let plain = sandbox.wharf(&format!("{SIM} fifo --output plain")).ok();
-    assert_eq!(plain.lines().next().unwrap(), KEYS.join("\t"));
+    assert_eq!(plain.lines().next().unwrap(), KEYS[..PLAIN].join("\t"));
     assert_eq!(plain.lines().count(), 2);
 }
 

@@ -43,11 +43,18 @@ fn results_are_complete_and_do_not_depend_on_threads() {
     assert_eq!(one["matrices"][1]["label"], "again");
     assert_eq!(one["matrices"][1]["runs"], serde_json::json!([0]));
     let names = sandbox.names("one");
-    for name in
-        ["results.csv", "results.txt", "runs", "summary.json", "01-drawn-4x8-wharf-seed0-avg_jct_s.svg"]
-    {
+    // The first matrix has two seeds, and shows their means; the second has one.
+    for name in [
+        "results.csv",
+        "results.txt",
+        "runs",
+        "summary.json",
+        "01-drawn-4x8-wharf-avg_jct_s.svg",
+        "02-jobs-4x8-wharf-seed0-avg_jct_s.svg",
+    ] {
         assert!(names.contains(&name.to_owned()), "{name} is not in {names:?}");
     }
+    assert!(sandbox.read("one/results.txt").contains("95 % confidence interval over seeds"));
     assert_eq!(sandbox.names("one/runs").len(), 12);
     assert!(sandbox.read("one/results.csv").contains("\n\"fifo, backfill\",jobs,wharf,4x8,"));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use wharf_report::plot::{self, Bar};
-use wharf_report::{Metric, Report, Summary, run_names};
+use wharf_report::{Comparison, ComparisonRow, Metric, Report, Summary, run_names};
 use wharf_sim::sweep::Plan;
 
 use crate::args::OutputFormat;
@@ -15,6 +15,19 @@ use crate::staging::StagedFile;
 
 /// Metrics that get a bar chart per matrix and trace.
 const PLOTTED: [Metric; 3] = [Metric::AvgJct, Metric::P99Jct, Metric::Makespan];
+
+/// Metrics of the table of means over seeds.
+const COMPARED: [Metric; 6] = [
+    Metric::AvgJct,
+    Metric::MedianJct,
+    Metric::P99Jct,
+    Metric::Makespan,
+    Metric::AvgQueue,
+    Metric::Preemptions,
+];
+
+/// What stands below it.
+const ESTIMATES: &str = "mean ± half of the 95 % confidence interval over seeds (Student's t); * best mean\n";
 
 /// The document that `--output json` prints and `summary.json` holds: a report, and which matrix wants which runs.
 #[derive(Debug, Serialize)]
@@ -57,6 +70,12 @@ impl SweepReport {
         Report::new(matrix.runs.iter().map(|&index| self.report.runs[index].clone()).collect())
     }
 
+    /// Means over the seeds of a matrix that has several.
+    fn over_seeds(&self, matrix: &MatrixRows) -> Option<Comparison> {
+        let comparison = Comparison::new(&self.matrix_report(matrix).runs);
+        comparison.rows.iter().any(|row| row.seeds.len() > 1).then_some(comparison)
+    }
+
     /// Prints the results in the form that was asked for.
     ///
     /// # Errors
@@ -71,8 +90,11 @@ impl SweepReport {
 
     fn to_text(&self) -> String {
         let matrix = |matrix: &MatrixRows| {
-            let text = [matrix.label.as_str(), &self.matrix_report(matrix).to_text()].join("\n");
-            text.trim_start().to_owned()
+            let table = match self.over_seeds(matrix) {
+                Some(comparison) => comparison.table(&COMPARED).to_text() + ESTIMATES,
+                None => self.matrix_report(matrix).to_text(),
+            };
+            [matrix.label.as_str(), &table].join("\n").trim_start().to_owned()
         };
         self.matrices.iter().map(matrix).collect::<Vec<_>>().join("\n")
     }
@@ -88,7 +110,10 @@ impl SweepReport {
         write(&out.join("results.txt"), &self.to_text())?;
         write(&out.join("results.csv"), &csv(&self.report.table().to_plain()))?;
         for (number, matrix) in self.matrices.iter().enumerate() {
-            self.write_plots(number + 1, matrix, out)?;
+            match self.over_seeds(matrix) {
+                Some(comparison) => write_mean_plots(number + 1, &comparison, out)?,
+                None => self.write_plots(number + 1, matrix, out)?,
+            }
         }
         Ok(())
     }
@@ -100,12 +125,13 @@ impl SweepReport {
             let (arena, others): (Vec<&Summary>, Vec<&Summary>) =
                 rest.into_iter().partition(|run| run.is_comparable(first));
             let place = format!("{}-{}-{}-seed{}", first.trace, first.cluster, first.preset, first.seed);
+            let names = run_names(&arena);
             for metric in PLOTTED {
-                let plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
-                let name = format!("{number:02}-{place}-{}.svg", metric.name());
-                let name: String =
-                    name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
-                write(&out.join(name), &chart(metric, &arena).to_svg())?;
+                let values: Vec<Option<f64>> = arena.iter().map(|run| metric.of(run)).collect();
+                write(
+                    &out.join(plot_name(number, &place, metric)),
+                    &chart(metric, &names, &values).to_svg(),
+                )?;
             }
             rest = others;
         }
@@ -123,12 +149,38 @@ fn csv(plain: &str) -> String {
     plain.lines().map(line).collect()
 }
 
-fn chart(metric: Metric, runs: &[&Summary]) -> plot::Plot {
-    let names = run_names(runs);
-    let values: Vec<Option<f64>> = runs.iter().map(|run| metric.of(run)).collect();
-    let best = metric.winners(&values);
-    let bars = names.into_iter().zip(values).zip(best);
-    let bars: Vec<Bar> = bars.map(|((name, value), best)| Bar { name, value, best }).collect();
+/// One bar chart for each metric and each trace, cluster and preset, of means over seeds.
+fn write_mean_plots(number: usize, comparison: &Comparison, out: &Path) -> Result<(), CliError> {
+    let mut rest: Vec<&ComparisonRow> = comparison.rows.iter().collect();
+    while let Some(first) = rest.first().copied() {
+        let place = format!("{}-{}-{}", first.trace, first.cluster, first.preset);
+        let is_rival = |row: &&ComparisonRow| {
+            (&row.trace, &row.cluster, &row.preset) == (&first.trace, &first.cluster, &first.preset)
+        };
+        let (arena, others): (Vec<&ComparisonRow>, Vec<&ComparisonRow>) =
+            rest.into_iter().partition(is_rival);
+        let names: Vec<String> = arena.iter().map(|row| row.policy.clone()).collect();
+        for metric in PLOTTED {
+            let mean = |row: &&ComparisonRow| row.estimate(metric).map(|estimate| estimate.mean);
+            let values: Vec<Option<f64>> = arena.iter().map(mean).collect();
+            write(&out.join(plot_name(number, &place, metric)), &chart(metric, &names, &values).to_svg())?;
+        }
+        rest = others;
+    }
+    Ok(())
+}
+
+fn plot_name(number: usize, place: &str, metric: Metric) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
+    let name = format!("{number:02}-{place}-{}.svg", metric.name());
+    name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect()
+}
+
+fn chart(metric: Metric, names: &[String], values: &[Option<f64>]) -> plot::Plot {
+    let best = metric.winners(values);
+    let bar =
+        |((name, &value), best): ((&String, &Option<f64>), bool)| Bar { name: name.clone(), value, best };
+    let bars: Vec<Bar> = names.iter().zip(values).zip(best).map(bar).collect();
     plot::bars(metric, &bars)
 }
 

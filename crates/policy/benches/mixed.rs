@@ -1,12 +1,12 @@
-//! How long one decision of the elastic policies takes: ten thousand waiting jobs on ten thousand devices of six types, from
-//! offers to placements.
+//! How long one decision takes on mixed clusters: ten thousand waiting jobs on ten thousand devices of six types, from what is
+//! known of them to placements.
 
 #![expect(clippy::disallowed_types, reason = "a benchmark measures time")]
 
 use std::time::Instant;
 
 use wharf_core::{Cadence, ClusterSpec, Command, Engine, Gang, JobSpec, Regime, Time};
-use wharf_perf::{Costs, Locality, Model, Order, Place, Profile, Sharing, Workload};
+use wharf_perf::{Costs, Locality, Model, Order, Place, Profile, Workload};
 use wharf_policy::{BuildArgs, Settings, Strategy};
 
 const TYPES: [(&str, u32, u32, f64); 6] = [
@@ -18,6 +18,22 @@ const TYPES: [(&str, u32, u32, f64); 6] = [
     ("h100", 100, 8, 16.0),
 ];
 const MODELS: u32 = 20;
+const POLICIES: [&str; 14] = [
+    "gavel/fifo",
+    "fifo-perf",
+    "isolated",
+    "max-min-fairness-perf",
+    "max-min-fairness-packed",
+    "max-min-fairness-water-filling-perf",
+    "finish-time-fairness-perf",
+    "finish-time-fairness-packed",
+    "min-total-duration-perf",
+    "max-sum-throughput-perf",
+    "allox",
+    "gandiva",
+    "sia",
+    "pollux",
+];
 
 /// A part of the cluster: `1 / part` of the nodes of each type.
 fn cluster(part: u32) -> ClusterSpec {
@@ -67,12 +83,12 @@ fn regime(policy: &str, profile: &Profile) -> Regime {
         switch_slowdown: 0.1,
         interleave_factors: [1.1, 1.2, 1.3],
     };
-    let perf = Model::new(costs, Sharing::None, Order::Best).with_profile(profile.clone());
+    let perf = Model::new(costs, info.sharing, Order::Best).with_profile(profile.clone());
     Regime {
         policy: (info.build)(&args).expect("defaults"),
         perf: Box::new(perf),
         cadence: Cadence::Events,
-        slots: 1,
+        slots: info.slots,
     }
 }
 
@@ -81,7 +97,7 @@ fn main() {
     let profile = profile();
     for (count, part) in [(160, 64), (1000, 10), (10_000, 1)] {
         let cluster = cluster(part);
-        for policy in ["sia", "pollux"] {
+        for policy in POLICIES {
             let mut engine = Engine::new(&cluster, regime(policy, &profile));
             let start = Instant::now();
             for job in jobs(count) {
@@ -92,7 +108,7 @@ fn main() {
             let decided_s = start.elapsed().as_secs_f64() - submitted_s;
             let notes = engine.rounds().expect("it has rounds");
             println!(
-                "{policy:7} {count:6} jobs, {:6} devices: offers {:8.1} ms, decision {:8.1} ms, {} placed, {} free, {} approximated",
+                "{policy:38} {count:6} jobs, {:6} devices: known {:8.1} ms, decision {:8.1} ms, {} placed, {} free, {} approximated",
                 cluster.device_count(),
                 submitted_s * 1e3,
                 decided_s * 1e3,
