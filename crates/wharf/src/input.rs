@@ -141,6 +141,6 @@ pub(crate) fn devices(text: &str) -> Result<(String, u32), CliError> {
         _ => Err(CliError::usage(format!(
             "`{text}` declares no devices; expected TYPE:COUNT with a count from 1 to {DEVICES_PER_NODE_MAX}"
         ))
-        .hint("for example `--devices gpu:4`")),
+        .hint("for example `gpu:4`")),
     }
 }

@@ -91,6 +91,6 @@ pub struct SizeArgs {
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
     /// Give up above so many nodes
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     pub nodes_max: u32,
 }

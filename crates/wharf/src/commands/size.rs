@@ -65,6 +65,9 @@ struct Answer {
 /// # Errors
 /// Whatever is wrong with the inputs.
 pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    // Names come before files: a typing error is told without reading a large trace.
+    wharf_policy::find(&args.policy).map_err(|error| translate::policy(&error))?;
+    let nodes = args.node.iter().map(|text| input::devices(text)).collect::<Result<Vec<_>, _>>()?;
     let search = Search {
         targets: args.target.iter().map(|text| target(text)).collect::<Result<_, _>>()?,
         profile: args.profile.as_deref().map(input::profile).transpose()?,
@@ -76,8 +79,8 @@ pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliE
         nodes_max: args.nodes_max,
     };
     let mut answers = Vec::new();
-    for text in &args.node {
-        answers.push(search.answer(text, terminal)?);
+    for (text, (kind, devices)) in args.node.iter().zip(&nodes) {
+        answers.push(search.answer(text, kind, *devices, terminal)?);
     }
     show(&search, &answers, terminal)?;
     if answers.iter().all(|answer| answer.nodes.is_none()) {
@@ -99,8 +102,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn answer(&self, text: &str, terminal: &Terminal) -> Result<Answer, CliError> {
-        let (kind, devices) = input::devices(text)?;
+    fn answer(&self, text: &str, kind: &str, devices: u32, terminal: &Terminal) -> Result<Answer, CliError> {
         let mut answer = Answer {
             node: text.to_owned(),
             nodes: None,
@@ -110,14 +112,14 @@ impl Search<'_> {
             price_per_hour: None,
             price: None,
         };
-        let Some((nodes, run)) = self.least(&kind, devices, terminal)? else { return Ok(answer) };
+        let Some((nodes, run)) = self.least(kind, devices, terminal)? else { return Ok(answer) };
         let reached = |target: &Target| Some((target.name.clone(), (target.measure)(&run)?));
         answer.nodes = Some(nodes);
         answer.devices = Some(nodes * devices);
         answer.reached_s = self.targets.iter().filter_map(reached).collect();
         answer.utilization = run.summary.gpu_utilization;
-        let known = || self.profile.as_ref()?.price(&kind);
-        let price = self.prices.get(&kind).copied().or_else(known);
+        let known = || self.profile.as_ref()?.price(kind);
+        let price = self.prices.get(kind).copied().or_else(known);
         answer.price_per_hour = price.map(|price| price * f64::from(nodes * devices));
         answer.price = answer.price_per_hour.and_then(|price| Some(price * run.summary.makespan_s? / 3600.0));
         Ok(answer)
