@@ -18,7 +18,7 @@ fn wrong_file() {
     sandbox.write("picture.csv", "\u{89}PNG\u{0}\u{1}");
     insta::assert_snapshot!(sandbox.wharf(&format!("{SIM} picture.csv --out out")).fails(3), @"
     error: `picture.csv` is not text: it has a zero byte at offset 5
-    hint: only UTF-8 text is read, plain or gzip-compressed
+    hint: only UTF-8 text is read, plain or gzip-compressed; unpack an archive first (`tar -xf`)
     ");
     sandbox.shell("gzip -c jobs.csv | head -c 30 > cut.csv.gz").ok();
     insta::assert_snapshot!(sandbox.wharf(&format!("{SIM} cut.csv.gz --out out")).fails(3), @"
