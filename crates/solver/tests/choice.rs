@@ -185,3 +185,14 @@ fn approximations_are_near_what_can_be() {
         assert!(choice.value >= least * choice.bound, "{} {} of {}", steps, choice.value, choice.bound);
     }
 }
+
+#[test]
+fn a_known_choice_is_not_given_up_for_one_that_leaves_devices_idle() {
+    let jobs = vec![
+        vec![option(0, 2, 0.92)],
+        vec![option(0, 1, 0.36), option(0, 2, 0.72)],
+        vec![option(0, 4, 1.58)],
+    ];
+    let choice = Instance { capacity: vec![7], jobs }.solve(&LIMITS);
+    assert_eq!(choice.picks, [Some(0), Some(0), Some(0)]);
+}

@@ -138,7 +138,9 @@ impl<'a> Search<'a> {
             states = next;
         }
         let total = |state: &State| self.short_of(&state.used[..kinds], state.short);
-        let best = states.iter().min_by(|one, other| total(one).total_cmp(&total(other)));
+        // Where prices decide every job, nobody has looked yet at the devices that are left idle.
+        let better = states.iter().filter(|state| total(state) <= self.budget);
+        let best = better.min_by(|one, other| total(one).total_cmp(&total(other)));
         let picks = best.map(|state| {
             let mut last = state.last;
             while last != NONE {
