@@ -18,8 +18,8 @@ pub(super) fn kill_of(task: TaskKey, leaders: &HashMap<Pid, TaskKey>, socket: &P
             found = true;
             // A child cannot be gone before it was waited for; whatever else is wrong shows in its staying.
             let _ = kill(pid, Signal::SIGKILL);
-        } else if is_exiting(pid) {
-            // Whose it was cannot be told any more, and its own children come to the keeper only when it is gone.
+        } else if is_changing(pid) {
+            // Whose it is cannot be told now, and what it has below it comes to the keeper only when it is gone.
             found = true;
         }
     }
@@ -36,16 +36,21 @@ fn children() -> impl Iterator<Item = Pid> {
     pids.into_iter().map(Pid::from_raw)
 }
 
-/// Whether a process is on its way out: it has no environment any more, but is no zombie yet.
-fn is_exiting(pid: Pid) -> bool {
+/// Whether a child has no environment, or not for the moment: it is on its way out, or in the middle of an exec.
+///
+/// A zombie is on its way out too, until it is collected: what it had below it may have come after the children were listed.
+fn is_changing(pid: Pid) -> bool {
     /// As the kernel has it among a process's flags.
     const PF_EXITING: u32 = 0x4;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name is in brackets and may have anything in it.
     let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-    let state = fields.next().unwrap_or("Z");
+    let is_zombie = fields.next() == Some("Z");
     let flags = fields.nth(5).and_then(|flags| flags.parse().ok()).unwrap_or(0);
-    state != "Z" && flags & PF_EXITING != 0
+    // Whoever may not be looked at shows no address of an environment either, and would be waited for without end.
+    let mut is_in_exec =
+        || fields.nth(41) == Some("0") && std::fs::File::open(format!("/proc/{pid}/environ")).is_ok();
+    is_zombie || flags & PF_EXITING != 0 || is_in_exec()
 }
 
 /// Whether a process has the environment of a task of the keeper whose socket that is; a zombie has none.
