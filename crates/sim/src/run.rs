@@ -69,6 +69,14 @@ pub enum RunError {
     /// A setting with a value that it cannot take.
     #[error(transparent)]
     BadSetting(#[from] BadSetting),
+    /// An end after so many rounds, of a policy that has none.
+    #[error("policy `{policy}` has no rounds under preset `{preset}`, so that none can be the last")]
+    NoRounds {
+        /// The policy.
+        policy: String,
+        /// The preset.
+        preset: String,
+    },
     /// Limits that a simulation cannot apply.
     #[error("the limits cannot be simulated: {problem}")]
     Limits {
@@ -242,6 +250,9 @@ fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Se
             choices: muri::Policy::ALL.iter().map(|policy| policy.name()).collect(),
         },
     })?;
+    if spec.rounds.is_some() {
+        return Err(no_rounds(spec));
+    }
     let mut settings = muri::Settings::new(policy, numbers);
     for (key, value) in spec.settings.iter() {
         settings.set(key, value).map_err(|error| match error {
@@ -298,7 +309,7 @@ fn sia_settings(spec: &RunSpec<'_>) -> Result<sia::Settings, RunError> {
         preset: spec.preset.name.clone(),
         choices: sia::Policy::ALL.iter().map(|policy| policy.name()).collect(),
     })?;
-    let mut settings = sia::Settings::new(policy);
+    let mut settings = sia::Settings { rounds: spec.rounds, ..sia::Settings::new(policy) };
     match spec.settings.iter().find(|(key, value)| !settings.set(key, value)) {
         None => Ok(settings),
         Some((key, _)) => Err(RunError::UnknownSetting {
@@ -318,9 +329,16 @@ struct Prepared<'a> {
     jobs: Cow<'a, [JobSpec]>,
 }
 
+fn no_rounds(spec: &RunSpec<'_>) -> RunError {
+    RunError::NoRounds { policy: spec.policy.to_owned(), preset: spec.preset.name.clone() }
+}
+
 fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared<'a>, RunError> {
     let (mut regime, rules) = make_regime(rules, spec.policy, spec.settings, spec.seed, spec.profile, true)?;
     regime.policy = govern(regime.policy, limits)?;
+    if spec.rounds.is_some() && regime.policy.rounds().is_none() {
+        return Err(no_rounds(spec));
+    }
     let jobs = resolved(spec)?;
     check_gangs(spec, &jobs, rules.placement)?;
     let failures = match spec.settings.get("failures") {

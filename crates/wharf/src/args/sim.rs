@@ -51,7 +51,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
 
-    /// End after so many rounds, where the policy or the preset has rounds; unfinished jobs are counted
+    /// End after so many rounds of policies or presets that have rounds; unfinished jobs are counted
     #[arg(long, value_name = "N")]
     pub rounds: Option<NonZeroU64>,
 

@@ -52,6 +52,8 @@ pub fn run(error: &RunError) -> CliError {
                 CliError::from_error(ErrorKind::Usage, error).hint_nearest(policy, choices.iter().copied());
             failed.hint(format!("the preset has {}", choices.join(", ")))
         }
+        RunError::NoRounds { .. } => CliError::from_error(ErrorKind::Usage, error)
+            .hint("leave `--rounds` away, or take a policy that shares time in rounds, such as `max-min-fairness-perf`"),
         RunError::UnknownSetting { key, known, .. } => {
             let failed = CliError::from_error(ErrorKind::Usage, error);
             let failed = failed.hint_nearest(key, known.iter().map(String::as_str));

@@ -108,6 +108,10 @@ fn unknown_names_suggest_the_nearest() {
     hint: did you mean `tiresias`?
     hint: `wharf policies` lists them all
     ");
+    insta::assert_snapshot!(sim("--policy fifo --rounds 3"), @"
+    error: policy `fifo` has no rounds under preset `wharf`, so that none can be the last
+    hint: leave `--rounds` away, or take a policy that shares time in rounds, such as `max-min-fairness-perf`
+    ");
     insta::assert_snapshot!(sim("--policy fifo --preset mury"), @"
     error: `mury` is neither a built-in preset (wharf, muri, gavel, sia, blox) nor a file
     hint: did you mean `muri`?

@@ -73,7 +73,9 @@ pub fn simulate(
     recorder: &mut dyn Recorder,
 ) -> Result<Outcome, SiaError> {
     let rounds = read_log(settings.allocations()?)?;
-    replay(jobs, cluster, settings, numbers, &rounds, recorder, &mut |_, _| ())
+    let last = settings.rounds.and_then(|rounds| usize::try_from(rounds).ok()).unwrap_or(usize::MAX);
+    let rounds = &rounds[..rounds.len().min(last)];
+    replay(jobs, cluster, settings, numbers, rounds, recorder, &mut |_, _| ())
 }
 
 /// As [`simulate`] with a log that was read already; `told` is given the moment and all jobs at the end of each round.

@@ -38,6 +38,8 @@ pub struct Settings {
     pub allocations: Option<PathBuf>,
     /// A folder for each application, with its tables.
     pub profiles: Option<PathBuf>,
+    /// Rounds after which the replay ends.
+    pub rounds: Option<u64>,
 }
 
 impl Settings {
@@ -46,7 +48,7 @@ impl Settings {
 
     /// A policy without files.
     pub const fn new(policy: Policy) -> Self {
-        Self { policy, allocations: None, profiles: None }
+        Self { policy, allocations: None, profiles: None, rounds: None }
     }
 
     /// Changes one setting by name; `false` where there is none of that name.
