@@ -177,7 +177,7 @@ fn check_shape(state: &State, job: JobId, placement: &[NodeShare]) -> Result<(),
         if let Some(device) = share.devices.difference(DeviceSet::first(spec.devices)).iter().next() {
             return Err(Violation::NoSuchDevice { job, node, device });
         }
-        if !gang.device_types.is_empty() && !gang.device_types.contains(&spec.device_type) {
+        if !gang.allows(&spec.device_type) {
             return Err(Violation::WrongType { job, node });
         }
     }

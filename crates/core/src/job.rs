@@ -80,7 +80,7 @@ pub struct Gang {
     pub devices_min: u32,
     /// Most devices it can use; equals `devices` unless elastic.
     pub devices_max: u32,
-    /// Device types it may run on, best first; empty means any.
+    /// Device types it may run on, best first; empty means any, and [`Gang::OTHERS`] as the last means any other too.
     pub device_types: Arc<[Arc<str>]>,
     /// What else matters about where it runs; most jobs do not care.
     pub needs: Option<Arc<Needs>>,
@@ -118,6 +118,15 @@ impl Needs {
 }
 
 impl Gang {
+    /// In the place of a device type: all that are not named.
+    pub const OTHERS: &'static str = "*";
+
+    /// Whether devices of a type may be among its devices.
+    pub fn allows(&self, device_type: &str) -> bool {
+        self.device_types.is_empty()
+            || self.device_types.iter().any(|allowed| **allowed == *device_type || &**allowed == Self::OTHERS)
+    }
+
     /// Exactly `devices` devices of any type.
     pub fn fixed(devices: u32) -> Self {
         Self { devices, devices_min: devices, devices_max: devices, device_types: Arc::from([]), needs: None }

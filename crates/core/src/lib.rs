@@ -32,7 +32,7 @@ pub use ids::{DeviceTypeId, JobId, NodeId};
 pub use image::{JobImage, NodeImage};
 pub use job::{ArrayElement, Gang, JobSpec, Needs, StageTimes};
 pub use node_set::NodeSet;
-pub use perf::PerfModel;
+pub use perf::{PerfModel, Plan};
 pub use policy::{Change, Decision, Knowledge, Policy, RoundNotes, View};
 pub use reason::{Quota, Reason};
 pub use schedule::{FreeIndex, FreeOfType, SLOTS_MAX, Schedule};

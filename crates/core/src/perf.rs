@@ -5,6 +5,17 @@ use crate::ids::DeviceTypeId;
 use crate::job::JobSpec;
 use crate::topology::Topology;
 
+/// A parallel plan: how a model is divided among the devices of a gang. The product of the three is their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Plan {
+    /// Pipeline stages.
+    pub stages: u32,
+    /// Copies of each stage that work on different samples.
+    pub data: u32,
+    /// Devices that one copy of a stage is divided among.
+    pub tensor: u32,
+}
+
 /// Predicts the speed of a job where it is placed.
 pub trait PerfModel: Send + Sync {
     /// Seconds per iteration of `job` on `placement`, sharing devices with `neighbours`.
@@ -29,6 +40,17 @@ pub trait PerfModel: Send + Sync {
         _neighbours: &[&JobSpec],
     ) -> f64 {
         1000.0 / job.iteration_ms
+    }
+
+    /// How a job is best divided among so many devices of a type, where the profile knows.
+    fn plan(
+        &self,
+        _topology: &Topology,
+        _job: &JobSpec,
+        _device_type: DeviceTypeId,
+        _devices: u32,
+    ) -> Option<Plan> {
+        None
     }
 
     /// What an hour of one device of a type costs, where that is known.

@@ -233,8 +233,7 @@ impl PerfModel for Model {
         neighbours: &[&JobSpec],
     ) -> f64 {
         let device_type = &*topology.types()[device_type.index()];
-        let allowed = &job.gang.device_types;
-        if !allowed.is_empty() && !allowed.iter().any(|allowed| **allowed == *device_type) {
+        if !job.gang.allows(device_type) {
             return 0.0;
         }
         let speeds = self.speeds_in(topology);

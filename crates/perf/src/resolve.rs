@@ -118,7 +118,7 @@ fn keep_away(speeds: &Speeds, job: &mut JobSpec, types: &[(&Arc<str>, u32)]) -> 
             .peekable();
         known.peek().is_none() || known.any(|(_, entry)| entry.iterations_per_s > 0.0)
     };
-    let allowed = |name: &Arc<str>| job.gang.device_types.is_empty() || job.gang.device_types.contains(name);
+    let allowed = |name: &Arc<str>| job.gang.allows(name);
     let possible: Vec<&Arc<str>> = types.iter().map(|&(name, _)| name).filter(|name| allowed(name)).collect();
     if possible.iter().all(|name| fits(name)) {
         return Ok(());

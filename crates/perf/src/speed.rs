@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::JobSpec;
+use wharf_core::{Gang, JobSpec};
 
 use crate::profile::{Entry, Locality, Profile, TypeId, WorkloadId};
 
@@ -84,7 +84,7 @@ impl Speeds {
     /// The type that a job's own `iteration_ms` holds for.
     pub(crate) fn reference_of<'a>(&'a self, job: &'a JobSpec) -> Option<&'a Arc<str>> {
         let named = || self.reference.map(|id| self.profile.type_name(id));
-        job.gang.device_types.first().or_else(named)
+        job.gang.device_types.first().filter(|name| &***name != Gang::OTHERS).or_else(named)
     }
 
     /// How fast a job runs by itself, its devices on as few nodes as hold them.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf_core::{ClusterSpec, JobSpec, Time};
+use wharf_core::{ClusterSpec, Gang, JobSpec, Time};
 
 use crate::error::TraceError;
 use crate::finding::{Finding, Findings, Note, Rule};
@@ -181,7 +181,7 @@ impl<'a> Capacity<'a> {
     }
 
     fn for_types(&self, types: &[Arc<str>]) -> u32 {
-        if types.is_empty() {
+        if types.is_empty() || types.iter().any(|name| &**name == Gang::OTHERS) {
             return self.total;
         }
         let types: BTreeSet<&str> = types.iter().map(|name| &**name).collect();

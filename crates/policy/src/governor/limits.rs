@@ -183,7 +183,7 @@ impl Dimension {
 
 /// Whether a gang could be given devices of this type.
 pub(crate) fn is_of(gang: &Gang, kind: &Arc<str>) -> bool {
-    gang.device_types.is_empty() || gang.device_types.contains(kind)
+    gang.allows(kind)
 }
 
 /// The user whom a job counts for; one for all jobs that name none.

@@ -66,9 +66,10 @@ pub(crate) fn allowed_types<'a>(
     topology: &'a Topology,
     gang: &'a Gang,
 ) -> impl Iterator<Item = DeviceTypeId> + 'a {
-    let any = gang.device_types.is_empty().then(|| (0..topology.types().len()).map(DeviceTypeId::from_index));
+    let is_named = |kind: DeviceTypeId| gang.device_types.contains(&topology.types()[kind.index()]);
     let named = gang.device_types.iter().filter_map(|name| topology.type_id(name));
-    any.into_iter().flatten().chain(named)
+    let others = gang.allows(Gang::OTHERS).then(|| (0..topology.types().len()).map(DeviceTypeId::from_index));
+    named.chain(others.into_iter().flatten().filter(move |&kind| !is_named(kind)))
 }
 
 /// What is free of each type that a gang may use.

@@ -222,9 +222,7 @@ fn ends(foresight: &Foresight, job: JobId) -> Vec<JobId> {
 /// A node of the kind that a job may use, with the most devices.
 fn like(foresight: &Foresight, spec: &JobSpec) -> Option<NodeSpec> {
     let allows = |node: &&NodeSpec| {
-        let types = &spec.gang.device_types;
-        let is_type = types.is_empty() || types.contains(&node.device_type);
-        is_type && spec.gang.needs.as_ref().is_none_or(|needs| needs.allow(node))
+        spec.gang.allows(&node.device_type) && spec.gang.needs.as_ref().is_none_or(|needs| needs.allow(node))
     };
     let nodes = foresight.live.nodes.iter().map(|node| &node.spec);
     nodes.filter(allows).max_by_key(|node| node.devices).cloned()
