@@ -140,6 +140,11 @@ pub(crate) enum Record {
         idle_s: f64,
         iterations: f64,
     },
+    /// The parallel plan that it is launched with from now on, as stages, data and tensor; none: as it likes.
+    JobPlanned {
+        job: u32,
+        plan: Option<(u32, u32, u32)>,
+    },
     /// Why a node gets no jobs; empty: no reason any more.
     NodeNoted {
         node: u32,
@@ -280,6 +285,7 @@ impl Record {
             | Self::JobNoted { job, .. }
             | Self::JobCaused { job, .. }
             | Self::JobDelayed { job, .. }
+            | Self::JobPlanned { job, .. }
             | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
@@ -356,6 +362,7 @@ impl Record {
             | Self::JobNoted { .. }
             | Self::JobCaused { .. }
             | Self::JobDelayed { .. }
+            | Self::JobPlanned { .. }
             | Self::JobWatched { .. }
             | Self::NodeNoted { .. } => {}
         }

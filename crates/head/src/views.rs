@@ -38,6 +38,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
     let (spec, life) = (state.spec(job), state.job(job));
     let unix_s = |time: wharf_core::Time| dispatcher.epoch_unix_s + time.seconds();
     let placement = state.schedule().placement(job).unwrap_or_else(|| life.left());
+    let device_type = state.topology().type_of(placement);
     let share = |share: &wharf_core::NodeShare| Share {
         node: state.topology().node(share.node).spec.name.to_string(),
         devices: share.devices.iter().collect(),
@@ -66,6 +67,10 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         account: dispatcher.kept.account(job.0).to_owned(),
         pool: spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default().to_owned(),
         retry_s: dispatcher.kept.delays.get(&job.0).map_or(0.0, |until| dispatcher.epoch_unix_s + until),
+        plan: dispatcher.planned(job),
+        device_type: device_type
+            .map(|kind| state.topology().types()[kind.index()].to_string())
+            .unwrap_or_default(),
     }
 }
 

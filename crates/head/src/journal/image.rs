@@ -30,6 +30,8 @@ pub(crate) struct Kept {
     pub(crate) struck: BTreeMap<u32, Struck>,
     /// Jobs that wait after a failure, and until when, in seconds.
     pub(crate) delays: BTreeMap<u32, f64>,
+    /// The parallel plans of the placements that jobs have or had last, as stages, data and tensor.
+    pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
     /// On whose account jobs are booked, by the first job of their array or their own.
     pub(crate) accounts: BTreeMap<u32, Arc<str>>,
     /// Why nodes get no jobs.
@@ -70,6 +72,10 @@ impl Kept {
             }
             Record::JobDelayed { job, until } => {
                 self.delays.insert(job, until);
+            }
+            Record::JobPlanned { job, plan } => {
+                self.plans.remove(&job);
+                self.plans.extend(plan.map(|plan| (job, plan)));
             }
             Record::NodeNoted { node, ref reason } if reason.is_empty() => {
                 self.node_reasons.remove(&node);
@@ -225,6 +231,8 @@ pub(crate) struct JobImageRecord {
     delayed: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     account: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    plan: Option<(u32, u32, u32)>,
 }
 
 impl JobImageRecord {
@@ -265,6 +273,7 @@ impl JobImageRecord {
             struck: kept.struck.get(&job).cloned(),
             delayed: kept.delays.get(&job).copied(),
             account: kept.accounts.get(&job).map(|account| account.to_string()),
+            plan: kept.plans.get(&job).copied(),
         }
     }
 
@@ -278,6 +287,7 @@ impl JobImageRecord {
         kept.arrays.extend(self.array.map(|count| (job, count)));
         kept.struck.extend(self.struck.clone().map(|struck| (job, struck)));
         kept.delays.extend(self.delayed.map(|until| (job, until)));
+        kept.plans.extend(self.plan.map(|plan| (job, plan)));
         kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {

@@ -290,10 +290,8 @@ impl<P: Planner> Elastic<P> {
 
 /// The type and the number of a placement's devices; `None` where they are of several types.
 fn held(view: &View<'_>, placement: &[NodeShare]) -> Option<(usize, u32)> {
-    let kind = |share: &NodeShare| view.topology().node(share.node).device_type.index();
-    let first = kind(placement.first()?);
     let count = placement.iter().map(|share| share.devices.len()).sum();
-    placement.iter().all(|share| kind(share) == first).then_some((first, count))
+    Some((view.topology().type_of(placement)?.index(), count))
 }
 
 impl<P: Planner> Policy for Elastic<P> {

@@ -5,13 +5,13 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use wharf_client::Client;
-use wharf_proto::{JobSummary, ListJobsRequest, LogsRequest};
+use wharf_proto::{JobSummary, ListJobsRequest, LogsRequest, Plan};
 use wharf_report::human;
 
 use super::connect::with;
 use super::filter::filter;
 use super::frame::progress;
-use super::record::{describe, summary, unix_s};
+use super::record::{describe, plan_words, summary, unix_s};
 use super::top::explain_waiting;
 use crate::args::{JobArgs, JobsArgs, LogsArgs, OutputFormat};
 use crate::error::CliError;
@@ -20,6 +20,14 @@ use crate::jobfile::Array;
 use crate::number::{JobNumber, elements};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
+
+/// A parallel plan as JSON.
+#[derive(Serialize)]
+struct PlanRow {
+    stages: u32,
+    data: u32,
+    tensor: u32,
+}
 
 /// A job as JSON.
 #[derive(Serialize)]
@@ -34,6 +42,10 @@ struct JobRow {
     user: String,
     phase: &'static str,
     devices: u32,
+    /// Of the placement that it has, or had last.
+    devices_given: u32,
+    device_type: String,
+    plan: Option<PlanRow>,
     nodes: Vec<String>,
     submit_s: f64,
     start_s: Option<f64>,
@@ -74,6 +86,9 @@ impl JobRow {
             start_s,
             end_s,
             iterations,
+            devices_given: job.placement.iter().map(|share| share.devices.len() as u32).sum(),
+            device_type: job.device_type,
+            plan: job.plan.map(|Plan { stages, data, tensor }| PlanRow { stages, data, tensor }),
             nodes: job.placement.into_iter().map(|share| share.node).collect(),
             metrics: job.metrics.into_iter().collect(),
             number,
@@ -93,6 +108,18 @@ impl JobRow {
             pool: job.pool,
             reason: job.reason,
         }
+    }
+
+    /// What it has, or had last: `4 × a40`.
+    fn given_text(&self) -> String {
+        match self.devices_given {
+            0 => String::new(),
+            given => format!("{given} × {}", self.device_type),
+        }
+    }
+
+    fn plan_text(&self) -> String {
+        self.plan.as_ref().map_or_else(String::new, |plan| plan_words(plan.stages, plan.data, plan.tensor))
     }
 
     fn progress_text(&self) -> String {
@@ -236,6 +263,8 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         ("cause", row.cause.to_owned()),
         ("reason", row.reason.clone()),
         ("devices", row.devices.to_string()),
+        ("given", row.given_text()),
+        ("plan", row.plan_text()),
         ("nodes", row.nodes.join(",")),
         ("progress", row.progress_text()),
         ("elapsed", row.elapsed_s.map(human::duration).unwrap_or_default()),

@@ -102,6 +102,11 @@ fn stays(history: &[HistoryEntry]) -> Vec<Stay> {
     stays
 }
 
+/// A parallel plan in words.
+pub(super) fn plan_words(stages: u32, data: u32, tensor: u32) -> String {
+    format!("{stages} pipeline × {data} data × {tensor} tensor")
+}
+
 /// A record of a history in words; what is not known stays as it is.
 pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
     let Some((name, record)) = parts(entry) else { return entry.what.clone() };
@@ -139,6 +144,10 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
             let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
             format!("cause: {}{node}{code}", record["cause"].as_str().unwrap_or_default())
         }
+        "job_planned" => match serde_json::from_value::<(u32, u32, u32)>(record["plan"].clone()) {
+            Ok((stages, data, tensor)) => format!("to run as {}", plan_words(stages, data, tensor)),
+            Err(_) => "to run as it likes".to_owned(),
+        },
         "job_delayed" => "waits a little before it is run again".to_owned(),
         "job_watched" => {
             let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
@@ -162,6 +171,7 @@ mod tests {
         vec![
             entry(1.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
             entry(2.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
+            entry(2.0, r#"{"job_planned":{"job":0,"plan":[1,2,1]}}"#),
             entry(3.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
             entry(4.0, r#"{"job_saved":{"job":0,"done":10.0}}"#),
             entry(5.0, r#"{"job_gave_way":{"job":0,"to":7,"chosen":"least_unsaved_work"}}"#),
@@ -187,6 +197,7 @@ mod tests {
         let expected = [
             "submitted",
             "placed on right:0,3",
+            "to run as 1 pipeline × 2 data × 1 tensor",
             "started",
             "saved its work: 10.0 iterations are safe",
             "makes room for job 7: least unsaved work",
