@@ -83,6 +83,10 @@ pub(crate) enum Record {
         job: u32,
         why: WhyRecord,
     },
+    JobReplaced {
+        job: u32,
+        by: u32,
+    },
     JobStopped {
         job: u32,
         done: f64,
@@ -240,6 +244,7 @@ impl Record {
                 Self::JobGaveWay { job: job.0, to, chosen: ChosenRecord::of(chosen) }
             }
             Event::JobStopping { job, why } => Self::JobStopping { job: job.0, why: WhyRecord::of(why) },
+            Event::JobReplaced { job, by } => Self::JobReplaced { job: job.0, by: by.0 },
             Event::JobStopped { job, done } => Self::JobStopped { job: job.0, done },
             Event::JobHeld { job } => Self::JobHeld { job: job.0 },
             Event::JobReleased { job } => Self::JobReleased { job: job.0 },
@@ -274,6 +279,7 @@ impl Record {
             | Self::JobSaved { job, .. }
             | Self::JobGaveWay { job, .. }
             | Self::JobStopping { job, .. }
+            | Self::JobReplaced { job, .. }
             | Self::JobStopped { job, .. }
             | Self::JobHeld { job }
             | Self::JobReleased { job }
@@ -341,6 +347,9 @@ impl Record {
             }
             Self::JobStopping { job, why } => {
                 apply(Event::JobStopping { job: JobId(*job), why: why.to_core() }, Detail::None);
+            }
+            Self::JobReplaced { job, by } => {
+                apply(Event::JobReplaced { job: JobId(*job), by: JobId(*by) }, Detail::None);
             }
             Self::JobStopped { job, done } => {
                 apply(Event::JobStopped { job: JobId(*job), done: *done }, Detail::None);

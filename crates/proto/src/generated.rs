@@ -404,6 +404,27 @@ pub struct JobSummary {
     pub plan: ::core::option::Option<Plan>,
     #[prost(string, tag = "111")]
     pub device_type: ::prost::alloc::string::String,
+    /// How often it was started on other devices than the last time.
+    #[prost(message, optional, tag = "112")]
+    pub reshapes: ::core::option::Option<Reshapes>,
+    /// When it should be over, in seconds since the Unix epoch; 0: nobody said.
+    #[prost(double, tag = "113")]
+    pub deadline_s: f64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reshapes {
+    /// On fewer devices of the same type.
+    #[prost(uint32, tag = "1")]
+    pub shrinks: u32,
+    /// On more.
+    #[prost(uint32, tag = "2")]
+    pub grows: u32,
+    /// On another type.
+    #[prost(uint32, tag = "3")]
+    pub type_changes: u32,
+    /// On as many of the same type elsewhere.
+    #[prost(uint32, tag = "4")]
+    pub moves: u32,
 }
 /// Which jobs; what is not said does not matter.
 #[derive(Clone, PartialEq, ::prost::Message)]

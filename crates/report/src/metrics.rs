@@ -83,6 +83,29 @@ pub struct Summary {
     /// Decisions that were made by a simpler rule, because a solver gave no answer.
     #[serde(default)]
     pub solver_fallbacks: u64,
+    /// Times that a job was started on fewer devices of the same type than before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shrinks: u64,
+    /// On more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub grows: u64,
+    /// On another type.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub type_changes: u64,
+    /// On as many of the same type elsewhere.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub moves: u64,
+    /// Jobs that were done by their deadline, where any has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines_met: Option<u64>,
+    /// Jobs that were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines_missed: Option<u64>,
+}
+
+/// Most policies never do such a thing.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Summary {
@@ -128,6 +151,12 @@ impl Summary {
             lease_extensions: tally.lease_extensions,
             cost: tally.cost.and_then(stats::finite),
             solver_fallbacks: tally.solver_fallbacks,
+            shrinks: tally.reshapes.shrinks.into(),
+            grows: tally.reshapes.grows.into(),
+            type_changes: tally.reshapes.type_changes.into(),
+            moves: tally.reshapes.moves.into(),
+            deadlines_met: tally.deadlines.map(|deadlines| deadlines.met),
+            deadlines_missed: tally.deadlines.map(|deadlines| deadlines.missed),
             events: outcome.event_count,
             wall_ms: if wall_ms.is_finite() { wall_ms.max(0.0) } else { 0.0 },
         }

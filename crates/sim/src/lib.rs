@@ -14,7 +14,8 @@ pub mod scale;
 pub mod sweep;
 
 pub use outcome::{
-    Allocation, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
+    Allocation, Deadlines, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample,
+    Span, Tally,
 };
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Time};
+use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
 
 use crate::causes::Struck;
 use crate::chosen::ChosenRecord;
@@ -209,6 +209,9 @@ pub(crate) struct JobImageRecord {
     /// When, to whom and why it last made room.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     gave_way: Option<(f64, Option<u32>, ChosenRecord)>,
+    /// Shrinks, grows, changes of type, moves.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    reshapes: Option<[u32; 4]>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     left: Option<Shares>,
     leaving_generation: u32,
@@ -262,6 +265,7 @@ impl JobImageRecord {
             gave_way: image
                 .gave_way
                 .map(|gave| (gave.at.seconds(), gave.to.map(|to| to.0), ChosenRecord::of(gave.chosen))),
+            reshapes: Some(of_reshapes(image.reshapes)).filter(|counts| *counts != [0; 4]),
             left: image.left.as_deref().map(of_shares),
             leaving_generation: image.leaving_generation,
             ending: image.ending.map(EndRecord::of),
@@ -322,9 +326,18 @@ impl JobImageRecord {
                 }
                 None => None,
             },
+            reshapes: to_reshapes(self.reshapes.unwrap_or_default()),
             left: shares(&self.left),
             leaving_generation: self.leaving_generation,
             ending: self.ending.map(EndRecord::to_core),
         })
     }
+}
+
+fn of_reshapes(counts: Reshapes) -> [u32; 4] {
+    [counts.shrinks, counts.grows, counts.type_changes, counts.moves]
+}
+
+fn to_reshapes([shrinks, grows, type_changes, moves]: [u32; 4]) -> Reshapes {
+    Reshapes { shrinks, grows, type_changes, moves }
 }

@@ -236,6 +236,13 @@ impl<P: Planner> Elastic<P> {
         Scene { now: view.now, capacity, jobs }
     }
 
+    /// Whether a waiting job could have been given something at the expense of others.
+    fn could_have(&self, view: &View<'_>, job: JobId) -> bool {
+        let scene = self.scene(view);
+        let own = scene.jobs.iter().find(|candidate| candidate.job == job);
+        own.is_some_and(|own| own.offers.iter().any(|offer| offer.count <= scene.capacity[offer.kind]))
+    }
+
     fn leave(&mut self, job: JobId) {
         self.placed.remove(&job);
         self.waiting.insert(job);
@@ -352,6 +359,7 @@ impl<P: Planner> Policy for Elastic<P> {
         match self.next_round() {
             _ if free >= needed => Reason::Fragmented { needed, free },
             Some(at) if self.last_round < Some(view.spec(job).submit) => Reason::NextRound { at },
+            _ if self.could_have(view, job) => Reason::NotWorthIt { needed, free },
             _ => Reason::DevicesBusy { needed, free },
         }
     }

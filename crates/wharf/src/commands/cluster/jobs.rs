@@ -5,13 +5,14 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use wharf_client::Client;
-use wharf_proto::{JobSummary, ListJobsRequest, LogsRequest, Plan};
+use wharf_core::Reshapes;
+use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, LogsRequest, Plan};
 use wharf_report::human;
 
 use super::connect::with;
 use super::filter::filter;
 use super::frame::progress;
-use super::record::{describe, plan_words, summary, unix_s};
+use super::record::{described, plan_words, summary, unix_s};
 use super::top::explain_waiting;
 use crate::args::{JobArgs, JobsArgs, LogsArgs, OutputFormat};
 use crate::error::CliError;
@@ -54,6 +55,14 @@ struct JobRow {
     elapsed_s: Option<f64>,
     exit_code: Option<i32>,
     preemptions: u32,
+    /// How often it was started on other devices than the last time.
+    shrinks: u32,
+    grows: u32,
+    type_changes: u32,
+    moves: u32,
+    deadline_s: Option<f64>,
+    /// `met` or `missed`; empty where it has none, or may still be done in time.
+    deadline: &'static str,
     iterations: Option<f64>,
     iterations_done: f64,
     /// The share that is done.
@@ -77,6 +86,9 @@ impl JobRow {
         let (start_s, end_s) = (happened(job.start_s), happened(job.end_s));
         let iterations = happened(job.iterations);
         let number = JobNumber::of(&job).to_string();
+        let reshapes = job.reshapes.unwrap_or_default();
+        let deadline_s = happened(job.deadline_s);
+        let is_finished = job.phase() == JobPhase::Finished;
         Self {
             phase: job.phase().word(),
             cause: job.cause().word(),
@@ -100,6 +112,12 @@ impl JobRow {
             devices: job.devices,
             submit_s: job.submit_s,
             preemptions: job.preemptions,
+            shrinks: reshapes.shrinks,
+            grows: reshapes.grows,
+            type_changes: reshapes.type_changes,
+            moves: reshapes.moves,
+            deadline: deadline_s.map_or("", |deadline_s| met(deadline_s, end_s, is_finished, now_s)),
+            deadline_s,
             iterations_done: job.iterations_done,
             priority: job.priority,
             causes: job.causes.iter().map(|one| (one.cause().word(), one.count)).collect(),
@@ -118,6 +136,11 @@ impl JobRow {
         }
     }
 
+    fn changes_text(&self) -> String {
+        let Self { shrinks, grows, type_changes, moves, .. } = *self;
+        Reshapes { shrinks, grows, type_changes, moves }.to_string()
+    }
+
     fn plan_text(&self) -> String {
         self.plan.as_ref().map_or_else(String::new, |plan| plan_words(plan.stages, plan.data, plan.tensor))
     }
@@ -128,6 +151,15 @@ impl JobRow {
             None if self.iterations_done > 0.0 => format!("{} it", human::number(self.iterations_done)),
             None => String::new(),
         }
+    }
+}
+
+/// Whether a job with a deadline was done in time; empty where that is still open.
+fn met(deadline_s: f64, end_s: Option<f64>, is_finished: bool, now_s: f64) -> &'static str {
+    match end_s {
+        Some(end_s) if is_finished && end_s <= deadline_s => "met",
+        None if now_s <= deadline_s => "",
+        _ => "missed",
     }
 }
 
@@ -235,13 +267,11 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     })?;
     let row = JobRow::new(summary(&detail), unix_s());
     let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
-    let history: Vec<_> = detail
-        .history
-        .iter()
-        .map(|entry| {
-            let text = describe(entry, &nodes);
-            serde_json::json!({ "time_s": entry.time_s, "event": entry.what, "text": text })
-        })
+    let texts = described(&detail.history, &nodes);
+    let entries = detail.history.iter().zip(&texts);
+    let history: Vec<_> = entries
+        .clone()
+        .map(|(entry, text)| serde_json::json!({ "time_s": entry.time_s, "event": entry.what, "text": text }))
         .collect();
     if terminal.format != OutputFormat::Table {
         let document = serde_json::json!({ "schema": 1, "job": row, "command": command, "history": history });
@@ -271,6 +301,8 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         ("metrics", metrics.join(", ")),
         ("interruptions", causes.join(", ")),
         ("preemptions", row.preemptions.to_string()),
+        ("changes", row.changes_text()),
+        ("deadline", row.deadline.to_owned()),
         ("priority", row.priority.to_string()),
         ("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default()),
         ("command", command.join(" ")),
@@ -278,9 +310,9 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         grid.push([name, value]);
     }
-    for entry in &detail.history {
+    for (entry, text) in entries {
         let after = human::duration((entry.time_s - row.submit_s).max(0.0));
-        grid.push([&format!("after {after}"), &describe(entry, &nodes)]);
+        grid.push([&format!("after {after}"), text]);
     }
     terminal.grid(&grid)?;
     Ok(Exit::Ok)
