@@ -15,7 +15,7 @@ pub mod sweep;
 
 pub use outcome::{
     Allocation, Deadlines, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample,
-    Span, Tally,
+    Span, Tally, Throughput,
 };
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
