@@ -5,9 +5,11 @@
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
 mod fcfs;
+mod gavel;
 mod job;
 pub mod numbers;
 mod query;
+mod sia;
 mod site;
 mod table;
 mod world;
@@ -77,6 +79,18 @@ pub static VARIANTS: &[Variant] = &[
         name: "fcfs-r",
         summary: "the same; a job may also lie on more nodes",
         build: |_| Box::new(fcfs::Fcfs { is_relaxed: true }),
+        ..BASELINE
+    },
+    Variant {
+        name: "gavel",
+        summary: "the type for each job that makes the sum of throughputs largest, three changes at a time",
+        build: |_| Box::<gavel::Gavel>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "sia",
+        summary: "type and number of devices for each new job by goodput, three changes at a time",
+        build: |_| Box::<sia::Sia>::default(),
         ..BASELINE
     },
 ];
