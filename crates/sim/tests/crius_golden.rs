@@ -222,3 +222,13 @@ fn check(tags: &[&str]) {
 fn fcfs_is_equal_round_by_round() {
     check(&["fcfs_tiny", "fcfs_tinyd", "fcfs-r_tiny", "fcfs-r_tinyd"]);
 }
+
+#[test]
+fn gandiva_is_equal_round_by_round() {
+    check(&["gandiva_tiny", "gandiva_tinyd"]);
+}
+
+#[test]
+fn elasticflow_is_equal_round_by_round() {
+    check(&["elasticflow_tiny", "elasticflow_tinyd", "elasticflow-l_tiny", "elasticflow-l_tinyd"]);
+}

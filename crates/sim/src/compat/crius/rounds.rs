@@ -189,6 +189,15 @@ impl<'a> Rounds<'a> {
             false => world.throughput(job, quota.kind, quota.shape),
         }
         .max(0.0);
+        if world.options.has_deadlines {
+            // A job that will be late counts for nothing, by the clock at the beginning of the round.
+            world.timer -= round_s;
+            if !world.meets_deadline(job, quota.kind, quota.shape) {
+                throughput = 0.0;
+            }
+            world.timer += round_s;
+            self.is_stale = true;
+        }
         let is_moved = self.is_moved[job as usize];
         let state = world.job_mut(job);
         if is_moved {
