@@ -92,6 +92,8 @@ pub struct World {
     pub pending: Vec<u32>,
     /// Jobs that came since the last decision.
     pub submitted: Vec<u32>,
+    /// Jobs that are profiled before they are submitted, and those that came and wait for it.
+    pub profiling: Vec<u32>,
     /// Jobs that ended since the last decision; they still own their devices and are in no queue.
     pub ended: Vec<u32>,
     /// Now.
@@ -111,6 +113,7 @@ impl World {
             running: Vec::new(),
             pending: Vec::new(),
             submitted: Vec::new(),
+            profiling: Vec::new(),
             ended: Vec::new(),
             timer: 0.0,
             options,
