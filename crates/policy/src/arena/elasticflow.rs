@@ -82,7 +82,8 @@ impl ElasticFlow {
         let mut nodes = world.site().nodes(kind);
         let mut first = 0;
         for member in self.members.iter_mut().take_while(|member| member.share > per_node) {
-            let whole: Vec<u32> = nodes.by_ref().take((member.share / per_node) as usize).collect();
+            let shape = Shape::best(member.share, per_node);
+            let whole: Vec<u32> = nodes.by_ref().take(shape.hosts as usize).collect();
             member.is_placed = table.place(Owner::job(member.job), member.share, &whole);
             first += 1;
         }
