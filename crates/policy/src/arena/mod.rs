@@ -4,7 +4,10 @@
 //! Whoever keeps the clock and the books (the preset `crius` as published, or Wharf's own engine through an adapter) tells the rules
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
+mod adapter;
+mod elasticflow;
 mod fcfs;
+mod gandiva;
 mod gavel;
 mod job;
 pub mod numbers;
@@ -14,6 +17,7 @@ mod site;
 mod table;
 mod world;
 
+pub use adapter::Arena;
 pub use job::{Job, Quota};
 pub use query::{INFEASIBLE, Lookup, Mode, NEVER_S, Question, Source, doubling_shapes};
 pub use site::{Kind, KindInfo, Shape, Site};
@@ -91,6 +95,26 @@ pub static VARIANTS: &[Variant] = &[
         name: "sia",
         summary: "type and number of devices for each new job by goodput, three changes at a time",
         build: |_| Box::<sia::Sia>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "gandiva",
+        summary: "the same; jobs are gathered on fewer nodes, and grow into idle devices of their node until somebody needs them",
+        build: |_| Box::<gandiva::Gandiva>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "elasticflow",
+        summary: "admits a job where all deadlines of its type hold, and doubles whoever gains most; all are placed anew",
+        has_deadlines: true,
+        build: |_| Box::<elasticflow::ElasticFlow>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "elasticflow-l",
+        summary: "the same, with all the time in the world",
+        is_loose: true,
+        build: |_| Box::<elasticflow::ElasticFlow>::default(),
         ..BASELINE
     },
 ];

@@ -5,7 +5,7 @@
 //! anew. A job that is still starting, or that has had its devices for less than `min_run_s`, is left alone. Between
 //! rounds waiting jobs get free devices, as few as they can run on, on the type where that is fastest.
 
-mod offers;
+pub(crate) mod offers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

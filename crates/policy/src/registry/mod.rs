@@ -1,5 +1,6 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
+mod arena;
 mod elastic;
 mod fairness;
 mod fractional;
@@ -128,6 +129,11 @@ const POLICIES: &[PolicyInfo] = &[
     fractional::GANDIVA,
     elastic::SIA,
     elastic::POLLUX,
+    arena::FCFS,
+    arena::FCFS_R,
+    arena::GANDIVA,
+    arena::ELASTICFLOW,
+    arena::ELASTICFLOW_L,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,
