@@ -222,3 +222,20 @@ fn check(tags: &[&str]) {
 fn fcfs_is_equal_round_by_round() {
     check(&["fcfs_tiny", "fcfs_tinyd", "fcfs-r_tiny", "fcfs-r_tinyd"]);
 }
+
+#[test]
+fn crius_is_equal_round_by_round() {
+    check(&["crius_tiny", "crius_tinyd", "crius_noopt_tinyd"]);
+}
+
+#[test]
+fn crius_ablations_are_equal_round_by_round() {
+    check(&[
+        "crius-ns_tinyd",
+        "crius-nh_tinyd",
+        "crius-no_tinyd",
+        "crius-nm_tinyd",
+        "crius-dp_tinyd",
+        "crius-ddl_tinyd",
+    ]);
+}
