@@ -239,3 +239,13 @@ fn crius_ablations_are_equal_round_by_round() {
         "crius-ddl_tinyd",
     ]);
 }
+
+#[test]
+fn gandiva_is_equal_round_by_round() {
+    check(&["gandiva_tiny", "gandiva_tinyd"]);
+}
+
+#[test]
+fn elasticflow_is_equal_round_by_round() {
+    check(&["elasticflow_tiny", "elasticflow_tinyd", "elasticflow-l_tiny", "elasticflow-l_tinyd"]);
+}

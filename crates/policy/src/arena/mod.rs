@@ -5,7 +5,9 @@
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
 mod crius;
+mod elasticflow;
 mod fcfs;
+mod gandiva;
 mod job;
 pub mod numbers;
 mod query;
@@ -122,6 +124,26 @@ pub static VARIANTS: &[Variant] = &[
         name: "fcfs-r",
         summary: "the same; a job may also lie on more nodes",
         build: |_| Box::new(fcfs::Fcfs { is_relaxed: true }),
+        ..BASELINE
+    },
+    Variant {
+        name: "gandiva",
+        summary: "the same; jobs are gathered on fewer nodes, and grow into idle devices of their node until somebody needs them",
+        build: |_| Box::<gandiva::Gandiva>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "elasticflow",
+        summary: "admits a job where all deadlines of its type hold, and doubles whoever gains most; all are placed anew",
+        has_deadlines: true,
+        build: |_| Box::<elasticflow::ElasticFlow>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "elasticflow-l",
+        summary: "the same, with all the time in the world",
+        is_loose: true,
+        build: |_| Box::<elasticflow::ElasticFlow>::default(),
         ..BASELINE
     },
 ];

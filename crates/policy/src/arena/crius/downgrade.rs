@@ -76,7 +76,7 @@ impl<'a> Downgrade<'a> {
 
     /// Makes one more step in every way. What is not finished yet goes to `next`.
     fn expand(&mut self, draft: &Draft, mut next: Option<&mut Vec<Draft>>) {
-        self.searcher.survey.read(&draft.table, self.world.jobs.len());
+        self.searcher.survey.read(&draft.table, &self.world.jobs);
         if self.searcher.flags.can_scale {
             for index in 0..self.searcher.order.len() {
                 let kind = self.searcher.order[index];

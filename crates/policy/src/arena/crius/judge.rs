@@ -33,8 +33,8 @@ impl Wish {
 
 /// Whether a wish could be met with devices that lie like this.
 pub(super) fn can_run(world: &World, wish: Wish, kind: Kind, shape: Shape) -> bool {
-    (!world.options.has_deadlines || is_in_time(world, wish, kind, shape))
-        && world.is_feasible(wish.job, kind, shape, false)
+    let is_late = world.options.has_deadlines && !is_in_time(world, wish, kind, shape);
+    !is_late && world.ask(world.question(false), wish.job, kind, shape) > 0.0
 }
 
 /// The throughput of a job on devices that lie like this, or what it gains over others. Where it cannot run now, nothing is

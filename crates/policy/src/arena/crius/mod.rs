@@ -165,7 +165,7 @@ impl Rules for Crius {
         self.release_ended(world);
         self.searcher.introspect(world);
         self.restart(world);
-        if world.submitted.is_empty() {
+        if world.submitted.is_empty() && world.profiling.is_empty() {
             self.searcher.upgrade(world);
         }
         swaps::undo(world, &before);

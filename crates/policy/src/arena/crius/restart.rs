@@ -96,7 +96,7 @@ impl Crius {
     /// Opportunistic jobs that have fewer devices than before, in the order of those.
     fn suspended(&mut self, world: &World, table: &Table) -> Vec<u32> {
         let survey = &mut self.searcher.survey;
-        survey.read(&world.table, world.jobs.len());
+        survey.read(&world.table, &world.jobs);
         let candidates = survey.held.iter().filter(|held| world.job(held.job).is_opportunistic);
         candidates
             .filter(|held| table.devices_of(Owner::job(held.job)).count() != held.devices as usize)

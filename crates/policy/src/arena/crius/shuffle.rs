@@ -194,14 +194,15 @@ impl Shuffle {
         }
     }
 
-    /// Moves everything from the emptier node to the other. A job that is on both would lie unevenly: then nothing is done.
+    /// Moves everything from the emptier node to the other. A job that is on both would lie unevenly: then nothing is done. A
+    /// stand-in that is on both loses what it had there, as published.
     fn merge(&mut self, table: &mut Table, one: Share, two: Share) -> bool {
         let (from, to) = if one.1 >= two.1 { (one.0, two.0) } else { (two.0, one.0) };
         self.lifted.clear();
         self.lift(table, from, 0);
         for &Lifted { owner, devices, .. } in &self.lifted {
             let is_on_both = table.site().devices(to).any(|device| table.owner(device) == owner);
-            if (is_on_both && !owner.is_fake()) || !settle(table, owner, devices, to) {
+            if (is_on_both && !owner.is_fake()) || !table.place(owner, devices, &[to]) {
                 return false;
             }
         }
@@ -229,7 +230,7 @@ impl Shuffle {
                 return false;
             }
             let (target, other) = if later >= table.idle(first) { (second, first) } else { (first, second) };
-            if !settle(table, owner, devices, target) && !settle(table, owner, devices, other) {
+            if !table.place(owner, devices, &[target]) && !table.place(owner, devices, &[other]) {
                 return false;
             }
         }
@@ -243,24 +244,4 @@ fn has_more(table: &Table, owner: Owner, one: u32, two: u32) -> bool {
     let devices = site.kind(site.kind_of(one)).devices.clone();
     (devices.start as usize..devices.end as usize)
         .any(|device| table.owner(device) == owner && ![one, two].contains(&site.node_of(device)))
-}
-
-/// Gives an owner so many devices of a node in all: the first that are idle or its own. What else it has there it loses, as
-/// happens to a stand-in that is moved to a node where it was already.
-fn settle(table: &mut Table, owner: Owner, devices: u32, node: u32) -> bool {
-    let range = table.site().devices(node);
-    let is_usable = |table: &Table, device: usize| !table.is_used(device) || table.owner(device) == owner;
-    if (range.clone().filter(|device| is_usable(table, *device)).count() as u32) < devices {
-        return false;
-    }
-    let mut left = devices;
-    for device in range {
-        if left > 0 && is_usable(table, device) {
-            table.set(device, true, owner);
-            left -= 1;
-        } else if table.owner(device) == owner {
-            table.set(device, false, Owner::NOBODY);
-        }
-    }
-    true
 }

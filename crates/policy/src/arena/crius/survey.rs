@@ -1,6 +1,6 @@
 //! Who has what, read from a table.
 
-use super::super::job::Quota;
+use super::super::job::{Job, Quota};
 use super::super::site::{Kind, Shape};
 use super::super::table::{Owner, Table};
 use super::super::world::World;
@@ -38,12 +38,12 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads a table. Devices that are lent out do not count.
-    pub(super) fn read(&mut self, table: &Table, jobs: usize) {
+    /// Reads a table. Devices that are lent out, or on which a job is profiled, do not count.
+    pub(super) fn read(&mut self, table: &Table, jobs: &[Job]) {
         for held in self.held.drain(..) {
             self.place[held.job as usize] = u32::MAX;
         }
-        self.place.resize(jobs, u32::MAX);
+        self.place.resize(jobs.len(), u32::MAX);
         let site = table.site();
         for node in 0..site.node_count() {
             let kind = site.kind_of(node);
@@ -73,7 +73,7 @@ impl Survey {
 
     /// Takes a table over as it is: all running jobs have what it says.
     pub(super) fn refresh(&mut self, world: &mut World) {
-        self.read(&world.table, world.jobs.len());
+        self.read(&world.table, &world.jobs);
         for index in 0..world.running.len() {
             let job = world.running[index];
             if let Some(held) = self.of(job) {
