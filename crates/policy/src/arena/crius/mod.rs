@@ -1,4 +1,36 @@
 //! The scheduler published with Crius: `crius` and its ablations.
+//!
+//! A job that comes, or waits, is seated where there is room, after rearranging others if need be (`seek`, `shuffle`), or else at the
+//! cost of others: up to three jobs are halved or moved to another type (`downgrade`). It may then run before an earlier one that
+//! waits, and goes back to waiting when that one can have its devices (`restart`). Whenever jobs come or end, those that run are given
+//! what is idle (`upgrade`), or are brought together (`introspect`). What was swapped for nothing is swapped back (`swaps`).
+//!
+//! All of this is as published, so that results can be compared. What a careful design would not do is kept:
+//!
+//! | defect | where | effect |
+//! |---|---|---|
+//! | a waiting job is tried again only when one ends | here | free devices stay idle |
+//! | a waiting job is passed over when one of the same model and batch size has failed, whatever both ask for | `restart` | a small job waits for a large one of its kind |
+//! | after a restart the queue is gone through from the same place, though jobs before it may have left | `restart` | some jobs are passed over |
+//! | a suspended job asks for what it had last, not for what it asked for at first | `restart` | a job that was shrunk stays small |
+//! | what is left of a suspended job becomes its whole, but what it ran still counts | `restart` | the same work is subtracted twice |
+//! | a job moved to another type is credited with what it gains twice | `downgrade` | such a plan looks better than it is |
+//! | a job that shrinks itself, or changes its own type, is credited with the change and with all of its throughput | `downgrade` | the same |
+//! | the job that needs room is moved itself rather than any other, if it can be | `downgrade` | others keep what serves them less |
+//! | and is judged by what it asked for at first, which it then asks for again | `downgrade` | a step that halved it is undone |
+//! | a job that could not run after two steps counts as one that can | `downgrade` | a plan can leave a job where it cannot run |
+//! | what could not run before is worth 10^9 more wherever it can | `judge` | such steps win over all others |
+//! | a pair of nodes that cannot be rearranged is put back in a copy | `downgrade` | an unfinished plan may go on from a table without their jobs |
+//! | a stand-in that is moved to where it is loses what it had | `shuffle` | devices seem idle that are not |
+//! | an idle node is taken rather than a partly used one, even for one device | `shuffle` | idle nodes become rare |
+//! | on more nodes than needed, only as many partly used nodes are looked at as would do with all their devices | `shuffle` | a job waits beside room for it |
+//! | a deadline goes by what the job asks for in the search, or by what it has, as it comes | `judge` | tuning is charged by the wrong number |
+//! | one option is never read | `crius-nm` | it is `crius` |
+//! | there is no table but that of the best plans | [`Lookup`](super::Lookup) | estimates and measurements decide alike |
+//!
+//! Where the published code would stop with a failed assertion (a plan that lost a job, a swap with an idle node), this one goes on:
+//! such a plan is not taken, and the node is idle afterwards. And what only costs time is not kept: unfinished plans are gone on with
+//! once, where the published search starts again from all earlier ones on every level; and rearranging ends when a state comes again.
 
 mod downgrade;
 mod introspect;
@@ -8,6 +40,8 @@ mod seek;
 mod shuffle;
 mod survey;
 mod swaps;
+#[cfg(test)]
+mod tests;
 mod upgrade;
 
 use super::Rules;
