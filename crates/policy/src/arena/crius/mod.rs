@@ -102,7 +102,7 @@ impl Searcher {
     fn fit(&mut self, world: &World, table: &Table, job: u32, budget: u32) -> Option<Choice> {
         let mut fitted = table.clone();
         let found = self.seeker.seek(world, &mut fitted, Wish::of(world, job), budget, None);
-        let mut best = (found.is_feasible() && found.throughput > INFEASIBLE).then(|| Choice {
+        let mut best = (found.is_feasible() && found.throughput > INFEASIBLE).then_some(Choice {
             table: fitted,
             gain: found.throughput,
             budget: found.budget,
