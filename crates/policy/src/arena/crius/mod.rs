@@ -141,12 +141,11 @@ impl Crius {
         world.release_ended();
         for index in 0..world.ended.len() {
             let job = world.ended[index];
-            if world.job(job).is_opportunistic
-                && let Some(place) = self.queue.iter().position(|other| *other == job)
-            {
+            let Some(place) = self.queue.iter().position(|other| *other == job) else { continue };
+            if world.job(job).is_opportunistic {
                 self.unblock_above(world, place);
-                self.queue.remove(place);
             }
+            self.queue.remove(place);
         }
     }
 

@@ -208,3 +208,19 @@ fn swaps_for_nothing_are_undone() {
         assert_eq!(shown(&world.table), undone, "{before} to {after}");
     }
 }
+
+#[test]
+fn a_split_job_is_brought_together_within_its_own_devices() {
+    let mut world = world(4, 0);
+    let mut rules = rules("crius-ns");
+    for workload in 0..3 {
+        job(&mut world, workload, 2);
+    }
+    world.table = table(&world, "a. a. bb cc");
+    world.job_mut(0).quota.shape = Shape { hosts: 2, per_host: 1 };
+    world.running = vec![0, 1];
+    end(&mut world, &mut *rules, 2);
+    // The node that has just become idle would have done as well, but is not looked at.
+    assert_eq!(shown(&world.table), ".. aa bb ..");
+    assert_eq!(world.job(0).quota, Quota::new(FAST, Shape::single(2)));
+}
