@@ -243,6 +243,23 @@ fn gavel_is_equal_round_by_round_where_there_are_no_ties() {
 }
 
 #[test]
+fn crius_is_equal_round_by_round() {
+    check(&["crius_tiny", "crius_tinyd", "crius_noopt_tinyd"]);
+}
+
+#[test]
+fn crius_ablations_are_equal_round_by_round() {
+    check(&[
+        "crius-ns_tinyd",
+        "crius-nh_tinyd",
+        "crius-no_tinyd",
+        "crius-nm_tinyd",
+        "crius-dp_tinyd",
+        "crius-ddl_tinyd",
+    ]);
+}
+
+#[test]
 fn gandiva_is_equal_round_by_round() {
     check(&["gandiva_tiny", "gandiva_tinyd"]);
 }

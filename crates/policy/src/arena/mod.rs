@@ -5,6 +5,7 @@
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
 mod adapter;
+mod crius;
 mod elasticflow;
 mod fcfs;
 mod gandiva;
@@ -72,8 +73,52 @@ const BASELINE: Variant = Variant {
     build: |_| Box::new(fcfs::Fcfs { is_relaxed: false }),
 };
 
+/// One of Crius's own.
+const CRIUS: Variant = Variant {
+    is_crius: true,
+    force_dp: false,
+    build: |_| Box::new(crius::Crius::new(crius::Flags::ALL)),
+    ..BASELINE
+};
+
 /// All of them.
 pub static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "crius",
+        summary: "shrinks, grows and moves jobs between types wherever the cluster's throughput gains; later jobs run while earlier ones wait",
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-dp",
+        summary: "the same; knows data parallelism only, and what of it fits the memory",
+        force_dp: true,
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-ns",
+        summary: "the same; never changes the number of devices",
+        build: |_| Box::new(crius::Crius::new(crius::Flags { can_scale: false, ..crius::Flags::ALL })),
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-nh",
+        summary: "the same; never changes the type of devices",
+        build: |_| Box::new(crius::Crius::new(crius::Flags { can_change_type: false, ..crius::Flags::ALL })),
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-no",
+        summary: "the same; no job runs while an earlier one waits for the same type",
+        build: |_| Box::new(crius::Crius::new(crius::Flags { has_opportunism: false, ..crius::Flags::ALL })),
+        ..CRIUS
+    },
+    Variant { name: "crius-nm", summary: "meant to go without migration, and the same as `crius`", ..CRIUS },
+    Variant {
+        name: "crius-ddl",
+        summary: "the same; gives a job only devices with which it is done in time",
+        has_deadlines: true,
+        ..CRIUS
+    },
     Variant {
         name: "fcfs",
         summary: "first come, first served on the type asked for, packed on as few nodes as hold a job",

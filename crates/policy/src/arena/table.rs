@@ -126,6 +126,13 @@ impl Table {
         self.owner[device] = owner;
     }
 
+    /// Status and owner of all devices of a type.
+    pub fn contents(&self, kind: Kind) -> impl Iterator<Item = (bool, Owner)> + '_ {
+        let devices = self.site.kind(kind).devices.clone();
+        (devices.start as usize..devices.end as usize)
+            .map(|device| (self.is_used[device], self.owner[device]))
+    }
+
     /// Gives an owner `devices` devices, equally many on each of the nodes: the first ones that are idle or its own; what else it
     /// has there becomes idle. Changes nothing and is `false` where a node has too few.
     pub fn place(&mut self, owner: Owner, devices: u32, nodes: &[u32]) -> bool {
