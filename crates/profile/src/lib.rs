@@ -3,6 +3,7 @@
 //! [`read`] tells the kind of a file by its content; [`load`] makes the table of speeds of it that runs use.
 
 mod builtin;
+mod choice;
 pub mod database;
 mod error;
 mod format;

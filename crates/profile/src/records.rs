@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use wharf_perf::{Entry, Locality, PairEntry, Place, Profile, Workload};
 
+use crate::choice::Choice;
+
 /// What an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
@@ -12,7 +14,7 @@ pub struct Key {
     pub workload: Workload,
     /// On what.
     pub place: Place,
-    /// The parallel plan; empty for plain data parallelism.
+    /// The parallel plan, such as `pp2.dp4.tp1`, or any other name; empty where none is told.
     pub plan: String,
     /// What else runs on the same devices, in order.
     pub beside: Vec<Workload>,
@@ -124,29 +126,31 @@ impl Records {
         records
     }
 
-    /// The table of speeds that runs use. Of several plans that without a name counts, or else the fastest. Entries with
-    /// several neighbours, and pairs of which only one side is known, have no place in it.
+    /// The table of speeds that runs use. Of several plans one counts: see [`Choice`]. Entries with several neighbours, and
+    /// pairs of which only one side is known, have no place in it.
     pub fn profile(&self) -> Profile {
         let mut profile = Profile::default();
-        let mut best: BTreeMap<(&Workload, &Place, &[Workload]), (&str, &Facts)> = BTreeMap::new();
+        let mut best: BTreeMap<(&Workload, &Place, &[Workload]), Choice<'_>> = BTreeMap::new();
         for (key, facts) in &self.entries {
-            let slot = best.entry((&key.workload, &key.place, &key.beside)).or_insert((&key.plan, facts));
-            let is_plain = |plan: &str| plan.is_empty();
-            if !is_plain(slot.0) && facts.iterations_per_s > slot.1.iterations_per_s {
-                *slot = (&key.plan, facts);
-            }
+            best.entry((&key.workload, &key.place, &key.beside))
+                .and_modify(|choice| choice.look(&key.plan, facts))
+                .or_insert_with(|| Choice::new(key.place.devices, &key.plan, facts));
         }
-        for (&(workload, place, beside), &(_, facts)) in &best {
-            let Facts { iterations_per_s, is_estimate, .. } = *facts;
+        for (&(workload, place, beside), choice) in &best {
+            let Entry { iterations_per_s, is_estimate } = choice.entry();
             match beside {
-                [] => profile.insert_entry(
-                    workload.clone(),
-                    place.clone(),
-                    Entry { iterations_per_s, is_estimate },
-                ),
+                [] => {
+                    profile.insert_entry(workload.clone(), place.clone(), choice.entry());
+                    if let Some(plan) = choice.plan() {
+                        profile.insert_plan(workload.clone(), place.clone(), plan);
+                    }
+                    if let Some(entry) = choice.data_parallel() {
+                        profile.insert_data_parallel(workload.clone(), place.clone(), entry);
+                    }
+                }
                 [other] => {
                     let own = std::slice::from_ref(workload);
-                    let Some((_, theirs)) = best.get(&(other, place, own)) else { continue };
+                    let Some(theirs) = best.get(&(other, place, own)).map(Choice::entry) else { continue };
                     let entry = PairEntry {
                         iterations_per_s: [iterations_per_s, theirs.iterations_per_s],
                         is_estimate: is_estimate || theirs.is_estimate,
