@@ -8,6 +8,7 @@ pub mod database;
 mod error;
 mod format;
 pub mod records;
+mod tally;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ pub use builtin::{BUILTIN, NONE, builtin};
 pub use error::ProfileError;
 pub use format::{Kind, write_csv, write_json, write_prices};
 pub use records::{Change, Changes, Facts, Key, Price, Records};
+pub use tally::Tally;
 
 /// What was read, and what is to be said of it.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +115,7 @@ fn read_file(path: &Path) -> Result<Records, ProfileError> {
         Kind::Json => format::json::parse(&format::text(path)?, &shown),
         Kind::Csv => format::csv::parse(&format::text(path)?, &shown),
         Kind::Sia => format::sia::parse(&format::text(path)?, path),
+        Kind::Comm => format::comm::parse(&format::text(path)?, &shown),
         Kind::OtherTable => Err(ProfileError::Foreign {
             path: shown,
             problem: "a table without the columns `model`, `device_type`, `devices` and `iterations_per_s`",

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wharf_perf::comm::{CommTables, Route};
 use wharf_perf::{Entry, Locality, PairEntry, Place, Profile, Workload};
 
 use crate::choice::Choice;
+use crate::tally::Tally;
 
 /// What an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +53,8 @@ pub struct Records {
     prices: BTreeMap<Arc<str>, Price>,
     /// The type that jobs mean that tell their speed and no type.
     pub reference: Option<Arc<str>>,
+    /// What moving data between devices costs.
+    pub comm: CommTables,
 }
 
 /// An entry that says something else than before.
@@ -85,6 +89,18 @@ pub struct Changes {
     pub equal: usize,
     /// Types with a new or another price.
     pub prices: Vec<Arc<str>>,
+    /// Communication times.
+    pub comm: Tally,
+}
+
+impl Changes {
+    /// The same, where the second was added to the first: nothing goes.
+    #[must_use]
+    pub fn of_addition(mut self) -> Self {
+        self.gone.clear();
+        self.comm.gone = 0;
+        self
+    }
 }
 
 impl Facts {
@@ -182,8 +198,7 @@ impl Records {
 
     /// Takes in what others know, which counts more, and tells what that changed. What was there stays.
     pub fn add(&mut self, other: Self) -> Changes {
-        let mut changes = self.changes_to(&other);
-        changes.gone.clear();
+        let changes = self.changes_to(&other).of_addition();
         for (key, facts) in other.entries {
             let is_known = self.entries.get(&key).is_some_and(|known| known.agrees(&facts));
             if !is_known {
@@ -192,6 +207,7 @@ impl Records {
         }
         self.prices.extend(other.prices);
         self.reference = other.reference.or(self.reference.take());
+        self.comm.add(other.comm);
         changes
     }
 
@@ -213,6 +229,7 @@ impl Records {
         let price = |records: &Self, name: &Arc<str>| records.prices.get(name).map(|price| price.per_hour);
         let is_other = |name: &&Arc<str>| price(self, name) != price(other, name);
         changes.prices = other.prices.keys().filter(is_other).cloned().collect();
+        changes.comm = Tally::of(points(&self.comm), points(&other.comm));
         changes
     }
 
@@ -261,8 +278,15 @@ impl Records {
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.prices.is_empty()
+        self.entries.is_empty() && self.prices.is_empty() && self.comm.is_empty()
     }
+}
+
+/// Communication times by what they are about.
+fn points(comm: &CommTables) -> impl Iterator<Item = ((&Route, u64), f64)> {
+    comm.curves().flat_map(|(route, curve)| {
+        curve.points().map(move |(elements, seconds)| ((route, elements), seconds))
+    })
 }
 
 /// How localities are written.

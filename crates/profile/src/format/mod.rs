@@ -1,5 +1,6 @@
 //! The tables that there are, and how they are told apart.
 
+pub(crate) mod comm;
 pub(crate) mod csv;
 pub(crate) mod gavel;
 pub(crate) mod json;
@@ -32,6 +33,8 @@ pub enum Kind {
     Gavel,
     /// A table of Sia's `placements-TYPE.csv` or `scalability-TYPE.csv`.
     Sia,
+    /// Crius's table of communication times.
+    Comm,
     /// Another CSV.
     OtherTable,
 }
@@ -54,10 +57,13 @@ pub(crate) fn kind(path: &Path) -> Result<Kind, ProfileError> {
         return Ok(if text.contains(json::MARK) { Kind::Json } else { Kind::Gavel });
     }
     let header = text.lines().next().unwrap_or_default();
+    let columns: Vec<&str> = header.split(',').map(str::trim).collect();
     if csv::is_ours(header) {
         Ok(Kind::Csv)
     } else if sia::is_header(header) && sia::is_table(path) {
         Ok(Kind::Sia)
+    } else if comm::is_header(&columns) {
+        Ok(Kind::Comm)
     } else if header.contains(',') {
         Ok(Kind::OtherTable)
     } else {

@@ -45,7 +45,7 @@ fn foreseen(path: &Path, records: &Records) -> Result<Changes, CliError> {
         true => database::read(path).map_err(|error| translate::profile(&error))?,
         false => Records::default(),
     };
-    Ok(Changes { gone: vec![], ..known.changes_to(records) })
+    Ok(known.changes_to(records).of_addition())
 }
 
 /// Adds to a database at once, or makes a whole one that then appears.

@@ -3,6 +3,8 @@
 //! It has room for what is to come (parallel plans, stages, memory), and tables that this version does not know are left
 //! alone.
 
+mod comm;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -79,12 +81,13 @@ pub fn add(path: &Path, records: &Records) -> Result<Changes, ProfileError> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
     transaction.execute_batch(SCHEMA).map_err(&failed)?;
+    transaction.execute_batch(comm::SCHEMA).map_err(&failed)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(&failed)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(&failed)?;
     let changes = read_all(&transaction, path)?.changes_to(records);
     put(&transaction, &changes, records).map_err(&failed)?;
     transaction.commit().map_err(&failed)?;
-    Ok(Changes { gone: vec![], ..changes })
+    Ok(changes.of_addition())
 }
 
 fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> ProfileError {
@@ -142,6 +145,10 @@ fn read_all(connection: &Connection, path: &Path) -> Result<Records, ProfileErro
         Err(rusqlite::Error::QueryReturnedNoRows) => None,
         Err(error) => return Err(failed(error)),
     };
+    // Databases of earlier versions have not all tables.
+    if connection.table_exists(None, comm::TABLE).map_err(&failed)? {
+        records.comm = comm::read(connection).map_err(&failed)?;
+    }
     Ok(records)
 }
 
@@ -211,5 +218,5 @@ fn put(transaction: &Transaction<'_>, changes: &Changes, records: &Records) -> r
             params![&**reference],
         )?;
     }
-    Ok(())
+    comm::put(transaction, &records.comm)
 }
