@@ -220,7 +220,10 @@ mod tests {
             (&large, 2 * m, Precision::Half, 10.0),
         ] {
             let found = tables.time_s(&route(), elements, precision).unwrap();
-            assert!((found - expected).abs() < 1e-9, "{elements} {precision:?}: {found}, expected {expected}");
+            assert!(
+                (found - expected).abs() < 1e-9,
+                "{elements} {precision:?}: {found}, expected {expected}"
+            );
         }
     }
 

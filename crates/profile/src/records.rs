@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wharf_perf::cells::Cells;
 use wharf_perf::comm::{CommTables, Route};
 use wharf_perf::{Entry, Locality, PairEntry, Place, Profile, Workload};
 
@@ -55,6 +56,8 @@ pub struct Records {
     pub reference: Option<Arc<str>>,
     /// What moving data between devices costs.
     pub comm: CommTables,
+    /// The exact cells that speeds come from.
+    pub cells: Option<Cells>,
 }
 
 /// An entry that says something else than before.
@@ -114,7 +117,11 @@ impl Facts {
 impl Records {
     /// What a table of speeds says, on the word of `source`.
     pub fn of_profile(profile: &Profile, source: &str) -> Self {
-        let mut records = Self { reference: profile.told_reference().cloned(), ..Self::default() };
+        let mut records = Self {
+            reference: profile.told_reference().cloned(),
+            cells: profile.cells().cloned(),
+            ..Self::default()
+        };
         let facts = |iterations_per_s, is_estimate| Facts {
             iterations_per_s,
             memory_mib: None,
@@ -182,6 +189,9 @@ impl Records {
         if let Some(reference) = &self.reference {
             profile.set_reference(reference);
         }
+        if let Some(cells) = &self.cells {
+            profile.set_cells(cells.clone());
+        }
         profile
     }
 
@@ -208,6 +218,7 @@ impl Records {
         self.prices.extend(other.prices);
         self.reference = other.reference.or(self.reference.take());
         self.comm.add(other.comm);
+        self.cells = other.cells.or(self.cells.take());
         changes
     }
 

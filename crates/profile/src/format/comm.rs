@@ -73,10 +73,7 @@ pub(crate) fn check(route: &Route, elements: u64, seconds: f64) -> Result<(), St
     if device_type.is_empty() {
         return Err("device type: expected a name".to_owned());
     }
-    if [device_type, groups]
-        .iter()
-        .any(|text| text.len() > TEXT_MAX || text.chars().any(char::is_control))
-    {
+    if [device_type, groups].iter().any(|text| text.len() > TEXT_MAX || text.chars().any(char::is_control)) {
         return Err(format!("expected at most {TEXT_MAX} characters in one line"));
     }
     if [hosts, per_host].iter().any(|count| !(1..=COUNT_MAX).contains(*count)) {

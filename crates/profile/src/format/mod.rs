@@ -1,6 +1,7 @@
 //! The tables that there are, and how they are told apart.
 
 pub(crate) mod comm;
+pub(crate) mod crius;
 pub(crate) mod csv;
 pub(crate) mod gavel;
 pub(crate) mod json;
