@@ -10,6 +10,9 @@ use wharf_perf::{Entry, Locality, PairEntry, Place, Profile, Workload};
 use crate::choice::Choice;
 use crate::tally::Tally;
 
+/// Who says what follows from cells.
+const CELLS_SOURCE: &str = "exact cells";
+
 /// What an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
@@ -92,6 +95,8 @@ pub struct Changes {
     pub equal: usize,
     /// Types with a new or another price.
     pub prices: Vec<Arc<str>>,
+    /// Times, memory, devices and families of exact cells.
+    pub cells: Tally,
     /// Communication times.
     pub comm: Tally,
 }
@@ -101,7 +106,7 @@ impl Changes {
     #[must_use]
     pub fn of_addition(mut self) -> Self {
         self.gone.clear();
-        self.comm.gone = 0;
+        (self.cells.gone, self.comm.gone) = (0, 0);
         self
     }
 }
@@ -154,7 +159,9 @@ impl Records {
     pub fn profile(&self) -> Profile {
         let mut profile = Profile::default();
         let mut best: BTreeMap<(&Workload, &Place, &[Workload]), Choice<'_>> = BTreeMap::new();
-        for (key, facts) in &self.entries {
+        let derived = self.derived();
+        let derived = derived.iter().filter(|(key, _)| !self.entries.contains_key(key));
+        for (key, facts) in self.entries.iter().chain(derived) {
             best.entry((&key.workload, &key.place, &key.beside))
                 .and_modify(|choice| choice.look(&key.plan, facts))
                 .or_insert_with(|| Choice::new(key.place.devices, &key.plan, facts));
@@ -167,7 +174,7 @@ impl Records {
                     if let Some(plan) = choice.plan() {
                         profile.insert_plan(workload.clone(), place.clone(), plan);
                     }
-                    if let Some(entry) = choice.data_parallel() {
+                    if let Some(entry) = self.data_parallel(workload, place, choice) {
                         profile.insert_data_parallel(workload.clone(), place.clone(), entry);
                     }
                 }
@@ -195,6 +202,32 @@ impl Records {
         profile
     }
 
+    /// How fast data parallelism is, where it is known: not at all where a copy does not fit a device.
+    fn data_parallel(&self, workload: &Workload, place: &Place, choice: &Choice<'_>) -> Option<Entry> {
+        let fits = |cells: &Cells| cells.data_parallel_fits(workload, &place.device_type, place.devices);
+        match self.cells.as_ref().and_then(fits) {
+            Some(false) => Some(Entry { iterations_per_s: 0.0, is_estimate: true }),
+            _ => choice.data_parallel(),
+        }
+    }
+
+    /// What the cells say of places; entries count more.
+    fn derived(&self) -> BTreeMap<Key, Facts> {
+        match &self.cells {
+            Some(cells) if cells.times().next().is_some() => {
+                Self::of_profile(&cells.speeds(), CELLS_SOURCE).entries
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Writes out what the cells say of places as entries, for those who do not know cells.
+    pub fn unfold(&mut self) {
+        for (key, facts) in self.derived() {
+            self.entries.entry(key).or_insert(facts);
+        }
+    }
+
     /// Notes an entry, in the place of what there was.
     pub fn insert(&mut self, mut key: Key, facts: Facts) {
         key.beside.sort();
@@ -218,7 +251,9 @@ impl Records {
         self.prices.extend(other.prices);
         self.reference = other.reference.or(self.reference.take());
         self.comm.add(other.comm);
-        self.cells = other.cells.or(self.cells.take());
+        if let Some(cells) = other.cells {
+            self.cells.get_or_insert_default().add(cells);
+        }
         changes
     }
 
@@ -240,6 +275,7 @@ impl Records {
         let price = |records: &Self, name: &Arc<str>| records.prices.get(name).map(|price| price.per_hour);
         let is_other = |name: &&Arc<str>| price(self, name) != price(other, name);
         changes.prices = other.prices.keys().filter(is_other).cloned().collect();
+        changes.cells = cells_tally(self.cells.as_ref(), other.cells.as_ref());
         changes.comm = Tally::of(points(&self.comm), points(&other.comm));
         changes
     }
@@ -262,8 +298,14 @@ impl Records {
         self.prices.values_mut().for_each(|price| source.clone_into(&mut price.source));
     }
 
-    /// All speeds, so many times faster: for a clock that runs faster.
+    /// All speeds, so many times faster: for a clock that runs faster. Exact times, which hold at their own clock only, are
+    /// written out as speeds first.
     pub fn speed_up(&mut self, factor: f64) {
+        self.unfold();
+        if let Some(cells) = &mut self.cells {
+            cells.forget_times();
+        }
+        self.comm = CommTables::default();
         self.entries.values_mut().for_each(|facts| facts.iterations_per_s *= factor);
     }
 
@@ -289,8 +331,27 @@ impl Records {
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.prices.is_empty() && self.comm.is_empty()
+        self.entries.is_empty()
+            && self.prices.is_empty()
+            && self.cells.as_ref().is_none_or(Cells::is_empty)
+            && self.comm.is_empty()
     }
+}
+
+/// How exact cells differ.
+fn cells_tally(before: Option<&Cells>, after: Option<&Cells>) -> Tally {
+    let nothing = Cells::default();
+    let (before, after) = (before.unwrap_or(&nothing), after.unwrap_or(&nothing));
+    let times = |cells: &'_ Cells| -> Vec<_> {
+        cells.times().map(|(workload, cell, time_s)| ((workload.clone(), cell.clone()), time_s)).collect()
+    };
+    let memory = |cells: &Cells| -> Vec<_> {
+        cells.memory().map(|(workload, row)| (workload.clone(), row.to_vec())).collect()
+    };
+    Tally::of(times(before).into_iter(), times(after).into_iter())
+        + Tally::of(memory(before).into_iter(), memory(after).into_iter())
+        + Tally::of(before.devices(), after.devices())
+        + Tally::of(before.families(), after.families())
 }
 
 /// Communication times by what they are about.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Row, Transaction, params};
 use wharf_perf::{Place, Workload};
 
+use crate::Scope;
 use crate::error::ProfileError;
 use crate::format::row::{self, RowText};
 use crate::records::{Changes, Facts, Key, Price, Records, locality, locality_name};
@@ -58,12 +59,16 @@ CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITH
 /// # Errors
 /// Where it is damaged, somebody else's, or of a later version; or an entry makes no sense.
 pub fn read(path: &Path) -> Result<Records, ProfileError> {
+    read_scope(path, Scope::Everything)
+}
+
+pub(crate) fn read_scope(path: &Path, scope: Scope) -> Result<Records, ProfileError> {
     let failed = failed(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(&failed)?;
     connection.busy_timeout(PATIENCE).map_err(&failed)?;
     check_owner(&connection, path)?;
-    read_all(&connection, path)
+    read_all(&connection, path, scope)
 }
 
 /// Adds records to a database, which is made where there is none, and tells what that changed. All or nothing.
@@ -84,7 +89,7 @@ pub fn add(path: &Path, records: &Records) -> Result<Changes, ProfileError> {
     transaction.execute_batch(comm::SCHEMA).map_err(&failed)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(&failed)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(&failed)?;
-    let changes = read_all(&transaction, path)?.changes_to(records);
+    let changes = read_all(&transaction, path, Scope::Everything)?.changes_to(records);
     put(&transaction, &changes, records).map_err(&failed)?;
     transaction.commit().map_err(&failed)?;
     Ok(changes.of_addition())
@@ -109,7 +114,7 @@ fn check_owner(connection: &Connection, path: &Path) -> Result<(), ProfileError>
     }
 }
 
-fn read_all(connection: &Connection, path: &Path) -> Result<Records, ProfileError> {
+fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Records, ProfileError> {
     let failed = failed(path);
     let mut records = Records::default();
     let mut statement = connection
@@ -146,7 +151,7 @@ fn read_all(connection: &Connection, path: &Path) -> Result<Records, ProfileErro
         Err(error) => return Err(failed(error)),
     };
     // Databases of earlier versions have not all tables.
-    if connection.table_exists(None, comm::TABLE).map_err(&failed)? {
+    if scope == Scope::Everything && connection.table_exists(None, comm::TABLE).map_err(&failed)? {
         records.comm = comm::read(connection).map_err(&failed)?;
     }
     Ok(records)

@@ -1,5 +1,6 @@
 //! The tables that there are, and how they are told apart.
 
+pub(crate) mod cells;
 pub(crate) mod comm;
 pub(crate) mod crius;
 pub(crate) mod csv;
@@ -34,6 +35,8 @@ pub enum Kind {
     Gavel,
     /// A table of Sia's `placements-TYPE.csv` or `scalability-TYPE.csv`.
     Sia,
+    /// A table of Crius's: times of cells, of plans, or memory.
+    Cells,
     /// Crius's table of communication times.
     Comm,
     /// Another CSV.
@@ -63,6 +66,8 @@ pub(crate) fn kind(path: &Path) -> Result<Kind, ProfileError> {
         Ok(Kind::Csv)
     } else if sia::is_header(header) && sia::is_table(path) {
         Ok(Kind::Sia)
+    } else if cells::is_header(&columns) {
+        Ok(Kind::Cells)
     } else if comm::is_header(&columns) {
         Ok(Kind::Comm)
     } else if header.contains(',') {
