@@ -1,9 +1,9 @@
 //! Communication times in the database.
 
-use rusqlite::{Connection, Row, params};
-use wharf_perf::comm::{CommTables, Operation, Route};
+use rusqlite::{Connection, params};
+use wharf_perf::comm::CommTables;
 
-use crate::format::comm::check;
+use crate::format::exact::CurveText;
 
 pub(super) const TABLE: &str = "comm";
 
@@ -21,42 +21,32 @@ CREATE TABLE IF NOT EXISTS comm (
 ) WITHOUT ROWID;
 ";
 
-/// All times.
-pub(super) fn read(connection: &Connection) -> rusqlite::Result<CommTables> {
-    let mut tables = CommTables::default();
+/// All times, in words.
+pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<CurveText>> {
     let mut statement = connection.prepare(
-        "SELECT device_type, hosts, per_host, is_infiniband, operation, replica_groups, elements, seconds FROM comm",
+        "SELECT device_type, hosts, per_host, is_infiniband, operation, replica_groups, elements, seconds FROM comm
+         ORDER BY device_type, hosts, per_host, is_infiniband, operation, replica_groups",
     )?;
     let mut rows = statement.query([])?;
+    let mut curves: Vec<CurveText> = Vec::new();
     while let Some(row) = rows.next()? {
-        let (route, elements, seconds) = point(row)?;
-        let odd = |problem: String| {
-            let kind = rusqlite::types::Type::Real;
-            rusqlite::Error::FromSqlConversionFailure(7, kind, format!("communication: {problem}").into())
+        // Fewer than none are refused as none are.
+        let point = (u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0), row.get(7)?);
+        let curve = CurveText {
+            device_type: row.get(0)?,
+            hosts: row.get(1)?,
+            per_host: row.get(2)?,
+            is_infiniband: row.get(3)?,
+            operation: row.get(4)?,
+            groups: row.get(5)?,
+            seconds: vec![point],
         };
-        check(&route, elements, seconds).map_err(odd)?;
-        tables.insert(route, elements, seconds);
+        match curves.last_mut() {
+            Some(last) if last.is_beside(&curve) => last.seconds.push(point),
+            _ => curves.push(curve),
+        }
     }
-    Ok(tables)
-}
-
-fn point(row: &Row<'_>) -> rusqlite::Result<(Route, u64, f64)> {
-    let name: String = row.get(4)?;
-    let unknown = || {
-        let problem = format!("`{name}` is no operation that is known");
-        rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, problem.into())
-    };
-    let route = Route {
-        device_type: row.get::<_, String>(0)?.into(),
-        hosts: row.get(1)?,
-        per_host: row.get(2)?,
-        is_infiniband: row.get(3)?,
-        operation: Operation::from_name(&name).ok_or_else(unknown)?,
-        groups: row.get::<_, String>(5)?.into(),
-    };
-    // Less than nothing is refused as nothing is.
-    let elements = u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0);
-    Ok((route, elements, row.get(7)?))
+    Ok(curves)
 }
 
 /// Writes all times over what there is.

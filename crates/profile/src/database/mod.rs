@@ -1,8 +1,8 @@
 //! The database: one SQLite file.
 //!
-//! It has room for what is to come (parallel plans, stages, memory), and tables that this version does not know are left
-//! alone.
+//! It has room for what is to come (stages), and tables that this version does not know are left alone.
 
+mod cells;
 mod comm;
 
 use std::path::Path;
@@ -13,6 +13,7 @@ use wharf_perf::{Place, Workload};
 
 use crate::Scope;
 use crate::error::ProfileError;
+use crate::format::exact::CurveText;
 use crate::format::row::{self, RowText};
 use crate::records::{Changes, Facts, Key, Price, Records, locality, locality_name};
 
@@ -86,10 +87,12 @@ pub fn add(path: &Path, records: &Records) -> Result<Changes, ProfileError> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
     transaction.execute_batch(SCHEMA).map_err(&failed)?;
+    transaction.execute_batch(cells::SCHEMA).map_err(&failed)?;
     transaction.execute_batch(comm::SCHEMA).map_err(&failed)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(&failed)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(&failed)?;
-    let changes = read_all(&transaction, path, Scope::Everything)?.changes_to(records);
+    let scope = if records.comm.is_empty() { Scope::Runs } else { Scope::Everything };
+    let changes = read_all(&transaction, path, scope)?.changes_to(records);
     put(&transaction, &changes, records).map_err(&failed)?;
     transaction.commit().map_err(&failed)?;
     Ok(changes.of_addition())
@@ -116,6 +119,7 @@ fn check_owner(connection: &Connection, path: &Path) -> Result<(), ProfileError>
 
 fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Records, ProfileError> {
     let failed = failed(path);
+    let odd = |(field, problem)| ProfileError::Entry { path: path.display().to_string(), field, problem };
     let mut records = Records::default();
     let mut statement = connection
         .prepare(
@@ -152,7 +156,11 @@ fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Record
     };
     // Databases of earlier versions have not all tables.
     if scope == Scope::Everything && connection.table_exists(None, comm::TABLE).map_err(&failed)? {
-        records.comm = comm::read(connection).map_err(&failed)?;
+        records.comm = CurveText::tables(comm::read(connection).map_err(&failed)?).map_err(&odd)?;
+    }
+    if connection.table_exists(None, cells::TABLE).map_err(&failed)? {
+        let cells = cells::read(connection).map_err(&failed)?.cells().map_err(&odd)?;
+        records.cells = (!cells.is_empty()).then_some(cells);
     }
     Ok(records)
 }
@@ -222,6 +230,9 @@ fn put(transaction: &Transaction<'_>, changes: &Changes, records: &Records) -> r
             "INSERT OR REPLACE INTO note (key, value) VALUES ('reference', ?1)",
             params![&**reference],
         )?;
+    }
+    if let Some(cells) = &records.cells {
+        cells::put(transaction, cells)?;
     }
     comm::put(transaction, &records.comm)
 }

@@ -130,7 +130,8 @@ pub(super) fn workload(key: &str) -> Option<Workload> {
     is_name(model).then(|| sized(family, size, batch_size))
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether a text can be a name.
+pub(super) fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod cells;
 pub(crate) mod comm;
 pub(crate) mod crius;
 pub(crate) mod csv;
+pub(crate) mod exact;
 pub(crate) mod gavel;
 pub(crate) mod json;
 pub(crate) mod row;
