@@ -7,10 +7,7 @@ use crate::format::{self, Kind, crius, sia};
 use crate::records::Records;
 use crate::{Read, Scope, read_file};
 
-/// Files that are named in a note.
-const NAMED_MAX: usize = 10;
-
-/// Reads all profiles of a folder, and says what was left out.
+/// Reads all profiles of a folder, and tells which files were left out.
 pub(crate) fn read(path: &Path, scope: Scope) -> Result<Read, ProfileError> {
     let mut read = Read::default();
     let is_crius = path.join(crius::TIMES).is_file();
@@ -18,7 +15,6 @@ pub(crate) fn read(path: &Path, scope: Scope) -> Result<Read, ProfileError> {
         read.records.cells = Some(crius::read(path)?);
     }
     let mut is_found = is_crius;
-    let mut left_out = Vec::new();
     for part in entries(path)? {
         let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if is_crius && crius::FILES.contains(&name.as_str()) {
@@ -27,7 +23,7 @@ pub(crate) fn read(path: &Path, scope: Scope) -> Result<Read, ProfileError> {
         let records = match read_part(&part, scope, &read.records)? {
             Part::Records(records) => records,
             Part::NoProfile => {
-                left_out.push(name);
+                read.left_out.push(name);
                 continue;
             }
             Part::Nothing => continue,
@@ -39,26 +35,7 @@ pub(crate) fn read(path: &Path, scope: Scope) -> Result<Read, ProfileError> {
             read.notes.push(format!("`{}` replaces {replaced} {entries} of files before it", part.display()));
         }
     }
-    if !is_found {
-        return Err(ProfileError::NothingThere { path: path.display().to_string() });
-    }
-    if !left_out.is_empty() {
-        read.notes.push(format!(
-            "left out of `{}`, as they are no profiles: {}",
-            path.display(),
-            some(&left_out)
-        ));
-    }
-    Ok(read)
-}
-
-/// The first of several names.
-fn some(names: &[String]) -> String {
-    let shown = names.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMED_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    if is_found { Ok(read) } else { Err(ProfileError::NothingThere { path: path.display().to_string() }) }
 }
 
 /// What a folder has, by name.

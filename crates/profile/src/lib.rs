@@ -27,8 +27,10 @@ pub use tally::Tally;
 pub struct Read {
     /// Everything that is known.
     pub records: Records,
-    /// Files that were left out, entries that contradict one another: one sentence each.
+    /// Entries that contradict one another: one sentence each.
     pub notes: Vec<String>,
+    /// Files of a folder that are no profiles, by name.
+    pub left_out: Vec<String>,
 }
 
 /// How much of a profile is wanted.
@@ -67,13 +69,13 @@ pub fn read(path: &Path) -> Result<Read, ProfileError> {
 
 fn read_scope(path: &Path, scope: Scope) -> Result<Read, ProfileError> {
     if path.as_os_str() == BUILTIN && !path.exists() {
-        return Ok(Read { records: builtin(), notes: vec![] });
+        return Ok(Read { records: builtin(), ..Read::default() });
     }
     if path.as_os_str() == NONE && !path.exists() {
         return Ok(Read::default());
     }
     if !path.is_dir() {
-        return Ok(Read { records: read_file(path, scope, None)?, notes: vec![] });
+        return Ok(Read { records: read_file(path, scope, None)?, ..Read::default() });
     }
     folder::read(path, scope)
 }

@@ -183,7 +183,8 @@ fn folder_is_merged_and_later_files_win() {
     written(&folder.path().join("cifar"), "placements-rtx.csv", |out| out.extend(table.as_bytes()));
     written(&folder.path().join("cifar"), "validation-8.csv", |out| out.extend(b"progress,iteration\n1,2\n"));
     let found = read(folder.path()).unwrap();
-    assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert_eq!(found.left_out, ["other.csv"]);
     let profile = load(folder.path()).unwrap();
     let cifar = |batch_size| Workload { model: "cifar".into(), batch_size: Some(batch_size) };
     let place = |devices, locality| Place { device_type: "rtx".into(), devices, locality };

@@ -6,7 +6,7 @@ use wharf_perf::{Locality, Model, Order, Place, Sharing, Source, Speed, Workload
 use wharf_profile::records::locality_name;
 use wharf_profile::{Key, Records};
 
-use super::{number, read};
+use super::{number, read_unfolded};
 use crate::args::{OutputFormat, ProfileQueryArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::input;
@@ -26,8 +26,11 @@ pub(super) fn query(args: &ProfileQueryArgs, terminal: &Terminal) -> Result<(), 
     if args.iteration_ms.is_some_and(|told| !told.is_finite() || told <= 0.0) {
         return Err(CliError::usage("`--iteration-ms` takes milliseconds above 0"));
     }
-    let records = read(&args.profile, terminal)?;
+    let records = read_unfolded(&args.profile, terminal)?;
     let types = types(args, &records)?;
+    if let (Some(hosts), Some(per_host)) = (args.hosts, args.per_host) {
+        return super::cells::query(args, &records, &types, [hosts, per_host], terminal);
+    }
     let answers: Vec<Answer> = match &args.plan {
         Some(plan) => planned(args, plan, &records, &types)?,
         None => unplanned(args, &records, &types)?,
