@@ -38,7 +38,7 @@ pub(super) fn show(records: &Records, terminal: &Terminal) -> Result<(), CliErro
     terminal.grid(&grid)?;
     let (memory, devices) = (cells.memory().count(), cells.devices().count());
     terminal.note(&format!(
-        "beside them, the memory of data-parallel copies of {memory} workloads, and {devices} device types"
+        "also kept: memory of data-parallel copies (workloads: {memory}), device types ({devices}); `--output json` has them"
     ));
     Ok(())
 }
