@@ -1,7 +1,5 @@
 //! Crius's folder: its tables, asked as the published code asks them.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 

@@ -136,8 +136,6 @@ fn name(cluster: &mut ClusterSpec) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail")]
-
     use super::*;
 
     #[test]
