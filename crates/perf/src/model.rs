@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Topology};
+use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Plan, Topology};
 
 use crate::analytic;
 use crate::interference;
@@ -239,6 +239,38 @@ impl PerfModel for Model {
         let speeds = self.speeds_in(topology);
         let spot = Spot { speeds, device_type, devices, locality: Locality::Packed, apart: 1.0 };
         self.speed_at(job, spot, neighbours).iterations_per_s
+    }
+
+    fn plan(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+    ) -> Option<Plan> {
+        let profile = self.speeds_in(topology)?.profile();
+        let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
+        let here = profile.device_type(&topology.types()[device_type.index()])?;
+        profile.plan(workload, here, devices, Locality::Packed)
+    }
+
+    fn data_parallel_speed(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+    ) -> f64 {
+        let known = || {
+            let profile = self.speeds_in(topology)?.profile();
+            let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
+            let here = profile.device_type(&topology.types()[device_type.index()])?;
+            profile.data_parallel(workload, here, devices, Locality::Packed)
+        };
+        match known() {
+            Some(entry) if job.gang.allows(&topology.types()[device_type.index()]) => entry.iterations_per_s,
+            _ => self.speed(topology, job, device_type, devices, &[]),
+        }
     }
 
     fn price_per_h(&self, topology: &Topology, device_type: DeviceTypeId) -> Option<f64> {
