@@ -3,6 +3,7 @@
 pub mod antman;
 pub mod attained;
 mod cost;
+pub mod crius;
 pub mod elastic;
 pub mod fair;
 pub mod fifo;

@@ -19,7 +19,7 @@ use crate::placement::Placer;
 use crate::priority::{free_devices, working_devices};
 use crate::seating::{Party, Seated, Seating};
 pub use offers::Offer;
-use offers::{Pool, offers, pools};
+pub(crate) use offers::{Pool, offers, pools};
 
 /// Chooses what jobs are to have.
 pub trait Planner: Send {

@@ -1,5 +1,6 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
+mod crius;
 mod elastic;
 mod fairness;
 mod fractional;
@@ -128,6 +129,12 @@ const POLICIES: &[PolicyInfo] = &[
     fractional::GANDIVA,
     elastic::SIA,
     elastic::POLLUX,
+    crius::CRIUS,
+    crius::CRIUS_NS,
+    crius::CRIUS_NH,
+    crius::CRIUS_NO,
+    crius::CRIUS_NM,
+    crius::CRIUS_DDL,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,
