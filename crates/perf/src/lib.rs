@@ -1,6 +1,7 @@
 //! How fast a training job runs, alone and beside others.
 
 pub mod analytic;
+pub mod cells;
 pub mod interference;
 pub mod interleave;
 pub mod model;

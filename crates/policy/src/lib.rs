@@ -1,6 +1,7 @@
 //! Scheduling policies, one file or folder each, and the registry from name to factory.
 
 pub mod antman;
+pub mod arena;
 pub mod attained;
 mod cost;
 pub mod crius;

@@ -57,6 +57,10 @@ pub fn read(path: &Path) -> Result<Read, ProfileError> {
     if !path.is_dir() {
         return Ok(Read { records: read_file(path)?, notes: vec![] });
     }
+    if path.join(format::crius::TIMES).is_file() {
+        let speeds = format::crius::read(path)?.speeds();
+        return Ok(Read { records: Records::of_profile(&speeds, format::crius::TIMES), notes: vec![] });
+    }
     let mut read = Read::default();
     let mut is_found = false;
     for part in entries(path)? {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wharf_perf::cells::Cells;
 use wharf_perf::{Entry, Locality, PairEntry, Place, Profile, Workload};
 
 /// What an entry is about.
@@ -49,6 +50,8 @@ pub struct Records {
     prices: BTreeMap<Arc<str>, Price>,
     /// The type that jobs mean that tell their speed and no type.
     pub reference: Option<Arc<str>>,
+    /// The exact cells that speeds come from.
+    pub cells: Option<Cells>,
 }
 
 /// An entry that says something else than before.
@@ -96,7 +99,11 @@ impl Facts {
 impl Records {
     /// What a table of speeds says, on the word of `source`.
     pub fn of_profile(profile: &Profile, source: &str) -> Self {
-        let mut records = Self { reference: profile.told_reference().cloned(), ..Self::default() };
+        let mut records = Self {
+            reference: profile.told_reference().cloned(),
+            cells: profile.cells().cloned(),
+            ..Self::default()
+        };
         let facts = |iterations_per_s, is_estimate| Facts {
             iterations_per_s,
             memory_mib: None,
@@ -162,6 +169,9 @@ impl Records {
         if let Some(reference) = &self.reference {
             profile.set_reference(reference);
         }
+        if let Some(cells) = &self.cells {
+            profile.set_cells(cells.clone());
+        }
         profile
     }
 
@@ -188,6 +198,7 @@ impl Records {
         }
         self.prices.extend(other.prices);
         self.reference = other.reference.or(self.reference.take());
+        self.cells = other.cells.or(self.cells.take());
         changes
     }
 

@@ -83,6 +83,12 @@ pub struct Summary {
     /// Decisions that were made by a simpler rule, because a solver gave no answer.
     #[serde(default)]
     pub solver_fallbacks: u64,
+    /// Samples per second of all running jobs together, over all rounds, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_avg: Option<f64>,
+    /// The most in a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_peak: Option<f64>,
 }
 
 impl Summary {
@@ -97,12 +103,13 @@ impl Summary {
         let last_end = finished.iter().filter_map(|job| job.end).max();
         let first_submit = outcome.jobs.iter().map(|job| job.submit).min();
         let span_s = last_end.zip(first_submit).and_then(|(end, submit)| stats::finite(end.since(submit)));
-        let all_queues: Vec<f64> = counted.iter().map(|job| job.queue_s).collect();
+        let waited = counted.iter().filter(|job| has_queue(rules, job));
+        let all_queues: Vec<f64> = waited.map(|job| job.queue_s).collect();
         let tally = outcome.tally;
         let makespan_s = match rules {
             MetricRules::Muri => last_end.map(Time::seconds),
             MetricRules::Gavel => tally.over.or(last_end).map(Time::seconds),
-            MetricRules::Wharf | MetricRules::Blox { .. } => span_s,
+            MetricRules::Wharf | MetricRules::Crius | MetricRules::Blox { .. } => span_s,
         };
         let used_s = if rules == MetricRules::Gavel { makespan_s } else { span_s };
         Self {
@@ -128,6 +135,8 @@ impl Summary {
             lease_extensions: tally.lease_extensions,
             cost: tally.cost.and_then(stats::finite),
             solver_fallbacks: tally.solver_fallbacks,
+            throughput_avg: tally.throughput.and_then(|throughput| stats::finite(throughput.average)),
+            throughput_peak: tally.throughput.and_then(|throughput| stats::finite(throughput.peak)),
             events: outcome.event_count,
             wall_ms: if wall_ms.is_finite() { wall_ms.max(0.0) } else { 0.0 },
         }
@@ -141,6 +150,11 @@ impl Summary {
     fn arena(&self) -> (&str, &str, &str, u64) {
         (&self.trace, &self.preset, &self.cluster, self.seed)
     }
+}
+
+/// Whether a job's time in the queue counts: Crius knows nothing of jobs that neither ran nor waited.
+fn has_queue(rules: MetricRules, job: &JobRecord) -> bool {
+    rules != MetricRules::Crius || job.first_start.is_some() || job.queue_s > 0.0
 }
 
 /// `None` where there is nothing to use: `0 / 0` is no share.

@@ -39,7 +39,7 @@ pub fn percentile(sorted: &[f64], p: f64, rules: MetricRules) -> Option<f64> {
     match rules {
         // A cast from float to integer truncates and saturates, as `int(n * p)` with a bound does.
         MetricRules::Muri => sorted.get(((sorted.len() as f64 * p) as usize).min(last)).copied(),
-        MetricRules::Wharf | MetricRules::Gavel | MetricRules::Blox { .. } => {
+        MetricRules::Wharf | MetricRules::Gavel | MetricRules::Crius | MetricRules::Blox { .. } => {
             interpolate(sorted, p * last as f64)
         }
     }

@@ -15,6 +15,7 @@ pub mod sweep;
 
 pub use outcome::{
     Allocation, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
+    Throughput,
 };
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};

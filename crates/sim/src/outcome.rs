@@ -42,6 +42,19 @@ pub struct Tally {
     pub cost: Option<f64>,
     /// Decisions that were made by a simpler rule, because a solver gave no answer.
     pub solver_fallbacks: u64,
+    /// Jobs that were done by their deadline, where the mechanism counts them.
+    pub deadlines_met: u64,
+    /// Samples per second of all running jobs together, where that is known.
+    pub throughput: Option<Throughput>,
+}
+
+/// Samples per second of the whole cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Throughput {
+    /// The mean over all rounds.
+    pub average: f64,
+    /// The most in a round.
+    pub peak: f64,
 }
 
 /// Whose definitions the metrics follow.
@@ -53,6 +66,8 @@ pub enum MetricRules {
     Muri,
     /// Gavel's: makespan is the time at which the simulation is over; devices count as in use from time 0 on.
     Gavel,
+    /// Crius's: queueing time also counts jobs that are not done, but none that was dropped or never came; the rest is as with Wharf.
+    Crius,
     /// Blox's: averages over tracked jobs only; the rest is as with Wharf.
     Blox {
         /// The first and the last job that count; all where `None`.

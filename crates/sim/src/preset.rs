@@ -5,7 +5,7 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use crate::compat::{blox, gavel, muri, sia};
+use crate::compat::{blox, crius, gavel, muri, sia};
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub enum Mechanism {
     Gavel(Box<gavel::Numbers>),
     /// That of Sia's published simulator, with recorded allocations.
     Sia(Box<sia::Numbers>),
+    /// That of Crius's published simulator, with its defects.
+    Crius(Box<crius::Numbers>),
 }
 
 /// The numbers of Wharf's own mechanisms.
@@ -113,6 +115,7 @@ struct PresetFile {
     blox: Option<blox::Numbers>,
     gavel: Option<gavel::Numbers>,
     sia: Option<sia::Numbers>,
+    crius: Option<crius::Numbers>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -124,6 +127,7 @@ enum MechanismName {
     Blox,
     Gavel,
     Sia,
+    Crius,
 }
 
 #[derive(Deserialize)]
@@ -142,7 +146,7 @@ struct RulesFile {
 
 impl Preset {
     /// The names that need no file.
-    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia", "blox"];
+    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia", "blox", "crius"];
 
     /// A built-in preset by name, or a preset file by path.
     ///
@@ -155,6 +159,7 @@ impl Preset {
             "blox" => Self::parse(include_str!("../../../presets/blox.toml"), name_or_path),
             "gavel" => Self::parse(include_str!("../../../presets/gavel.toml"), name_or_path),
             "sia" => Self::parse(include_str!("../../../presets/sia.toml"), name_or_path),
+            "crius" => Self::parse(include_str!("../../../presets/crius.toml"), name_or_path),
             path if std::path::Path::new(path).is_file() => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
@@ -197,6 +202,10 @@ impl Preset {
                 let numbers =
                     file.sia.ok_or(PresetError::MissingTable { path, mechanism: "sia", table: "sia" })?;
                 Mechanism::Sia(Box::new(numbers))
+            }
+            MechanismName::Crius => {
+                let missing = PresetError::MissingTable { path, mechanism: "crius", table: "crius" };
+                Mechanism::Crius(Box::new(file.crius.ok_or(missing)?))
             }
         };
         Ok(Self { name: file.name, about: file.about, text: text.to_owned(), mechanism })

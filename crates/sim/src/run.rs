@@ -6,11 +6,12 @@ use std::path::Path;
 use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
 use wharf_perf::resolve::is_resolved;
 use wharf_perf::{Model, Order, Profile, Unresolved, analytic, resolve};
+use wharf_policy::arena::{VARIANTS, Variant};
 use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
 use wharf_trace::Trace;
 
-use crate::compat::{blox, gavel, muri, sia};
+use crate::compat::{blox, crius, gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
@@ -95,6 +96,9 @@ pub enum RunError {
     /// What Sia's mechanism cannot run.
     #[error(transparent)]
     Sia(#[from] sia::SiaError),
+    /// What Crius's mechanism cannot run.
+    #[error(transparent)]
+    Crius(#[from] crius::CriusError),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
@@ -161,6 +165,10 @@ pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
             Ok(())
         }
         Mechanism::Sia(numbers) => Ok(sia::check(&spec.trace.jobs, &sia_settings(spec)?, numbers)?),
+        Mechanism::Crius(numbers) => {
+            let settings = crius_settings(spec, numbers)?;
+            Ok(crius::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?)
+        }
     }
 }
 
@@ -197,9 +205,7 @@ pub fn run_within(
                 None => Ok(outcome),
             }
         }
-        Mechanism::Muri(_) | Mechanism::Gavel(_) | Mechanism::Sia(_) | Mechanism::Blox(_)
-            if limits.is_some() =>
-        {
+        _ if limits.is_some() => {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
         Mechanism::Muri(numbers) => {
@@ -214,6 +220,11 @@ pub fn run_within(
         Mechanism::Sia(numbers) => {
             let settings = sia_settings(spec)?;
             Ok(sia::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
+        }
+        Mechanism::Crius(numbers) => {
+            let settings = crius_settings(spec, numbers)?;
+            let jobs = &spec.trace.jobs;
+            Ok(crius::simulate(jobs, spec.cluster, spec.profile, &settings, numbers, recorder)?)
         }
         Mechanism::Blox(numbers) => {
             let settings = blox_settings(spec, numbers)?;
@@ -238,6 +249,24 @@ fn blox_settings(spec: &RunSpec<'_>, numbers: &blox::Numbers) -> Result<blox::Se
         });
     }
     Ok(blox::Settings::new(policy, numbers, spec.settings)?)
+}
+
+/// The policy and its numbers under Crius's mechanism.
+fn crius_settings(spec: &RunSpec<'_>, numbers: &crius::Numbers) -> Result<crius::Settings, RunError> {
+    let policy = Variant::find(spec.policy).ok_or_else(|| RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: VARIANTS.iter().map(|variant| variant.name).collect(),
+    })?;
+    if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !crius::Settings::NAMES.contains(key)) {
+        return Err(RunError::UnknownSetting {
+            key: key.to_owned(),
+            policy: spec.policy.to_owned(),
+            preset: spec.preset.name.clone(),
+            known: crius::Settings::NAMES.map(str::to_owned).to_vec(),
+        });
+    }
+    Ok(crius::Settings::new(policy, numbers, spec.settings, spec.rounds)?)
 }
 
 /// The policy and its variant under Muri's mechanism.

@@ -5,6 +5,7 @@ mod index;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::cells::Cells;
 use index::{Index, hash_name, hash_numbers};
 
 /// What is trained, as far as speed depends on it.
@@ -109,6 +110,7 @@ struct Tables {
     pairs_by_key: Index,
     prices: BTreeMap<Arc<str>, f64>,
     reference: Option<Arc<str>>,
+    cells: Option<Cells>,
 }
 
 #[derive(Clone, Debug)]
@@ -188,6 +190,16 @@ impl Profile {
     /// The type that was said to be the one that jobs mean, where any was.
     pub fn told_reference(&self) -> Option<&Arc<str>> {
         self.0.reference.as_ref()
+    }
+
+    /// Notes the exact cells that the speeds come from.
+    pub fn set_cells(&mut self, cells: Cells) {
+        Arc::make_mut(&mut self.0).cells = Some(cells);
+    }
+
+    /// The exact cells that the speeds come from, where it has any.
+    pub fn cells(&self) -> Option<&Cells> {
+        self.0.cells.as_ref()
     }
 
     /// The speed of a workload by itself.
@@ -357,6 +369,7 @@ impl PartialEq for Profile {
             && self.all_pairs().eq(other.all_pairs())
             && self.0.prices == other.0.prices
             && self.0.reference == other.0.reference
+            && self.0.cells == other.0.cells
     }
 }
 

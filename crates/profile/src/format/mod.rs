@@ -1,5 +1,6 @@
 //! The tables that there are, and how they are told apart.
 
+pub(crate) mod crius;
 pub(crate) mod csv;
 pub(crate) mod gavel;
 pub(crate) mod json;

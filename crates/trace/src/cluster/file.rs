@@ -1,4 +1,4 @@
-//! Cluster files: Wharf's own CSV with a row for each node, and the spec of the Muri simulator.
+//! Cluster files: Wharf's own CSV with a row for each node, and the specs of the Muri and Crius simulators.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, NodeSpec};
 
-use super::{ClusterError, DEVICE_TYPE, DEVICES_MAX};
+use super::{ClusterError, DEVICE_TYPE, DEVICES_MAX, crius};
 use crate::csv::{CsvRows, Step, write_text};
 use crate::finding::{Findings, Note, Rule, Severity};
 use crate::row::{Column, Row, RowCheck, Schema};
@@ -41,7 +41,7 @@ static MURI: Schema = Schema {
     unknown: Severity::Error,
 };
 
-/// Reads a cluster file, gzip-compressed or plain; which kind is told from its header.
+/// Reads a cluster file, gzip-compressed or plain; which kind is told from its header. JSON is the Crius simulator's.
 ///
 /// Wharf's own has the columns `name,device_type,devices,cpus,memory_gib,switch` and a row for each node; the
 /// last three may be left out. The Muri simulator's has `num_switch,num_node_p_switch,num_gpu_p_node,
@@ -50,6 +50,11 @@ pub fn parse_cluster_file(path: &Path) -> Result<ClusterSpec, ClusterError> {
     let source = source::open(path)?;
     let file = source.file.clone();
     let head = String::from_utf8_lossy(&source.head).into_owned();
+    if head.trim_start_matches('\u{feff}').trim_start().starts_with(['[', '{']) {
+        let failed = |error| SourceError::Read { file: file.clone(), line: 1, source: error };
+        let text = io::read_to_string(source.into_lines().into_reader()).map_err(failed)?;
+        return crius::parse(text.trim_start_matches('\u{feff}'), &file);
+    }
     let header = head.trim_start_matches('\u{feff}').trim_start().lines().next().unwrap_or_default();
     let names = || header.split(',').map(|name| name.trim().trim_matches('"'));
     let is_muri = names().any(|name| MURI.find(name).is_some());

@@ -1,5 +1,6 @@
 //! Clusters in and out: short forms such as `a100:4x8`, and files.
 
+mod crius;
 mod file;
 mod short;
 
@@ -37,6 +38,14 @@ pub enum ClusterError {
     /// A line of the file is wrong.
     #[error("{0}")]
     Invalid(Box<Finding>),
+    /// A JSON document is not what it should be.
+    #[error("{file}: {problem}")]
+    Document {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 impl ClusterError {
@@ -50,6 +59,9 @@ impl ClusterError {
             ),
             Self::Source(error) => error.hint().map(str::to_owned),
             Self::Invalid(finding) => finding.hint.clone(),
+            Self::Document { .. } => Some(
+                "expected `[{\"a100\": {\"node_num\": 4}}]`, as the Crius simulator has it, or Wharf's own CSV".into(),
+            ),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The formats: their names, how they are told apart, and the table of what reads and writes each.
 
 mod blox;
+mod crius;
 mod date;
 mod gavel;
 mod helios;
@@ -46,6 +47,8 @@ pub enum Format {
     BloxCsv,
     /// Workloads of the Sia and Pollux simulators.
     Sia,
+    /// The CSV of the Crius simulator.
+    Crius,
     /// Microsoft's Philly log, `cluster_job_log`.
     Philly,
     /// The jobs of the Philly log as a table, as the Pollux and Sia artifacts have it.
@@ -87,6 +90,7 @@ impl Format {
         Self::Blox,
         Self::BloxCsv,
         Self::Sia,
+        Self::Crius,
         Self::Philly,
         Self::PhillyCsv,
         Self::Helios,
@@ -100,6 +104,7 @@ impl Format {
         Self::Muri,
         Self::BloxCsv,
         Self::Sia,
+        Self::Crius,
         Self::PhillyCsv,
         Self::Helios,
         Self::Openb,
@@ -191,6 +196,7 @@ impl Format {
             Self::Blox => &blox::STREAM,
             Self::BloxCsv => &blox::REPLAY,
             Self::Sia => &sia::CODEC,
+            Self::Crius => &crius::CODEC,
             Self::Philly => &philly::LOG,
             Self::PhillyCsv => &philly::TABLE,
             Self::Helios => &helios::CODEC,
@@ -291,6 +297,7 @@ mod tests {
             (" [\n {\"status\": \"Pass\"", "", Some(Format::Philly)),
             ("job_id,model_name,arrival_time,num_iters,gpu_demand\n", "", Some(Format::BloxCsv)),
             ("name,time,application,num_replicas,batch_size\n", "", Some(Format::Sia)),
+            ("job_id,submission_time,num_iteration,model_name,deadline\n", "", Some(Format::Crius)),
             ("timestamp,duration,num_gpus,gpu_time,cluster\n", "", Some(Format::PhillyCsv)),
             (
                 "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",

@@ -107,6 +107,16 @@ fn simulators_samples() {
         ],
         &[],
     );
+    check(
+        "crius.csv",
+        Format::Crius,
+        &[
+            "bert-0 at 1000000 on 4 (1 to 16) of a40|*: 4000 x 0 ms, bert__1.3B batch 256",
+            "moe-1 at 1000060 on 2 (1 to 16) of a10|*: 9000 x 0 ms, moe__690M batch 512",
+            "wide_resnet-2 at 1000400 on 8 (1 to 16) of v100|*: 2500 x 0 ms, wide_resnet__1B batch 256",
+        ],
+        &[],
+    );
 }
 
 const ENDED_BADLY: &str = "failed, killed or cancelled, but kept: the devices were held for as long";

@@ -33,7 +33,7 @@ Examples:
   wharf trace convert Venus/cluster_log.csv venus.csv
   wharf trace convert cluster-trace-gpu-v2020/data pai.jsonl
 
-Formats that are written: csv, jsonl, muri, gavel. Formats that are read besides: blox, blox-csv, sia, and the public logs
+Formats that are written: csv, jsonl, muri, gavel. Formats that are read besides: blox, blox-csv, sia, crius, and the public logs
 philly, philly-csv, helios, pai and openb (docs/traces.md). A folder is read where it holds such a log.
 What is left out of a log, and what the target format cannot hold, is told on standard error.")]
 pub struct ConvertArgs {

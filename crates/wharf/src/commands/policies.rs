@@ -1,9 +1,10 @@
 //! `wharf policies`, `wharf policy explain`: what the registry knows.
 
 use serde::Serialize;
+use wharf_policy::arena::VARIANTS;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
 use wharf_sim::Preset;
-use wharf_sim::compat::{blox, gavel, muri};
+use wharf_sim::compat::{blox, crius, gavel, muri};
 use wharf_sim::preset::Mechanism;
 
 use super::cluster;
@@ -73,6 +74,7 @@ pub(super) fn names(preset: &Preset) -> Vec<String> {
         Mechanism::Gavel(_) => gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
         Mechanism::Sia(_) => vec!["sia"],
         Mechanism::Blox(_) => blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
+        Mechanism::Crius(_) => VARIANTS.iter().map(|variant| variant.name).collect(),
     };
     names.into_iter().map(str::to_owned).collect()
 }
@@ -90,6 +92,7 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
             Mechanism::Gavel(_) => return list_gavel(terminal),
             Mechanism::Sia(_) => all.retain(|policy| policy.name == "sia"),
             Mechanism::Blox(_) => return list_blox(terminal),
+            Mechanism::Crius(_) => return list_crius(terminal),
         }
     }
     if terminal.format == OutputFormat::Json {
@@ -118,6 +121,12 @@ fn list_gavel(terminal: &Terminal) -> Result<Exit, CliError> {
 fn list_blox(terminal: &Terminal) -> Result<Exit, CliError> {
     let policies = blox::Policy::ALL.map(|policy| (policy.name(), policy.summary()));
     list_own(&policies, "Agarwal et al., Blox, EuroSys'24", &blox::Settings::NAMES, terminal)
+}
+
+/// Lists the policies of Crius's mechanism, which has its own.
+fn list_crius(terminal: &Terminal) -> Result<Exit, CliError> {
+    let policies: Vec<_> = VARIANTS.iter().map(|variant| (variant.name, variant.summary)).collect();
+    list_own(&policies, "Xue et al., Arena, EuroSys'26", &crius::Settings::NAMES, terminal)
 }
 
 /// Lists a mechanism's own policies, by name and summary.

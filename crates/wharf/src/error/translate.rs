@@ -4,6 +4,7 @@ use std::path::Path;
 
 use wharf_profile::ProfileError;
 use wharf_report::FileError;
+use wharf_sim::compat::crius::CriusError;
 use wharf_sim::compat::gavel::GavelError;
 use wharf_sim::compat::muri::MuriError;
 use wharf_sim::sweep::ScenarioError;
@@ -71,6 +72,12 @@ pub fn run(error: &RunError) -> CliError {
         RunError::Gavel(gavel_error) => {
             let failed = CliError::from_error(ErrorKind::Input, error);
             with_hint(failed, gavel_hint(gavel_error).map(str::to_owned))
+        }
+        RunError::Crius(crius_error) => {
+            let failed = CliError::from_error(ErrorKind::Input, error);
+            let hint = matches!(crius_error, CriusError::NoCells)
+                .then_some("give the folder with `prof_database.json` and the tables beside it: `--profile FOLDER`");
+            with_hint(failed, hint.map(str::to_owned))
         }
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),

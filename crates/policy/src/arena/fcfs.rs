@@ -1,0 +1,55 @@
+//! First come, first served on the type that a job asks for; with relaxed locality also on more nodes than needed.
+
+use super::Rules;
+use super::site::Kind;
+use super::world::World;
+
+/// `fcfs` and `fcfs-r`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fcfs {
+    /// Whether jobs may lie on more nodes than needed.
+    pub(super) is_relaxed: bool,
+}
+
+impl Fcfs {
+    fn place(self, world: &mut World, job: u32) -> bool {
+        let asked = world.job(job).asked;
+        world.place(job, asked.kind, asked.devices, true, self.is_relaxed)
+    }
+}
+
+impl Rules for Fcfs {
+    fn on_ends(&mut self, world: &mut World) {
+        world.release_ended();
+        let mut blocked: Vec<Kind> = Vec::new();
+        let mut waiting = Vec::new();
+        for job in std::mem::take(&mut world.pending) {
+            let kind = world.job(job).asked.kind;
+            if !blocked.contains(&kind) {
+                if self.place(world, job) {
+                    world.running.push(job);
+                    continue;
+                }
+                blocked.push(kind);
+            }
+            waiting.push(job);
+        }
+        world.pending = waiting;
+    }
+
+    fn on_arrivals(&mut self, world: &mut World) {
+        for job in world.submitted.clone() {
+            let asked = world.job(job).asked;
+            if !world.is_feasible(job, asked.kind, asked.shape, true) {
+                // Dropped without a word, as published: it never waits and never counts.
+                continue;
+            }
+            let has_earlier = world.pending.iter().any(|other| world.job(*other).asked.kind == asked.kind);
+            if !has_earlier && self.place(world, job) {
+                world.running.push(job);
+            } else {
+                world.pending.push(job);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A choice that may leave what jobs have only a few times: one newcomer is taken in, and at most so many of the others
+//! change their configuration.
+//!
+//! With few changes the best ones are found by trying them. Jobs that would change from equal devices to equal devices differ
+//! in what they gain alone, so of each such class only the best few matter. While some type is overdrawn, the next
+//! change must free devices of it; while none is, only a change that gains anything is worth trying.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::Configuration;
+
+/// A job that has something.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder<'a> {
+    /// What it can be given.
+    pub configurations: &'a [Configuration],
+    /// What it has; it must have one.
+    pub current: usize,
+}
+
+/// The best way to take a newcomer in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adjustment {
+    /// The newcomer's configuration.
+    pub pick: usize,
+    /// Others that change: the job and its new configuration, by job.
+    pub changes: Vec<(usize, usize)>,
+    /// The newcomer's value, and what the others gain.
+    pub gain: f64,
+}
+
+/// One change that might be made.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    job: usize,
+    to: usize,
+    gain: f64,
+    frees: (usize, i64),
+    takes: (usize, i64),
+}
+
+/// Finds the configuration of a newcomer and at most `limit` changes of others that are worth most together, within the
+/// capacity of each type; `None` where it cannot be taken in. Of equally good ways the first that is found counts: with the earlier
+/// configuration of the newcomer, and without changes that gain nothing.
+pub fn adjust(
+    capacity: &[u32],
+    holders: &[Holder<'_>],
+    newcomer: &[Configuration],
+    limit: usize,
+) -> Option<Adjustment> {
+    let mut slack: Vec<i64> = capacity.iter().map(|&count| i64::from(count)).collect();
+    for holder in holders {
+        let held = holder.configurations[holder.current];
+        slack[held.kind] -= i64::from(held.count);
+    }
+    let changes = worthwhile(holders, limit);
+    let mut search = Search { changes: &changes, slack, made: Vec::new(), best: None };
+    for (pick, own) in newcomer.iter().enumerate() {
+        search.slack[own.kind] -= i64::from(own.count);
+        search.descend(pick, own.value, limit);
+        search.slack[own.kind] += i64::from(own.count);
+    }
+    search.best
+}
+
+/// Of all changes from equal devices to equal devices the best few, the best first.
+fn worthwhile(holders: &[Holder<'_>], limit: usize) -> Vec<Change> {
+    let mut classes: BTreeMap<[(usize, i64); 2], Vec<Change>> = BTreeMap::new();
+    for (job, holder) in holders.iter().enumerate() {
+        let held = holder.configurations[holder.current];
+        for (to, other) in holder.configurations.iter().enumerate().filter(|&(to, _)| to != holder.current) {
+            let (frees, takes) = ((held.kind, i64::from(held.count)), (other.kind, i64::from(other.count)));
+            let gain = other.value - held.value;
+            let class = classes.entry([frees, takes]).or_default();
+            let at = class.partition_point(|known| known.gain >= gain);
+            if at < limit {
+                class.insert(at, Change { job, to, gain, frees, takes });
+                class.truncate(limit);
+            }
+        }
+    }
+    let mut changes: Vec<Change> = classes.into_values().flatten().collect();
+    changes.sort_by(|one, other| {
+        other.gain.total_cmp(&one.gain).then(Reverse(other.job).cmp(&Reverse(one.job)))
+    });
+    changes
+}
+
+struct Search<'a> {
+    changes: &'a [Change],
+    slack: Vec<i64>,
+    made: Vec<Change>,
+    best: Option<Adjustment>,
+}
+
+impl Search<'_> {
+    fn descend(&mut self, pick: usize, gain: f64, left: usize) {
+        let overdrawn = self.slack.iter().position(|&slack| slack < 0);
+        if overdrawn.is_none() && self.best.as_ref().is_none_or(|best| gain > best.gain) {
+            let mut changes: Vec<(usize, usize)> = self.made.iter().map(|made| (made.job, made.to)).collect();
+            changes.sort_unstable();
+            self.best = Some(Adjustment { pick, changes, gain });
+        }
+        if left == 0 {
+            return;
+        }
+        let changes = self.changes;
+        for change in changes {
+            // The changes are sorted: none behind this one brings more.
+            let most = gain + change.gain + changes[0].gain.max(0.0) * (left - 1) as f64;
+            let is_hopeless = self.best.as_ref().is_some_and(|best| most <= best.gain);
+            if is_hopeless || (overdrawn.is_none() && change.gain <= 0.0) {
+                return;
+            }
+            let is_useless = overdrawn.is_some_and(|kind| change.frees.0 != kind);
+            if is_useless || self.made.iter().any(|made| made.job == change.job) {
+                continue;
+            }
+            self.make(change, 1);
+            self.made.push(*change);
+            self.descend(pick, gain + change.gain, left - 1);
+            self.made.pop();
+            self.make(change, -1);
+        }
+    }
+
+    fn make(&mut self, change: &Change, sign: i64) {
+        self.slack[change.frees.0] += sign * change.frees.1;
+        self.slack[change.takes.0] -= sign * change.takes.1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same by trying everything.
+    fn brute(
+        capacity: &[u32],
+        holders: &[Holder<'_>],
+        newcomer: &[Configuration],
+        limit: usize,
+    ) -> Option<f64> {
+        fn go(slack: &[i64], holders: &[Holder<'_>], left: usize) -> Option<f64> {
+            let Some((holder, rest)) = holders.split_first() else {
+                return slack.iter().all(|&slack| slack >= 0).then_some(0.0);
+            };
+            let held = holder.configurations[holder.current].value;
+            let mut best: Option<f64> = None;
+            for (to, own) in holder.configurations.iter().enumerate() {
+                let is_change = usize::from(to != holder.current);
+                if is_change > left {
+                    continue;
+                }
+                let mut slack = slack.to_vec();
+                slack[own.kind] -= i64::from(own.count);
+                if let Some(gain) = go(&slack, rest, left - is_change) {
+                    best = Some(best.unwrap_or(f64::NEG_INFINITY).max(gain + own.value - held));
+                }
+            }
+            best
+        }
+        let mut best: Option<f64> = None;
+        for own in newcomer {
+            let mut slack: Vec<i64> = capacity.iter().map(|&count| i64::from(count)).collect();
+            slack[own.kind] -= i64::from(own.count);
+            if let Some(gain) = go(&slack, holders, limit) {
+                best = Some(best.unwrap_or(f64::NEG_INFINITY).max(gain + own.value));
+            }
+        }
+        best
+    }
+
+    fn configuration() -> impl Strategy<Value = Configuration> {
+        (0..3_usize, 0..3_u32, -20..60_i32).prop_map(|(kind, power, value)| Configuration {
+            kind,
+            count: 1 << power,
+            value: f64::from(value),
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+        /// What is found is worth as much as the best of all choices, and keeps to the limits.
+        #[test]
+        fn adjustment_is_the_best_there_is(
+            capacity in prop::collection::vec(0..12_u32, 3),
+            jobs in prop::collection::vec((prop::collection::vec(configuration(), 1..4), 0..3_usize), 0..6),
+            newcomer in prop::collection::vec(configuration(), 0..4),
+            limit in 0..4_usize,
+        ) {
+            let holders: Vec<Holder<'_>> = jobs
+                .iter()
+                .map(|(configurations, current)| Holder { configurations, current: current % configurations.len() })
+                .collect();
+            let found = adjust(&capacity, &holders, &newcomer, limit);
+            let expected = brute(&capacity, &holders, &newcomer, limit);
+            prop_assert_eq!(found.as_ref().map(|found| found.gain), expected);
+            if let Some(found) = found {
+                prop_assert!(found.changes.len() <= limit);
+                let mut slack: Vec<i64> = capacity.iter().map(|&count| i64::from(count)).collect();
+                let mut take = |own: Configuration| slack[own.kind] -= i64::from(own.count);
+                take(newcomer[found.pick]);
+                for (job, holder) in holders.iter().enumerate() {
+                    let change = found.changes.iter().find(|(changed, _)| *changed == job);
+                    take(holder.configurations[change.map_or(holder.current, |&(_, to)| to)]);
+                }
+                prop_assert!(slack.iter().all(|&slack| slack >= 0));
+            }
+        }
+    }
+}
