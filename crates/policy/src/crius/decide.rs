@@ -124,10 +124,12 @@ impl Crius {
                 .collect(),
         };
         while let Some((_, job)) = heads.pop_first() {
-            if self.start(view, job, true) {
+            // In strict order whatever is free is the first job's.
+            let is_strict = !self.rules.may_lend;
+            if self.start(view, job, true) || is_strict && self.start(view, job, false) {
                 let next = self.next_of_class(job);
                 heads.extend(next.filter(|_| is_full));
-            } else if !self.rules.may_lend && self.jobs.get(&job).is_some_and(|known| known.rank.is_some()) {
+            } else if is_strict && self.jobs.get(&job).is_some_and(|known| known.rank.is_some()) {
                 self.keep_for(job, true);
             }
         }
