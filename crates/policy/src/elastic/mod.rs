@@ -236,6 +236,13 @@ impl<P: Planner> Elastic<P> {
         Scene { now: view.now, capacity, jobs }
     }
 
+    /// Whether a waiting job could have been given something at the expense of others.
+    fn could_have(&self, view: &View<'_>, job: JobId) -> bool {
+        let scene = self.scene(view);
+        let own = scene.jobs.iter().find(|candidate| candidate.job == job);
+        own.is_some_and(|own| own.offers.iter().any(|offer| offer.count <= scene.capacity[offer.kind]))
+    }
+
     fn leave(&mut self, job: JobId) {
         self.placed.remove(&job);
         self.waiting.insert(job);
@@ -290,10 +297,8 @@ impl<P: Planner> Elastic<P> {
 
 /// The type and the number of a placement's devices; `None` where they are of several types.
 fn held(view: &View<'_>, placement: &[NodeShare]) -> Option<(usize, u32)> {
-    let kind = |share: &NodeShare| view.topology().node(share.node).device_type.index();
-    let first = kind(placement.first()?);
     let count = placement.iter().map(|share| share.devices.len()).sum();
-    placement.iter().all(|share| kind(share) == first).then_some((first, count))
+    Some((view.topology().type_of(placement)?.index(), count))
 }
 
 impl<P: Planner> Policy for Elastic<P> {
@@ -354,6 +359,7 @@ impl<P: Planner> Policy for Elastic<P> {
         match self.next_round() {
             _ if free >= needed => Reason::Fragmented { needed, free },
             Some(at) if self.last_round < Some(view.spec(job).submit) => Reason::NextRound { at },
+            _ if self.could_have(view, job) => Reason::NotWorthIt { needed, free },
             _ => Reason::DevicesBusy { needed, free },
         }
     }
