@@ -42,6 +42,18 @@ pub trait PerfModel: Send + Sync {
         1000.0 / job.iteration_ms
     }
 
+    /// As [`PerfModel::speed`] of a job alone, where each device must hold a whole copy of the model (data parallelism and nothing
+    /// else); 0 where it does not fit. Without tables of memory all jobs fit.
+    fn data_parallel_speed(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+    ) -> f64 {
+        self.speed(topology, job, device_type, devices, &[])
+    }
+
     /// How a job is best divided among so many devices of a type, where the profile knows.
     fn plan(
         &self,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Topology};
 
 use crate::analytic;
+use crate::cells::Mode;
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
-use crate::profile::{Locality, Profile};
+use crate::profile::{Locality, Profile, Workload};
 use crate::speed::{Source, Speed, Speeds, iteration_ratio, network_share};
 
 /// What happens to jobs on the same devices.
@@ -239,6 +240,23 @@ impl PerfModel for Model {
         let speeds = self.speeds_in(topology);
         let spot = Spot { speeds, device_type, devices, locality: Locality::Packed, apart: 1.0 };
         self.speed_at(job, spot, neighbours).iterations_per_s
+    }
+
+    fn data_parallel_speed(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+    ) -> f64 {
+        let cells = self.speeds_in(topology).and_then(|speeds| speeds.profile().cells());
+        let fits = cells.is_none_or(|cells| {
+            let model = job.model.clone().unwrap_or_default();
+            let workload = Workload { model, batch_size: job.batch_size };
+            let cell = cells.best_locality(&topology.types()[device_type.index()], devices);
+            cell.is_some_and(|cell| cells.query(Mode::DataParallel, true, &workload, &cell).is_feasible)
+        });
+        if fits { self.speed(topology, job, device_type, devices, &[]) } else { 0.0 }
     }
 
     fn price_per_h(&self, topology: &Topology, device_type: DeviceTypeId) -> Option<f64> {

@@ -6,6 +6,7 @@ pub mod attained;
 mod cost;
 pub mod crius;
 pub mod elastic;
+pub mod elasticflow;
 pub mod fair;
 pub mod fifo;
 pub mod fractional;

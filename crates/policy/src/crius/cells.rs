@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wharf_core::{Gang, JobId, Needs, View};
+use wharf_core::{DeviceTypeId, Gang, JobId, Needs, View};
 
 use super::Rules;
 use crate::elastic::{Offer, Pool, offers};
@@ -35,6 +35,11 @@ impl Class {
     pub(super) fn speed(&self, kind: usize, count: u32) -> f64 {
         let at = self.cells.binary_search_by_key(&(kind, count), |cell| (cell.kind, cell.count));
         at.map_or(0.0, |at| self.cells[at].speed)
+    }
+
+    /// The speed in the fastest cell.
+    pub(super) fn fastest(&self) -> f64 {
+        self.by_speed.first().map_or(0.0, |&index| self.cells[index].speed)
     }
 
     fn new(cells: Vec<Offer>, kinds: usize, gang: &Gang, asked_kind: Option<usize>, is_pruned: bool) -> Self {
@@ -96,6 +101,13 @@ impl Classes {
         let is_named = !gang.device_types.is_empty();
         let asked_kind = allowed_types(view.topology(), gang).next().filter(|_| is_named).map(|kind| kind.index());
         let mut cells = offers(view, job, pools);
+        if rules.is_data_parallel {
+            let (topology, perf) = (view.topology(), view.perf());
+            cells.retain(|cell| {
+                let kind = DeviceTypeId::from_index(cell.kind);
+                perf.data_parallel_speed(topology, spec, kind, cell.count) > 0.0
+            });
+        }
         restrict(&mut cells, gang, asked_kind, rules);
         let kinds = view.topology().types().len();
         self.list.push(Arc::new(Class::new(cells, kinds, gang, asked_kind, rules.is_pruned)));
@@ -104,7 +116,7 @@ impl Classes {
     }
 }
 
-/// Leaves the cells that the variant of the policy may use. A job always keeps some.
+/// Leaves the cells that the variant of the policy may use. A job that has any keeps some.
 fn restrict(cells: &mut Vec<Offer>, gang: &Gang, asked_kind: Option<usize>, rules: &Rules) {
     if !rules.may_retype
         && let Some(kind) = asked_kind.filter(|&kind| cells.iter().any(|cell| cell.kind == kind))

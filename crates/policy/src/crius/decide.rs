@@ -6,7 +6,7 @@ use wharf_core::{Chosen, Decision, JobId, NodeShare, StopReason, Time, View};
 
 use super::board::Seat;
 use super::search::Quest;
-use super::{Crius, Rank};
+use super::{Crius, Rank, Sendable};
 use crate::placement::share;
 use crate::room;
 
@@ -32,6 +32,9 @@ impl Crius {
         if is_round {
             self.last_round = Some(now);
             self.notes.rounds += 1;
+            let view = decision.view();
+            let lengths = self.jobs.keys().map(|&job| self.shortest_s(&view, job));
+            self.longest_s = lengths.fold(0.0, f64::max);
         }
         let is_full = is_round || is_freed || is_overdue || self.holder.is_some() || !self.rules.may_lend;
         if is_full || !fresh.is_empty() {
@@ -44,6 +47,9 @@ impl Crius {
             self.overdue(&view);
             self.admit(&view, look);
             self.grow(&view);
+            if is_round {
+                self.exchange(&view);
+            }
             self.carry_out(decision);
         }
         self.wake(decision);
@@ -82,7 +88,7 @@ impl Crius {
             if view.spec(job).gang.needs.is_some() || self.board.seat(job).is_some() {
                 continue;
             }
-            (self.is_forced, self.depth) = (true, u32::MAX);
+            (self.sendable, self.depth) = (Sendable::All, u32::MAX);
             self.clearings.clear();
             self.steps = 0;
             let blocked = self.blocked.clone();
@@ -90,7 +96,7 @@ impl Crius {
             let quest = Quest { job, prices: &prices, blocked: &blocked, floor, may_disturb: true };
             let plan = self.find(view, &quest);
             let is_started = plan.is_some_and(|plan| self.apply(view, job, plan));
-            (self.is_forced, self.depth) = (false, self.rules.depth);
+            (self.sendable, self.depth) = (Sendable::Lent, self.rules.depth);
             if is_started {
                 let until = now.plus(self.rules.patience_s);
                 self.jobs.entry(job).and_modify(|known| known.turn = Some(until));
@@ -187,7 +193,7 @@ impl Crius {
             if own.is_some() {
                 let is_stopped = match seat {
                     Some(_) => decision.stop(job, StopReason::Moved),
-                    None => decision.preempt(job, None, Chosen::LastInOrder),
+                    None => decision.preempt(job, None, Chosen::Opportunistic),
                 };
                 if is_stopped && seat.is_none() {
                     self.set_waiting_since(&decision.view(), job);
@@ -232,12 +238,12 @@ impl Crius {
             let gang = &view.spec(job).gang;
             let mut is_found = self.placer.place(view.topology(), view.schedule(), gang, &mut placement);
             if !is_found && self.is_overdue(view.now, job) {
-                self.is_forced = true;
+                self.sendable = Sendable::All;
                 let placed = self.board.seated().filter(|&other| {
                     !self.is_pinned(&view, other) && self.may_suspend(&view, other)
                 });
                 let room = room::find(&view, gang, placed);
-                self.is_forced = false;
+                self.sendable = Sendable::Lent;
                 if let Some(room) = room {
                     for &other in &room.leaving {
                         if decision.preempt(other, Some(job), Chosen::LastInOrder) {

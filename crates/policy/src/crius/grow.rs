@@ -2,8 +2,9 @@
 
 use wharf_core::{JobId, View};
 
-use super::Crius;
 use super::board::Seat;
+use super::search::Quest;
+use super::{Crius, Sendable};
 use crate::priority::Key;
 
 /// Times that all jobs are looked at in one decision.
@@ -35,6 +36,38 @@ impl Crius {
                 }
             }
         }
+    }
+
+    /// Lets running jobs have better places at the expense of others, where all in all that brings more than the restarts cost.
+    /// Nobody is sent away for that. It begins with another job each time, in case the budget does not do for all.
+    pub(super) fn exchange(&mut self, view: &View<'_>) {
+        let mut jobs: Vec<JobId> = self.board.seated().collect();
+        let first = self.notes.rounds as usize % jobs.len().max(1);
+        jobs.rotate_left(first);
+        self.sendable = Sendable::Nobody;
+        self.clearings.clear();
+        let prices = vec![0.0; self.pools.len()];
+        for job in jobs {
+            let class = self.class(job);
+            let now = self.worth_of(view, job);
+            if self.steps >= self.rules.budget
+                || class.fastest() * self.weight(view, job) <= now
+                || self.is_pinned(view, job)
+            {
+                continue;
+            }
+            let Some(seat) = self.board.lift(job) else { continue };
+            self.forget(&seat);
+            let mut blocked = self.blocked.clone();
+            blocked[seat.kind] |= !self.rules.may_migrate;
+            let quest = Quest { job, prices: &prices, blocked: &blocked, floor: now, may_disturb: true };
+            let plan = self.find(view, &quest);
+            if !plan.is_some_and(|plan| self.apply(view, job, plan)) {
+                self.forget(&seat);
+                self.board.put(job, seat);
+            }
+        }
+        self.sendable = Sendable::Lent;
     }
 
     fn reseat(&mut self, job: JobId, seat: Seat) {

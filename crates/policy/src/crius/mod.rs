@@ -52,10 +52,14 @@ pub struct Rules {
     pub may_lend: bool,
     /// Whether running jobs may move to other nodes of their type.
     pub may_migrate: bool,
+    /// Whether each device must hold a whole copy of the model.
+    pub is_data_parallel: bool,
     /// Whether cells in which a job would miss its deadline count for nothing.
     pub has_deadlines: bool,
     /// The unit of gains, and with it the order of waiting jobs.
     pub value: Value,
+    /// How much more the job with the most to do counts, where what is done first counts most.
+    pub tail: f64,
     /// Most running jobs that are disturbed for one.
     pub depth: u32,
     /// Steps of the search in one decision.
@@ -70,6 +74,17 @@ pub struct Rules {
     pub min_run_s: f64,
     /// Seconds of waiting after which a job goes before all others.
     pub patience_s: f64,
+}
+
+/// Running jobs that may be sent away for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sendable {
+    /// Nobody.
+    Nobody,
+    /// Those that make less of their devices, where devices are lent at all.
+    Lent,
+    /// All but those that had waited too long themselves.
+    All,
 }
 
 /// A place in the order of waiting jobs: the more urgent first.
@@ -112,8 +127,10 @@ pub struct Crius {
     steps: u64,
     /// Most running jobs that are disturbed for the job at hand.
     depth: u32,
-    /// Whether the job at hand has waited too long.
-    is_forced: bool,
+    /// Who may be sent away for the job at hand.
+    sendable: Sendable,
+    /// Seconds that the longest job would still take at its fastest.
+    longest_s: f64,
     /// Types that are kept for a job, and the job.
     blocked: Vec<bool>,
     holder: Option<JobId>,
@@ -141,7 +158,8 @@ impl Crius {
             clearings: Vec::new(),
             steps: 0,
             depth: rules.depth,
-            is_forced: false,
+            sendable: Sendable::Lent,
+            longest_s: 0.0,
             blocked: Vec::new(),
             holder: None,
             notes: RoundNotes::default(),
@@ -220,10 +238,23 @@ impl Crius {
         if remaining.is_finite() && remaining > 0.0 { remaining } else { 1.0 }
     }
 
-    /// What an iteration per second of a job is worth.
+    /// Seconds that a job would still take at its fastest.
+    fn shortest_s(&self, view: &View<'_>, job: JobId) -> f64 {
+        Self::remaining(view, job) / self.class(job).fastest().max(f64::MIN_POSITIVE)
+    }
+
+    /// What an iteration per second of a job is worth. The longest jobs count `tail` times more than their length alone would
+    /// make them: the end of all work is the end of the last, and that cannot be made up for later.
     fn weight(&self, view: &View<'_>, job: JobId) -> f64 {
         match self.rules.value {
-            Value::Finish => 1.0 / Self::remaining(view, job),
+            Value::Finish => {
+                let soon = 1.0 / Self::remaining(view, job);
+                let fastest = self.class(job).fastest();
+                if self.longest_s <= 0.0 || fastest <= 0.0 {
+                    return soon;
+                }
+                soon + self.rules.tail / (fastest * self.longest_s)
+            }
             Value::Samples => f64::from(view.spec(job).batch_size.unwrap_or(1)),
             Value::Relative => 1.0 / self.class(job).asked.max(f64::MIN_POSITIVE),
         }
@@ -267,6 +298,13 @@ impl Crius {
         view.now.plus(needed_s) <= deadline
     }
 
+    /// What is told a job that would miss its deadline everywhere.
+    fn too_late(&self, view: &View<'_>, job: JobId) -> Reason {
+        let spec = view.spec(job);
+        let earliest = view.now.plus(view.perf().restart_s(spec) + self.shortest_s(view, job));
+        Reason::DeadlineLost { deadline: spec.deadline.unwrap_or(earliest), earliest }
+    }
+
     /// Whether a job that has devices is to keep them: it is starting, or has not had them for long, or is on a node that is
     /// out of the policy's hands, or shares its devices.
     fn is_pinned(&self, view: &View<'_>, job: JobId) -> bool {
@@ -287,7 +325,11 @@ impl Crius {
     fn may_suspend(&self, view: &View<'_>, job: JobId) -> bool {
         let turn = self.jobs.get(&job).and_then(|known| known.turn);
         let is_safe = turn.is_some_and(|until| view.now < until);
-        !is_safe && (self.is_forced || self.rules.may_lend)
+        match self.sendable {
+            Sendable::Nobody => false,
+            Sendable::Lent => !is_safe && self.rules.may_lend,
+            Sendable::All => !is_safe,
+        }
     }
 
     /// Whether a job has waited too long.
@@ -353,7 +395,9 @@ impl Policy for Crius {
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason {
         let class = self.class(job);
         let gang = &view.spec(job).gang;
-        let least = class.cells.iter().map(|cell| cell.count).min().unwrap_or(gang.devices_min);
+        let Some(least) = class.cells.iter().map(|cell| cell.count).min() else {
+            return Reason::NodesOut { needed: gang.devices_min, working: 0 };
+        };
         let working = working_devices(view, job);
         if least > working {
             return Reason::NodesOut { needed: least, working };
@@ -365,9 +409,7 @@ impl Policy for Crius {
         // What comes closest to being enough.
         let cells = class.cells.iter().filter(|cell| self.may(view, job, **cell));
         let closest = cells.max_by_key(|cell| i64::from(free(cell.kind)) - i64::from(cell.count));
-        let Some(cell) = closest else {
-            return Reason::DevicesBusy { needed: least, free: 0 };
-        };
+        let Some(cell) = closest else { return self.too_late(view, job) };
         let (needed, free) = (cell.count, free(cell.kind));
         match self.holder {
             _ if free < needed => Reason::DevicesBusy { needed, free },

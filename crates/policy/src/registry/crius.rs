@@ -16,6 +16,12 @@ const KNOBS: &[KnobInfo] = &[
         help: "what gains are counted in: how much sooner jobs are done, samples per second (as published), or speed in relation to what each asked for",
     },
     KnobInfo {
+        name: "tail",
+        values: "a number of at least 0",
+        default: "3",
+        help: "with value=finish, how much more the longest jobs count than their length alone makes them; 0: what is soon done goes first, whatever becomes of the rest",
+    },
+    KnobInfo {
         name: "depth",
         values: "0..64",
         default: "3",
@@ -60,8 +66,10 @@ const ALL: Rules = Rules {
     may_retype: true,
     may_lend: true,
     may_migrate: true,
+    is_data_parallel: false,
     has_deadlines: false,
     value: Value::Finish,
+    tail: 3.0,
     depth: 3,
     budget: 100_000,
     is_pruned: true,
@@ -94,6 +102,16 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
     slots: 1,
     sharing: Sharing::None,
     build: |args| build(args, ALL),
+};
+
+pub(super) const CRIUS_DP: PolicyInfo = PolicyInfo {
+    name: "crius-dp",
+    summary: "crius with data parallelism only: every device holds a whole copy of the model",
+    explanation: "As crius, but only those cells count in which a whole copy of the model fits each device, as the profile's table of \
+        memory has it. A job that fits none is left waiting. Profiles without such a table know no difference.",
+    advice: "To see what other plans than data parallelism are worth.",
+    build: |args| build(args, Rules { is_data_parallel: true, ..ALL }),
+    ..CRIUS
 };
 
 pub(super) const CRIUS_NS: PolicyInfo = PolicyInfo {
@@ -151,6 +169,9 @@ fn build(args: &BuildArgs<'_>, all: Rules) -> Result<Box<dyn Policy>, BadSetting
     let seconds = |key, default| settings.parsed(key, default, "seconds above 0", is_positive);
     let rules = Rules {
         value: settings.choice("value", &values, all.value)?,
+        tail: settings.parsed("tail", all.tail, "a number of at least 0", |&tail: &f64| {
+            tail.is_finite() && tail >= 0.0
+        })?,
         depth: settings.parsed("depth", all.depth, "0..64", |&depth: &u32| depth <= 64)?,
         budget: settings.parsed("budget", all.budget, "a whole number above 0", |&steps: &u64| steps > 0)?,
         is_pruned: settings.switch("pruning", all.is_pruned)?,
