@@ -18,7 +18,7 @@ const KNOBS: &[KnobInfo] = &[
     KnobInfo {
         name: "tail",
         values: "a number of at least 0",
-        default: "3",
+        default: "10",
         help: "with value=finish, how much more the longest jobs count than their length alone makes them; 0: what is soon done goes first, whatever becomes of the rest",
     },
     KnobInfo {
@@ -69,7 +69,7 @@ const ALL: Rules = Rules {
     is_data_parallel: false,
     has_deadlines: false,
     value: Value::Finish,
-    tail: 3.0,
+    tail: 10.0,
     depth: 3,
     budget: 100_000,
     is_pruned: true,
