@@ -146,7 +146,7 @@ pub enum Reason {
         /// The earliest at which it could be.
         earliest: Time,
     },
-    /// It could be given devices, but those that have them make more of them.
+    /// It could be given devices, but those that have them make at least as much of them.
     NotWorthIt {
         /// What it needs.
         needed: u32,
@@ -281,7 +281,7 @@ impl fmt::Display for Reason {
             ),
             Self::NotWorthIt { needed, free } => write!(
                 f,
-                "needs {}, {free} that it may use are free, and those who have the others make more of them",
+                "needs {}, {free} that it may use are free, and those who have the others make as much of them",
                 devices(*needed)
             ),
             Self::Starving { holder } => {
@@ -315,7 +315,7 @@ mod tests {
             ),
             (
                 Reason::NotWorthIt { needed: 1, free: 0 },
-                "needs 1 device, 0 that it may use are free, and those who have the others make more of them",
+                "needs 1 device, 0 that it may use are free, and those who have the others make as much of them",
             ),
         ] {
             assert_eq!(reason.to_string(), words);

@@ -372,6 +372,27 @@ mod tests {
     }
 
     #[test]
+    fn deadlines_and_changes_are_counted_and_told() {
+        let mut record = record();
+        // When it should be over, and what became of that: of the one that is done, and of the one that runs.
+        for (done_s, running_s, counts, words) in
+            [(1060.0, 1080.0, (1, 0), ["met", ""]), (1059.0, 1069.0, (0, 2), ["missed", "missed"])]
+        {
+            record.jobs[0].deadline_s = Some(done_s);
+            record.jobs[1].deadline_s = Some(running_s);
+            let deadlines = record.outcome().tally.deadlines.unwrap();
+            assert_eq!((deadlines.met, deadlines.missed), counts);
+            let told: Vec<&str> = record.jobs.iter().map(|job| job.deadline_word(record.now_s)).collect();
+            assert_eq!(told, words);
+        }
+        record.jobs[1].stays.push(stay(0, &[0, 1], 1065.0, None));
+        let expected = Reshapes { grows: 1, moves: 1, ..Reshapes::default() };
+        assert_eq!(record.outcome().tally.reshapes, expected);
+        let plain = record.table().to_plain();
+        assert!(plain.contains("1 move\tmissed") && plain.contains("1 grow\tmissed"), "{plain}");
+    }
+
+    #[test]
     fn table_tells_where_a_job_went() {
         let plain = record().table().to_plain();
         assert!(plain.contains("left → right"), "{plain}");
