@@ -53,6 +53,19 @@ pub trait PerfModel: Send + Sync {
         None
     }
 
+    /// As [`PerfModel::speed`] of a job by itself whose gang is divided by samples only, without pipeline stages and without
+    /// divided layers, so that each device must hold a whole copy of the model: 0 where that does not fit. The speed under
+    /// its best plan where nobody tells them apart.
+    fn data_parallel_speed(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+    ) -> f64 {
+        self.speed(topology, job, device_type, devices, &[])
+    }
+
     /// What an hour of one device of a type costs, where that is known.
     fn price_per_h(&self, _topology: &Topology, _device_type: DeviceTypeId) -> Option<f64> {
         None

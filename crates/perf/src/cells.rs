@@ -1,7 +1,7 @@
 //! Iteration times by exact cell (device type, hosts, devices of each), as Crius's tables have them, and the rules by which those
 //! are asked: what was not measured is taken from the best locality, or from the next larger model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::profile::{Locality, Place, Profile, Workload};
@@ -84,12 +84,14 @@ pub struct Family {
 }
 
 /// Where a figure comes from.
-struct Found {
-    time_s: f64,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// Seconds per iteration, as the table has them.
+    pub time_s: f64,
     /// How often the devices of a host were halved.
-    halvings: u32,
+    pub halvings: u32,
     /// How many sizes larger the model is.
-    growths: u32,
+    pub growths: u32,
 }
 
 impl Cells {
@@ -140,16 +142,60 @@ impl Cells {
         self.memory_gb.iter().map(|(workload, row)| (workload, row.as_slice()))
     }
 
+    /// Takes in other tables, which count more.
+    pub fn add(&mut self, other: Self) {
+        for (workload, row) in other.times_s {
+            self.times_s.entry(workload).or_default().extend(row);
+        }
+        self.memory_gb.extend(other.memory_gb);
+        self.devices.extend(other.devices);
+        self.families.extend(other.families);
+    }
+
+    /// Keeps the workloads and cells that are wanted, and the devices of types that are.
+    pub fn retain(
+        &mut self,
+        is_workload: impl Fn(&Workload) -> bool,
+        is_cell: impl Fn(&Cell) -> bool,
+        is_type: impl Fn(&str) -> bool,
+    ) {
+        for row in self.times_s.values_mut() {
+            row.retain(|cell, _| is_cell(cell) && is_type(&cell.device_type));
+        }
+        self.times_s.retain(|workload, row| is_workload(workload) && !row.is_empty());
+        self.memory_gb.retain(|workload, _| is_workload(workload));
+        self.devices.retain(|name, _| is_type(name));
+    }
+
+    /// Forgets all times: for a clock at which they do not hold.
+    pub fn forget_times(&mut self) {
+        self.times_s.clear();
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The cell with so many devices on as few hosts as hold them.
     pub fn best_locality(&self, device_type: &str, devices: u32) -> Option<Cell> {
-        let (name, device) = self.devices.get_key_value(device_type)?;
-        let per_host = devices.min(device.per_node);
-        Some(Cell { device_type: name.clone(), hosts: devices / per_host.max(1), per_host })
+        let per_host = devices.min(self.per_node(device_type)?);
+        Some(Cell { device_type: device_type.into(), hosts: devices / per_host.max(1), per_host })
+    }
+
+    /// Devices on a node; as many as there are on any host of the tables where nobody told.
+    pub fn per_node(&self, device_type: &str) -> Option<u32> {
+        let seen = || {
+            let cells = self.times_s.values().flat_map(BTreeMap::keys);
+            cells.filter(|cell| *cell.device_type == *device_type).map(|cell| cell.per_host).max()
+        };
+        self.device(device_type).map(|device| device.per_node).or_else(seen)
     }
 
     /// Whether, and how fast, a workload runs in a cell. With `checks_memory` a data-parallel copy must fit a device.
     pub fn query(&self, mode: Mode, checks_memory: bool, workload: &Workload, cell: &Cell) -> Answer {
-        if checks_memory && !self.fits(workload, cell) {
+        let devices = cell.hosts * cell.per_host;
+        if checks_memory && self.data_parallel_fits(workload, &cell.device_type, devices) != Some(true) {
             return Answer::NO;
         }
         let Some(found) = self.find(workload, cell) else { return Answer::NO };
@@ -169,22 +215,16 @@ impl Cells {
         Answer { is_feasible: throughput > 0.0, throughput }
     }
 
-    fn fits(&self, workload: &Workload, cell: &Cell) -> bool {
-        let (Some(row), Some(device)) = (self.memory_gb.get(workload), self.devices.get(&cell.device_type))
-        else {
-            return false;
-        };
-        let devices = cell.hosts * cell.per_host;
-        match row.get(devices.checked_ilog2().unwrap_or(0) as usize) {
-            Some(&0.0) => true,
-            Some(&memory_gb) => {
-                memory_gb != -1.0 && memory_gb * MEMORY_MARGIN <= device.memory_gb * MEMORY_USABLE
-            }
-            None => false,
-        }
+    /// Whether a data-parallel copy fits a device where there are so many; `None` where nobody told.
+    pub fn data_parallel_fits(&self, workload: &Workload, device_type: &str, devices: u32) -> Option<bool> {
+        let (row, device) = (self.memory_gb.get(workload)?, self.devices.get(device_type)?);
+        let memory_gb = *row.get(devices.checked_ilog2().unwrap_or(0) as usize)?;
+        let is_small = memory_gb * MEMORY_MARGIN <= device.memory_gb * MEMORY_USABLE;
+        Some(memory_gb == 0.0 || memory_gb != -1.0 && is_small)
     }
 
-    fn find(&self, workload: &Workload, cell: &Cell) -> Option<Found> {
+    /// The figure that a query goes by: that of the cell, of the best locality, or of a larger model.
+    pub fn find(&self, workload: &Workload, cell: &Cell) -> Option<Found> {
         let time = |workload: &Workload, cell: &Cell| self.times_s.get(workload)?.get(cell).copied();
         if let Some(time_s) = time(workload, cell) {
             return Some(Found { time_s, halvings: 0, growths: 0 });
@@ -208,14 +248,18 @@ impl Cells {
     /// cannot tell counts as impossible, as it does in Crius.
     pub fn speeds(&self) -> Profile {
         let mut profile = Profile::default();
+        let seen = self.times_s.values().flat_map(BTreeMap::keys).map(|cell| &cell.device_type);
+        let names: BTreeSet<&Arc<str>> = self.devices.keys().chain(seen).collect();
+        let types: Vec<(&Arc<str>, u32)> =
+            names.into_iter().filter_map(|name| Some((name, self.per_node(name)?))).collect();
         for workload in self.workloads() {
-            for (name, device) in &self.devices {
+            for (name, per_node) in &types {
                 for devices in DEVICE_COUNTS {
                     let Some(packed) = self.best_locality(name, devices) else { continue };
                     let spread =
                         Cell { hosts: packed.hosts * 2, per_host: packed.per_host / 2, ..packed.clone() };
                     self.insert(&mut profile, &workload, &packed, Locality::Packed);
-                    if spread.per_host > 0 && device.per_node > 1 {
+                    if spread.per_host > 0 && *per_node > 1 {
                         self.insert(&mut profile, &workload, &spread, Locality::Spread);
                     }
                 }

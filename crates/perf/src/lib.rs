@@ -2,6 +2,7 @@
 
 pub mod analytic;
 pub mod cells;
+pub mod comm;
 pub mod interference;
 pub mod interleave;
 pub mod model;
@@ -12,6 +13,6 @@ pub mod speed;
 
 pub use interleave::{Interleaving, Order, Stages};
 pub use model::{Costs, Model, Sharing};
-pub use profile::{Entry, Locality, PairEntry, Place, Profile, Workload};
+pub use profile::{Entry, Locality, PairEntry, Place, Profile, Workload, parse_plan, plan_name};
 pub use resolve::{Unresolved, resolve};
 pub use speed::{Source, Speed};

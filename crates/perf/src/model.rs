@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Topology};
+use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Plan, Topology};
 
 use crate::analytic;
+use crate::cells::Mode;
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
-use crate::profile::{Locality, Profile};
+use crate::profile::{Locality, Profile, Workload};
 use crate::speed::{Source, Speed, Speeds, iteration_ratio, network_share};
 
 /// What happens to jobs on the same devices.
@@ -239,6 +240,47 @@ impl PerfModel for Model {
         let speeds = self.speeds_in(topology);
         let spot = Spot { speeds, device_type, devices, locality: Locality::Packed, apart: 1.0 };
         self.speed_at(job, spot, neighbours).iterations_per_s
+    }
+
+    fn plan(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+    ) -> Option<Plan> {
+        let profile = self.speeds_in(topology)?.profile();
+        let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
+        let here = profile.device_type(&topology.types()[device_type.index()])?;
+        profile.plan(workload, here, devices, Locality::Packed)
+    }
+
+    fn data_parallel_speed(
+        &self,
+        topology: &Topology,
+        job: &JobSpec,
+        device_type: DeviceTypeId,
+        devices: u32,
+    ) -> f64 {
+        let name = &topology.types()[device_type.index()];
+        let profile = self.speeds_in(topology).map(Speeds::profile);
+        if let Some(cells) = profile.and_then(|profile| profile.cells()) {
+            let model = job.model.clone().unwrap_or_default();
+            let workload = Workload { model, batch_size: job.batch_size };
+            let cell = cells.best_locality(name, devices);
+            let fits =
+                cell.is_some_and(|cell| cells.query(Mode::DataParallel, true, &workload, &cell).is_feasible);
+            return if fits { self.speed(topology, job, device_type, devices, &[]) } else { 0.0 };
+        }
+        let known = || {
+            let profile = profile?;
+            let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
+            profile.data_parallel(workload, profile.device_type(name)?, devices, Locality::Packed)
+        };
+        match known() {
+            Some(entry) if job.gang.allows(name) => entry.iterations_per_s,
+            _ => self.speed(topology, job, device_type, devices, &[]),
+        }
     }
 
     fn price_per_h(&self, topology: &Topology, device_type: DeviceTypeId) -> Option<f64> {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use wharf_core::{
-    ClusterSpec, DeviceSet, DeviceTypeId, Gang, JobSpec, NodeId, NodeShare, PerfModel as _, StageTimes, Time,
-    Topology,
+    ClusterSpec, DeviceSet, DeviceTypeId, Gang, JobSpec, NodeId, NodeShare, PerfModel as _, Plan, StageTimes,
+    Time, Topology,
 };
 use wharf_perf::resolve::Problem;
 use wharf_perf::speed::iteration_ratio;
@@ -284,4 +284,34 @@ fn jobs_that_nobody_knows_are_named() {
     );
     let message = unresolved.to_string();
     assert!(message.starts_with("no speed is known of 3 jobs: job `j` `lm` on 4 devices fits"), "{message}");
+}
+
+#[test]
+fn plans_and_data_parallel_speeds_are_those_of_the_exact_place() {
+    let mut profile = profile();
+    let plan = Plan { stages: 2, data: 2, tensor: 1 };
+    profile.insert_plan(lm(20), place("v100", 4), plan);
+    profile.insert_data_parallel(
+        lm(20),
+        place("v100", 4),
+        Entry { iterations_per_s: 25.0, is_estimate: true },
+    );
+    let model = model(profile);
+    let topology = mixed();
+    let id = |name: &str| {
+        DeviceTypeId::from_index(topology.types().iter().position(|known| **known == *name).unwrap())
+    };
+    let ask = |job: &JobSpec, device_type: &str, devices| {
+        let device_type = id(device_type);
+        (
+            model.plan(&topology, job, device_type, devices),
+            model.data_parallel_speed(&topology, job, device_type, devices),
+        )
+    };
+    let own = job("lm", Some(20), 4, 0.0);
+    assert_eq!(ask(&own, "v100", 4), (Some(plan), 25.0));
+    // Nobody tells of plans there: the one speed that is known counts.
+    assert_eq!(ask(&own, "v100", 1), (None, 10.0));
+    assert_eq!(ask(&job("cnn", None, 1, 0.0), "v100", 1), (None, 8.0));
+    assert_eq!(ask(&asked_for("k80", own), "v100", 4).1, 0.0);
 }

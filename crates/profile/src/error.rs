@@ -74,8 +74,8 @@ impl ProfileError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unknown { .. } | Self::Foreign { .. } | Self::NothingThere { .. } => Some(
-                "a profile is a database or table of `wharf profile export`, Gavel's JSON of throughputs, or Sia's \
-                 folder of placements; `default` is the built-in one",
+                "a profile is a database or table of `wharf profile export`, Gavel's JSON of throughputs, Sia's \
+                 folder of placements, or Crius's folder with `prof_database.json`; `default` is the built-in one",
             ),
             Self::Version { .. } => {
                 Some("use the version of Wharf that wrote it, or export it there as JSON")

@@ -4,7 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_perf::cells::Cells;
+use wharf_perf::comm::{CommTables, Route};
 use wharf_perf::{Entry, Locality, PairEntry, Place, Profile, Workload};
+
+use crate::choice::Choice;
+use crate::tally::Tally;
+
+/// Who says what follows from cells.
+const CELLS_SOURCE: &str = "exact cells";
 
 /// What an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +20,7 @@ pub struct Key {
     pub workload: Workload,
     /// On what.
     pub place: Place,
-    /// The parallel plan; empty for plain data parallelism.
+    /// The parallel plan, such as `pp2.dp4.tp1`, or any other name; empty where none is told.
     pub plan: String,
     /// What else runs on the same devices, in order.
     pub beside: Vec<Workload>,
@@ -50,6 +57,8 @@ pub struct Records {
     prices: BTreeMap<Arc<str>, Price>,
     /// The type that jobs mean that tell their speed and no type.
     pub reference: Option<Arc<str>>,
+    /// What moving data between devices costs.
+    pub comm: CommTables,
     /// The exact cells that speeds come from.
     pub cells: Option<Cells>,
 }
@@ -86,6 +95,20 @@ pub struct Changes {
     pub equal: usize,
     /// Types with a new or another price.
     pub prices: Vec<Arc<str>>,
+    /// Times, memory, devices and families of exact cells.
+    pub cells: Tally,
+    /// Communication times.
+    pub comm: Tally,
+}
+
+impl Changes {
+    /// The same, where the second was added to the first: nothing goes.
+    #[must_use]
+    pub fn of_addition(mut self) -> Self {
+        self.gone.clear();
+        (self.cells.gone, self.comm.gone) = (0, 0);
+        self
+    }
 }
 
 impl Facts {
@@ -131,29 +154,33 @@ impl Records {
         records
     }
 
-    /// The table of speeds that runs use. Of several plans that without a name counts, or else the fastest. Entries with
-    /// several neighbours, and pairs of which only one side is known, have no place in it.
+    /// The table of speeds that runs use. Of several plans one counts: see [`Choice`]. Entries with several neighbours, and
+    /// pairs of which only one side is known, have no place in it.
     pub fn profile(&self) -> Profile {
         let mut profile = Profile::default();
-        let mut best: BTreeMap<(&Workload, &Place, &[Workload]), (&str, &Facts)> = BTreeMap::new();
-        for (key, facts) in &self.entries {
-            let slot = best.entry((&key.workload, &key.place, &key.beside)).or_insert((&key.plan, facts));
-            let is_plain = |plan: &str| plan.is_empty();
-            if !is_plain(slot.0) && facts.iterations_per_s > slot.1.iterations_per_s {
-                *slot = (&key.plan, facts);
-            }
+        let mut best: BTreeMap<(&Workload, &Place, &[Workload]), Choice<'_>> = BTreeMap::new();
+        let derived = self.derived();
+        let derived = derived.iter().filter(|(key, _)| !self.entries.contains_key(key));
+        for (key, facts) in self.entries.iter().chain(derived) {
+            best.entry((&key.workload, &key.place, &key.beside))
+                .and_modify(|choice| choice.look(&key.plan, facts))
+                .or_insert_with(|| Choice::new(key.place.devices, &key.plan, facts));
         }
-        for (&(workload, place, beside), &(_, facts)) in &best {
-            let Facts { iterations_per_s, is_estimate, .. } = *facts;
+        for (&(workload, place, beside), choice) in &best {
+            let Entry { iterations_per_s, is_estimate } = choice.entry();
             match beside {
-                [] => profile.insert_entry(
-                    workload.clone(),
-                    place.clone(),
-                    Entry { iterations_per_s, is_estimate },
-                ),
+                [] => {
+                    profile.insert_entry(workload.clone(), place.clone(), choice.entry());
+                    if let Some(plan) = choice.plan() {
+                        profile.insert_plan(workload.clone(), place.clone(), plan);
+                    }
+                    if let Some(entry) = self.data_parallel(workload, place, choice) {
+                        profile.insert_data_parallel(workload.clone(), place.clone(), entry);
+                    }
+                }
                 [other] => {
                     let own = std::slice::from_ref(workload);
-                    let Some((_, theirs)) = best.get(&(other, place, own)) else { continue };
+                    let Some(theirs) = best.get(&(other, place, own)).map(Choice::entry) else { continue };
                     let entry = PairEntry {
                         iterations_per_s: [iterations_per_s, theirs.iterations_per_s],
                         is_estimate: is_estimate || theirs.is_estimate,
@@ -175,6 +202,32 @@ impl Records {
         profile
     }
 
+    /// How fast data parallelism is, where it is known: not at all where a copy does not fit a device.
+    fn data_parallel(&self, workload: &Workload, place: &Place, choice: &Choice<'_>) -> Option<Entry> {
+        let fits = |cells: &Cells| cells.data_parallel_fits(workload, &place.device_type, place.devices);
+        match self.cells.as_ref().and_then(fits) {
+            Some(false) => Some(Entry { iterations_per_s: 0.0, is_estimate: true }),
+            _ => choice.data_parallel(),
+        }
+    }
+
+    /// What the cells say of places; entries count more.
+    fn derived(&self) -> BTreeMap<Key, Facts> {
+        match &self.cells {
+            Some(cells) if cells.times().next().is_some() => {
+                Self::of_profile(&cells.speeds(), CELLS_SOURCE).entries
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Writes out what the cells say of places as entries, for those who do not know cells.
+    pub fn unfold(&mut self) {
+        for (key, facts) in self.derived() {
+            self.entries.entry(key).or_insert(facts);
+        }
+    }
+
     /// Notes an entry, in the place of what there was.
     pub fn insert(&mut self, mut key: Key, facts: Facts) {
         key.beside.sort();
@@ -188,8 +241,7 @@ impl Records {
 
     /// Takes in what others know, which counts more, and tells what that changed. What was there stays.
     pub fn add(&mut self, other: Self) -> Changes {
-        let mut changes = self.changes_to(&other);
-        changes.gone.clear();
+        let changes = self.changes_to(&other).of_addition();
         for (key, facts) in other.entries {
             let is_known = self.entries.get(&key).is_some_and(|known| known.agrees(&facts));
             if !is_known {
@@ -198,7 +250,10 @@ impl Records {
         }
         self.prices.extend(other.prices);
         self.reference = other.reference.or(self.reference.take());
-        self.cells = other.cells.or(self.cells.take());
+        self.comm.add(other.comm);
+        if let Some(cells) = other.cells {
+            self.cells.get_or_insert_default().add(cells);
+        }
         changes
     }
 
@@ -220,6 +275,8 @@ impl Records {
         let price = |records: &Self, name: &Arc<str>| records.prices.get(name).map(|price| price.per_hour);
         let is_other = |name: &&Arc<str>| price(self, name) != price(other, name);
         changes.prices = other.prices.keys().filter(is_other).cloned().collect();
+        changes.cells = cells_tally(self.cells.as_ref(), other.cells.as_ref());
+        changes.comm = Tally::of(points(&self.comm), points(&other.comm));
         changes
     }
 
@@ -241,8 +298,14 @@ impl Records {
         self.prices.values_mut().for_each(|price| source.clone_into(&mut price.source));
     }
 
-    /// All speeds, so many times faster: for a clock that runs faster.
+    /// All speeds, so many times faster: for a clock that runs faster. Exact times, which hold at their own clock only, are
+    /// written out as speeds first.
     pub fn speed_up(&mut self, factor: f64) {
+        self.unfold();
+        if let Some(cells) = &mut self.cells {
+            cells.forget_times();
+        }
+        self.comm = CommTables::default();
         self.entries.values_mut().for_each(|facts| facts.iterations_per_s *= factor);
     }
 
@@ -268,8 +331,34 @@ impl Records {
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.prices.is_empty()
+        self.entries.is_empty()
+            && self.prices.is_empty()
+            && self.cells.as_ref().is_none_or(Cells::is_empty)
+            && self.comm.is_empty()
     }
+}
+
+/// How exact cells differ.
+fn cells_tally(before: Option<&Cells>, after: Option<&Cells>) -> Tally {
+    let nothing = Cells::default();
+    let (before, after) = (before.unwrap_or(&nothing), after.unwrap_or(&nothing));
+    let times = |cells: &'_ Cells| -> Vec<_> {
+        cells.times().map(|(workload, cell, time_s)| ((workload.clone(), cell.clone()), time_s)).collect()
+    };
+    let memory = |cells: &Cells| -> Vec<_> {
+        cells.memory().map(|(workload, row)| (workload.clone(), row.to_vec())).collect()
+    };
+    Tally::of(times(before).into_iter(), times(after).into_iter())
+        + Tally::of(memory(before).into_iter(), memory(after).into_iter())
+        + Tally::of(before.devices(), after.devices())
+        + Tally::of(before.families(), after.families())
+}
+
+/// Communication times by what they are about.
+fn points(comm: &CommTables) -> impl Iterator<Item = ((&Route, u64), f64)> {
+    comm.curves().flat_map(|(route, curve)| {
+        curve.points().map(move |(elements, seconds)| ((route, elements), seconds))
+    })
 }
 
 /// How localities are written.

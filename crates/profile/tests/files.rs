@@ -126,6 +126,33 @@ fn runs_see_the_plain_plan_or_the_fastest_and_whole_pairs() {
 }
 
 #[test]
+fn runs_see_under_which_plan_a_speed_holds() {
+    let folder = TempDir::new().unwrap();
+    let mut records = records();
+    let planned = |plan: &str| Key { plan: plan.to_owned(), ..key("bert", Some(128), "a40", 4) };
+    records.insert(planned(""), facts(3.0));
+    records.insert(planned("pp1.dp4.tp1"), Facts { is_estimate: true, ..facts(1.0) });
+    records.insert(planned("pp2.dp2.tp1"), Facts { is_estimate: true, ..facts(2.0) });
+    for (kind, found) in through_files(&records, folder.path()) {
+        let profile = found.profile();
+        assert_eq!(profile, records.profile(), "{kind}");
+        let at = |model: &str, batch: u32, device_type: &str, devices| {
+            let workload = profile.workload(model, Some(batch)).unwrap();
+            let here = profile.device_type(device_type).unwrap();
+            let data = profile.data_parallel(workload, here, devices, Locality::Packed);
+            (
+                profile.plan(workload, here, devices, Locality::Packed).map(wharf_perf::plan_name),
+                data.map(|entry| entry.iterations_per_s),
+            )
+        };
+        assert_eq!(at("bert", 128, "a40", 4), (Some("pp2.dp2.tp1".to_owned()), Some(1.5)), "{kind}");
+        // `pp2-dp4` is only a name.
+        assert_eq!(at("gpt", 64, "a100", 8), (Some("pp1.dp1.tp8".to_owned()), None), "{kind}");
+        assert_eq!(at("lm", 20, "v100", 1), (None, None), "{kind}");
+    }
+}
+
+#[test]
 fn a_database_takes_in_what_is_new_and_says_so() {
     let folder = TempDir::new().unwrap();
     let db = folder.path().join("p.db");
@@ -156,7 +183,8 @@ fn folder_is_merged_and_later_files_win() {
     written(&folder.path().join("cifar"), "placements-rtx.csv", |out| out.extend(table.as_bytes()));
     written(&folder.path().join("cifar"), "validation-8.csv", |out| out.extend(b"progress,iteration\n1,2\n"));
     let found = read(folder.path()).unwrap();
-    assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert_eq!(found.left_out, ["other.csv"]);
     let profile = load(folder.path()).unwrap();
     let cifar = |batch_size| Workload { model: "cifar".into(), batch_size: Some(batch_size) };
     let place = |devices, locality| Place { device_type: "rtx".into(), devices, locality };

@@ -1,12 +1,16 @@
 //! How many iterations per second a workload makes on devices of a type, alone and beside others.
 
 mod index;
+mod plans;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cells::Cells;
 use index::{Index, hash_name, hash_numbers};
+use plans::Planned;
+
+pub use plans::{parse_plan, plan_name};
 
 /// What is trained, as far as speed depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +110,8 @@ struct Tables {
     places: Vec<Place>,
     /// By workload, then by place; rows end with their last entry.
     alone: Vec<Vec<Option<Entry>>>,
+    /// By workload and place.
+    planned: BTreeMap<(u32, u32), Planned>,
     pairs: Vec<(PairKey, PairEntry)>,
     pairs_by_key: Index,
     prices: BTreeMap<Arc<str>, f64>,
@@ -366,6 +372,7 @@ impl PartialEq for Profile {
     /// By what is in them, not by the order in which it came there.
     fn eq(&self, other: &Self) -> bool {
         self.all_entries().eq(other.all_entries())
+            && self.all_plans().eq(other.all_plans())
             && self.all_pairs().eq(other.all_pairs())
             && self.0.prices == other.0.prices
             && self.0.reference == other.0.reference

@@ -18,6 +18,15 @@ pub(crate) const TIMES: &str = "prof_database.json";
 const MEMORY: &str = "dp_mem.json";
 const HARDWARE: &str = "hardware_specs.json";
 
+/// All three.
+pub(crate) const FILES: [&str; 3] = [TIMES, MEMORY, HARDWARE];
+
+/// Most hosts of a cell, and most devices on one.
+pub(crate) const COUNT_MAX: u32 = 1 << 15;
+
+/// Longest name of a model or type.
+const NAME_MAX: usize = 500;
+
 #[derive(Deserialize)]
 struct TimesFile {
     optimal: BTreeMap<String, BTreeMap<String, f64>>,
@@ -114,16 +123,23 @@ fn wrong(path: &Path, field: &str, problem: &str) -> ProfileError {
 }
 
 /// `wide_resnet_500M_256`.
-fn workload(key: &str) -> Option<Workload> {
+pub(super) fn workload(key: &str) -> Option<Workload> {
     let (model, batch_size) = key.rsplit_once('_')?;
     let (family, size) = model.rsplit_once('_')?;
-    Some(sized(family, size, batch_size.parse().ok()?))
+    let batch_size = batch_size.parse().ok().filter(|batch_size| *batch_size > 0)?;
+    is_name(model).then(|| sized(family, size, batch_size))
+}
+
+/// Whether a text can be a name.
+pub(super) fn is_name(text: &str) -> bool {
+    (1..=NAME_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
 /// `2_a40_2_n_4_d`: four devices on each of two hosts.
-fn cell(key: &str) -> Option<Cell> {
+pub(super) fn cell(key: &str) -> Option<Cell> {
     let fields: Vec<&str> = key.split('_').collect();
     let &[_, device_type, hosts, "n", per_host, "d"] = fields.as_slice() else { return None };
-    let (hosts, per_host): (u32, u32) = (hosts.parse().ok()?, per_host.parse().ok()?);
-    (hosts > 0 && per_host > 0).then(|| Cell { device_type: device_type.into(), hosts, per_host })
+    let count = |text: &str| text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
+    let (hosts, per_host) = (count(hosts)?, count(per_host)?);
+    is_name(device_type).then(|| Cell { device_type: device_type.into(), hosts, per_host })
 }

@@ -69,7 +69,7 @@ fn prices(reader: &mut Reader<&[u8]>, path: &str, source: &str) -> Result<Record
 }
 
 /// An error without the line that the message names already.
-fn told(error: &csv::Error) -> String {
+pub(super) fn told(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -79,7 +79,8 @@ fn told(error: &csv::Error) -> String {
     }
 }
 
-fn wrong(path: &str, line: usize, problem: String) -> ProfileError {
+/// What is wrong with a line.
+pub(super) fn wrong(path: &str, line: usize, problem: String) -> ProfileError {
     ProfileError::Entry { path: path.to_owned(), field: format!("line {line}"), problem }
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
+use super::exact::{CellsText, CurveText};
 use super::row::{RowText, check_price};
 use crate::error::ProfileError;
 use crate::records::{Price, Records};
@@ -23,6 +24,10 @@ struct Document {
     reference: Option<String>,
     #[serde(default)]
     prices: BTreeMap<String, PriceText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cells: Option<CellsText>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    comm: Vec<CurveText>,
     entries: Vec<RowText>,
 }
 
@@ -59,6 +64,9 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
         let source = if price.source.is_empty() { source.to_owned() } else { price.source };
         records.set_price(&name, Price { per_hour: price.per_hour, source });
     }
+    let odd = |(field, problem)| wrong(field, problem);
+    records.cells = document.cells.map(CellsText::cells).transpose().map_err(odd)?;
+    records.comm = CurveText::tables(document.comm).map_err(odd)?;
     Ok(records)
 }
 
@@ -73,6 +81,8 @@ pub fn write_json(records: &Records, out: &mut dyn Write) -> std::io::Result<()>
         schema: SCHEMA,
         reference: records.reference.as_ref().map(|name| name.to_string()),
         prices: records.prices().map(|(name, known)| (name.to_string(), price(known))).collect(),
+        cells: records.cells.as_ref().map(CellsText::new),
+        comm: CurveText::all(&records.comm),
         entries: records.entries().map(|(key, facts)| RowText::new(key, facts)).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;

@@ -1,7 +1,10 @@
 //! The tables that there are, and how they are told apart.
 
+pub(crate) mod cells;
+pub(crate) mod comm;
 pub(crate) mod crius;
 pub(crate) mod csv;
+pub(crate) mod exact;
 pub(crate) mod gavel;
 pub(crate) mod json;
 pub(crate) mod row;
@@ -33,6 +36,10 @@ pub enum Kind {
     Gavel,
     /// A table of Sia's `placements-TYPE.csv` or `scalability-TYPE.csv`.
     Sia,
+    /// A table of Crius's: times of cells, of plans, or memory.
+    Cells,
+    /// Crius's table of communication times.
+    Comm,
     /// Another CSV.
     OtherTable,
 }
@@ -55,10 +62,15 @@ pub(crate) fn kind(path: &Path) -> Result<Kind, ProfileError> {
         return Ok(if text.contains(json::MARK) { Kind::Json } else { Kind::Gavel });
     }
     let header = text.lines().next().unwrap_or_default();
+    let columns: Vec<&str> = header.split(',').map(str::trim).collect();
     if csv::is_ours(header) {
         Ok(Kind::Csv)
     } else if sia::is_header(header) && sia::is_table(path) {
         Ok(Kind::Sia)
+    } else if cells::is_header(&columns) {
+        Ok(Kind::Cells)
+    } else if comm::is_header(&columns) {
+        Ok(Kind::Comm)
     } else if header.contains(',') {
         Ok(Kind::OtherTable)
     } else {

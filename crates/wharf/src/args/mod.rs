@@ -51,8 +51,8 @@ pub use pace::PaceArgs;
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
-    ProfileCommand, ProfileDiffArgs, ProfileExportArgs, ProfileFilterArgs, ProfileImportArgs, ProfileKindArg,
-    ProfileQueryArgs, ProfileShowArgs,
+    ProfileCommArgs, ProfileCommand, ProfileDiffArgs, ProfileExportArgs, ProfileFilterArgs,
+    ProfileImportArgs, ProfileKindArg, ProfileQueryArgs, ProfileShowArgs,
 };
 pub use replay::ReplayArgs;
 pub use sim::SimArgs;

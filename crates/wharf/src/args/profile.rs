@@ -15,6 +15,8 @@ pub enum ProfileCommand {
     Show(ProfileShowArgs),
     /// Ask how fast a model runs: on which type, how many devices, beside whom
     Query(ProfileQueryArgs),
+    /// Show communication times, and what moving so many elements takes
+    Comm(ProfileCommArgs),
     /// Compare two profiles
     Diff(ProfileDiffArgs),
 }
@@ -25,6 +27,7 @@ pub enum ProfileCommand {
 Examples:
   wharf profile import simulation_throughputs.json --into lab.db      Gavel's table
   wharf profile import sia/profiles prices.csv --into lab.db          Sia's folder, and prices
+  wharf profile import arena/database --into lab.db                   Crius's folder with `prof_database.json`
   wharf profile import measured.csv --into lab.db --dry-run           Only tell what it would change")]
 pub struct ProfileImportArgs {
     /// What to take in, in this order; later ones win: tables, databases, folders of them, or `default`
@@ -70,7 +73,7 @@ pub struct ProfileExportArgs {
 /// What a profile is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProfileKindArg {
-    /// A row for each entry, without prices
+    /// A row for each entry, without prices, exact cells and communication
     Csv,
     /// Everything in one document
     Json,
@@ -101,6 +104,7 @@ Examples:
   wharf profile show                                 What the built-in profile has, model by model
   wharf profile show lab.db --model resnet50         Every entry of a model
   wharf profile show default --type a100 --devices 1 --pairs
+  wharf profile show crius.db --cells --model bert__1.3B
   wharf profile show default --prices")]
 pub struct ProfileShowArgs {
     /// A database, a table, a folder of them, or `default`
@@ -115,6 +119,9 @@ pub struct ProfileShowArgs {
     /// What an hour of each type costs, instead
     #[arg(long, conflicts_with = "pairs")]
     pub prices: bool,
+    /// Times of exact cells, by hosts and devices on each, instead
+    #[arg(long, conflicts_with_all = ["pairs", "prices"])]
+    pub cells: bool,
 }
 
 /// `wharf profile query`
@@ -124,6 +131,7 @@ Examples:
   wharf profile query --model resnet50 --batch-size 64                 On every type that the built-in profile knows
   wharf profile query lab.db --model bert-base --batch-size 64 --type v100,a100 --devices 4
   wharf profile query --model vgg19 --batch-size 32 --type t4 --beside 'a3c (batch size 128)'
+  wharf profile query crius.db --model bert__1.3B --batch-size 256 --hosts 2 --per-host 2   In exact cells
   wharf profile query --model mine --iteration-ms 120 --told-for v100  What a job tells of itself, moved to other types")]
 pub struct ProfileQueryArgs {
     /// A database, a table, a folder of them, or `default`
@@ -156,6 +164,55 @@ pub struct ProfileQueryArgs {
     /// The type that `--iteration-ms` holds for [default: the profile's reference type]
     #[arg(long, value_name = "TYPE", requires = "iteration_ms")]
     pub told_for: Option<String>,
+    /// The gang is divided by samples only; with `--hosts`, a copy must fit a device
+    #[arg(long, conflicts_with_all = ["plan", "beside", "iteration_ms"])]
+    pub data_parallel: bool,
+    /// Ask for an exact cell: so many hosts
+    #[arg(
+        long, value_name = "N", requires = "per_host", value_parser = clap::value_parser!(u32).range(1..=1 << 15),
+        conflicts_with_all = ["devices", "spread", "plan", "beside", "iteration_ms"],
+    )]
+    pub hosts: Option<u32>,
+    /// Devices on each host
+    #[arg(long, value_name = "N", requires = "hosts", value_parser = clap::value_parser!(u32).range(1..=1 << 15))]
+    pub per_host: Option<u32>,
+}
+
+/// `wharf profile comm`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile comm crius.db                                          Which operations were measured where
+  wharf profile comm crius.db --type a40 --op all-reduce --elements 25000000
+  wharf profile comm crius.db --hosts 2 --per-host 1 --op send --elements 1000000 --half")]
+pub struct ProfileCommArgs {
+    /// A database, a table, or a folder of them
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Only this device type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub device_type: Option<String>,
+    /// Only so many hosts
+    #[arg(long, value_name = "N")]
+    pub hosts: Option<u32>,
+    /// Only so many devices on each host
+    #[arg(long, value_name = "N")]
+    pub per_host: Option<u32>,
+    /// Only this operation: send, all-reduce, all-gather, reduce-scatter or all-to-all
+    #[arg(long, value_name = "NAME")]
+    pub op: Option<String>,
+    /// Only devices that work together like this, such as `[[0,1],[2,3]]`
+    #[arg(long, value_name = "GROUPS")]
+    pub groups: Option<String>,
+    /// Only hosts that are connected by InfiniBand
+    #[arg(long)]
+    pub infiniband: bool,
+    /// How long it takes with so many elements on each device
+    #[arg(long, value_name = "N")]
+    pub elements: Option<u64>,
+    /// The elements have 16 bits, not 32
+    #[arg(long, requires = "elements")]
+    pub half: bool,
 }
 
 /// `wharf profile diff`

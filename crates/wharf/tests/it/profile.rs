@@ -80,16 +80,16 @@ fn what_is_exported_can_be_imported() {
 fn query_answers_with_the_source() {
     let sandbox = sandbox();
     insta::assert_snapshot!(sandbox.wharf("profile query speeds.csv --model lm --batch-size 20 --devices 4").ok(), @r"
-    type  devices  locality  iterations/s  ms/iteration  how       source
-    k80   4        packed    0             does not fit  measured  -
-    v100  4        packed    30.0000       33.33         measured  bench 1
+    type  devices  locality  plan  iterations/s  ms/iteration  how       source
+    k80   4        packed    -     0             does not fit  measured  -
+    v100  4        packed    -     30.0000       33.33         measured  bench 1
     ");
     insta::assert_snapshot!(
         sandbox.wharf("profile query speeds.csv --model mine --iteration-ms 100 --type v100,k80,gpu").ok(), @r"
-    type  devices  locality  iterations/s  ms/iteration  how        source
-    v100  1        packed    10.0000       100.00        told       the job itself
-    k80   1        packed    2.0000        500.00        estimated  worked out of other entries
-    gpu   1        packed    10.0000       100.00        told       the job itself
+    type  devices  locality  plan  iterations/s  ms/iteration  how        source
+    v100  1        packed    -     10.0000       100.00        told       the job itself
+    k80   1        packed    -     2.0000        500.00        estimated  worked out of other entries
+    gpu   1        packed    -     10.0000       100.00        told       the job itself
     ");
     let beside = sandbox.shell(
         "\"$WHARF\" profile query gavel.json --model A3C --type v100 --beside 'LM (batch size 5)' --output json",
@@ -103,6 +103,124 @@ fn query_answers_with_the_source() {
     assert!(unknown.contains("no model `ml`"), "{unknown}");
     sandbox.wharf("profile query speeds.csv --model lm --iteration-ms -1").fails(2);
     sandbox.wharf("profile query speeds.csv --model lm --plan pp2").fails(3);
+}
+
+/// A small folder as Crius has it: exact times, memory, hardware, estimates by plan, communication, and something else.
+fn crius_folder(sandbox: &Sandbox) {
+    std::fs::create_dir(sandbox.path().join("arena")).unwrap();
+    sandbox.write(
+        "arena/prof_database.json",
+        r#"{"optimal": {"net_1B_64": {"1_a40_1_n_2_d": 4.0}, "net_2B_64": {"1_a40_1_n_1_d": 16.0}}}"#,
+    );
+    sandbox.write("arena/dp_mem.json", r#"[{"net_1B_64": [40, 25.5]}]"#);
+    sandbox.write(
+        "arena/hardware_specs.json",
+        r#"{"NODE_CAPACITY": {"a40": 2}, "gpu_specs": {"a40": {"max_mem_gb": 48}},
+            "supported_model_cfgs": {"net": {"param_num": ["1B", "2B"], "batch_size": [64]}}}"#,
+    );
+    sandbox.write(
+        "arena/estimates.csv",
+        "l1_key,l2_key,pp,dp,mp,iter_time_s\nnet_1B_64,1_a40_1_n_2_d,1,2,1,10\nnet_1B_64,1_a40_1_n_2_d,2,1,1,5\n",
+    );
+    sandbox.write(
+        "arena/comm.csv",
+        "gpu_type,num_hosts,gpus_per_host,op,replica_groups,num_f32_elements,time_s\n\
+         a40,1,2,all-reduce,\"[[0,1]]\",1,0.001\na40,1,2,all-reduce,\"[[0,1]]\",1001,0.002\na40,1,2,send,,1,0.5\n",
+    );
+    sandbox.write("arena/macro_def.json", r#"{"PREC": 3}"#);
+}
+
+#[test]
+fn exact_cells_go_through_the_database() {
+    let sandbox = sandbox();
+    crius_folder(&sandbox);
+    let said = sandbox.wharf("profile import arena --into crius.db");
+    assert_eq!(
+        said.stderr,
+        "left out of `arena`, as they are no profiles: `macro_def.json`\n\
+         exact cells: 5 new, 0 changed, 0 equal\ncommunication: 3 new, 0 changed, 0 equal\n"
+    );
+    insta::assert_snapshot!(said.ok(), @r"
+    new  changed  equal  prices
+    2    0        0      0
+    ");
+    let diff = sandbox.wharf("profile diff arena crius.db -q --output json").ok();
+    let diff: Value = serde_json::from_str(&diff).unwrap();
+    assert_eq!(
+        (&diff["changed"], &diff["only_before"], &diff["only_after"]),
+        (&Value::Array(vec![]), &Value::Array(vec![]), &Value::Array(vec![]))
+    );
+    assert_eq!((&diff["cells"]["equal"], &diff["comm"]["equal"]), (&5.into(), &3.into()));
+    for name in ["out.json", "out.db"] {
+        sandbox.wharf(&format!("profile export crius.db {name}")).ok();
+        let said = sandbox.wharf(&format!("profile diff crius.db {name}")).stderr;
+        assert!(
+            said.contains("0 changed;") && said.contains("exact cells: 0 new, 0 changed, 5 equal"),
+            "{said}"
+        );
+    }
+    insta::assert_snapshot!(
+        sandbox.wharf("profile query crius.db --model net__1B --batch-size 64 --hosts 2 --per-host 1").ok(), @r"
+    type  hosts  per host  samples/s  ms/iteration  by
+    a40   2      1         14.4000    4444.44       the best locality
+    ");
+    insta::assert_snapshot!(
+        sandbox.wharf("profile query crius.db --model net__1B --batch-size 64 --hosts 1 --per-host 1").ok(), @r"
+    type  hosts  per host  samples/s  ms/iteration  by
+    a40   1      1         7.2000     8888.89       a model 1 size larger
+    ");
+    insta::assert_snapshot!(
+        sandbox.wharf("profile query crius.db --model net__1B --batch-size 64 --hosts 1 --per-host 1 --data-parallel").ok(), @r"
+    type  hosts  per host  samples/s  ms/iteration  by
+    a40   1      1         0          does not run  -
+    ");
+    insta::assert_snapshot!(
+        sandbox.wharf("profile query crius.db --model net__1B --batch-size 64 --devices 2").ok(), @r"
+    type  devices  locality  plan         iterations/s  ms/iteration  how       source
+    a40   2        packed    pp2.dp1.tp1  0.2500        4000.00       measured  exact cells
+    ");
+    insta::assert_snapshot!(
+        sandbox.wharf("profile query crius.db --model net__1B --batch-size 64 --devices 2 --data-parallel").ok(), @r"
+    type  devices  locality  plan         iterations/s  ms/iteration  how        source
+    a40   2        packed    pp1.dp2.tp1  0.1250        8000.00       estimated  entries by plan, and memory
+    ");
+    insta::assert_snapshot!(sandbox.wharf("profile show crius.db --cells").ok(), @r"
+    model    batch size  type  hosts  per host  s/iteration
+    net__1B  64          a40   1      2         4.0000
+    net__2B  64          a40   1      1         16.0000
+    ");
+    let csv = sandbox.wharf("profile export crius.db - --model net__1B --devices 2").ok();
+    assert!(csv.contains("net__1B,64,a40,2,packed,,,0.25,,false,exact cells,"), "{csv}");
+    for (line, part) in [
+        ("profile show speeds.csv --cells", "no exact cells"),
+        ("profile query speeds.csv --model lm --batch-size 20 --hosts 1 --per-host 1", "no exact cells"),
+        (
+            "profile query speeds.csv --model lm --batch-size 20 --data-parallel",
+            "nothing is known of data parallelism",
+        ),
+    ] {
+        let told = sandbox.wharf(line).fails(3);
+        assert!(told.contains(part), "{line}: {told}");
+    }
+    sandbox.wharf("profile query crius.db --model net__1B --hosts 1 --per-host 1").fails(2);
+    sandbox.wharf("profile query crius.db --model net__1B --batch-size 64 --hosts 1").fails(2);
+}
+
+#[test]
+fn communication_is_told() {
+    let sandbox = sandbox();
+    crius_folder(&sandbox);
+    insta::assert_snapshot!(sandbox.wharf("profile comm arena -q").ok(), @r"
+    type  hosts  per host  infiniband  operation   groups   sizes  most elements  ms of the most
+    a40   1      2         no          send                 1      1              500.0000
+    a40   1      2         no          all-reduce  [[0,1]]  2      1001           2.0000
+    ");
+    let ask = "profile comm arena/comm.csv --op all-reduce --elements";
+    assert_eq!(json(&sandbox, &format!("{ask} 501"))["operations"][0]["seconds"], 0.0015);
+    assert_eq!(json(&sandbox, &format!("{ask} 1002 --half"))["operations"][0]["seconds"], 0.0015);
+    sandbox.wharf("profile comm arena --op broadcast").fails(2);
+    assert!(sandbox.wharf("profile comm arena --type v100").fails(3).contains("nothing of that"));
+    assert!(sandbox.wharf("profile comm speeds.csv").fails(3).contains("no communication times"));
 }
 
 #[test]

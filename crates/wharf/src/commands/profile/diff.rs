@@ -3,7 +3,7 @@
 use serde_json::json;
 use wharf_profile::records::locality_name;
 
-use super::{beside, filter, how, key_document, number, read};
+use super::{beside, filter, how, key_document, note_tallies, number, read_unfolded, tally_document};
 use crate::args::{OutputFormat, ProfileDiffArgs};
 use crate::error::CliError;
 use crate::output::Terminal;
@@ -11,7 +11,8 @@ use crate::output::grid::Grid;
 
 /// Tells how two profiles differ.
 pub(super) fn diff(args: &ProfileDiffArgs, terminal: &Terminal) -> Result<(), CliError> {
-    let [mut before, mut after] = [read(&args.before, terminal)?, read(&args.after, terminal)?];
+    let [mut before, mut after] =
+        [read_unfolded(&args.before, terminal)?, read_unfolded(&args.after, terminal)?];
     filter(&mut before, &args.filter);
     filter(&mut after, &args.filter);
     let changes = before.changes_to(&after);
@@ -36,6 +37,8 @@ pub(super) fn diff(args: &ProfileDiffArgs, terminal: &Terminal) -> Result<(), Cl
             "only_before": changes.gone.iter().map(key_document).collect::<Vec<_>>(),
             "only_after": changes.new.iter().map(key_document).collect::<Vec<_>>(),
             "changed": changed,
+            "cells": tally_document(&changes.cells),
+            "comm": tally_document(&changes.comm),
         }));
     }
     let mut grid = Grid::new([
@@ -74,6 +77,7 @@ pub(super) fn diff(args: &ProfileDiffArgs, terminal: &Terminal) -> Result<(), Cl
         changes.gone.len(),
         changes.new.len()
     ));
+    note_tallies(&changes, terminal);
     Ok(())
 }
 

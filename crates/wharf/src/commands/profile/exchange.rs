@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use wharf_profile::{Changes, Records, database, write_csv, write_json, write_prices};
 
-use super::{filter, key_document, read};
+use super::{filter, key_document, note_tallies, read, tally_document};
 use crate::args::{OutputFormat, ProfileExportArgs, ProfileImportArgs, ProfileKindArg};
 use crate::error::{CliError, ErrorKind, translate};
 use crate::input::is_standard;
@@ -45,7 +45,7 @@ fn foreseen(path: &Path, records: &Records) -> Result<Changes, CliError> {
         true => database::read(path).map_err(|error| translate::profile(&error))?,
         false => Records::default(),
     };
-    Ok(Changes { gone: vec![], ..known.changes_to(records) })
+    Ok(known.changes_to(records).of_addition())
 }
 
 /// Adds to a database at once, or makes a whole one that then appears.
@@ -82,6 +82,8 @@ fn show(args: &ProfileImportArgs, changes: &Changes, terminal: &Terminal) -> Res
             "equal": equal,
             "changed": changed,
             "prices": prices.iter().map(|name| &**name).collect::<Vec<_>>(),
+            "cells": tally_document(&changes.cells),
+            "comm": tally_document(&changes.comm),
         }));
     }
     let mut grid = Grid::new(["new", "changed", "equal", "prices"]);
@@ -92,6 +94,7 @@ fn show(args: &ProfileImportArgs, changes: &Changes, terminal: &Terminal) -> Res
         &prices.len().to_string(),
     ]);
     terminal.grid(&grid)?;
+    note_tallies(changes, terminal);
     if args.dry_run {
         terminal.note(&format!("nothing is changed in `{}`", args.into.display()));
     }
@@ -101,8 +104,11 @@ fn show(args: &ProfileImportArgs, changes: &Changes, terminal: &Terminal) -> Res
 /// Writes a profile.
 pub(super) fn export(args: &ProfileExportArgs, terminal: &Terminal) -> Result<(), CliError> {
     let mut records = read(&args.profile, terminal)?;
-    filter(&mut records, &args.filter);
     let kind = args.to.unwrap_or_else(|| by_ending(&args.target));
+    if kind == ProfileKindArg::Csv {
+        records.unfold();
+    }
+    filter(&mut records, &args.filter);
     let target = &args.target;
     if kind == ProfileKindArg::Csv && records.prices().len() > 0 {
         terminal.detail("prices have a table of their own: `--to prices`");

@@ -1,5 +1,7 @@
-//! `wharf profile`: import, export, show, query, diff.
+//! `wharf profile`: import, export, show, query, comm, diff.
 
+mod cells;
+mod comm;
 mod diff;
 mod exchange;
 mod query;
@@ -9,7 +11,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use wharf_profile::records::locality_name;
-use wharf_profile::{Facts, Key, Records};
+use wharf_profile::{Changes, Facts, Key, Records, Tally};
 
 use crate::args::{ProfileCommand, ProfileFilterArgs};
 use crate::error::{CliError, translate};
@@ -26,6 +28,7 @@ pub(super) fn execute(command: &ProfileCommand, terminal: &Terminal) -> Result<E
         ProfileCommand::Export(args) => exchange::export(args, terminal)?,
         ProfileCommand::Show(args) => show::show(args, terminal)?,
         ProfileCommand::Query(args) => query::query(args, terminal)?,
+        ProfileCommand::Comm(args) => comm::comm(args, terminal)?,
         ProfileCommand::Diff(args) => diff::diff(args, terminal)?,
     }
     Ok(Exit::Ok)
@@ -35,7 +38,18 @@ pub(super) fn execute(command: &ProfileCommand, terminal: &Terminal) -> Result<E
 fn read(path: &Path, terminal: &Terminal) -> Result<Records, CliError> {
     let read = wharf_profile::read(path).map_err(|error| translate::profile(&error))?;
     read.notes.iter().for_each(|note| terminal.warn(note));
+    if !read.left_out.is_empty() {
+        let names = read.left_out.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        terminal.note(&format!("left out of `{}`, as they are no profiles: {names}", path.display()));
+    }
     Ok(read.records)
+}
+
+/// As [`read`], with an entry for every place that exact cells tell of.
+fn read_unfolded(path: &Path, terminal: &Terminal) -> Result<Records, CliError> {
+    let mut records = read(path, terminal)?;
+    records.unfold();
+    Ok(records)
 }
 
 /// Keeps the entries that were asked for.
@@ -46,6 +60,40 @@ fn filter(records: &mut Records, wanted: &ProfileFilterArgs) {
             && is(&wanted.device_type, &key.place.device_type)
             && wanted.devices.is_none_or(|devices| devices == key.place.devices)
     });
+    let are = |hosts: u32, per_host: u32| {
+        wanted.devices.is_none_or(|devices| u64::from(hosts) * u64::from(per_host) == u64::from(devices))
+    };
+    if let Some(cells) = &mut records.cells {
+        cells.retain(
+            |workload| is(&wanted.model, &workload.model),
+            |cell| are(cell.hosts, cell.per_host),
+            |name| is(&wanted.device_type, name),
+        );
+    }
+    records.comm.retain(|route| {
+        // They are about no model.
+        wanted.model.is_none()
+            && is(&wanted.device_type, &route.device_type)
+            && are(route.hosts, route.per_host)
+    });
+}
+
+/// What is new, gone, changed and equal.
+fn tally_document(tally: &Tally) -> Value {
+    json!({ "new": tally.new, "gone": tally.gone, "changed": tally.changed, "equal": tally.equal })
+}
+
+/// Tells how exact cells and communication times differ, where there are any.
+fn note_tallies(changes: &Changes, terminal: &Terminal) {
+    for (name, tally) in [("exact cells", &changes.cells), ("communication", &changes.comm)] {
+        if !tally.is_empty() {
+            let gone = if tally.gone > 0 { format!(", {} gone", tally.gone) } else { String::new() };
+            terminal.note(&format!(
+                "{name}: {} new, {} changed, {} equal{gone}",
+                tally.new, tally.changed, tally.equal
+            ));
+        }
+    }
 }
 
 /// Whether an entry was measured.

@@ -1,12 +1,12 @@
 //! `wharf profile query`.
 
 use serde_json::json;
-use wharf_core::{JobSpec, Time};
-use wharf_perf::{Locality, Model, Order, Place, Sharing, Source, Speed, Workload};
+use wharf_core::{JobSpec, Plan, Time};
+use wharf_perf::{Locality, Model, Order, Place, Sharing, Source, Speed, Workload, plan_name};
 use wharf_profile::records::locality_name;
-use wharf_profile::{Key, Records};
+use wharf_profile::{Facts, Key, Records};
 
-use super::{number, read};
+use super::{number, read_unfolded};
 use crate::args::{OutputFormat, ProfileQueryArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::input;
@@ -19,6 +19,8 @@ struct Answer {
     speed: Speed,
     /// Who says so, where an entry does.
     source: String,
+    /// The parallel plan that it holds for, where that is known.
+    plan: Option<String>,
 }
 
 /// Tells how fast a model runs.
@@ -26,10 +28,14 @@ pub(super) fn query(args: &ProfileQueryArgs, terminal: &Terminal) -> Result<(), 
     if args.iteration_ms.is_some_and(|told| !told.is_finite() || told <= 0.0) {
         return Err(CliError::usage("`--iteration-ms` takes milliseconds above 0"));
     }
-    let records = read(&args.profile, terminal)?;
+    let records = read_unfolded(&args.profile, terminal)?;
     let types = types(args, &records)?;
+    if let (Some(hosts), Some(per_host)) = (args.hosts, args.per_host) {
+        return super::cells::query(args, &records, &types, [hosts, per_host], terminal);
+    }
     let answers: Vec<Answer> = match &args.plan {
         Some(plan) => planned(args, plan, &records, &types)?,
+        None if args.data_parallel => data_parallel(args, &records, &types)?,
         None => unplanned(args, &records, &types)?,
     };
     show(args, &answers, terminal)
@@ -75,7 +81,8 @@ fn planned(
         let facts = records.get(&key(args, device_type, plan))?;
         let source = if facts.is_estimate { Source::Estimated } else { Source::Measured };
         let speed = Speed { iterations_per_s: facts.iterations_per_s, source };
-        Some(Answer { device_type: device_type.clone(), speed, source: facts.source.clone() })
+        let source = facts.source.clone();
+        Some(Answer { device_type: device_type.clone(), speed, source, plan: Some(plan.to_owned()) })
     };
     let answers: Vec<Answer> = types.iter().filter_map(known).collect();
     if !answers.is_empty() {
@@ -89,6 +96,43 @@ fn planned(
     let failed = CliError::input(format!("nothing is known of `{}` under the plan `{plan}`", args.model))
         .hint_nearest(plan, plans.iter().copied());
     Err(if plans.is_empty() { failed } else { failed.hint(format!("its plans are {}", plans.join(", "))) })
+}
+
+/// Speeds where gangs are divided by samples only.
+fn data_parallel(
+    args: &ProfileQueryArgs,
+    records: &Records,
+    types: &[String],
+) -> Result<Vec<Answer>, CliError> {
+    let profile = records.profile();
+    let known = |device_type: &String| {
+        let workload = profile.workload(&args.model, args.batch_size)?;
+        let here = profile.device_type(device_type)?;
+        let entry = profile.data_parallel(workload, here, args.devices, locality(args))?;
+        let source = if entry.is_estimate { Source::Estimated } else { Source::Measured };
+        Some(Answer {
+            device_type: device_type.clone(),
+            speed: Speed { iterations_per_s: entry.iterations_per_s, source },
+            source: "entries by plan, and memory".to_owned(),
+            plan: Some(plan_name(Plan { stages: 1, data: args.devices, tensor: 1 })),
+        })
+    };
+    let answers: Vec<Answer> = types.iter().filter_map(known).collect();
+    if answers.is_empty() {
+        let message =
+            format!("nothing is known of data parallelism of `{}` apart from its best plan", args.model);
+        return Err(CliError::input(message).hint("without `--data-parallel` the best plan is told"));
+    }
+    Ok(answers)
+}
+
+/// The entry that a speed of a place comes from.
+fn exact<'a>(records: &'a Records, wanted: &Key, speed: f64) -> Option<&'a Facts> {
+    let is_there = |key: &Key| {
+        (&key.workload, &key.place, &key.beside) == (&wanted.workload, &wanted.place, &wanted.beside)
+    };
+    let here = records.entries().filter(|(key, facts)| is_there(key) && facts.iterations_per_s == speed);
+    here.map(|(_, facts)| facts).next()
 }
 
 /// Speeds by the rules that runs go by.
@@ -121,14 +165,18 @@ fn unplanned(args: &ProfileQueryArgs, records: &Records, types: &[String]) -> Re
     let neighbours: Vec<&JobSpec> = neighbours.iter().collect();
     let answer = |device_type: &String| {
         let speed = model.estimate(&job, device_type, args.devices, locality(args), &neighbours);
-        let entry = records.get(&key(args, device_type, ""));
-        let exact = entry.filter(|entry| entry.iterations_per_s == speed.iterations_per_s);
-        let source = match (exact, speed.source) {
+        let wanted = key(args, device_type, "");
+        let source = match (exact(records, &wanted, speed.iterations_per_s), speed.source) {
             (Some(entry), _) => entry.source.clone(),
             (None, Source::Told) => "the job itself".to_owned(),
             (None, _) => "worked out of other entries".to_owned(),
         };
-        Answer { device_type: device_type.clone(), speed, source }
+        let plan = || {
+            let id = profile.workload(&workload.model, workload.batch_size)?;
+            profile.plan(id, profile.device_type(device_type)?, args.devices, locality(args))
+        };
+        let plan = plan().filter(|_| beside.is_empty()).map(plan_name);
+        Answer { device_type: device_type.clone(), speed, source, plan }
     };
     Ok(types.iter().map(answer).collect())
 }
@@ -155,6 +203,7 @@ fn show(args: &ProfileQueryArgs, answers: &[Answer], terminal: &Terminal) -> Res
                     "iteration_ms": per_iteration(answer.speed),
                     "how": how(answer.speed.source),
                     "source": answer.source,
+                    "plan": answer.plan,
                 })
             })
             .collect();
@@ -170,13 +219,14 @@ fn show(args: &ProfileQueryArgs, answers: &[Answer], terminal: &Terminal) -> Res
         }));
     }
     let mut grid =
-        Grid::new(["type", "devices", "locality", "iterations/s", "ms/iteration", "how", "source"]);
+        Grid::new(["type", "devices", "locality", "plan", "iterations/s", "ms/iteration", "how", "source"]);
     for answer in answers {
         let fits = answer.speed.iterations_per_s > 0.0;
         grid.push([
             &answer.device_type,
             &args.devices.to_string(),
             place,
+            answer.plan.as_deref().unwrap_or("-"),
             &number(answer.speed.iterations_per_s),
             &per_iteration(answer.speed)
                 .map_or_else(|| "does not fit".to_owned(), |time| format!("{time:.2}")),

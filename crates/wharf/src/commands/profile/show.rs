@@ -6,7 +6,7 @@ use serde_json::json;
 use wharf_profile::records::locality_name;
 use wharf_profile::{Facts, Key, Records};
 
-use super::{beside, filter, how, key_document, number, read};
+use super::{beside, filter, how, key_document, number, read_unfolded};
 use crate::args::{OutputFormat, ProfileShowArgs};
 use crate::error::CliError;
 use crate::output::Terminal;
@@ -14,9 +14,13 @@ use crate::output::grid::Grid;
 
 /// Shows an overview, the entries that were asked for, or the prices.
 pub(super) fn show(args: &ProfileShowArgs, terminal: &Terminal) -> Result<(), CliError> {
-    let mut records = read(&args.profile, terminal)?;
+    let mut records = read_unfolded(&args.profile, terminal)?;
     if args.prices {
         return prices(&records, terminal);
+    }
+    if args.cells {
+        filter(&mut records, &args.filter);
+        return super::cells::show(&records, terminal);
     }
     let wanted = &args.filter;
     let is_overview =
@@ -96,6 +100,13 @@ fn overview(records: &Records, terminal: &Terminal) -> Result<(), CliError> {
     terminal.grid(&grid)?;
     if terminal.format == OutputFormat::Table {
         terminal.note("`--model NAME` lists the entries of a model, `--prices` what the types cost");
+        if let Some(cells) = &records.cells {
+            terminal.note(&format!("`--cells` lists {} times of exact cells", cells.times().count()));
+        }
+        if !records.comm.is_empty() {
+            terminal
+                .note(&format!("`wharf profile comm` tells of {} communication times", records.comm.len()));
+        }
     }
     Ok(())
 }

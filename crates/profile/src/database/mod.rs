@@ -1,7 +1,9 @@
 //! The database: one SQLite file.
 //!
-//! It has room for what is to come (parallel plans, stages, memory), and tables that this version does not know are left
-//! alone.
+//! It has room for what is to come (stages), and tables that this version does not know are left alone.
+
+mod cells;
+mod comm;
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +11,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Row, Transaction, params};
 use wharf_perf::{Place, Workload};
 
+use crate::Scope;
 use crate::error::ProfileError;
+use crate::format::exact::CurveText;
 use crate::format::row::{self, RowText};
 use crate::records::{Changes, Facts, Key, Price, Records, locality, locality_name};
 
@@ -56,12 +60,16 @@ CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITH
 /// # Errors
 /// Where it is damaged, somebody else's, or of a later version; or an entry makes no sense.
 pub fn read(path: &Path) -> Result<Records, ProfileError> {
+    read_scope(path, Scope::Everything)
+}
+
+pub(crate) fn read_scope(path: &Path, scope: Scope) -> Result<Records, ProfileError> {
     let failed = failed(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(&failed)?;
     connection.busy_timeout(PATIENCE).map_err(&failed)?;
     check_owner(&connection, path)?;
-    read_all(&connection, path)
+    read_all(&connection, path, scope)
 }
 
 /// Adds records to a database, which is made where there is none, and tells what that changed. All or nothing.
@@ -79,12 +87,15 @@ pub fn add(path: &Path, records: &Records) -> Result<Changes, ProfileError> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
     transaction.execute_batch(SCHEMA).map_err(&failed)?;
+    transaction.execute_batch(cells::SCHEMA).map_err(&failed)?;
+    transaction.execute_batch(comm::SCHEMA).map_err(&failed)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(&failed)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(&failed)?;
-    let changes = read_all(&transaction, path)?.changes_to(records);
+    let scope = if records.comm.is_empty() { Scope::Runs } else { Scope::Everything };
+    let changes = read_all(&transaction, path, scope)?.changes_to(records);
     put(&transaction, &changes, records).map_err(&failed)?;
     transaction.commit().map_err(&failed)?;
-    Ok(Changes { gone: vec![], ..changes })
+    Ok(changes.of_addition())
 }
 
 fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> ProfileError {
@@ -106,8 +117,9 @@ fn check_owner(connection: &Connection, path: &Path) -> Result<(), ProfileError>
     }
 }
 
-fn read_all(connection: &Connection, path: &Path) -> Result<Records, ProfileError> {
+fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Records, ProfileError> {
     let failed = failed(path);
+    let odd = |(field, problem)| ProfileError::Entry { path: path.display().to_string(), field, problem };
     let mut records = Records::default();
     let mut statement = connection
         .prepare(
@@ -142,6 +154,14 @@ fn read_all(connection: &Connection, path: &Path) -> Result<Records, ProfileErro
         Err(rusqlite::Error::QueryReturnedNoRows) => None,
         Err(error) => return Err(failed(error)),
     };
+    // Databases of earlier versions have not all tables.
+    if scope == Scope::Everything && connection.table_exists(None, comm::TABLE).map_err(&failed)? {
+        records.comm = CurveText::tables(comm::read(connection).map_err(&failed)?).map_err(&odd)?;
+    }
+    if connection.table_exists(None, cells::TABLE).map_err(&failed)? {
+        let cells = cells::read(connection).map_err(&failed)?.cells().map_err(&odd)?;
+        records.cells = (!cells.is_empty()).then_some(cells);
+    }
     Ok(records)
 }
 
@@ -211,5 +231,8 @@ fn put(transaction: &Transaction<'_>, changes: &Changes, records: &Records) -> r
             params![&**reference],
         )?;
     }
-    Ok(())
+    if let Some(cells) = &records.cells {
+        cells::put(transaction, cells)?;
+    }
+    comm::put(transaction, &records.comm)
 }
