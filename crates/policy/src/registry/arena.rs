@@ -83,6 +83,33 @@ pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
+pub(super) const GAVEL: PolicyInfo = PolicyInfo {
+    name: "crius/gavel",
+    summary: "the type for each job that makes the sum of throughputs largest, as Crius's simulator has Gavel",
+    explanation: "A job keeps the number of devices that it asks for. When one comes, or is tried again because another ended, an         integer program chooses the types: the largest sum of throughputs, with at most three jobs changing theirs. Who changes         is placed anew on the emptiest nodes. A waiting job that finds no place blocks all behind it that ask for its type.",
+    advice: "To compare with what was published; `max-sum-throughput-perf` is Gavel's own.",
+    build: |args| build("crius/gavel", args),
+    ..BASE
+};
+
+pub(super) const SIA: PolicyInfo = PolicyInfo {
+    name: "crius/sia",
+    summary: "type and number of devices for each new job by goodput, as Crius's simulator has Sia",
+    explanation: "As crius/gavel, but numbers of devices are chosen too, by the square root of throughput (taken to grow with the         number of devices) over the least that the job could have. Whose type changes is placed anew, with the number of         devices that the program before gave it.",
+    advice: "To compare with what was published; `sia` is the better one.",
+    build: |args| build("crius/sia", args),
+    ..BASE
+};
+
+pub(super) const CRIUS: PolicyInfo = PolicyInfo {
+    name: "crius/crius",
+    summary: "Crius's decisions as its simulator makes them, with their defects, under honest accounting",
+    explanation: "New jobs are placed at once where they fit, else after a search that shrinks, moves or changes the type of others;         later jobs may run out of turn. Gains are counted twice in places, what cannot run may pass for possible, waiting jobs are         tried only when others end, and moves cost nothing as far as the decisions know.",
+    advice: "To compare with `crius`, which has none of these defects.",
+    build: |args| build("crius/crius", args),
+    ..BASE
+};
+
 fn build(name: &'static str, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
     let round_s = args.settings.parsed("round_s", 300.0, "seconds above 0", is_positive)?;
     let variant = Variant::find(name).ok_or_else(|| BadSetting {
