@@ -85,27 +85,34 @@ pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
 
 pub(super) const GAVEL: PolicyInfo = PolicyInfo {
     name: "crius/gavel",
-    summary: "the type for each job that makes the sum of throughputs largest, as Crius's simulator has Gavel",
-    explanation: "A job keeps the number of devices that it asks for. When one comes, or is tried again because another ended, an         integer program chooses the types: the largest sum of throughputs, with at most three jobs changing theirs. Who changes         is placed anew on the emptiest nodes. A waiting job that finds no place blocks all behind it that ask for its type.",
-    advice: "To compare with what was published; `max-sum-throughput-perf` is Gavel's own.",
+    summary: "the type for each job by an integer program, with few changes at a time, as Crius's simulator has Gavel",
+    explanation: "Jobs keep the number of devices that they ask for. A job that comes, or is tried again after another ended, is admitted \
+        where an integer program finds a type for it and for all that run within the devices of each type, with the most throughput in \
+        all and at most three changes; those that change are placed anew. It waits otherwise, and blocks its type.",
+    advice: "To compare with what was published; Gavel's own policies, such as `max-sum-throughput-perf`, share time.",
     build: |args| build("crius/gavel", args),
     ..BASE
 };
 
 pub(super) const SIA: PolicyInfo = PolicyInfo {
     name: "crius/sia",
-    summary: "type and number of devices for each new job by goodput, as Crius's simulator has Sia",
-    explanation: "As crius/gavel, but numbers of devices are chosen too, by the square root of throughput (taken to grow with the         number of devices) over the least that the job could have. Whose type changes is placed anew, with the number of         devices that the program before gave it.",
-    advice: "To compare with what was published; `sia` is the better one.",
+    summary: "the type and number for each new job by an integer program, as Crius's simulator has Sia",
+    explanation: "As crius/gavel, with configurations of 1, 2, 4, 8 and 16 devices of each type and goodput that grows linearly with them. \
+        A job that runs may change its type, never its number.",
+    advice: "To compare with what was published; `sia` is Sia as its paper has it.",
     build: |args| build("crius/sia", args),
     ..BASE
 };
 
 pub(super) const CRIUS: PolicyInfo = PolicyInfo {
     name: "crius/crius",
-    summary: "Crius's decisions as its simulator makes them, with their defects, under honest accounting",
-    explanation: "New jobs are placed at once where they fit, else after a search that shrinks, moves or changes the type of others;         later jobs may run out of turn. Gains are counted twice in places, what cannot run may pass for possible, waiting jobs are         tried only when others end, and moves cost nothing as far as the decisions know.",
-    advice: "To compare with `crius`, which has none of these defects.",
+    summary: "Crius as its published simulator decides, defects included",
+    paper: "Xue et al., Arena, EuroSys'26",
+    explanation: "A job that comes, or waits, is seated where there is room, after rearranging others if need be, or else at the cost of \
+        others, of which up to three are halved or moved to another type. It may then run before an earlier one that waits, and goes back \
+        to waiting when that one can have its devices. When jobs come or end, those that run are given what is idle. Gains are counted as \
+        published, some of them twice.",
+    advice: "To compare with what was published; `crius` is the same idea without the defects.",
     build: |args| build("crius/crius", args),
     ..BASE
 };
