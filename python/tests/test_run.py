@@ -16,7 +16,7 @@ from keeper import PACKAGE, Keeper
 
 sys.path.insert(0, str(PACKAGE))
 import wharf
-from wharf import Lease, Run
+from wharf import Lease, Plan, Run
 
 
 class Alone(unittest.TestCase):
@@ -41,6 +41,18 @@ class Alone(unittest.TestCase):
             {"WHARF_PROGRESS_SOCKET": "/nowhere"},
         ):
             self.assertEqual(list(Run(broken).steps(3)), [0, 1, 2])
+
+    def test_plan_is_what_the_environment_says(self):
+        planned = {"WHARF_PIPELINE_STAGES": "2", "WHARF_DATA_PARALLEL": "1", "WHARF_TENSOR_PARALLEL": "4"}
+        given = {"WHARF_DEVICE_COUNT": "8", "WHARF_DEVICE_TYPE": "a40", "WHARF_NODES": "2"}
+        for environment, expected in (
+            ({}, Plan(1, "", 1, None, None, None)),
+            (given, Plan(8, "a40", 2, None, None, None)),
+            ({**given, **planned}, Plan(8, "a40", 2, 2, 1, 4)),
+            ({**given, **planned, "WHARF_DATA_PARALLEL": "x"}, Plan(8, "a40", 2, None, None, None)),
+            ({**planned, "WHARF_DATA_PARALLEL": "0", "WHARF_NODES": "-1"}, Plan()),
+        ):
+            self.assertEqual(Run(environment).plan, expected)
 
     def test_resumed_loop_does_the_rest(self):
         self.assertEqual(list(Run({}).steps(5, start=3)), [3, 4])

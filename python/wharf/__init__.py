@@ -21,16 +21,19 @@ from typing import Any, Callable, Iterator, Optional, Union
 
 from ._files import atomic_write
 from ._lease import Lease
+from ._plan import Plan
 from ._run import Run
 
 __all__ = [
     "Lease",
+    "Plan",
     "Run",
     "active",
     "atomic_write",
     "checkpoint_dir",
     "checkpointed",
     "lease",
+    "plan",
     "report",
     "should_checkpoint",
     "should_stop",
@@ -93,6 +96,11 @@ def should_stop() -> bool:
 def lease() -> Lease:
     """How long this process may run."""
     return _current().lease
+
+
+def plan() -> Plan:
+    """The devices that this run was given, and how it is to divide its work among them."""
+    return _current().plan
 
 
 def checkpoint_dir(default: Union[str, Path] = "checkpoints") -> Path:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Unio
 
 from ._lease import Lease
 from ._link import Link
+from ._plan import Plan
 from ._signals import StopSignal
 
 #: Iterations are told at most this often, and answers looked for.
@@ -58,6 +59,11 @@ class Run:
         """How long this process may run, as far as is known."""
         self._listen()
         return self._lease
+
+    @property
+    def plan(self) -> Plan:
+        """The devices that this run was given, and how it is to divide its work among them."""
+        return Plan.from_environment(self._environment)
 
     def steps(
         self,

@@ -281,6 +281,7 @@ impl Engine {
             violations: &mut self.violations,
         });
         self.policy.schedule(&mut decision);
+        decision.name_heirs();
         self.wake = decision.wake().filter(|&wake| wake > now);
         if let Cadence::Rounds { period_s } = self.cadence {
             let counts = self.state.counts();

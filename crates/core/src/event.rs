@@ -117,6 +117,13 @@ pub enum Event {
         /// On whose account.
         why: StopReason,
     },
+    /// Of the devices that a job was told to give back, some were given to another in the same decision.
+    JobReplaced {
+        /// The job that gives them back.
+        job: JobId,
+        /// The first of those that get them.
+        by: JobId,
+    },
     /// A job gave its devices back and waits again.
     JobStopped {
         /// The job.
@@ -185,6 +192,10 @@ pub enum Chosen {
     AboveShare,
     /// The policy's new schedule has no place for it.
     NotInRound,
+    /// It ran on what nobody else could use then, and gives way to whoever can.
+    Opportunistic,
+    /// It goes on with other devices.
+    Reshaped,
 }
 
 impl fmt::Display for Chosen {
@@ -196,6 +207,8 @@ impl fmt::Display for Chosen {
             Self::FewestDevices => "fewest devices",
             Self::AboveShare => "above share",
             Self::NotInRound => "not in round",
+            Self::Opportunistic => "it ran opportunistically",
+            Self::Reshaped => "it goes on with other devices",
         })
     }
 }

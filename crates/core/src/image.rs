@@ -4,6 +4,7 @@ use crate::cluster::{ClusterSpec, DeviceSet, NodeShare, NodeSpec};
 use crate::event::JobEnd;
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
+use crate::reshape::Reshapes;
 use crate::state::{GaveWay, JobState, Phase, State};
 use crate::time::Time;
 
@@ -53,6 +54,8 @@ pub struct JobImage {
     pub saved_at: Time,
     /// How it last made room for another.
     pub gave_way: Option<GaveWay>,
+    /// How often it was started on other devices than the last time.
+    pub reshapes: Reshapes,
     /// The devices that it gives back, or gave back last.
     pub left: Option<Box<[NodeShare]>>,
     /// The placement that it is leaving.
@@ -91,6 +94,7 @@ impl State {
             placed_at: life.placed_at,
             saved_at: life.saved_at,
             gave_way: life.gave_way,
+            reshapes: life.reshapes,
             left: life.left.clone(),
             leaving_generation: life.leaving_generation,
             ending: life.ending,
@@ -132,6 +136,7 @@ impl JobImage {
             placed_at: self.placed_at,
             saved_at: self.saved_at,
             gave_way: self.gave_way,
+            reshapes: self.reshapes,
             left: self.left,
             leaving_generation: self.leaving_generation,
             ending: self.ending,

@@ -284,6 +284,35 @@ impl<'a> Decision<'a> {
         self.stop(job, StopReason::Preempted)
     }
 
+    /// Records who was given the devices of jobs that were stopped without saying for whom: shrunk, moved, or not in the round.
+    pub(crate) fn name_heirs(&mut self) {
+        let of = |change: &Change| if let Change::Placed(job) = *change { Some(job) } else { None };
+        let mut placed: Vec<JobId> = self.changes.iter().filter_map(of).collect();
+        placed.sort_unstable();
+        let mut index = 0;
+        while let Some(&change) = self.changes.get(index) {
+            index += 1;
+            let Change::Stopping(job) = change else { continue };
+            let life = self.state.job(job);
+            let is_named = life.last_gave_way().is_some_and(|gave| gave.to.is_some());
+            if life.phase == Phase::Stopping
+                && !is_named
+                && let Some(by) = self.heir(job, &placed)
+            {
+                self.record(Event::JobReplaced { job, by }, Detail::None);
+            }
+        }
+    }
+
+    /// The first of these jobs that has a device that another one leaves.
+    fn heir(&self, leaver: JobId, placed: &[JobId]) -> Option<JobId> {
+        let (schedule, topology) = (self.state.schedule(), self.state.topology());
+        let left = self.state.job(leaver).leaving().iter();
+        let devices = left.flat_map(|share| share.devices.iter().map(|device| (share.node, device)));
+        let mut next = devices.flat_map(|(node, device)| schedule.occupants(topology, node, device));
+        next.find(|job| *job != leaver && placed.binary_search(job).is_ok())
+    }
+
     /// Asks to be called at `time` even if nothing happens until then; the earliest such wish counts.
     pub fn wake_at(&mut self, time: Time) {
         self.wake = Some(self.wake.map_or(time, |earlier| earlier.min(time)));

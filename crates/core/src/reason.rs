@@ -132,6 +132,27 @@ pub enum Reason {
         /// When it ends.
         until: Time,
     },
+    /// An earlier job waits for more devices than are free; later ones that run meanwhile give way to it.
+    Blocked {
+        /// The earlier job.
+        first: JobId,
+        /// Later jobs that run on what it cannot use yet.
+        opportunists: u32,
+    },
+    /// Whatever it was given, it would be done too late.
+    DeadlineLost {
+        /// When it should be done.
+        deadline: Time,
+        /// The earliest at which it could be.
+        earliest: Time,
+    },
+    /// It could be given devices, but those that have them make at least as much of them.
+    NotWorthIt {
+        /// What it needs.
+        needed: u32,
+        /// What is free.
+        free: u32,
+    },
     /// Devices that it could use are kept for a job that has waited too long.
     Starving {
         /// The one that has waited too long.
@@ -243,9 +264,61 @@ impl fmt::Display for Reason {
             Self::Kept { name, until } => {
                 write!(f, "devices that it could use are kept for reservation {name} until {until} s")
             }
+            Self::Blocked { first, opportunists } => match opportunists {
+                0 => write!(f, "{first} goes first and waits for more devices"),
+                1 => write!(
+                    f,
+                    "{first} goes first and waits for more devices; 1 later job runs opportunistically until then"
+                ),
+                _ => write!(
+                    f,
+                    "{first} goes first and waits for more devices; {opportunists} later jobs run opportunistically until then"
+                ),
+            },
+            Self::DeadlineLost { deadline, earliest } => write!(
+                f,
+                "cannot meet its deadline at {deadline} s: with all that it may have it would be done at {earliest} s"
+            ),
+            Self::NotWorthIt { needed, free } => write!(
+                f,
+                "needs {}, {free} that it may use are free, and those who have the others make as much of them",
+                devices(*needed)
+            ),
             Self::Starving { holder } => {
                 write!(f, "devices that it could use are kept for {holder}, which has waited too long")
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_elastic_policies() {
+        let (deadline, earliest) = (Time::from_seconds(100.0), Time::from_seconds(250.0));
+        let blocked = |opportunists| Reason::Blocked { first: JobId(3), opportunists };
+        for (reason, words) in [
+            (blocked(0), "j3 goes first and waits for more devices"),
+            (
+                blocked(1),
+                "j3 goes first and waits for more devices; 1 later job runs opportunistically until then",
+            ),
+            (
+                blocked(4),
+                "j3 goes first and waits for more devices; 4 later jobs run opportunistically until then",
+            ),
+            (
+                Reason::DeadlineLost { deadline, earliest },
+                "cannot meet its deadline at 100 s: with all that it may have it would be done at 250 s",
+            ),
+            (
+                Reason::NotWorthIt { needed: 1, free: 0 },
+                "needs 1 device, 0 that it may use are free, and those who have the others make as much of them",
+            ),
+        ] {
+            assert_eq!(reason.to_string(), words);
         }
     }
 }

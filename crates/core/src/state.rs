@@ -5,6 +5,7 @@ use crate::event::{Chosen, Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
 use crate::image::{JobImage, NodeImage};
 use crate::job::{ArrayElement, JobSpec};
+use crate::reshape::{Reshape, Reshapes};
 use crate::schedule::Schedule;
 use crate::time::Time;
 use crate::topology::Topology;
@@ -86,7 +87,9 @@ pub struct JobState {
     pub(crate) placed_at: Time,
     /// When its work was last safe: at a checkpoint, or when it began from one.
     pub(crate) saved_at: Time,
+    /// For whom it was last stopped, where that is known.
     pub(crate) gave_way: Option<GaveWay>,
+    pub(crate) reshapes: Reshapes,
     /// The devices that it gives back, or gave back last.
     pub(crate) left: Option<Box<[NodeShare]>>,
     pub(crate) leaving_generation: u32,
@@ -109,6 +112,7 @@ impl JobState {
             placed_at: now,
             saved_at: now,
             gave_way: None,
+            reshapes: Reshapes::default(),
             left: None,
             leaving_generation: 0,
             ending: None,
@@ -145,6 +149,16 @@ impl JobState {
     pub fn gave_way(&self) -> Option<GaveWay> {
         let is_without = matches!(self.phase, Phase::Waiting | Phase::Held | Phase::Stopping);
         self.gave_way.filter(|gave| is_without && gave.at >= self.placed_at)
+    }
+
+    /// For whom it was last stopped, where the policy wanted that; also of one that has had devices again since.
+    pub fn last_gave_way(&self) -> Option<GaveWay> {
+        self.gave_way
+    }
+
+    /// How often it was started on other devices than the last time.
+    pub fn reshapes(&self) -> Reshapes {
+        self.reshapes
     }
 
     /// How long an iteration takes where it runs.
@@ -252,6 +266,12 @@ impl State {
         })
     }
 
+    /// How a job's devices differ from those that it had before them.
+    pub fn reshape(&self, job: JobId) -> Option<Reshape> {
+        let placement = self.schedule.placement(job)?;
+        Reshape::between(&self.topology, self.job(job).left(), placement)
+    }
+
     /// Folds one event into the state.
     pub fn apply(&mut self, now: Time, event: &Event, detail: Detail<'_>) {
         match (*event, detail) {
@@ -290,6 +310,9 @@ impl State {
                 state.since = ready;
                 state.saved_at = ready;
                 state.iteration_s = iteration_s;
+                if let Some(reshape) = self.reshape(job) {
+                    self.jobs[job.index()].reshapes.add(reshape);
+                }
             }
             (Event::JobRated { job, iteration_s }, _) => {
                 let state = &mut self.jobs[job.index()];
@@ -300,6 +323,11 @@ impl State {
             (Event::JobSaved { job, .. }, _) => self.jobs[job.index()].saved_at = now,
             (Event::JobGaveWay { job, to, chosen }, _) => {
                 self.jobs[job.index()].gave_way = Some(GaveWay { at: now, to, chosen });
+            }
+            (Event::JobReplaced { job, by }, _) => {
+                let gave_way = &mut self.jobs[job.index()].gave_way;
+                let chosen = gave_way.map_or(Chosen::Reshaped, |gave| gave.chosen);
+                *gave_way = Some(GaveWay { at: now, to: Some(by), chosen });
             }
             (Event::JobStopping { job, why }, _) => self.stopping(now, job, why),
             (Event::JobStopped { job, done }, _) => self.stopped(now, job, done),
@@ -345,6 +373,8 @@ impl State {
             StopReason::TimeLimit => state.ending = Some(JobEnd::TimedOut),
             StopReason::Preempted | StopReason::Moved | StopReason::NodeLost | StopReason::Requeued => {}
         }
+        // What was told of this stop was told a moment ago; the rest is about another.
+        state.gave_way = state.gave_way.filter(|gave| gave.at >= now);
         if matches!(state.phase, Phase::Placed | Phase::Running) {
             state.done = state.done(now);
             state.attained_s = state.attained_s(now);

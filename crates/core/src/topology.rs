@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{ClusterSpec, NodeSpec};
+use crate::cluster::{ClusterSpec, NodeShare, NodeSpec};
 use crate::ids::{DeviceTypeId, NodeId};
 
 /// All nodes that ever joined, with dense numbers for their devices and device types.
@@ -68,6 +68,13 @@ impl Topology {
     /// The id of a device type.
     pub fn type_id(&self, name: &str) -> Option<DeviceTypeId> {
         self.types.iter().position(|known| &**known == name).map(DeviceTypeId::from_index)
+    }
+
+    /// The type of a placement's devices; `None` where there are none, or several types.
+    pub fn type_of(&self, placement: &[NodeShare]) -> Option<DeviceTypeId> {
+        let mut types = placement.iter().map(|share| self.node(share.node).device_type);
+        let first = types.next()?;
+        types.all(|other| other == first).then_some(first)
     }
 
     fn intern(&mut self, name: &Arc<str>) -> DeviceTypeId {

@@ -13,6 +13,8 @@ pub(crate) enum ChosenRecord {
     FewestDevices,
     AboveShare,
     NotInRound,
+    Opportunistic,
+    Reshaped,
 }
 
 impl ChosenRecord {
@@ -24,6 +26,8 @@ impl ChosenRecord {
             Chosen::FewestDevices => Self::FewestDevices,
             Chosen::AboveShare => Self::AboveShare,
             Chosen::NotInRound => Self::NotInRound,
+            Chosen::Opportunistic => Self::Opportunistic,
+            Chosen::Reshaped => Self::Reshaped,
         }
     }
 
@@ -35,6 +39,8 @@ impl ChosenRecord {
             Self::FewestDevices => Chosen::FewestDevices,
             Self::AboveShare => Chosen::AboveShare,
             Self::NotInRound => Chosen::NotInRound,
+            Self::Opportunistic => Chosen::Opportunistic,
+            Self::Reshaped => Chosen::Reshaped,
         }
     }
 }

@@ -83,6 +83,10 @@ pub(crate) enum Record {
         job: u32,
         why: WhyRecord,
     },
+    JobReplaced {
+        job: u32,
+        by: u32,
+    },
     JobStopped {
         job: u32,
         done: f64,
@@ -139,6 +143,11 @@ pub(crate) enum Record {
         watched_s: f64,
         idle_s: f64,
         iterations: f64,
+    },
+    /// The parallel plan that it is launched with from now on, as stages, data and tensor; none: as it likes.
+    JobPlanned {
+        job: u32,
+        plan: Option<(u32, u32, u32)>,
     },
     /// Why a node gets no jobs; empty: no reason any more.
     NodeNoted {
@@ -235,6 +244,7 @@ impl Record {
                 Self::JobGaveWay { job: job.0, to, chosen: ChosenRecord::of(chosen) }
             }
             Event::JobStopping { job, why } => Self::JobStopping { job: job.0, why: WhyRecord::of(why) },
+            Event::JobReplaced { job, by } => Self::JobReplaced { job: job.0, by: by.0 },
             Event::JobStopped { job, done } => Self::JobStopped { job: job.0, done },
             Event::JobHeld { job } => Self::JobHeld { job: job.0 },
             Event::JobReleased { job } => Self::JobReleased { job: job.0 },
@@ -269,6 +279,7 @@ impl Record {
             | Self::JobSaved { job, .. }
             | Self::JobGaveWay { job, .. }
             | Self::JobStopping { job, .. }
+            | Self::JobReplaced { job, .. }
             | Self::JobStopped { job, .. }
             | Self::JobHeld { job }
             | Self::JobReleased { job }
@@ -280,6 +291,7 @@ impl Record {
             | Self::JobNoted { job, .. }
             | Self::JobCaused { job, .. }
             | Self::JobDelayed { job, .. }
+            | Self::JobPlanned { job, .. }
             | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
@@ -336,6 +348,9 @@ impl Record {
             Self::JobStopping { job, why } => {
                 apply(Event::JobStopping { job: JobId(*job), why: why.to_core() }, Detail::None);
             }
+            Self::JobReplaced { job, by } => {
+                apply(Event::JobReplaced { job: JobId(*job), by: JobId(*by) }, Detail::None);
+            }
             Self::JobStopped { job, done } => {
                 apply(Event::JobStopped { job: JobId(*job), done: *done }, Detail::None);
             }
@@ -356,6 +371,7 @@ impl Record {
             | Self::JobNoted { .. }
             | Self::JobCaused { .. }
             | Self::JobDelayed { .. }
+            | Self::JobPlanned { .. }
             | Self::JobWatched { .. }
             | Self::NodeNoted { .. } => {}
         }

@@ -1,6 +1,6 @@
 //! Effects become tasks on workers, and what workers say becomes commands.
 
-use wharf_core::{Command, JobId, NodeId, Phase};
+use wharf_core::{Command, JobId, NodeId, Phase, Plan};
 use wharf_proto::{
     Cause, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
     from_worker, to_worker,
@@ -32,8 +32,26 @@ impl Dispatcher {
         self.progress.remove(&job);
         self.kept.reasons.remove(&job.0);
         self.executions.insert(job, execution);
+        self.plan(job);
         for node in nodes {
             self.order(job, node);
+        }
+    }
+
+    /// Decides how a job is to divide its work on the placement that is about to be carried out. It is kept, so that all tasks
+    /// of the placement are told the same, whatever the profile says later.
+    fn plan(&mut self, job: JobId) {
+        let state = self.engine.state();
+        let placement = state.schedule().placement(job).unwrap_or_default();
+        let devices = placement.iter().map(|share| share.devices.len()).sum();
+        let known = state.topology().type_of(placement).and_then(|device_type| {
+            self.engine.perf().plan(state.topology(), state.spec(job), device_type, devices)
+        });
+        let is_data_parallel = self.spec(job).is_some_and(|spec| spec.data_parallel);
+        let plan = known.or(is_data_parallel.then_some(Plan { stages: 1, data: devices, tensor: 1 }));
+        let plan = plan.map(|plan| (plan.stages, plan.data, plan.tensor));
+        if self.kept.plans.get(&job.0) != plan.as_ref() {
+            self.note(Record::JobPlanned { job: job.0, plan });
         }
     }
 
@@ -101,6 +119,7 @@ impl Dispatcher {
             array_index,
             array_job: names.array_job,
             paced_iterations: spec.paced.then(|| state.spec(job).iterations),
+            plan: self.planned(job),
         })
     }
 
@@ -350,6 +369,12 @@ impl Dispatcher {
         self.note_cause(job, failure.cause, Some(failure.node), Some(failure.code));
         let goes_on = self.may_retry(job, failure.code, failure.cause);
         (goes_on, goes_on && failure.cause.is_own())
+    }
+
+    /// How a job divides its work where it is, or was last.
+    pub(crate) fn planned(&self, job: JobId) -> Option<wharf_proto::Plan> {
+        let plan = self.kept.plans.get(&job.0);
+        plan.map(|&(stages, data, tensor)| wharf_proto::Plan { stages, data, tensor })
     }
 
     /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.

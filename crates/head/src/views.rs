@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, Phase};
+use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, NodeShare, Phase, Reshape, Reshapes, State};
 use wharf_proto::{
     Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
     NodeSummary, PolicyChange, PolicyReply, Share, node_summary,
@@ -14,6 +14,7 @@ use crate::execution::Execution;
 use crate::filter::matches;
 use crate::journal::JournalError;
 use crate::regime::PolicyChoice;
+use crate::wire;
 
 /// Jobs that match a filter, by id.
 pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<JobSummary> {
@@ -38,6 +39,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
     let (spec, life) = (state.spec(job), state.job(job));
     let unix_s = |time: wharf_core::Time| dispatcher.epoch_unix_s + time.seconds();
     let placement = state.schedule().placement(job).unwrap_or_else(|| life.left());
+    let device_type = state.topology().type_of(placement);
     let share = |share: &wharf_core::NodeShare| Share {
         node: state.topology().node(share.node).spec.name.to_string(),
         devices: share.devices.iter().collect(),
@@ -66,6 +68,12 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         account: dispatcher.kept.account(job.0).to_owned(),
         pool: spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default().to_owned(),
         retry_s: dispatcher.kept.delays.get(&job.0).map_or(0.0, |until| dispatcher.epoch_unix_s + until),
+        plan: dispatcher.planned(job),
+        reshapes: Some(life.reshapes()).filter(|counts| *counts != Reshapes::default()).map(wire::reshapes),
+        deadline_s: spec.deadline.map(unix_s).unwrap_or_default(),
+        device_type: device_type
+            .map(|kind| state.topology().types()[kind.index()].to_string())
+            .unwrap_or_default(),
     }
 }
 
@@ -166,8 +174,11 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             }
         }
         Phase::Held => held(dispatcher, job),
-        Phase::Placed => "it has its devices and is being started".to_owned(),
-        Phase::Running => "it runs".to_owned(),
+        Phase::Placed => with_reshape("it has its devices and is being started", dispatcher, job),
+        Phase::Running => with_reshape("it runs", dispatcher, job),
+        Phase::Stopping if dispatcher.engine.state().reshape(job).is_some() => {
+            with_reshape("it was told to stop and saves its work", dispatcher, job)
+        }
         Phase::Stopping => match life.gave_way() {
             Some(gave) => format!("it was told to stop and saves its work: {}", made_room(gave)),
             None => "it was told to stop and saves its work".to_owned(),
@@ -192,6 +203,34 @@ fn made_room(gave: GaveWay) -> String {
         Some(to) => format!("it made room for job {} ({})", to.0, gave.chosen),
         None => format!("it made room for others ({})", gave.chosen),
     }
+}
+
+/// What is said of a job, and why it has other devices than before, where it has.
+fn with_reshape(text: &str, dispatcher: &Dispatcher, job: JobId) -> String {
+    let state = dispatcher.engine.state();
+    match state.reshape(job) {
+        Some(reshape) => format!("{text}; {}", reshaped(state, job, reshape)),
+        None => text.to_owned(),
+    }
+}
+
+/// How a job's devices differ from those before, and who got those.
+fn reshaped(state: &State, job: JobId, reshape: Reshape) -> String {
+    let life = state.job(job);
+    let given = |placement: &[NodeShare]| {
+        let topology = state.topology();
+        let count: u32 = placement.iter().map(|share| share.devices.len()).sum();
+        let name = |share: &NodeShare| topology.node(share.node).spec.name.to_string();
+        match (reshape, topology.type_of(placement)) {
+            (Reshape::Moved, _) => placement.iter().map(name).collect::<Vec<_>>().join("+"),
+            (_, Some(kind)) => format!("{count} × {}", topology.types()[kind.index()]),
+            (_, None) => format!("{count} devices"),
+        }
+    };
+    let (before, after) = (given(life.left()), given(state.schedule().placement(job).unwrap_or_default()));
+    let to = life.last_gave_way().and_then(|gave| gave.to);
+    let to = to.map_or_else(String::new, |to| format!(", for job {}", to.0));
+    format!("it was {reshape} from {before} to {after}{to}")
 }
 
 /// What a held job waits for.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Gang, JobSpec, Needs, StageTimes, Time};
-use wharf_proto::JobSpec as WireSpec;
+use wharf_core::{Gang, JobSpec, Needs, Reshapes, StageTimes, Time};
+use wharf_proto::{JobSpec as WireSpec, Reshapes as WireReshapes};
 
 /// What a job is taken to need where its owner does not say: an hour.
 const UNKNOWN_LENGTH_S: f64 = 3600.0;
@@ -60,6 +60,12 @@ fn gang(spec: &WireSpec) -> Gang {
         device_types: gang.device_types.iter().map(|name| name.as_str().into()).collect(),
         needs: (needs != Needs::default()).then(|| Arc::new(needs)),
     }
+}
+
+/// How often a job was started on other devices than the last time, for people.
+pub(crate) fn reshapes(counts: Reshapes) -> WireReshapes {
+    let Reshapes { shrinks, grows, type_changes, moves } = counts;
+    WireReshapes { shrinks, grows, type_changes, moves }
 }
 
 /// What the patterns in a job's paths stand for.

@@ -122,6 +122,22 @@ pub struct JobSpec {
     /// What it should get in relation to others, where time is shared in proportion; 0: 1.
     #[prost(double, tag = "90")]
     pub weight: f64,
+    /// Its devices all do the same with different samples, where no profile knows a better plan.
+    #[prost(bool, tag = "110")]
+    pub data_parallel: bool,
+}
+/// How a model is divided among the devices of a gang: their number is the product of the three.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Plan {
+    /// Pipeline stages.
+    #[prost(uint32, tag = "1")]
+    pub stages: u32,
+    /// Copies of each stage that work on different samples.
+    #[prost(uint32, tag = "2")]
+    pub data: u32,
+    /// Devices that one copy of a stage is divided among.
+    #[prost(uint32, tag = "3")]
+    pub tensor: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RetryRule {
@@ -383,6 +399,32 @@ pub struct JobSummary {
     /// When it may start again after a failure; 0: it need not wait for that.
     #[prost(double, tag = "64")]
     pub retry_s: f64,
+    /// Of the placement that it has, or had last: the plan that it was launched with, and the type of its devices.
+    #[prost(message, optional, tag = "110")]
+    pub plan: ::core::option::Option<Plan>,
+    #[prost(string, tag = "111")]
+    pub device_type: ::prost::alloc::string::String,
+    /// How often it was started on other devices than the last time.
+    #[prost(message, optional, tag = "112")]
+    pub reshapes: ::core::option::Option<Reshapes>,
+    /// When it should be over, in seconds since the Unix epoch; 0: nobody said.
+    #[prost(double, tag = "113")]
+    pub deadline_s: f64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reshapes {
+    /// On fewer devices of the same type.
+    #[prost(uint32, tag = "1")]
+    pub shrinks: u32,
+    /// On more.
+    #[prost(uint32, tag = "2")]
+    pub grows: u32,
+    /// On another type.
+    #[prost(uint32, tag = "3")]
+    pub type_changes: u32,
+    /// On as many of the same type elsewhere.
+    #[prost(uint32, tag = "4")]
+    pub moves: u32,
 }
 /// Which jobs; what is not said does not matter.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1242,6 +1284,9 @@ pub struct LaunchTask {
     /// It is paced, and has so many iterations to make; absent: it is not.
     #[prost(double, optional, tag = "80")]
     pub paced_iterations: ::core::option::Option<f64>,
+    /// How it is to divide its work; absent: as it likes.
+    #[prost(message, optional, tag = "110")]
+    pub plan: ::core::option::Option<Plan>,
 }
 /// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]

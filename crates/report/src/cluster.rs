@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, NodeSpec, Time};
-use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span, Tally};
+use wharf_core::{
+    ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, NodeSpec, Reshape, Reshapes, Time, Topology,
+};
+use wharf_sim::{Deadlines, JobRecord, MetricRules, Outcome, Sample, Span, Tally};
 
 use crate::metric::Unit;
 use crate::table::{Cell, Column, Table};
@@ -59,6 +61,8 @@ pub struct RecordedJob {
     pub preemptions: u32,
     /// Where it ran, and when.
     pub stays: Vec<Stay>,
+    /// When it should be over.
+    pub deadline_s: Option<f64>,
 }
 
 /// A job on its devices for a while.
@@ -76,6 +80,35 @@ impl RecordedJob {
     /// Seconds that it held devices.
     pub fn run_s(&self, now_s: f64) -> f64 {
         self.stays.iter().map(|stay| (stay.end_s.unwrap_or(now_s) - stay.start_s).max(0.0)).sum()
+    }
+
+    /// How often it was started on other devices than the last time.
+    fn reshapes(&self, topology: &Topology) -> Reshapes {
+        let nodes = topology.nodes().len();
+        let placed = |stay: &Stay| -> Vec<NodeShare> {
+            let known = stay.shares.iter().filter(|(node, _)| (*node as usize) < nodes);
+            known
+                .map(|(node, devices)| NodeShare { node: NodeId(*node), devices: device_set(devices) })
+                .collect()
+        };
+        let placements: Vec<Vec<NodeShare>> = self.stays.iter().map(placed).collect();
+        let mut counts = Reshapes::default();
+        for pair in placements.windows(2) {
+            if let Some(reshape) = Reshape::between(topology, &pair[0], &pair[1]) {
+                counts.add(reshape);
+            }
+        }
+        counts
+    }
+
+    /// Whether it was done in time; empty where it has no deadline, or may still be.
+    fn deadline_word(&self, now_s: f64) -> &'static str {
+        let Some(deadline_s) = self.deadline_s else { return "" };
+        match self.end_s.filter(|_| self.is_finished) {
+            Some(end_s) if end_s <= deadline_s => "met",
+            None if now_s <= deadline_s => "",
+            _ => "missed",
+        }
     }
 
     /// Seconds that it was submitted but not running.
@@ -104,6 +137,7 @@ impl Record {
         let time = self.clock();
         let spec = |job: &RecordedJob| JobSpec {
             user: (!job.user.is_empty()).then(|| job.user.as_str().into()),
+            deadline: job.deadline_s.map(&time),
             ..JobSpec::new(
                 &job.name,
                 time(job.submit_s),
@@ -125,14 +159,33 @@ impl Record {
             busy_device_s: busy_device_s(&spans),
             device_count: self.nodes.iter().map(|node| node.devices).sum(),
             rules: MetricRules::Wharf,
-            tally: Tally::default(),
+            tally: Tally { reshapes: self.reshapes(), deadlines: self.deadlines(&time), ..Tally::default() },
             spans,
         }
     }
 
+    /// What became of jobs with a deadline.
+    fn deadlines(&self, time: &impl Fn(f64) -> Time) -> Option<Deadlines> {
+        let of =
+            |job: &RecordedJob| (job.deadline_s.map(time), job.end_s.filter(|_| job.is_finished).map(time));
+        Deadlines::count(self.jobs.iter().map(of), time(self.now_s))
+    }
+
+    /// How often jobs were started on other devices than the last time.
+    fn reshapes(&self) -> Reshapes {
+        let topology = Topology::new(&self.cluster());
+        let mut sum = Reshapes::default();
+        self.jobs.iter().for_each(|job| sum += job.reshapes(&topology));
+        sum
+    }
+
     /// A row for each job.
     pub fn table(&self) -> Table {
-        let mut table = Table::new(vec![
+        let (has_deadlines, topology) =
+            (self.jobs.iter().any(|job| job.deadline_s.is_some()), Topology::new(&self.cluster()));
+        let changes: Vec<String> = self.jobs.iter().map(|job| job.reshapes(&topology).to_string()).collect();
+        let has_changes = changes.iter().any(|text| !text.is_empty());
+        let mut columns = vec![
             Column::text("job", "job"),
             Column::text("name", "name"),
             Column::number("devices", "devices", Unit::Number),
@@ -142,12 +195,15 @@ impl Record {
             Column::number("preemptions", "preemptions", Unit::Number),
             Column::number("progress", "progress", Unit::Share),
             Column::text("nodes", "nodes"),
-        ]);
-        for job in &self.jobs {
+        ];
+        columns.extend(has_changes.then(|| Column::text("changes", "changes")));
+        columns.extend(has_deadlines.then(|| Column::text("deadline", "deadline")));
+        let mut table = Table::new(columns);
+        for (job, changes) in self.jobs.iter().zip(&changes) {
             // A job that never told is not known to stand at nothing.
             let is_told = job.iterations > 0.0 && job.iterations_done > 0.0;
             let progress = is_told.then(|| (job.iterations_done / job.iterations).clamp(0.0, 1.0));
-            table.push(vec![
+            let mut cells = vec![
                 Cell::text(&job.id.to_string()),
                 Cell::text(&job.name),
                 Cell::count(job.devices.into()),
@@ -157,7 +213,10 @@ impl Record {
                 Cell::count(job.preemptions.into()),
                 Cell::number(progress),
                 Cell::text(&self.path(job)),
-            ]);
+            ];
+            cells.extend(has_changes.then(|| Cell::text(changes)));
+            cells.extend(has_deadlines.then(|| Cell::text(job.deadline_word(self.now_s))));
+            table.push(cells);
         }
         table
     }
@@ -310,6 +369,27 @@ mod tests {
         let mut record = record();
         record.jobs[1].stays = vec![stay(1, &[1], 1050.0, Some(1070.0)), stay(1, &[1], 1055.0, Some(1060.0))];
         assert_eq!(record.outcome().busy_device_s, 110.0);
+    }
+
+    #[test]
+    fn deadlines_and_changes_are_counted_and_told() {
+        let mut record = record();
+        // When it should be over, and what became of that: of the one that is done, and of the one that runs.
+        for (done_s, running_s, counts, words) in
+            [(1060.0, 1080.0, (1, 0), ["met", ""]), (1059.0, 1069.0, (0, 2), ["missed", "missed"])]
+        {
+            record.jobs[0].deadline_s = Some(done_s);
+            record.jobs[1].deadline_s = Some(running_s);
+            let deadlines = record.outcome().tally.deadlines.unwrap();
+            assert_eq!((deadlines.met, deadlines.missed), counts);
+            let told: Vec<&str> = record.jobs.iter().map(|job| job.deadline_word(record.now_s)).collect();
+            assert_eq!(told, words);
+        }
+        record.jobs[1].stays.push(stay(0, &[0, 1], 1065.0, None));
+        let expected = Reshapes { grows: 1, moves: 1, ..Reshapes::default() };
+        assert_eq!(record.outcome().tally.reshapes, expected);
+        let plain = record.table().to_plain();
+        assert!(plain.contains("1 move\tmissed") && plain.contains("1 grow\tmissed"), "{plain}");
     }
 
     #[test]

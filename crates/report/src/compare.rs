@@ -152,6 +152,8 @@ impl Report {
         columns.extend(Metric::ALL.iter().map(|m| Column::number(m.name(), m.title(), m.unit())));
         columns.push(Column::number("events", "events", Unit::Number));
         columns.push(Column::number("wall_ms", "wall ms", Unit::Number));
+        let extra = extra_counts(&self.runs);
+        columns.extend(extra.iter().map(|(name, title, _)| Column::number(name, title, Unit::Number)));
         let winners = winners(&self.runs);
         let mut table = Table::new(columns);
         for (run, won) in self.runs.iter().zip(winners) {
@@ -161,6 +163,8 @@ impl Report {
             cells.extend([Cell::count(run.jobs), Cell::count(run.finished)]);
             cells.extend(Metric::ALL.iter().zip(won).map(|(&m, won)| metric_cell(m, run).marked(won)));
             cells.extend([Cell::count(run.events), Cell::number(Some(run.wall_ms))]);
+            cells
+                .extend(extra.iter().map(|(_, _, count)| count(run).map_or(Cell::number(None), Cell::count)));
             table.push(cells);
         }
         table
@@ -212,6 +216,8 @@ impl Report {
             columns.push(Column::number("finished", "finished", Unit::Number));
         }
         columns.extend(COMPACT.map(|metric| Column::number(metric.name(), metric.title(), metric.unit())));
+        let extra = extra_counts(&self.runs);
+        columns.extend(extra.iter().map(|(name, title, _)| Column::number(name, title, Unit::Number)));
         let mut table = Table::new(columns);
         for (run, won) in runs.iter().zip(winners(&self.runs)) {
             let mut cells = vec![Cell::text(&run.policy)];
@@ -221,10 +227,32 @@ impl Report {
             }
             let won = |metric: Metric| Metric::ALL.iter().zip(won).any(|(m, won)| won && *m == metric);
             cells.extend(COMPACT.map(|metric| metric_cell(metric, run).marked(won(metric))));
+            cells
+                .extend(extra.iter().map(|(_, _, count)| count(run).map_or(Cell::number(None), Cell::count)));
             table.push(cells);
         }
         table
     }
+}
+
+/// A count that few runs have: its name for programs, its title for people, and its value.
+type Extra = (&'static str, &'static str, fn(&Summary) -> Option<u64>);
+
+/// Counts that are worth a column, because some run has them.
+fn extra_counts(runs: &[Summary]) -> Vec<Extra> {
+    let all: [Extra; 5] = [
+        ("shrinks", "shrinks", |run| Some(run.shrinks).filter(|_| is_elastic(run))),
+        ("grows", "grows", |run| Some(run.grows).filter(|_| is_elastic(run))),
+        ("type_changes", "type changes", |run| Some(run.type_changes).filter(|_| is_elastic(run))),
+        ("deadlines_met", "deadlines met", |run| run.deadlines_met),
+        ("deadlines_missed", "missed", |run| run.deadlines_missed),
+    ];
+    all.into_iter().filter(|(_, _, count)| runs.iter().any(|run| count(run).is_some())).collect()
+}
+
+/// Whether jobs had other devices than they asked for, or of several types.
+fn is_elastic(run: &Summary) -> bool {
+    run.shrinks + run.grows + run.type_changes > 0
 }
 
 /// A run's value; what is counted is whole.

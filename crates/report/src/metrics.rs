@@ -83,12 +83,35 @@ pub struct Summary {
     /// Decisions that were made by a simpler rule, because a solver gave no answer.
     #[serde(default)]
     pub solver_fallbacks: u64,
+    /// Times that a job was started on fewer devices of the same type than before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shrinks: u64,
+    /// On more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub grows: u64,
+    /// On another type.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub type_changes: u64,
+    /// On as many of the same type elsewhere.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub moves: u64,
+    /// Jobs that were done by their deadline, where any has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines_met: Option<u64>,
+    /// Jobs that were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines_missed: Option<u64>,
     /// Samples per second of all running jobs together, over all rounds, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_avg: Option<f64>,
     /// The most in a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_peak: Option<f64>,
+}
+
+/// Most policies never do such a thing.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Summary {
@@ -135,6 +158,12 @@ impl Summary {
             lease_extensions: tally.lease_extensions,
             cost: tally.cost.and_then(stats::finite),
             solver_fallbacks: tally.solver_fallbacks,
+            shrinks: tally.reshapes.shrinks.into(),
+            grows: tally.reshapes.grows.into(),
+            type_changes: tally.reshapes.type_changes.into(),
+            moves: tally.reshapes.moves.into(),
+            deadlines_met: tally.deadlines.map(|deadlines| deadlines.met),
+            deadlines_missed: tally.deadlines.map(|deadlines| deadlines.missed),
             throughput_avg: tally.throughput.and_then(|throughput| stats::finite(throughput.average)),
             throughput_peak: tally.throughput.and_then(|throughput| stats::finite(throughput.peak)),
             events: outcome.event_count,

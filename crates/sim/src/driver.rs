@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use wharf_core::{
-    Command, Effect, Engine, Event, JobId, JobSpec, Log, NodeShare, Phase, State, StopReason, Time, Violation,
+    Command, Effect, Engine, Event, JobId, JobSpec, Log, NodeShare, Phase, Reshapes, State, StopReason, Time,
+    Violation,
 };
 
 use crate::failures::Failures;
@@ -60,6 +61,7 @@ struct Notes<'a> {
     recorder: &'a mut dyn Recorder,
     event_count: u64,
     launch_count: u64,
+    reshapes: Reshapes,
     /// Jobs whose end has to be predicted anew.
     rated: Vec<JobId>,
     /// Jobs that were stopped because a node was lost.
@@ -86,6 +88,7 @@ impl<'a> Driver<'a> {
             recorder,
             event_count: 0,
             launch_count: 0,
+            reshapes: Reshapes::default(),
             rated: Vec::new(),
             struck: BTreeSet::new(),
             ended: Vec::new(),
@@ -375,6 +378,7 @@ impl<'a> Driver<'a> {
         let tally = Tally {
             reschedules: self.notes.launch_count,
             cost: self.occupancy.cost(),
+            reshapes: self.notes.reshapes,
             ..Rounds::tally(&mut self.engine, over)
         };
         let state = self.engine.state();
@@ -409,6 +413,16 @@ impl<'a> Driver<'a> {
 }
 
 impl Notes<'_> {
+    /// Tells of a job that was started on other devices than the last time.
+    fn note_reshape(&mut self, time: Time, job: JobId, state: &State) {
+        if let Some(reshape) = state.reshape(job) {
+            self.reshapes.add(reshape);
+            let life = state.job(job);
+            let to = life.last_gave_way().and_then(|gave| gave.to);
+            self.recorder.reshaped(time, job, reshape, life.left(), to);
+        }
+    }
+
     fn close_spans(&mut self, time: Time, job: JobId) {
         if let Some((start, shares)) = self.held.get_mut(job.index()) {
             let start = *start;
@@ -430,6 +444,7 @@ impl Log for Notes<'_> {
             }
             Event::JobLaunched { job, .. } => {
                 self.rated.push(job);
+                self.note_reshape(time, job, state);
                 let placement = state.schedule().placement(job).unwrap_or_default();
                 if let Some(held) = self.held.get_mut(job.index()) {
                     *held = (time, placement.into());
@@ -464,6 +479,7 @@ impl Log for Notes<'_> {
             | Event::DeviceLost { .. }
             | Event::DeviceReturned { .. }
             | Event::JobPlaced { .. }
+            | Event::JobReplaced { .. }
             | Event::JobStopped { .. }
             | Event::JobSaved { .. }
             | Event::JobHeld { .. }

@@ -14,8 +14,8 @@ pub mod scale;
 pub mod sweep;
 
 pub use outcome::{
-    Allocation, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
-    Throughput,
+    Allocation, Deadlines, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample,
+    Span, Tally, Throughput,
 };
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Chosen, JobId, NodeId, NodeShare, Time};
+use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Reshape, Reshapes, Time};
 
 /// The result of one simulated run.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,16 @@ pub struct Outcome {
     pub tally: Tally,
 }
 
+impl Outcome {
+    /// What became of those of its jobs that should be done by some time; `jobs` are by id.
+    pub(crate) fn deadlines(&self, jobs: &[JobSpec]) -> Option<Deadlines> {
+        let latest = |job: &JobRecord| job.end.unwrap_or(job.submit.plus(job.queue_s + job.run_s));
+        let now = self.jobs.iter().map(latest).chain(self.tally.over).max().unwrap_or(Time::ZERO);
+        let deadline = |job: JobId| jobs.get(job.index()).and_then(|spec| spec.deadline);
+        Deadlines::count(self.jobs.iter().map(|job| (deadline(job.job), job.end)), now)
+    }
+}
+
 /// What a mechanism counts beside jobs; nothing where it has no such thing.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Tally {
@@ -42,10 +52,40 @@ pub struct Tally {
     pub cost: Option<f64>,
     /// Decisions that were made by a simpler rule, because a solver gave no answer.
     pub solver_fallbacks: u64,
+    /// Times that a job was started on other devices than the last time.
+    pub reshapes: Reshapes,
+    /// Jobs that should be done by some time, and whether they were; none where no job says so.
+    pub deadlines: Option<Deadlines>,
     /// Jobs that were done by their deadline, where the mechanism counts them.
     pub deadlines_met: u64,
     /// Samples per second of all running jobs together, where that is known.
     pub throughput: Option<Throughput>,
+}
+
+/// What became of jobs that should be done by some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Deadlines {
+    /// Done in time.
+    pub met: u64,
+    /// Done later, or not done though the time has come.
+    pub missed: u64,
+}
+
+impl Deadlines {
+    /// Counts jobs, each with its deadline and when it was done; `now` is the present. `None` where none has a deadline.
+    pub fn count(jobs: impl IntoIterator<Item = (Option<Time>, Option<Time>)>, now: Time) -> Option<Self> {
+        let mut counts = None;
+        for (deadline, end) in jobs {
+            let Some(deadline) = deadline else { continue };
+            let counts: &mut Self = counts.get_or_insert_default();
+            match end {
+                Some(end) if end <= deadline => counts.met += 1,
+                Some(_) => counts.missed += 1,
+                None => counts.missed += u64::from(now > deadline),
+            }
+        }
+        counts
+    }
 }
 
 /// Samples per second of the whole cluster.
@@ -202,6 +242,16 @@ pub trait Recorder {
     fn submitted(&mut self, _time: Time, _job: JobId) {}
     /// A job began to run; a `group` of more than one shares the devices in lockstep.
     fn started(&mut self, _time: Time, _job: JobId, _placement: &[NodeShare], _group: &[JobId]) {}
+    /// A job is about to begin on other devices than it had last, which were those `before`; some of them went `to` another job.
+    fn reshaped(
+        &mut self,
+        _time: Time,
+        _job: JobId,
+        _reshape: Reshape,
+        _before: &[NodeShare],
+        _to: Option<JobId>,
+    ) {
+    }
     /// A running job was chosen to make room for another; that it was stopped is told next.
     fn gave_way(&mut self, _time: Time, _job: JobId, _to: Option<JobId>, _chosen: Chosen) {}
     /// A running job was stopped before its end.

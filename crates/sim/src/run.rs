@@ -189,6 +189,17 @@ pub fn run_within(
     limits: Option<&Limits>,
     recorder: &mut dyn Recorder,
 ) -> Result<Outcome, RunError> {
+    let mut outcome = simulate(spec, limits, recorder)?;
+    outcome.tally.deadlines = outcome.deadlines(&spec.trace.jobs);
+    Ok(outcome)
+}
+
+/// Simulates by the preset's mechanism.
+fn simulate(
+    spec: &RunSpec<'_>,
+    limits: Option<&Limits>,
+    recorder: &mut dyn Recorder,
+) -> Result<Outcome, RunError> {
     match &spec.preset.mechanism {
         Mechanism::Wharf(rules) => {
             let Prepared { engine, failures, rules, jobs } = prepare(spec, rules, limits)?;

@@ -65,11 +65,15 @@ struct Inputs {
 
 impl Inputs {
     fn new(folder: PathBuf) -> Self {
+        Self::of(folder, "simulate_trace_tiny", "tiny_cluster_spec")
+    }
+
+    fn of(folder: PathBuf, trace: &str, cluster: &str) -> Self {
         let Mechanism::Crius(numbers) = Preset::load("crius").expect("a preset").mechanism else {
             panic!("preset crius has another mechanism")
         };
-        let trace = folder.join("traces/simulate_trace_tiny.csv");
-        let cluster = folder.join("cluster/tiny_cluster_spec.json");
+        let trace = folder.join(format!("traces/{trace}.csv"));
+        let cluster = folder.join(format!("cluster/{cluster}.json"));
         Self {
             trace: wharf_trace::read_trace(&trace, None).expect("a trace"),
             cluster: wharf_trace::parse_cluster_file(&cluster).expect("a cluster"),
@@ -81,27 +85,35 @@ impl Inputs {
 
     /// The rounds of a run as the recordings have them, its throughput, and what came out.
     fn run(&self, policy: &str, rounds: usize, set: &[&str]) -> (Vec<RecordedRound>, Vec<f64>, Outcome) {
+        let (mut seen, mut throughput) = (Vec::new(), Vec::new());
+        let outcome = self.watch(policy, rounds, set, &mut |round| {
+            seen.push(seen_round(round));
+            throughput.push(round.throughput);
+        });
+        (seen, throughput, outcome)
+    }
+
+    fn watch(
+        &self,
+        policy: &str,
+        rounds: usize,
+        set: &[&str],
+        watch: &mut dyn FnMut(&RoundState<'_>),
+    ) -> Outcome {
         let variant = Variant::find(policy).expect("a policy");
         let overrides = Settings::parse(set.iter().copied()).expect("settings");
         let settings = crius::Settings::new(variant, &self.numbers, &overrides, Some(rounds as u64));
-        let settings = settings.expect("settings");
-        let (mut seen, mut throughput) = (Vec::new(), Vec::new());
-        let mut watch = |round: &RoundState<'_>| {
-            seen.push(seen_round(round));
-            throughput.push(round.throughput);
-        };
-        let jobs = &self.trace.jobs;
         let (cluster, profile) = (&self.cluster, Some(&self.profile));
         let outcome = crius::simulate_watched(
-            jobs,
+            &self.trace.jobs,
             cluster,
             profile,
-            &settings,
+            &settings.expect("settings"),
             &self.numbers,
             &mut NoRecorder,
-            &mut watch,
+            watch,
         );
-        (seen, throughput, outcome.expect("a run"))
+        outcome.expect("a run")
     }
 }
 
@@ -221,4 +233,74 @@ fn check(tags: &[&str]) {
 #[test]
 fn fcfs_is_equal_round_by_round() {
     check(&["fcfs_tiny", "fcfs_tinyd", "fcfs-r_tiny", "fcfs-r_tinyd"]);
+}
+
+/// In `gavel_tinyd` a choice between two equal jobs falls otherwise in round 27; in both runs of `sia` the published solver's
+/// scaling hides the values of all but one job, so that what it chooses is chance.
+#[test]
+fn gavel_is_equal_round_by_round_where_there_are_no_ties() {
+    check(&["gavel_tiny"]);
+}
+
+#[test]
+fn crius_is_equal_round_by_round() {
+    check(&["crius_tiny", "crius_tinyd", "crius_noopt_tinyd"]);
+}
+
+#[test]
+fn crius_ablations_are_equal_round_by_round() {
+    check(&[
+        "crius-ns_tinyd",
+        "crius-nh_tinyd",
+        "crius-no_tinyd",
+        "crius-nm_tinyd",
+        "crius-dp_tinyd",
+        "crius-ddl_tinyd",
+    ]);
+}
+
+#[test]
+fn gandiva_is_equal_round_by_round() {
+    check(&["gandiva_tiny", "gandiva_tinyd"]);
+}
+
+#[test]
+fn elasticflow_is_equal_round_by_round() {
+    check(&["elasticflow_tiny", "elasticflow_tinyd", "elasticflow-l_tiny", "elasticflow-l_tinyd"]);
+}
+
+/// Who runs has what its quota says, nobody else has anything, and nobody is in two queues.
+fn check_books(round: &RoundState<'_>, policy: &str) {
+    let world = round.world;
+    let mut shares = Vec::new();
+    let mut used = 0;
+    for &job in &world.running {
+        world.table.shares_of(Owner::job(job), &mut shares);
+        let shape = world.job(job).quota.shape;
+        let is_as_said =
+            shares.len() == shape.hosts as usize && shares.iter().all(|share| share.1 == shape.per_host);
+        assert!(is_as_said, "{policy}, round {}: job {job} has {shares:?}, not {shape:?}", round.index);
+        assert!(!world.pending.contains(&job), "{policy}, round {}: job {job} runs and waits", round.index);
+        used += shape.devices();
+    }
+    let idle: u32 = world.site().kinds().map(|kind| world.table.idle_of(kind)).sum();
+    assert_eq!(used + idle, world.site().device_count(), "{policy}, round {}", round.index);
+}
+
+#[test]
+fn books_are_in_order_on_the_large_cluster() {
+    let Some(folder) = data() else { return };
+    let inputs = Inputs::of(folder, "simulate_trace_philly", "sim_cluster_spec");
+    for policy in ["fcfs", "fcfs-r", "gandiva", "elasticflow", "elasticflow-l"] {
+        let outcome = inputs.watch(policy, 2000, &[], &mut |round| {
+            if round.index.is_multiple_of(50) {
+                check_books(round, policy);
+            }
+        });
+        assert!(
+            outcome.tally.rounds == 2000 && outcome.tally.reschedules > 100,
+            "{policy}: {:?}",
+            outcome.tally
+        );
+    }
 }

@@ -49,14 +49,17 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
         | Reason::ReservationBusy { .. }
         | Reason::Kept { .. }
         | Reason::Starving { .. } => false,
-        Reason::DevicesBusy { needed, free } | Reason::NoPartner { needed, free } => {
-            needed == gang && free < needed
-        }
+        Reason::DevicesBusy { needed, free }
+        | Reason::NoPartner { needed, free }
+        | Reason::NotWorthIt { needed, free } => needed == gang && free < needed,
         Reason::Fragmented { needed, free } => needed == gang && free >= needed,
         Reason::Behind { first, ahead } => {
             is_waiting(first) && ahead > 0 && state.spec(first).gang.devices == gang
         }
-        Reason::HeadOfLine { head: other } | Reason::Reserved { holder: other } => is_waiting(other),
+        Reason::HeadOfLine { head: other }
+        | Reason::Reserved { holder: other }
+        | Reason::Blocked { first: other, .. } => is_waiting(other),
+        Reason::DeadlineLost { deadline, earliest } => deadline < earliest,
         Reason::Share { first, used_h, least_h } => {
             is_waiting(first) && state.spec(first).gang.devices == gang && least_h <= used_h
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Time};
+use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Reshape, Time};
 use wharf_sim::{Allocation, Recorder, Round};
 
 use crate::output::Progress;
@@ -11,7 +11,8 @@ use crate::rounds::RoundWriter;
 /// Writes events, and counts finished jobs for those who watch.
 ///
 /// Lines have `t` (seconds), `event` and `job`; a start also has `nodes` (`[[node, [device, ...]], ...]`) and, where
-/// jobs share the devices in lockstep, `group`. A preemption has `for` (the job that gets the devices, where it is one) and
+/// jobs share the devices in lockstep, `group`; on other devices than the last time, also `change` (how they differ), `before` (those
+/// devices) and `for` (a job that got some of them). A preemption has `for` (the job that gets the devices, where it is one) and
 /// `chosen` (why this job had to make room), unless a node was lost. Where nodes fail there are also lines with `node` instead of `job`.
 pub(crate) struct EventWriter<'a, W: Write> {
     out: W,
@@ -20,9 +21,19 @@ pub(crate) struct EventWriter<'a, W: Write> {
     error: Option<io::Error>,
     /// Who makes room for whom, told before it is stopped.
     gave_way: Option<(JobId, Option<JobId>, Chosen)>,
+    /// Who is about to start on other devices, how they differ from which, and who got those.
+    reshaped: Option<Reshaped>,
     finished: FinishedCounter<'a>,
     /// Where rounds go, if anywhere.
     rounds: Option<RoundWriter<'a>>,
+}
+
+/// A job that is about to start on other devices than the last time.
+struct Reshaped {
+    job: JobId,
+    reshape: Reshape,
+    before: Vec<NodeShare>,
+    to: Option<JobId>,
 }
 
 impl<'a, W: Write> EventWriter<'a, W> {
@@ -33,6 +44,7 @@ impl<'a, W: Write> EventWriter<'a, W> {
             jobs,
             error: None,
             gave_way: None,
+            reshaped: None,
             finished: FinishedCounter::new(progress),
             rounds: None,
         }
@@ -105,7 +117,11 @@ pub(crate) fn write_name(out: &mut impl Write, jobs: &[JobSpec], job: JobId) -> 
 }
 
 pub(crate) fn write_placement(out: &mut impl Write, placement: &[NodeShare]) -> io::Result<()> {
-    out.write_all(b",\"nodes\":[")?;
+    write_shares(out, "nodes", placement)
+}
+
+fn write_shares(out: &mut impl Write, key: &str, placement: &[NodeShare]) -> io::Result<()> {
+    write!(out, ",\"{key}\":[")?;
     for (index, share) in placement.iter().enumerate() {
         let comma = if index > 0 { "," } else { "" };
         write!(out, "{comma}[{},[", share.node.0)?;
@@ -129,16 +145,25 @@ fn write_group(out: &mut impl Write, jobs: &[JobSpec], group: &[JobId]) -> io::R
     out.write_all(b"]")
 }
 
+fn write_reshaped(out: &mut impl Write, jobs: &[JobSpec], reshaped: &Reshaped) -> io::Result<()> {
+    write!(out, ",\"change\":\"{}\"", reshaped.reshape)?;
+    write_shares(out, "before", &reshaped.before)?;
+    write_for(out, jobs, reshaped.to)
+}
+
+fn write_for(out: &mut impl Write, jobs: &[JobSpec], to: Option<JobId>) -> io::Result<()> {
+    let Some(to) = to else { return Ok(()) };
+    out.write_all(b",\"for\":")?;
+    write_name(out, jobs, to)
+}
+
 fn write_gave_way(
     out: &mut impl Write,
     jobs: &[JobSpec],
     to: Option<JobId>,
     chosen: Chosen,
 ) -> io::Result<()> {
-    if let Some(to) = to {
-        out.write_all(b",\"for\":")?;
-        write_name(out, jobs, to)?;
-    }
+    write_for(out, jobs, to)?;
     write!(out, ",\"chosen\":\"{chosen}\"")
 }
 
@@ -168,10 +193,25 @@ impl<W: Write> Recorder for EventWriter<'_, W> {
     }
 
     fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], group: &[JobId]) {
+        let reshaped = self.reshaped.take().filter(|reshaped| reshaped.job == job);
         self.write(time, "started", job, |out, jobs| {
             write_placement(out, placement)?;
-            if group.len() > 1 { write_group(out, jobs, group) } else { Ok(()) }
+            if group.len() > 1 {
+                write_group(out, jobs, group)?;
+            }
+            reshaped.map_or(Ok(()), |reshaped| write_reshaped(out, jobs, &reshaped))
         });
+    }
+
+    fn reshaped(
+        &mut self,
+        _time: Time,
+        job: JobId,
+        reshape: Reshape,
+        before: &[NodeShare],
+        to: Option<JobId>,
+    ) {
+        self.reshaped = Some(Reshaped { job, reshape, before: before.to_vec(), to });
     }
 
     fn gave_way(&mut self, _time: Time, job: JobId, to: Option<JobId>, chosen: Chosen) {
@@ -246,6 +286,8 @@ mod tests {
         recorder.gave_way(at(3.0), JobId(0), Some(JobId(1)), Chosen::LowestPriority);
         recorder.preempted(at(3.0), JobId(0));
         recorder.started(at(3.0), JobId(1), &placement[1..], &[JobId(0), JobId(1)]);
+        recorder.reshaped(at(4.0), JobId(0), Reshape::Shrunk, &placement, Some(JobId(1)));
+        recorder.started(at(4.0), JobId(0), &placement[..1], &[JobId(0)]);
         recorder.finished(at(1.0e9 / 3.0), JobId(1));
     }
 
@@ -267,6 +309,7 @@ mod tests {
         {"t":2.0,"event":"preempted","job":"a"}
         {"t":3.0,"event":"preempted","job":"a","for":"b \"quoted\"","chosen":"lowest priority"}
         {"t":3.0,"event":"started","job":"b \"quoted\"","nodes":[[2,[2]]],"group":["a","b \"quoted\""]}
+        {"t":4.0,"event":"started","job":"a","nodes":[[0,[0,1]]],"change":"shrunk","before":[[0,[0,1]],[2,[2]]],"for":"b \"quoted\""}
         {"t":333333333.3333333,"event":"finished","job":"b \"quoted\""}
         "#);
         for line in text.lines() {

@@ -50,6 +50,10 @@ const IDENTITY: &[&str] = &[
     "WHARF_ADDRESSES",
     "WHARF_DEVICES",
     "WHARF_DEVICE_TYPE",
+    "WHARF_DEVICE_COUNT",
+    "WHARF_PIPELINE_STAGES",
+    "WHARF_DATA_PARALLEL",
+    "WHARF_TENSOR_PARALLEL",
     "WHARF_HOSTFILE",
     "WHARF_CHECKPOINT_DIR",
     "WHARF_ITERATIONS_DONE",
@@ -69,6 +73,10 @@ const FORWARDED: &[&str] = &[
     "WHARF_NODES",
     "WHARF_ADDRESSES",
     "WHARF_DEVICE_TYPE",
+    "WHARF_DEVICE_COUNT",
+    "WHARF_PIPELINE_STAGES",
+    "WHARF_DATA_PARALLEL",
+    "WHARF_TENSOR_PARALLEL",
     "WHARF_CHECKPOINT_DIR",
     "WHARF_ITERATIONS_DONE",
 ];
@@ -122,6 +130,12 @@ pub(crate) fn of_task(
     set("WHARF_ADDRESSES", launch.addresses.join(","));
     set("WHARF_DEVICES", joined(&launch.devices));
     set("WHARF_DEVICE_TYPE", config.device_type.clone());
+    set("WHARF_DEVICE_COUNT", device_count(launch).to_string());
+    if let Some(plan) = launch.plan {
+        set("WHARF_PIPELINE_STAGES", plan.stages.to_string());
+        set("WHARF_DATA_PARALLEL", plan.data.to_string());
+        set("WHARF_TENSOR_PARALLEL", plan.tensor.to_string());
+    }
     set("WHARF_NODE", config.node.clone());
     set("WHARF_JOB_NAME", launch.job_name.clone());
     set("WHARF_ITERATIONS_DONE", launch.iterations_done.to_string());
@@ -245,12 +259,20 @@ fn threads(config: &WorkerConfig, launch: &LaunchTask, counts: Counts) -> Option
     Some((task / counts.local.max(1)).max(1))
 }
 
+/// Devices of the whole gang.
+fn device_count(launch: &LaunchTask) -> u64 {
+    let own = launch.devices.len() as u64;
+    launch.devices_by_rank.iter().map(|&count| u64::from(count)).sum::<u64>().max(own)
+}
+
 fn joined(devices: &[u32]) -> String {
     devices.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use wharf_proto::Plan;
+
     use super::*;
     pub(crate) use crate::testing::config;
 
@@ -314,6 +336,8 @@ pub(crate) mod tests {
             ("WHARF_RESTART", Some("2")),
             ("WHARF_ITERATIONS_DONE", Some("0")),
             ("WHARF_ARRAY_INDEX", None),
+            ("WHARF_DEVICE_COUNT", Some("2")),
+            ("WHARF_PIPELINE_STAGES", None),
         ];
         check("v100", &launch(), &surroundings(), &rows);
     }
@@ -327,6 +351,8 @@ pub(crate) mod tests {
             iterations_done: 1500.5,
             master_port: 31_999,
             cpus: 6,
+            devices_by_rank: vec![6, 2],
+            plan: Some(Plan { stages: 2, data: 1, tensor: 4 }),
             ..launch()
         };
         let rows = [
@@ -338,6 +364,11 @@ pub(crate) mod tests {
             ("OMP_NUM_THREADS", Some("3")),
             ("RANK", Some("4")),
             ("WORLD_SIZE", Some("6")),
+            ("WHARF_DEVICE_TYPE", Some("v100")),
+            ("WHARF_DEVICE_COUNT", Some("8")),
+            ("WHARF_PIPELINE_STAGES", Some("2")),
+            ("WHARF_DATA_PARALLEL", Some("1")),
+            ("WHARF_TENSOR_PARALLEL", Some("4")),
         ];
         let around = Surroundings { counts: Counts { local: 2, all: 6, first: 4 }, ..surroundings() };
         check("v100", &launch, &around, &rows);
@@ -364,6 +395,7 @@ pub(crate) mod tests {
             ("NCCL_SOCKET_IFNAME", "ib0", Some("ib0")),
             ("GREETING", "hi", Some("hi")),
             ("WHARF_JOB_ID", "9", Some("3")),
+            ("WHARF_TENSOR_PARALLEL", "9", None),
             ("WHARF_HOME", "/elsewhere", Some("/elsewhere")),
             ("CUDA_VISIBLE_DEVICES", "0", Some("1,3")),
             ("RANK", "0", Some("1")),

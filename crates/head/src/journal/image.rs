@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Time};
+use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
 
 use crate::causes::Struck;
 use crate::chosen::ChosenRecord;
@@ -30,6 +30,8 @@ pub(crate) struct Kept {
     pub(crate) struck: BTreeMap<u32, Struck>,
     /// Jobs that wait after a failure, and until when, in seconds.
     pub(crate) delays: BTreeMap<u32, f64>,
+    /// The parallel plans of the placements that jobs have or had last, as stages, data and tensor.
+    pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
     /// On whose account jobs are booked, by the first job of their array or their own.
     pub(crate) accounts: BTreeMap<u32, Arc<str>>,
     /// Why nodes get no jobs.
@@ -70,6 +72,10 @@ impl Kept {
             }
             Record::JobDelayed { job, until } => {
                 self.delays.insert(job, until);
+            }
+            Record::JobPlanned { job, plan } => {
+                self.plans.remove(&job);
+                self.plans.extend(plan.map(|plan| (job, plan)));
             }
             Record::NodeNoted { node, ref reason } if reason.is_empty() => {
                 self.node_reasons.remove(&node);
@@ -203,6 +209,9 @@ pub(crate) struct JobImageRecord {
     /// When, to whom and why it last made room.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     gave_way: Option<(f64, Option<u32>, ChosenRecord)>,
+    /// Shrinks, grows, changes of type, moves.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    reshapes: Option<[u32; 4]>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     left: Option<Shares>,
     leaving_generation: u32,
@@ -225,6 +234,8 @@ pub(crate) struct JobImageRecord {
     delayed: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     account: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    plan: Option<(u32, u32, u32)>,
 }
 
 impl JobImageRecord {
@@ -254,6 +265,7 @@ impl JobImageRecord {
             gave_way: image
                 .gave_way
                 .map(|gave| (gave.at.seconds(), gave.to.map(|to| to.0), ChosenRecord::of(gave.chosen))),
+            reshapes: Some(of_reshapes(image.reshapes)).filter(|counts| *counts != [0; 4]),
             left: image.left.as_deref().map(of_shares),
             leaving_generation: image.leaving_generation,
             ending: image.ending.map(EndRecord::of),
@@ -265,6 +277,7 @@ impl JobImageRecord {
             struck: kept.struck.get(&job).cloned(),
             delayed: kept.delays.get(&job).copied(),
             account: kept.accounts.get(&job).map(|account| account.to_string()),
+            plan: kept.plans.get(&job).copied(),
         }
     }
 
@@ -278,6 +291,7 @@ impl JobImageRecord {
         kept.arrays.extend(self.array.map(|count| (job, count)));
         kept.struck.extend(self.struck.clone().map(|struck| (job, struck)));
         kept.delays.extend(self.delayed.map(|until| (job, until)));
+        kept.plans.extend(self.plan.map(|plan| (job, plan)));
         kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {
@@ -312,9 +326,18 @@ impl JobImageRecord {
                 }
                 None => None,
             },
+            reshapes: to_reshapes(self.reshapes.unwrap_or_default()),
             left: shares(&self.left),
             leaving_generation: self.leaving_generation,
             ending: self.ending.map(EndRecord::to_core),
         })
     }
+}
+
+fn of_reshapes(counts: Reshapes) -> [u32; 4] {
+    [counts.shrinks, counts.grows, counts.type_changes, counts.moves]
+}
+
+fn to_reshapes([shrinks, grows, type_changes, moves]: [u32; 4]) -> Reshapes {
+    Reshapes { shrinks, grows, type_changes, moves }
 }

@@ -7,7 +7,7 @@ use wharf_proto::{Gang, JobSpec as WireSpec, Stages};
 use wharf_sim::{Preset, Recorder, RunSpec};
 use wharf_trace::{GangMix, GeneratorSettings, Rate, Trace, generate};
 
-use super::virtual_cluster::{VirtualCluster, regime};
+use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
 use crate::record::{Record, of_shares};
 
 const SEED: u64 = 11;
@@ -47,7 +47,14 @@ fn wire(spec: &JobSpec) -> WireSpec {
     WireSpec {
         name: spec.name.to_string(),
         user: spec.user.as_deref().unwrap_or_default().to_owned(),
-        gang: Some(Gang { devices: spec.gang.devices, ..Gang::default() }),
+        gang: Some(Gang {
+            devices: spec.gang.devices,
+            devices_min: spec.gang.devices_min,
+            devices_max: spec.gang.devices_max,
+            device_types: spec.gang.device_types.iter().map(|name| name.to_string()).collect(),
+            ..Gang::default()
+        }),
+        deadline_s: spec.deadline.map_or(0.0, |deadline| EPOCH_UNIX_S + deadline.seconds()),
         command: vec!["train".to_owned()],
         iterations: spec.iterations,
         iteration_ms: spec.iteration_ms,
@@ -145,42 +152,58 @@ fn mixed() -> ClusterSpec {
     cluster
 }
 
+/// The same jobs, of which most take more or fewer devices than they ask for, some of either type, some by a deadline.
+fn elastic(trace: &Trace) -> Trace {
+    let job = |(index, spec): (usize, &JobSpec)| {
+        let devices = spec.gang.devices;
+        let (devices_min, devices_max) = if index % 4 == 0 { (devices, devices) } else { (1, 2 * devices) };
+        let device_types: &[&str] = match index % 3 {
+            0 => &[],
+            1 => &["p100", wharf_core::Gang::OTHERS],
+            _ => &["v100"],
+        };
+        let device_types = device_types.iter().map(|&name| name.into()).collect();
+        // In whole seconds, which the wire does not round.
+        let deadline = Time::from_seconds((spec.submit.seconds() + 3.0 * spec.solo_s()).ceil());
+        let gang = wharf_core::Gang { devices_min, devices_max, device_types, ..spec.gang.clone() };
+        JobSpec { gang, deadline: (index % 2 == 0).then_some(deadline), ..spec.clone() }
+    };
+    Trace { name: trace.name.clone(), jobs: trace.jobs.iter().enumerate().map(job).collect() }
+}
+
+const UNIFORM: &[&str] = &["fifo", "fair", "srtf", "tiresias", "muri-s"];
+const MIXED: &[&str] = &["max-min-fairness-perf", "gandiva", "sia"];
+/// On devices of both types with jobs that can be resized. A policy joins by its name.
+const ELASTIC: &[&str] = &["sia", "pollux"];
+
 #[test]
 fn head_and_simulator_make_the_same_decisions() {
-    let (trace, uniform) = (trace(), ClusterSpec::uniform("v100", 4, 8));
-    let preset = Preset::load("wharf").unwrap();
-    let cases = [
-        ("fifo", uniform.clone()),
-        ("fair", uniform.clone()),
-        ("srtf", uniform.clone()),
-        ("tiresias", uniform.clone()),
-        ("muri-s", uniform),
-        ("max-min-fairness-perf", mixed()),
-        ("gandiva", mixed()),
-        ("sia", mixed()),
-    ];
-    for (policy, cluster) in cases {
-        let mut expected = simulated(&trace, &cluster, &preset, policy);
-        let mut found = dispatched(&trace, &cluster, policy);
-        // Workers answer side by side: what happens at one instant has no order.
-        expected.sort();
-        found.sort();
-        let differs = expected.iter().zip(&found).position(|(left, right)| left != right);
-        if let Some(at) = differs {
-            let around = at.saturating_sub(3)..at + 4;
-            let show = |acts: &[(Time, Act)]| {
-                let shown = acts.iter().enumerate().filter(|(index, _)| around.contains(index));
-                shown.map(|(index, act)| format!("{index}: {act:?}")).collect::<Vec<_>>().join("\n")
-            };
-            panic!("{policy}\nsimulator\n{}\nhead\n{}", show(&expected), show(&found));
-        }
-        assert_eq!(expected.len(), found.len(), "{policy}");
-        assert!(expected.len() >= trace.jobs.len(), "{policy}");
-        let preemptions = expected.iter().filter(|(_, act)| matches!(act, Act::Preempt(_))).count();
-        assert_eq!(
-            preemptions > 0,
-            !matches!(policy, "fifo" | "fair"),
-            "{policy} preempts {preemptions} times"
-        );
+    let uniform = ClusterSpec::uniform("v100", 4, 8);
+    for (policies, trace, cluster) in
+        [(UNIFORM, trace(), uniform), (MIXED, trace(), mixed()), (ELASTIC, elastic(&trace()), mixed())]
+    {
+        policies.iter().for_each(|policy| compare(policy, &trace, &cluster));
     }
+}
+
+fn compare(policy: &str, trace: &Trace, cluster: &ClusterSpec) {
+    let preset = Preset::load("wharf").unwrap();
+    let mut expected = simulated(trace, cluster, &preset, policy);
+    let mut found = dispatched(trace, cluster, policy);
+    // Workers answer side by side: what happens at one instant has no order.
+    expected.sort();
+    found.sort();
+    let differs = expected.iter().zip(&found).position(|(left, right)| left != right);
+    if let Some(at) = differs {
+        let around = at.saturating_sub(3)..at + 4;
+        let show = |acts: &[(Time, Act)]| {
+            let shown = acts.iter().enumerate().filter(|(index, _)| around.contains(index));
+            shown.map(|(index, act)| format!("{index}: {act:?}")).collect::<Vec<_>>().join("\n")
+        };
+        panic!("{policy}\nsimulator\n{}\nhead\n{}", show(&expected), show(&found));
+    }
+    assert_eq!(expected.len(), found.len(), "{policy}");
+    assert!(expected.len() >= trace.jobs.len(), "{policy}");
+    let preemptions = expected.iter().filter(|(_, act)| matches!(act, Act::Preempt(_))).count();
+    assert_eq!(preemptions > 0, !matches!(policy, "fifo" | "fair"), "{policy} preempts {preemptions} times");
 }

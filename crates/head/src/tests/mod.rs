@@ -4,6 +4,7 @@ mod causes;
 mod decisions;
 mod gates;
 mod journal;
+mod plans;
 mod preemption;
 mod restarts;
 mod sharing;

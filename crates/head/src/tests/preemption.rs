@@ -83,3 +83,35 @@ fn checkpoints_are_kept_but_not_every_one() {
     assert_eq!(world.dispatcher.kept.checkpoints.get(&0), Some(&80.0));
     assert_eq!(world.dispatcher.engine.state().job(JobId(0)).saved_at(), Time::from_seconds(170.0));
 }
+
+#[test]
+fn reshaped_job_says_how_and_for_whom_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal.sqlite");
+    let sized = |name: &str, devices, devices_max| {
+        let gang = Gang { devices, devices_min: devices, devices_max, ..Gang::default() };
+        JobSpec { gang: Some(gang), ..job(name, 9000.0) }
+    };
+    let mut world = VirtualCluster::new(&journal, &cluster(), regime("sia", 0));
+    world.submit(vec![sized("elastic", 2, 4)]);
+    assert_eq!(views::explain(&world.dispatcher, JobId(0)), "it runs");
+    world.set_time(Time::from_seconds(100.0));
+    world.submit(vec![sized("rigid", 2, 2)]);
+    let because = "it runs; it was shrunk from 4 × v100 to 2 × v100, for job 1";
+    assert_eq!(views::explain(&world.dispatcher, JobId(0)), because);
+    let counts = Some(wharf_proto::Reshapes { shrinks: 1, ..wharf_proto::Reshapes::default() });
+    assert_eq!(views::summary(&world.dispatcher, JobId(0)).reshapes, counts);
+    let history = views::detail(&world.dispatcher, JobId(0)).unwrap().history;
+    assert!(history.iter().any(|entry| entry.what == r#"{"job_replaced":{"job":0,"by":1}}"#));
+    let state = world.dispatcher.engine.state().clone();
+    drop(world);
+    let task = |job_id: u32, generation| TaskState {
+        task: Some(TaskId { job_id, generation }),
+        ..TaskState::default()
+    };
+    let runs = |_| vec![task(0, 2), task(1, 1)];
+    let world = VirtualCluster::after_restart(&journal, &cluster(), regime("sia", 0), runs);
+    assert_eq!(world.dispatcher.engine.state().job(JobId(0)), state.job(JobId(0)));
+    assert_eq!(views::explain(&world.dispatcher, JobId(0)), because);
+    assert_eq!(views::summary(&world.dispatcher, JobId(0)).reshapes, counts);
+}

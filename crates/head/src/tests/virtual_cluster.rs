@@ -11,8 +11,8 @@ use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
 use wharf_policy::Settings;
 use wharf_policy::governor::Limits;
 use wharf_proto::{
-    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskEnded, TaskId, TaskProgress,
-    TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
+    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, LaunchTask, Refusal, Register, TaskEnded, TaskId,
+    TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
@@ -83,6 +83,8 @@ pub(super) struct VirtualCluster {
     pub(super) is_silent: bool,
     /// What the workers will have to say, where they take their time.
     pub(super) late: Option<VecDeque<(u64, from_worker::Message)>>,
+    /// What the workers were told to start.
+    pub(super) launches: Vec<LaunchTask>,
 }
 
 impl VirtualCluster {
@@ -122,8 +124,19 @@ impl VirtualCluster {
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
         let (workers, said, running) = (Vec::new(), VecDeque::new(), BTreeMap::new());
         let (forgotten, is_silent) = (Vec::new(), false);
-        let mut world =
-            Self { dispatcher, clock, workers, said, running, forgotten, is_silent, warnings, late: None };
+        let (late, launches) = (None, Vec::new());
+        let mut world = Self {
+            dispatcher,
+            clock,
+            workers,
+            said,
+            running,
+            forgotten,
+            is_silent,
+            warnings,
+            late,
+            launches,
+        };
         for (session, node) in cluster.nodes.iter().enumerate() {
             let (sender, receiver) = unbounded_channel();
             world.workers.push(receiver);
@@ -177,6 +190,7 @@ impl VirtualCluster {
                 let (generation, nodes) = self.running.entry(JobId(task.job_id)).or_default();
                 *generation = task.generation;
                 nodes.push(session);
+                self.launches.push(*launch);
                 let started = TaskStarted { task: Some(task) };
                 if !self.is_silent {
                     self.say(session, from_worker::Message::Started(started));

@@ -16,6 +16,19 @@ impl Fcfs {
         let asked = world.job(job).asked;
         world.place(job, asked.kind, asked.devices, true, self.is_relaxed)
     }
+
+    /// Whether a job cannot run as it was asked for. Such a job is dropped without a word, as published: it never waits and never
+    /// counts.
+    pub(super) fn is_dropped(world: &World, job: u32) -> bool {
+        let asked = world.job(job).asked;
+        !world.is_feasible(job, asked.kind, asked.shape, true)
+    }
+
+    /// Whether an earlier job waits for the same type.
+    pub(super) fn has_earlier(world: &World, job: u32) -> bool {
+        let kind = world.job(job).asked.kind;
+        world.pending.iter().any(|other| world.job(*other).asked.kind == kind)
+    }
 }
 
 impl Rules for Fcfs {
@@ -39,13 +52,10 @@ impl Rules for Fcfs {
 
     fn on_arrivals(&mut self, world: &mut World) {
         for job in world.submitted.clone() {
-            let asked = world.job(job).asked;
-            if !world.is_feasible(job, asked.kind, asked.shape, true) {
-                // Dropped without a word, as published: it never waits and never counts.
+            if Self::is_dropped(world, job) {
                 continue;
             }
-            let has_earlier = world.pending.iter().any(|other| world.job(*other).asked.kind == asked.kind);
-            if !has_earlier && self.place(world, job) {
+            if !Self::has_earlier(world, job) && self.place(world, job) {
                 world.running.push(job);
             } else {
                 world.pending.push(job);

@@ -51,6 +51,8 @@ pub struct Job {
     pub is_blocker: bool,
     /// Its deadline passed while it waited: it is never tried again.
     pub is_timed_out: bool,
+    /// Is profiled, or waits for it: in no queue, and what it owns in the table is for that.
+    pub is_profiling: bool,
 }
 
 impl Job {
@@ -71,6 +73,7 @@ impl Job {
             is_opportunistic: false,
             is_blocker: false,
             is_timed_out: false,
+            is_profiling: false,
         }
     }
 }

@@ -4,14 +4,21 @@
 //! Whoever keeps the clock and the books (the preset `crius` as published, or Wharf's own engine through an adapter) tells the rules
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
+mod adapter;
+mod crius;
+mod elasticflow;
 mod fcfs;
+mod gandiva;
+mod gavel;
 mod job;
 pub mod numbers;
 mod query;
+mod sia;
 mod site;
 mod table;
 mod world;
 
+pub use adapter::Arena;
 pub use job::{Job, Quota};
 pub use query::{INFEASIBLE, Lookup, Mode, NEVER_S, Question, Source, doubling_shapes};
 pub use site::{Kind, KindInfo, Shape, Site};
@@ -66,8 +73,52 @@ const BASELINE: Variant = Variant {
     build: |_| Box::new(fcfs::Fcfs { is_relaxed: false }),
 };
 
+/// One of Crius's own.
+const CRIUS: Variant = Variant {
+    is_crius: true,
+    force_dp: false,
+    build: |_| Box::new(crius::Crius::new(crius::Flags::ALL)),
+    ..BASELINE
+};
+
 /// All of them.
 pub static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "crius",
+        summary: "shrinks, grows and moves jobs between types wherever the cluster's throughput gains; later jobs run while earlier ones wait",
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-dp",
+        summary: "the same; knows data parallelism only, and what of it fits the memory",
+        force_dp: true,
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-ns",
+        summary: "the same; never changes the number of devices",
+        build: |_| Box::new(crius::Crius::new(crius::Flags { can_scale: false, ..crius::Flags::ALL })),
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-nh",
+        summary: "the same; never changes the type of devices",
+        build: |_| Box::new(crius::Crius::new(crius::Flags { can_change_type: false, ..crius::Flags::ALL })),
+        ..CRIUS
+    },
+    Variant {
+        name: "crius-no",
+        summary: "the same; no job runs while an earlier one waits for the same type",
+        build: |_| Box::new(crius::Crius::new(crius::Flags { has_opportunism: false, ..crius::Flags::ALL })),
+        ..CRIUS
+    },
+    Variant { name: "crius-nm", summary: "meant to go without migration, and the same as `crius`", ..CRIUS },
+    Variant {
+        name: "crius-ddl",
+        summary: "the same; gives a job only devices with which it is done in time",
+        has_deadlines: true,
+        ..CRIUS
+    },
     Variant {
         name: "fcfs",
         summary: "first come, first served on the type asked for, packed on as few nodes as hold a job",
@@ -77,6 +128,38 @@ pub static VARIANTS: &[Variant] = &[
         name: "fcfs-r",
         summary: "the same; a job may also lie on more nodes",
         build: |_| Box::new(fcfs::Fcfs { is_relaxed: true }),
+        ..BASELINE
+    },
+    Variant {
+        name: "gavel",
+        summary: "the type for each job that makes the sum of throughputs largest, three changes at a time",
+        build: |_| Box::<gavel::Gavel>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "sia",
+        summary: "type and number of devices for each new job by goodput, three changes at a time",
+        build: |_| Box::<sia::Sia>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "gandiva",
+        summary: "the same; jobs are gathered on fewer nodes, and grow into idle devices of their node until somebody needs them",
+        build: |_| Box::<gandiva::Gandiva>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "elasticflow",
+        summary: "admits a job where all deadlines of its type hold, and doubles whoever gains most; all are placed anew",
+        has_deadlines: true,
+        build: |_| Box::<elasticflow::ElasticFlow>::default(),
+        ..BASELINE
+    },
+    Variant {
+        name: "elasticflow-l",
+        summary: "the same, with all the time in the world",
+        is_loose: true,
+        build: |_| Box::<elasticflow::ElasticFlow>::default(),
         ..BASELINE
     },
 ];

@@ -126,8 +126,15 @@ impl Table {
         self.owner[device] = owner;
     }
 
-    /// Gives an owner `devices` devices, equally many on each of the nodes: the first ones that are idle or its own. Changes
-    /// nothing and is `false` where a node has too few.
+    /// Status and owner of all devices of a type.
+    pub fn contents(&self, kind: Kind) -> impl Iterator<Item = (bool, Owner)> + '_ {
+        let devices = self.site.kind(kind).devices.clone();
+        (devices.start as usize..devices.end as usize)
+            .map(|device| (self.is_used[device], self.owner[device]))
+    }
+
+    /// Gives an owner `devices` devices, equally many on each of the nodes: the first ones that are idle or its own; what else it
+    /// has there becomes idle. Changes nothing and is `false` where a node has too few.
     pub fn place(&mut self, owner: Owner, devices: u32, nodes: &[u32]) -> bool {
         let each = devices / (nodes.len() as u32).max(1);
         let has_room = |node: &u32| {
@@ -140,12 +147,11 @@ impl Table {
         for &node in nodes {
             let mut left = each;
             for device in self.site.devices(node) {
-                if left == 0 {
-                    break;
-                }
-                if self.is_usable(device, owner) {
+                if left > 0 && self.is_usable(device, owner) {
                     self.set(device, true, owner);
                     left -= 1;
+                } else if self.owner[device] == owner {
+                    self.set(device, false, Owner::NOBODY);
                 }
             }
         }
@@ -266,6 +272,12 @@ mod tests {
         assert_eq!((table.idle(0), table.owner(0)), (1, two), "lent out");
         assert!(table.place(one, 1, &[0]));
         assert_eq!(table.owner(0), one);
+        assert!(table.place(two, 2, &[1]) && table.place(two, 1, &[1]));
+        assert_eq!(
+            (table.idle(1), table.owner(2), table.owner(3)),
+            (1, two, Owner::NOBODY),
+            "it gave one back"
+        );
     }
 
     #[test]

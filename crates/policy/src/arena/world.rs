@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::job::Job;
+use super::job::{Job, Quota};
 use super::numbers::rounded;
 use super::query::{INFEASIBLE, Lookup, Mode, NEVER_S, Question};
 use super::site::{Kind, Shape, Site};
@@ -92,6 +92,8 @@ pub struct World {
     pub pending: Vec<u32>,
     /// Jobs that came since the last decision.
     pub submitted: Vec<u32>,
+    /// Jobs that are profiled before they are submitted, and those that came and wait for it.
+    pub profiling: Vec<u32>,
     /// Jobs that ended since the last decision; they still own their devices and are in no queue.
     pub ended: Vec<u32>,
     /// Now.
@@ -111,6 +113,7 @@ impl World {
             running: Vec::new(),
             pending: Vec::new(),
             submitted: Vec::new(),
+            profiling: Vec::new(),
             ended: Vec::new(),
             timer: 0.0,
             options,
@@ -155,9 +158,10 @@ impl World {
         self.ask(self.question(self.options.sched_with_opt), job, kind, shape)
     }
 
-    /// Whether a job can run, whatever the memory, where `force_opt` says so.
+    /// Whether a job can run, whatever the memory, where `force_opt` says so; where deadlines count, in time too.
     pub fn is_feasible(&self, job: u32, kind: Kind, shape: Shape, force_opt: bool) -> bool {
-        self.ask(self.question(force_opt), job, kind, shape) > 0.0
+        let is_late = self.options.has_deadlines && !self.meets_deadline(job, kind, shape);
+        !is_late && self.ask(self.question(force_opt), job, kind, shape) > 0.0
     }
 
     /// Seconds of an iteration, to three decimals.
@@ -185,9 +189,10 @@ impl World {
     pub fn meets_deadline(&self, job: u32, kind: Kind, shape: Shape) -> bool {
         let state = self.job(job);
         let is_new = self.timer - state.submitted_s <= self.options.round_s;
-        let overhead_s = if is_new { self.options.pruned.cost_s(shape.devices()) } else { state.debt_s };
+        // By the devices that it has, not by those that it would have.
+        let overhead_s = if is_new { self.options.pruned.cost_s(state.quota.devices) } else { state.debt_s };
         let iteration_s = self.iteration_s(Question::BILLED, job, kind, shape);
-        self.is_in_time(job, overhead_s, iteration_s)
+        iteration_s < NEVER_S && self.is_in_time(job, overhead_s, iteration_s)
     }
 
     /// Whether what is left of a job, at this pace and after this overhead, fits before its deadline.
@@ -197,23 +202,46 @@ impl World {
         self.timer + overhead_s + self.options.round_s + left_s <= state.deadline_s
     }
 
-    /// Places a job on the emptiest nodes of its type in its best locality, and where `is_relaxed` in ever worse ones. Its
-    /// quota then says how it lies; the table has it.
+    /// Places a job on the emptiest nodes of a type in its best locality, and where `is_relaxed` in ever worse ones. Its quota then
+    /// says how it lies.
     pub fn place(&mut self, job: u32, kind: Kind, devices: u32, force_opt: bool, is_relaxed: bool) -> bool {
         let mut nodes = Vec::new();
-        let mut shape = self.site().best(kind, devices);
-        if !self.is_feasible(job, kind, shape, force_opt) {
+        let asked = Quota { kind, devices, shape: self.site().best(kind, devices) };
+        let Some(shape) = self.find(&self.table, job, asked, force_opt, is_relaxed, &mut nodes) else {
             return false;
-        }
-        while !self.table.emptiest(kind, shape, &mut nodes) {
-            let Some(halved) = shape.halved().filter(|_| is_relaxed) else { return false };
-            shape = halved;
-            if !self.is_feasible(job, kind, shape, force_opt) {
-                return false;
-            }
-        }
-        self.job_mut(job).quota = super::job::Quota::new(kind, shape);
+        };
+        self.job_mut(job).quota = Quota::new(kind, shape);
         self.table.place(Owner::job(job), devices, &nodes)
+    }
+
+    /// The emptiest nodes of a table on which a job can lie as it asks, or where `is_relaxed` in a worse locality.
+    pub fn find(
+        &self,
+        table: &Table,
+        job: u32,
+        asked: Quota,
+        force_opt: bool,
+        is_relaxed: bool,
+        nodes: &mut Vec<u32>,
+    ) -> Option<Shape> {
+        let mut shape = asked.shape;
+        while self.is_feasible(job, asked.kind, shape, force_opt) {
+            if table.emptiest(asked.kind, shape, nodes) {
+                return Some(shape);
+            }
+            shape = shape.halved().filter(|_| is_relaxed)?;
+        }
+        None
+    }
+
+    /// Makes a job's quota what the table says.
+    pub fn refresh(&mut self, job: u32) {
+        let kind = self.job(job).quota.kind;
+        let mut shares = Vec::new();
+        self.table.shares_in(Owner::job(job), kind, &mut shares);
+        if let Some(&(_, per_host)) = shares.first() {
+            self.job_mut(job).quota = Quota::new(kind, Shape { hosts: shares.len() as u32, per_host });
+        }
     }
 
     /// Takes their devices from all jobs that ended.

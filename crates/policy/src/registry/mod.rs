@@ -1,5 +1,7 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
+mod arena;
+mod crius;
 mod elastic;
 mod fairness;
 mod fractional;
@@ -128,6 +130,20 @@ const POLICIES: &[PolicyInfo] = &[
     fractional::GANDIVA,
     elastic::SIA,
     elastic::POLLUX,
+    arena::FCFS,
+    arena::FCFS_R,
+    arena::GANDIVA,
+    arena::ELASTICFLOW,
+    arena::ELASTICFLOW_L,
+    elastic::ELASTICFLOW,
+    elastic::ELASTICFLOW_L,
+    crius::CRIUS,
+    crius::CRIUS_DP,
+    crius::CRIUS_NS,
+    crius::CRIUS_NH,
+    crius::CRIUS_NO,
+    crius::CRIUS_NM,
+    crius::CRIUS_DDL,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,

@@ -156,7 +156,9 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
     let is_waiting = |other: JobId| other != job && state.job(other).phase == Phase::Waiting;
     let is_true = match reason {
         Reason::NotWaiting | Reason::Held => false,
-        Reason::DevicesBusy { needed, free } | Reason::NoPartner { needed, free } => {
+        Reason::DevicesBusy { needed, free }
+        | Reason::NoPartner { needed, free }
+        | Reason::NotWorthIt { needed, free } => {
             let is_alone = state.schedule().slots() == 1;
             *needed == gang.devices
                 && free < needed
@@ -166,7 +168,10 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
             *needed == gang.devices && free >= needed && !could_start(state, job)
         }
         Reason::Behind { first, ahead } => is_waiting(*first) && *ahead > 0,
-        Reason::HeadOfLine { head: other } | Reason::Reserved { holder: other } => is_waiting(*other),
+        Reason::HeadOfLine { head: other }
+        | Reason::Reserved { holder: other }
+        | Reason::Blocked { first: other, .. } => is_waiting(*other),
+        Reason::DeadlineLost { deadline, earliest } => deadline < earliest,
         Reason::Share { first, used_h, least_h } => is_waiting(*first) && least_h < used_h,
         Reason::NextRound { at } => *at > world.now,
         Reason::Leased { until, ahead } => *until >= world.now && *ahead < state.counts().waiting,

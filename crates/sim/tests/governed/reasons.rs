@@ -81,6 +81,12 @@ fn of_policies() -> Vec<Case> {
             vec![full(0.0), full(1.0), full(2.0), full(3.0)],
             "devices are leased until 1200 s, and 1 waiting job is worse off",
         ),
+        case("sia", vec![full(0.0), full(1.0), full(30.0)], "decided at the next round, at 60 s"),
+        case(
+            "sia",
+            vec![full(0.0), full(1.0), full(100.0)],
+            "needs 4 devices, 0 that it may use are free, and those who have the others make as much of them",
+        ),
         case(
             "sjf-ffs",
             vec![full(0.0), full(1.0), full(2.0), full(3.0), full(4.0)],

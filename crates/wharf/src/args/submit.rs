@@ -206,6 +206,9 @@ pub struct JobFlags {
     /// How its processes come to be on its gang [default: plain]
     #[arg(long, value_name = "NAME", value_enum)]
     pub launcher: Option<Launcher>,
+    /// Tell it a plan of data parallelism on all its devices, where no profile knows a better one
+    #[arg(long)]
+    pub data_parallel: bool,
     /// What it trains, for policies that know models
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
@@ -298,6 +301,7 @@ impl SubmitArgs {
             stop_signal: flags.stop_signal,
             grace: flags.grace,
             launcher: flags.launcher,
+            data_parallel: flags.data_parallel.then_some(true),
             model: flags.model.clone(),
             batch_size: flags.batch_size,
             iterations: flags.iterations,

@@ -125,6 +125,8 @@ record! {
         grace: Seconds,
         /// How its processes come to be.
         launcher: Launcher,
+        /// Whether its devices all do the same with different samples.
+        data_parallel: bool,
         /// What it trains, for policies that know.
         model: String,
         /// With which batch size.

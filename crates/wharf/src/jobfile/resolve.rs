@@ -84,6 +84,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         array: job.array.clone().map(super::array::Array::into_indexes).unwrap_or_default(),
         steps: steps(job),
         launcher: job.launcher.map_or(proto::Launcher::Plain, Into::into).into(),
+        data_parallel: job.data_parallel.unwrap_or_default(),
         cpus: job.cpus.unwrap_or_default(),
         memory_mib: job.memory.map_or(0, |memory| memory.mib()),
         pool: job.pool.clone().unwrap_or_default(),

@@ -72,6 +72,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("steps", json!(spec.steps.iter().map(step).collect::<Vec<_>>())),
         ("gang", json!(spec.gang.as_ref().map(gang))),
         ("launcher", json!(launcher)),
+        ("data_parallel", json!(spec.data_parallel)),
         ("cpus", json!(spec.cpus)),
         ("memory_mib", json!(spec.memory_mib)),
         ("pool", json!(spec.pool)),

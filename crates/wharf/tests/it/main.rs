@@ -5,6 +5,7 @@ mod accounting;
 mod cluster;
 mod config;
 mod demo;
+mod elastic;
 mod exec;
 mod failures;
 mod foresee;

@@ -18,6 +18,9 @@
 //! | `density` multiplies iterations, not arrivals | `workload` | the load changes, the density of submissions does not |
 //! | iterations are divided by 5 and rounded down | `workload` | short jobs have none at all |
 //! | a deadline is five times as far as the trace says, from the beginning of the round | `workload` | most deadlines are met by waiting |
+//! | profiling on one device takes none, or all idle nodes of the first type | `profiling` | `prepend_profile_overhead` is free, or stops a whole type |
+//! | time in profiling counts as queueing only once a job is done | `rounds` | unfinished jobs look as if they waited less |
+//! | a job that will miss its deadline counts for no throughput while it runs | `rounds` | policies with deadlines look slower than they are |
 //! | a job that cannot run as it was asked for is dropped without a word | policies | neither finished nor waiting, and in no average |
 //! | waiting jobs are tried again only when a job ends | policies | free devices stay idle |
 //! | the run ends after so many rounds, whoever still runs | `rounds` | averages of completion times are over jobs that were quick |
@@ -25,6 +28,7 @@
 //! The entry is [`simulate`].
 
 mod error;
+mod profiling;
 mod rounds;
 mod settings;
 mod speeds;

@@ -4,6 +4,7 @@ use wharf_policy::arena::numbers::{rounded, whole_times};
 use wharf_policy::arena::{Question, Rules, Table, Tuning, World};
 
 use super::RoundState;
+use super::profiling::Profilers;
 use super::settings::{Numbers, Settings};
 use super::tracker::Tracker;
 use super::workload::Workload;
@@ -18,6 +19,12 @@ pub(super) struct Rounds<'a> {
     numbers: &'a Numbers,
     tracker: Tracker<'a>,
     tuning: Tuning,
+    /// Where new jobs are profiled first.
+    profilers: Option<Profilers>,
+    /// Seconds that each job was profiled, or waited for it.
+    profiled_s: Vec<f64>,
+    /// Whether jobs came in this round.
+    is_visited: bool,
     /// The jobs' places in the trace.
     jobs: Vec<u32>,
     /// Seconds that each job waited.
@@ -55,6 +62,11 @@ impl<'a> Rounds<'a> {
             numbers,
             tracker,
             tuning: settings.tuning(numbers),
+            profilers: settings
+                .profiling(numbers)
+                .map(|profiling| Profilers::new(profiling, numbers.round_s)),
+            profiled_s: Vec::new(),
+            is_visited: false,
             jobs: Vec::new(),
             queue_s: Vec::new(),
             next: 0,
@@ -89,10 +101,17 @@ impl<'a> Rounds<'a> {
 
     /// Jobs that come in this round are submitted when it begins.
     fn take_in(&mut self, index: u64) {
+        self.is_visited = false;
         while let Some(arrival) = self.workload.arrivals.get(self.next).filter(|next| next.round == index) {
             self.next += 1;
-            self.world.submitted.push(self.world.jobs.len() as u32);
+            self.is_visited = true;
+            let job = self.world.jobs.len() as u32;
             self.world.jobs.push(arrival.submit(self.world.timer, self.settings, self.numbers));
+            match self.profilers {
+                Some(_) => Profilers::take_in(&mut self.world, job),
+                None => self.world.submitted.push(job),
+            }
+            self.profiled_s.push(0.0);
             self.jobs.push(arrival.spec);
             self.queue_s.push(0.0);
             self.is_moved.push(false);
@@ -122,16 +141,21 @@ impl<'a> Rounds<'a> {
             }
             self.tally.deadlines_met += u64::from(now <= state.deadline_s);
             world.ended.push(job);
+            self.queue_s[job as usize] += self.profiled_s[job as usize];
             self.tracker.finished(now, self.jobs[job as usize]);
             false
         });
         world.running = running;
+        if let Some(profilers) = &mut self.profilers {
+            profilers.advance(world);
+        }
     }
 
     fn decide(&mut self, index: u64) {
         let Self { world, rules, before, .. } = self;
         let now = world.timer;
-        let is_news = !(world.ended.is_empty() && world.submitted.is_empty());
+        let is_visited = self.is_visited || !world.submitted.is_empty();
+        let is_news = is_visited || !world.ended.is_empty() || !world.profiling.is_empty();
         if is_news {
             before.clone_from(&world.table);
         }
@@ -140,9 +164,12 @@ impl<'a> Rounds<'a> {
             rules.on_ends(world);
             world.ended.clear();
         }
-        if !world.submitted.is_empty() {
+        if is_visited {
             rules.on_arrivals(world);
             world.submitted.clear();
+        }
+        if let Some(profilers) = &mut self.profilers {
+            profilers.begin(world);
         }
         self.moved.clear();
         if is_news {
@@ -159,6 +186,9 @@ impl<'a> Rounds<'a> {
         world.timer += self.numbers.round_s;
         for &job in &world.pending {
             self.queue_s[job as usize] += self.numbers.round_s;
+        }
+        for &job in &world.profiling {
+            self.profiled_s[job as usize] += self.numbers.round_s;
         }
         rules.after(world);
     }
@@ -189,6 +219,15 @@ impl<'a> Rounds<'a> {
             false => world.throughput(job, quota.kind, quota.shape),
         }
         .max(0.0);
+        if world.options.has_deadlines {
+            // A job that will be late counts for nothing, by the clock at the beginning of the round.
+            world.timer -= round_s;
+            if !world.meets_deadline(job, quota.kind, quota.shape) {
+                throughput = 0.0;
+            }
+            world.timer += round_s;
+            self.is_stale = true;
+        }
         let is_moved = self.is_moved[job as usize];
         let state = world.job_mut(job);
         if is_moved {

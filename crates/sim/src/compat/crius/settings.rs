@@ -131,6 +131,13 @@ impl Settings {
         let depth = overrides.get("depth").map(|_| {
             overrides.parsed("depth", 0, "a number of levels from 1 to 16", |value| (1..=16).contains(value))
         });
+        if !policy.is_crius {
+            let own = ["ap_prune", "prepend_profile_overhead", "disable_single_device_profiler"];
+            if let Some((key, value)) = overrides.iter().find(|(key, _)| own.contains(key)) {
+                let expected = "nothing here: only Crius's own policies prune and profile".to_owned();
+                return Err(BadSetting { key: key.to_owned(), value: value.to_owned(), expected });
+            }
+        }
         Ok(Self {
             policy,
             rounds,
@@ -163,6 +170,15 @@ impl Settings {
         })
     }
 
+    /// What profiling a new job takes, where that is to be paid for.
+    pub(super) fn profiling(&self, numbers: &Numbers) -> Option<Profiling> {
+        let numbers = match self.disable_single_device_profiler {
+            true => numbers.profiling_everywhere,
+            false => numbers.profiling,
+        };
+        self.prepend_profile_overhead.then_some(numbers)
+    }
+
     /// What new devices cost a job.
     pub(super) fn tuning(&self, numbers: &Numbers) -> Tuning {
         match (self.ap_prune, self.policy.is_crius) {
@@ -193,10 +209,17 @@ mod tests {
         assert_eq!(set("density=0.05").unwrap().density, 0.05);
         assert_eq!(set("depth=4").unwrap().depth, Some(4));
         assert_eq!(set("local_eta=7").unwrap().options(&numbers).local_budget, 7);
-        for bad in ["density=0", "density=nan", "depth=0", "sched_with_opt=maybe", "local_eta=-1"] {
+        for bad in [
+            "ap_prune=off",
+            "prepend_profile_overhead=on",
+            "density=0",
+            "density=nan",
+            "depth=0",
+            "sched_with_opt=maybe",
+            "local_eta=-1",
+        ] {
             assert!(set(bad).is_err(), "{bad}");
         }
         assert_eq!(set("density=1").unwrap().tuning(&numbers).cost_s(8), 600.0);
-        assert_eq!(set("ap_prune=off").unwrap().tuning(&numbers).cost_s(8), 1200.0);
     }
 }

@@ -92,7 +92,7 @@ impl<'a> Tracker<'a> {
         }
         touched.sort_unstable();
         touched.dedup();
-        for &job in &touched {
+        for &job in touched.iter().filter(|job| !world.job(**job).is_profiling) {
             self.moved(now, jobs[job as usize], placement(table, job));
         }
         self.touched = touched;

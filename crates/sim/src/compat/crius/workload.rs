@@ -36,7 +36,7 @@ impl Workload {
         settings: &Settings,
         numbers: &Numbers,
     ) -> Result<Self, CriusError> {
-        let start_s = specs.first().map_or(0.0, |spec| spec.submit.seconds());
+        let start_s = specs.first().map_or(0.0, |spec| spec.submit.seconds().trunc());
         let mut arrivals = Vec::with_capacity(specs.len());
         for (index, (spec, &row)) in specs.iter().zip(rows).enumerate() {
             let quota = quota(spec, site)?;
@@ -44,7 +44,7 @@ impl Workload {
             let job = Job::new(row, batch, quota, 0.0, iterations(spec, settings, numbers));
             arrivals.push(Arrival {
                 spec: index as u32,
-                round: round_of(spec.submit.seconds() - start_s, numbers.round_s),
+                round: round_of(spec.submit.seconds().trunc() - start_s, numbers.round_s),
                 job,
                 deadline_s: spec.deadline.map(|deadline| deadline.seconds().trunc()),
             });

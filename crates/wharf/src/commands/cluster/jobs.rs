@@ -5,13 +5,14 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use wharf_client::Client;
-use wharf_proto::{JobSummary, ListJobsRequest, LogsRequest};
+use wharf_core::Reshapes;
+use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, LogsRequest, Plan};
 use wharf_report::human;
 
 use super::connect::with;
 use super::filter::filter;
 use super::frame::progress;
-use super::record::{describe, summary, unix_s};
+use super::record::{described, plan_words, summary, unix_s};
 use super::top::explain_waiting;
 use crate::args::{JobArgs, JobsArgs, LogsArgs, OutputFormat};
 use crate::error::CliError;
@@ -20,6 +21,14 @@ use crate::jobfile::Array;
 use crate::number::{JobNumber, elements};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
+
+/// A parallel plan as JSON.
+#[derive(Serialize)]
+struct PlanRow {
+    stages: u32,
+    data: u32,
+    tensor: u32,
+}
 
 /// A job as JSON.
 #[derive(Serialize)]
@@ -34,6 +43,10 @@ struct JobRow {
     user: String,
     phase: &'static str,
     devices: u32,
+    /// Of the placement that it has, or had last.
+    devices_given: u32,
+    device_type: String,
+    plan: Option<PlanRow>,
     nodes: Vec<String>,
     submit_s: f64,
     start_s: Option<f64>,
@@ -42,6 +55,14 @@ struct JobRow {
     elapsed_s: Option<f64>,
     exit_code: Option<i32>,
     preemptions: u32,
+    /// How often it was started on other devices than the last time.
+    shrinks: u32,
+    grows: u32,
+    type_changes: u32,
+    moves: u32,
+    deadline_s: Option<f64>,
+    /// `met` or `missed`; empty where it has none, or may still be done in time.
+    deadline: &'static str,
     iterations: Option<f64>,
     iterations_done: f64,
     /// The share that is done.
@@ -65,6 +86,9 @@ impl JobRow {
         let (start_s, end_s) = (happened(job.start_s), happened(job.end_s));
         let iterations = happened(job.iterations);
         let number = JobNumber::of(&job).to_string();
+        let reshapes = job.reshapes.unwrap_or_default();
+        let deadline_s = happened(job.deadline_s);
+        let is_finished = job.phase() == JobPhase::Finished;
         Self {
             phase: job.phase().word(),
             cause: job.cause().word(),
@@ -74,6 +98,9 @@ impl JobRow {
             start_s,
             end_s,
             iterations,
+            devices_given: job.placement.iter().map(|share| share.devices.len() as u32).sum(),
+            device_type: job.device_type,
+            plan: job.plan.map(|Plan { stages, data, tensor }| PlanRow { stages, data, tensor }),
             nodes: job.placement.into_iter().map(|share| share.node).collect(),
             metrics: job.metrics.into_iter().collect(),
             number,
@@ -85,6 +112,12 @@ impl JobRow {
             devices: job.devices,
             submit_s: job.submit_s,
             preemptions: job.preemptions,
+            shrinks: reshapes.shrinks,
+            grows: reshapes.grows,
+            type_changes: reshapes.type_changes,
+            moves: reshapes.moves,
+            deadline: deadline_s.map_or("", |deadline_s| met(deadline_s, end_s, is_finished, now_s)),
+            deadline_s,
             iterations_done: job.iterations_done,
             priority: job.priority,
             causes: job.causes.iter().map(|one| (one.cause().word(), one.count)).collect(),
@@ -95,12 +128,38 @@ impl JobRow {
         }
     }
 
+    /// What it has, or had last: `4 × a40`.
+    fn given_text(&self) -> String {
+        match self.devices_given {
+            0 => String::new(),
+            given => format!("{given} × {}", self.device_type),
+        }
+    }
+
+    fn changes_text(&self) -> String {
+        let Self { shrinks, grows, type_changes, moves, .. } = *self;
+        Reshapes { shrinks, grows, type_changes, moves }.to_string()
+    }
+
+    fn plan_text(&self) -> String {
+        self.plan.as_ref().map_or_else(String::new, |plan| plan_words(plan.stages, plan.data, plan.tensor))
+    }
+
     fn progress_text(&self) -> String {
         match self.progress {
             Some(share) => human::percent(share),
             None if self.iterations_done > 0.0 => format!("{} it", human::number(self.iterations_done)),
             None => String::new(),
         }
+    }
+}
+
+/// Whether a job with a deadline was done in time; empty where that is still open.
+fn met(deadline_s: f64, end_s: Option<f64>, is_finished: bool, now_s: f64) -> &'static str {
+    match end_s {
+        Some(end_s) if is_finished && end_s <= deadline_s => "met",
+        None if now_s <= deadline_s => "",
+        _ => "missed",
     }
 }
 
@@ -208,13 +267,11 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     })?;
     let row = JobRow::new(summary(&detail), unix_s());
     let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
-    let history: Vec<_> = detail
-        .history
-        .iter()
-        .map(|entry| {
-            let text = describe(entry, &nodes);
-            serde_json::json!({ "time_s": entry.time_s, "event": entry.what, "text": text })
-        })
+    let texts = described(&detail.history, &nodes);
+    let entries = detail.history.iter().zip(&texts);
+    let history: Vec<_> = entries
+        .clone()
+        .map(|(entry, text)| serde_json::json!({ "time_s": entry.time_s, "event": entry.what, "text": text }))
         .collect();
     if terminal.format != OutputFormat::Table {
         let document = serde_json::json!({ "schema": 1, "job": row, "command": command, "history": history });
@@ -236,12 +293,16 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         ("cause", row.cause.to_owned()),
         ("reason", row.reason.clone()),
         ("devices", row.devices.to_string()),
+        ("given", row.given_text()),
+        ("plan", row.plan_text()),
         ("nodes", row.nodes.join(",")),
         ("progress", row.progress_text()),
         ("elapsed", row.elapsed_s.map(human::duration).unwrap_or_default()),
         ("metrics", metrics.join(", ")),
         ("interruptions", causes.join(", ")),
         ("preemptions", row.preemptions.to_string()),
+        ("changes", row.changes_text()),
+        ("deadline", row.deadline.to_owned()),
         ("priority", row.priority.to_string()),
         ("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default()),
         ("command", command.join(" ")),
@@ -249,9 +310,9 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         grid.push([name, value]);
     }
-    for entry in &detail.history {
+    for (entry, text) in entries {
         let after = human::duration((entry.time_s - row.submit_s).max(0.0));
-        grid.push([&format!("after {after}"), &describe(entry, &nodes)]);
+        grid.push([&format!("after {after}"), text]);
     }
     terminal.grid(&grid)?;
     Ok(Exit::Ok)

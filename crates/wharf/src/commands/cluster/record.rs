@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use wharf_client::{Client, ClientError};
+use wharf_core::{DEVICES_PER_NODE_MAX, DeviceSet, NodeId, NodeShare, Reshape, Topology};
 use wharf_proto::{HistoryEntry, JobDetail, JobFilter, JobPhase, JobSummary, NodeSummary};
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
 
@@ -63,6 +64,7 @@ fn recorded(detail: JobDetail) -> RecordedJob {
         end_s: (job.end_s > 0.0).then_some(job.end_s),
         preemptions: job.preemptions,
         stays: stays(&detail.history),
+        deadline_s: (spec.deadline_s > 0.0).then_some(spec.deadline_s),
         name: job.name,
         user: job.user,
     }
@@ -102,8 +104,55 @@ fn stays(history: &[HistoryEntry]) -> Vec<Stay> {
     stays
 }
 
+/// A history in words: what is known of each moment, and how a placement differs from the one before it.
+pub(super) fn described(history: &[HistoryEntry], nodes: &[NodeSummary]) -> Vec<String> {
+    let cluster = record_of(nodes.to_vec(), []).cluster();
+    let topology = Topology::new(&cluster);
+    let mut before: Vec<NodeShare> = Vec::new();
+    let mut told = |entry: &HistoryEntry| {
+        let text = describe(entry, nodes);
+        let Some(after) = placement(entry, nodes.len()) else { return text };
+        let reshape = Reshape::between(&topology, &before, &after);
+        let (was, is) = (given(&topology, &before), given(&topology, &after));
+        before = after;
+        match reshape {
+            Some(Reshape::Moved) => format!("{text}, moved"),
+            Some(reshape) => format!("{text}, {reshape} from {was} to {is}"),
+            None => text,
+        }
+    };
+    history.iter().map(&mut told).collect()
+}
+
+/// Where a job was placed, if that is what an entry tells.
+fn placement(entry: &HistoryEntry, nodes: usize) -> Option<Vec<NodeShare>> {
+    let (_, record) = parts(entry).filter(|(name, _)| name == "job_placed")?;
+    let shares: Vec<(u32, Vec<u32>)> = serde_json::from_value(record["shares"].clone()).ok()?;
+    let share = |(node, devices): (u32, Vec<u32>)| {
+        let mut set = DeviceSet::EMPTY;
+        let held = devices.into_iter().filter(|device| *device < DEVICES_PER_NODE_MAX);
+        held.for_each(|device| set.insert(device));
+        NodeShare { node: NodeId(node), devices: set }
+    };
+    Some(shares.into_iter().filter(|(node, _)| (*node as usize) < nodes).map(share).collect())
+}
+
+/// `4 × a40`.
+fn given(topology: &Topology, placement: &[NodeShare]) -> String {
+    let count: u32 = placement.iter().map(|share| share.devices.len()).sum();
+    match topology.type_of(placement) {
+        Some(kind) => format!("{count} × {}", topology.types()[kind.index()]),
+        None => format!("{count} devices"),
+    }
+}
+
+/// A parallel plan in words.
+pub(super) fn plan_words(stages: u32, data: u32, tensor: u32) -> String {
+    format!("{stages} pipeline × {data} data × {tensor} tensor")
+}
+
 /// A record of a history in words; what is not known stays as it is.
-pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
+fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
     let Some((name, record)) = parts(entry) else { return entry.what.clone() };
     let text = |key: &str| record[key].as_str().unwrap_or_default().replace('_', " ");
     match name.as_str() {
@@ -125,6 +174,7 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
             Some(to) => format!("makes room for job {to}: {}", text("chosen")),
             None => format!("makes room for others: {}", text("chosen")),
         },
+        "job_replaced" => format!("job {} gets devices that it leaves", record["by"]),
         "job_stopped" => format!("stopped, {} iterations are safe", record["done"]),
         "job_held" => "held".to_owned(),
         "job_released" => "released".to_owned(),
@@ -139,6 +189,10 @@ pub(super) fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
             let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
             format!("cause: {}{node}{code}", record["cause"].as_str().unwrap_or_default())
         }
+        "job_planned" => match serde_json::from_value::<(u32, u32, u32)>(record["plan"].clone()) {
+            Ok((stages, data, tensor)) => format!("to run as {}", plan_words(stages, data, tensor)),
+            Err(_) => "to run as it likes".to_owned(),
+        },
         "job_delayed" => "waits a little before it is run again".to_owned(),
         "job_watched" => {
             let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
@@ -162,12 +216,16 @@ mod tests {
         vec![
             entry(1.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
             entry(2.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
+            entry(2.0, r#"{"job_planned":{"job":0,"plan":[1,2,1]}}"#),
             entry(3.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
             entry(4.0, r#"{"job_saved":{"job":0,"done":10.0}}"#),
             entry(5.0, r#"{"job_gave_way":{"job":0,"to":7,"chosen":"least_unsaved_work"}}"#),
             entry(5.0, r#"{"job_stopping":{"job":0,"why":"preempted"}}"#),
+            entry(5.0, r#"{"job_replaced":{"job":0,"by":7}}"#),
             entry(6.0, r#"{"job_stopped":{"job":0,"done":20.0}}"#),
             entry(7.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
+            entry(8.0, r#"{"job_placed":{"job":0,"generation":3,"shares":[[1,[0,1,2]]]}}"#),
+            entry(8.5, r#"{"job_placed":{"job":0,"generation":4,"shares":[[2,[0]]]}}"#),
             entry(9.0, r#"{"job_ended":{"job":0,"end":{"failed":{"code":3}}}}"#),
         ]
     }
@@ -176,23 +234,33 @@ mod tests {
     fn history_becomes_stays() {
         let stays: Vec<_> =
             stays(&history()).into_iter().map(|stay| (stay.shares.len(), stay.start_s, stay.end_s)).collect();
-        assert_eq!(stays, [(1, 3.0, Some(6.0)), (2, 7.0, Some(9.0))]);
+        let expected = [(1, 3.0, Some(6.0)), (2, 7.0, Some(8.0)), (1, 8.0, Some(8.5)), (1, 8.5, Some(9.0))];
+        assert_eq!(stays, expected);
     }
 
     #[test]
     fn history_is_told_in_words() {
-        let node = |name: &str| NodeSummary { name: name.to_owned(), ..NodeSummary::default() };
-        let nodes = [node("left"), node("right")];
-        let told: Vec<String> = history().iter().map(|entry| describe(entry, &nodes)).collect();
+        let node = |name: &str, kind: &str| NodeSummary {
+            name: name.to_owned(),
+            device_type: kind.to_owned(),
+            devices: 4,
+            ..NodeSummary::default()
+        };
+        let nodes = [node("left", "v100"), node("right", "v100"), node("third", "k80")];
+        let told = described(&history(), &nodes);
         let expected = [
             "submitted",
             "placed on right:0,3",
+            "to run as 1 pipeline × 2 data × 1 tensor",
             "started",
             "saved its work: 10.0 iterations are safe",
             "makes room for job 7: least unsaved work",
             "told to stop: preempted",
+            "job 7 gets devices that it leaves",
             "stopped, 20.0 iterations are safe",
-            "placed on left:0 right:1",
+            "placed on left:0 right:1, moved",
+            "placed on right:0,1,2, grown from 2 × v100 to 3 × v100",
+            "placed on third:0, changed in type from 3 × v100 to 1 × k80",
             "failed with exit code 3",
         ];
         assert_eq!(told, expected);

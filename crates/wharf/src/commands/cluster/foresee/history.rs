@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use wharf_core::{ClusterSpec, JobId, JobImage, JobSpec, NodeSpec, Phase, Time};
+use wharf_core::{ClusterSpec, JobEnd, JobId, JobImage, JobSpec, NodeSpec, Phase, Time};
 use wharf_head::PolicyChoice;
-use wharf_sim::{JobRecord, MetricRules, NoRecorder, Outcome, RunSpec, Tally};
+use wharf_sim::{Deadlines, JobRecord, MetricRules, NoRecorder, Outcome, RunSpec, Tally};
 use wharf_trace::{Format, Trace, write_cluster, write_trace};
 
 use super::super::connect::with;
@@ -83,7 +83,7 @@ pub(super) fn window(foresight: &Foresight, since_s: Option<f64>) -> Window {
             submit: Time::from_seconds(spec.submit.since(first)),
             iterations: image.attained_s * 1000.0 / spec.iteration_ms,
             weight: 1.0,
-            deadline: None,
+            deadline: spec.deadline.map(|deadline| Time::from_seconds(deadline.since(first).max(0.0))),
             array: None,
             ..spec.clone()
         }
@@ -107,6 +107,9 @@ impl Window {
             run_s: image.attained_s,
             preemptions: image.preemptions,
         };
+        let done = |image: &JobImage| image.end.filter(|_| image.phase == Phase::Ended(JobEnd::Finished));
+        // One that failed was not done in time, whenever that was.
+        let ends = self.images.iter().map(|image| (image.spec.deadline, done(image).or(Some(Time::FAR))));
         let held = |image: &JobImage| image.attained_s * f64::from(image.spec.gang.devices);
         Outcome {
             jobs: self.images.iter().enumerate().map(record).collect(),
@@ -116,7 +119,7 @@ impl Window {
             busy_device_s: self.images.iter().map(held).sum(),
             device_count: self.cluster.device_count(),
             rules: MetricRules::Wharf,
-            tally: Tally::default(),
+            tally: Tally { deadlines: Deadlines::count(ends, Time::ZERO), ..Tally::default() },
         }
     }
 

@@ -1,5 +1,4 @@
-//! Policies that choose types and numbers of devices, with jobs that can run on several: scenarios, and random mixed clusters
-//! under a checker that adds up the work.
+//! What they do in particular cases, and that the work adds up where nothing fails.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +10,14 @@ use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
 /// A cluster of `type:nodes x devices`.
-fn cluster(parts: &[(&str, u32, u32)]) -> ClusterSpec {
+pub(crate) fn cluster(parts: &[(&str, u32, u32)]) -> ClusterSpec {
     let nodes =
         parts.iter().flat_map(|&(kind, nodes, devices)| ClusterSpec::uniform(kind, nodes, devices).nodes);
     ClusterSpec { nodes: nodes.collect() }
 }
 
 /// A job of model `m` that runs on `min` to `max` devices and takes `solo_s` on one.
-fn job(name: &str, submit: f64, min: u32, max: u32, solo_s: f64) -> JobSpec {
+pub(crate) fn job(name: &str, submit: f64, min: u32, max: u32, solo_s: f64) -> JobSpec {
     let mut job = JobSpec::new(name, Time::from_seconds(submit), min, solo_s, 1000.0);
     job.gang = Gang { devices_max: max, ..Gang::fixed(min) };
     job.model = Some("m".into());
@@ -26,7 +25,7 @@ fn job(name: &str, submit: f64, min: u32, max: u32, solo_s: f64) -> JobSpec {
 }
 
 /// Speeds of model `m`: so many times as fast on each type, linear in the devices.
-fn profile(types: &[(&str, f64)]) -> Profile {
+pub(crate) fn profile(types: &[(&str, f64)]) -> Profile {
     let mut profile = Profile::default();
     for &(kind, speed) in types {
         for devices in [1, 2, 4, 8, 16] {

@@ -1,0 +1,94 @@
+//! The policies of Crius's published simulator, as they decide there, under Wharf's own accounting.
+
+use wharf_core::Policy;
+use wharf_perf::Sharing;
+
+use super::priority::is_positive;
+use super::{BuildArgs, KnobInfo, PolicyInfo};
+use crate::arena::{Arena, Variant};
+use crate::settings::BadSetting;
+
+const PAPER: &str = "Xue et al., Arena, EuroSys'26 (its baselines)";
+
+const KNOBS: &[KnobInfo] = &[KnobInfo {
+    name: "round_s",
+    values: "seconds",
+    default: "300",
+    help: "time between two rounds; nobody gets devices in between",
+}];
+
+const BASE: PolicyInfo = PolicyInfo {
+    name: "",
+    summary: "",
+    paper: PAPER,
+    explanation: "",
+    must_know: "how fast jobs are on each device type, with how many devices",
+    advice: "To compare with what was published. Under the default rules `fifo` starts jobs at once, and places them better.",
+    knobs: KNOBS,
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| build("crius/fcfs", args),
+};
+
+pub(super) const FCFS: PolicyInfo = PolicyInfo {
+    name: "crius/fcfs",
+    summary: "first come, first served for each type, on whole nodes, in rounds, as Crius's simulator has it",
+    explanation: "Jobs run on the type and number of devices that they ask for, on as few nodes as hold them, the emptiest nodes \
+        first. A job that finds no place blocks all later ones of its type. Waiting jobs are tried again only in rounds in which a \
+        job ended. Jobs that the published code drops get what is left over here.",
+    ..BASE
+};
+
+pub(super) const FCFS_R: PolicyInfo = PolicyInfo {
+    name: "crius/fcfs-r",
+    summary: "the same; a job may also lie on more nodes than needed",
+    explanation: "As crius/fcfs; where a job does not fit on as few nodes as hold it, the devices on each node are halved until it \
+        does, or cannot run like that.",
+    build: |args| build("crius/fcfs-r", args),
+    ..BASE
+};
+
+pub(super) const GANDIVA: PolicyInfo = PolicyInfo {
+    name: "crius/gandiva",
+    summary: "the same; jobs are gathered on fewer nodes and grow into idle devices, as Crius's simulator has Gandiva",
+    explanation: "As crius/fcfs-r. When a job ends, jobs that lie on more nodes than needed are gathered on their own nodes or moved \
+        to fuller ones, one by one, while a node of their type is partly used and half idle; then waiting jobs are tried; then jobs \
+        on one node are doubled while there are idle devices and it makes them faster. What they grew by is taken back where \
+        another job needs it.",
+    advice: "To compare with what was published; `gandiva` is Gandiva as Gavel has it, with devices that are shared.",
+    build: |args| build("crius/gandiva", args),
+    ..BASE
+};
+
+pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
+    name: "crius/elasticflow",
+    summary: "admits a job where all deadlines of its type hold, and doubles whoever gains most, as Crius's simulator has it",
+    explanation: "A job is admitted where it and all running jobs of its type can be done by their deadlines with the fewest devices \
+        that are enough for each; it waits otherwise. What is left is given out by doubling whoever gains most throughput, even where \
+        that is a loss, and all jobs of the type are placed anew, the largest first. A job whose deadline passes while it waits gets \
+        what is left over. Jobs without a deadline have all the time in the world.",
+    must_know: "how fast jobs are on each device type, with how many devices, and how much work is left",
+    advice: "To compare with what was published: every admission moves most jobs of the type.",
+    build: |args| build("crius/elasticflow", args),
+    ..BASE
+};
+
+pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
+    name: "crius/elasticflow-l",
+    summary: "the same, with all the time in the world",
+    explanation: "As crius/elasticflow, without deadlines: every job is admitted that still finds a device.",
+    must_know: "how fast jobs are on each device type, with how many devices",
+    advice: "To compare with what was published: every admission moves most jobs of the type.",
+    build: |args| build("crius/elasticflow-l", args),
+    ..BASE
+};
+
+fn build(name: &'static str, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
+    let round_s = args.settings.parsed("round_s", 300.0, "seconds above 0", is_positive)?;
+    let variant = Variant::find(name).ok_or_else(|| BadSetting {
+        key: "policy".to_owned(),
+        value: name.to_owned(),
+        expected: "one of Crius's own names".to_owned(),
+    })?;
+    Ok(Box::new(Arena::new(variant, round_s, args.placer())))
+}
