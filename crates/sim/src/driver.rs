@@ -235,11 +235,21 @@ impl<'a> Driver<'a> {
             self.vain_failures = 0;
         }
         // Rounds alone do not either: where the nodes that a job waits for are gone for good, it waits for ever.
-        let is_idle = arrival.is_none() && end.is_none() && failure.is_none();
-        self.idle_decisions = if is_idle { self.idle_decisions + 1 } else { 0 };
+        // One that a policy will not start on any of the nodes waits for ever too, however often they fail and return.
+        let is_idle = arrival.is_none() && end.is_none();
+        let counted = u32::from(is_idle && (failure.is_none() || self.is_whole()));
+        self.idle_decisions = if is_idle { self.idle_decisions + counted } else { 0 };
         let may_decide = has_live && self.idle_decisions <= IDLE_DECISIONS_MAX;
         let decision = self.engine.next_decision().filter(|_| may_decide);
+        let failure = failure.filter(|_| self.idle_decisions <= IDLE_DECISIONS_MAX);
         [arrival, end, decision, failure].into_iter().flatten().min()
+    }
+
+    /// Whether all nodes work.
+    fn is_whole(&self) -> bool {
+        let state = self.engine.state();
+        let mut nodes = (0..state.topology().nodes().len()).map(wharf_core::NodeId::from_index);
+        nodes.all(|node| state.schedule().is_up(node))
     }
 
     fn end_jobs(&mut self, now: Time) {
