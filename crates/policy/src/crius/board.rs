@@ -305,7 +305,7 @@ impl Board {
 
 #[cfg(test)]
 mod tests {
-    use wharf_core::{ClusterSpec, Cadence, Engine, Knowledge, Regime};
+    use wharf_core::{Cadence, ClusterSpec, Engine, Knowledge, Regime};
     use wharf_perf::{Costs, Model, Order, Sharing};
 
     use super::*;
@@ -314,7 +314,8 @@ mod tests {
     /// Three nodes of four devices, and two of two.
     fn board() -> Board {
         let nodes = [("a", 3, 4), ("b", 2, 2)];
-        let nodes = nodes.iter().flat_map(|&(kind, nodes, size)| ClusterSpec::uniform(kind, nodes, size).nodes);
+        let nodes =
+            nodes.iter().flat_map(|&(kind, nodes, size)| ClusterSpec::uniform(kind, nodes, size).nodes);
         let costs = Costs {
             restart_s: 30.0,
             spread_slowdown: 0.0,

@@ -114,6 +114,7 @@ impl<'a> Downgrade<'a> {
         for &(job, kind, shape) in steps {
             let is_able = can_run(self.world, Wish::of(self.world, job), kind, shape);
             match unable.iter().position(|other| *other == job) {
+                Some(_) if !is_able && self.world.options.fixes.feasibility => {}
                 Some(index) => {
                     unable.remove(index);
                 }
@@ -170,7 +171,7 @@ impl<'a> Downgrade<'a> {
             (table.clone(), Found::nothing(draft.budget), shape)
         };
         steps.push((held.job, kind, shape));
-        let gain = draft.gain + best;
+        let gain = draft.gain + if self.is_counted_later(held.job) { 0.0 } else { best };
         let draft = Draft { table, wish, gain, budget: draft.budget, steps, is_torn: draft.is_torn };
         Some(Outcome { draft, table: tried, found })
     }
@@ -234,8 +235,9 @@ impl<'a> Downgrade<'a> {
             let Searcher { seeker, outlooks, .. } = &mut *self.searcher;
             let found = seeker.tell(world, &draft.table, outlooks, wish, draft.budget);
             if held.job != self.job {
+                let placed = found.throughput - before;
                 // What another job gains counts twice, as published.
-                gain += found.throughput - before;
+                gain = if world.options.fixes.gains { placed } else { gain + placed };
             }
             if found.is_feasible() && gain > best.map_or(INFEASIBLE, |(best, _)| best) {
                 best = Some((gain, wish));
@@ -252,12 +254,17 @@ impl<'a> Downgrade<'a> {
         let draft = Draft {
             table: draft.table.clone(),
             wish,
-            gain: draft.gain + gain,
+            gain: draft.gain + if self.is_counted_later(wish.job) { 0.0 } else { gain },
             budget: draft.budget,
             steps,
             is_torn: draft.is_torn,
         };
         Outcome { draft, table: tried, found }
+    }
+
+    /// Whether what a job gains is counted when it is seated, and only then: the job that needs room, if gains count once.
+    fn is_counted_later(&self, job: u32) -> bool {
+        self.world.options.fixes.gains && job == self.job
     }
 
     /// Where a pair of nodes could not be rearranged for the other job, the unfinished plan goes on from a table without the
