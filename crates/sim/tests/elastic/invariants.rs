@@ -57,9 +57,9 @@ struct Books<'a> {
     last_placement: Vec<Vec<NodeShare>>,
     reshapes: Reshapes,
     stops: Vec<Stop>,
-    /// Since when jobs have waited, and the longest wait that is over.
+    /// Since when jobs have waited, and the longest wait that is over, and whose.
     waiting: BTreeMap<JobId, Time>,
-    longest_wait_s: f64,
+    longest_wait: (f64, JobId),
     now: Time,
     /// When enough has been seen: a job that is refused waits for ever.
     until: Time,
@@ -81,7 +81,7 @@ impl<'a> Books<'a> {
             reshapes: Reshapes::default(),
             stops: Vec::new(),
             waiting: BTreeMap::new(),
-            longest_wait_s: 0.0,
+            longest_wait: (0.0, JobId(0)),
             now: Time::ZERO,
             until,
             may_be_open: false,
@@ -133,10 +133,10 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// The longest that a job has waited at a stretch, or waits now.
-    fn longest_wait_s(&self) -> f64 {
-        let now = self.waiting.values().map(|&since| self.now.since(since));
-        now.fold(self.longest_wait_s, f64::max)
+    /// The longest that a job has waited at a stretch, or waits now, and which.
+    fn longest_wait(&self) -> (f64, JobId) {
+        let now = self.waiting.iter().map(|(&job, &since)| (self.now.since(since), job));
+        now.fold(self.longest_wait, |longest, wait| if wait.0 > longest.0 { wait } else { longest })
     }
 
     fn check(&self, outcome: &Outcome) -> Result<(), String> {
@@ -192,7 +192,9 @@ impl Recorder for Books<'_> {
     fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
         self.now = time;
         if let Some(since) = self.waiting.remove(&job) {
-            self.longest_wait_s = self.longest_wait_s.max(time.since(since));
+            if time.since(since) > self.longest_wait.0 {
+                self.longest_wait = (time.since(since), job);
+            }
         }
         self.check_placement(job, placement);
         let last = std::mem::replace(&mut self.last_placement[job.index()], placement.to_vec());
@@ -242,8 +244,8 @@ struct Scene<'a> {
     may_be_open: bool,
 }
 
-/// Runs a policy; gives the longest wait, in seconds.
-fn simulate(policy: &str, settings: &[String], scene: Scene<'_>) -> Result<f64, String> {
+/// Runs a policy; gives the longest wait, in seconds, and whose it was.
+fn simulate(policy: &str, settings: &[String], scene: Scene<'_>) -> Result<(f64, JobId), String> {
     let preset = Preset::load("wharf").expect("built in");
     let Mechanism::Wharf(rules) = &preset.mechanism else { panic!("it is Wharf's own") };
     let settings = Settings::parse(settings.iter().map(String::as_str)).expect("key=value");
@@ -264,7 +266,7 @@ fn simulate(policy: &str, settings: &[String], scene: Scene<'_>) -> Result<f64, 
     books.may_be_open = scene.may_be_open;
     let outcome = run(&spec, &mut books).map_err(|error| format!("{error:?}"))?;
     books.check(&outcome)?;
-    Ok(books.longest_wait_s())
+    Ok(books.longest_wait())
 }
 
 /// Jobs that run on a range of devices, on some types or any, some of them with a deadline.
@@ -351,7 +353,7 @@ proptest! {
             let scene = Scene { cluster: &cluster, jobs: &jobs, profile, seed, until, may_be_open };
             let waited = simulate(info.name, &settings, scene);
             prop_assert!(
-                waited.as_ref().is_ok_and(|&longest_s| longest_s <= bound_s),
+                waited.as_ref().is_ok_and(|&(longest_s, _)| longest_s <= bound_s),
                 "{}: {waited:?} of {bound_s} s", info.name
             );
         }
