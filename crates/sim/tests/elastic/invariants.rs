@@ -191,10 +191,10 @@ impl Recorder for Books<'_> {
 
     fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
         self.now = time;
-        if let Some(since) = self.waiting.remove(&job) {
-            if time.since(since) > self.longest_wait.0 {
-                self.longest_wait = (time.since(since), job);
-            }
+        if let Some(since) = self.waiting.remove(&job)
+            && time.since(since) > self.longest_wait.0
+        {
+            self.longest_wait = (time.since(since), job);
         }
         self.check_placement(job, placement);
         let last = std::mem::replace(&mut self.last_placement[job.index()], placement.to_vec());
