@@ -54,7 +54,8 @@ pub trait PerfModel: Send + Sync {
     }
 
     /// As [`PerfModel::speed`] of a job by itself whose gang is divided by samples only, without pipeline stages and without
-    /// divided layers; the speed under its best plan where nobody tells them apart.
+    /// divided layers, so that each device must hold a whole copy of the model: 0 where that does not fit. The speed under
+    /// its best plan where nobody tells them apart.
     fn data_parallel_speed(
         &self,
         topology: &Topology,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Plan, Topology};
 
 use crate::analytic;
+use crate::cells::Mode;
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
-use crate::profile::{Locality, Profile};
+use crate::profile::{Locality, Profile, Workload};
 use crate::speed::{Source, Speed, Speeds, iteration_ratio, network_share};
 
 /// What happens to jobs on the same devices.
@@ -261,14 +262,23 @@ impl PerfModel for Model {
         device_type: DeviceTypeId,
         devices: u32,
     ) -> f64 {
+        let name = &topology.types()[device_type.index()];
+        let profile = self.speeds_in(topology).map(Speeds::profile);
+        if let Some(cells) = profile.and_then(|profile| profile.cells()) {
+            let model = job.model.clone().unwrap_or_default();
+            let workload = Workload { model, batch_size: job.batch_size };
+            let cell = cells.best_locality(name, devices);
+            let fits =
+                cell.is_some_and(|cell| cells.query(Mode::DataParallel, true, &workload, &cell).is_feasible);
+            return if fits { self.speed(topology, job, device_type, devices, &[]) } else { 0.0 };
+        }
         let known = || {
-            let profile = self.speeds_in(topology)?.profile();
+            let profile = profile?;
             let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
-            let here = profile.device_type(&topology.types()[device_type.index()])?;
-            profile.data_parallel(workload, here, devices, Locality::Packed)
+            profile.data_parallel(workload, profile.device_type(name)?, devices, Locality::Packed)
         };
         match known() {
-            Some(entry) if job.gang.allows(&topology.types()[device_type.index()]) => entry.iterations_per_s,
+            Some(entry) if job.gang.allows(name) => entry.iterations_per_s,
             _ => self.speed(topology, job, device_type, devices, &[]),
         }
     }

@@ -87,7 +87,17 @@ mod tests {
     }
 
     fn candidate(job: u32, offers: &[Offer]) -> Candidate<'_> {
-        Candidate { job: JobId(job), offers, current: None, age_s: 600.0, restarts: 0, restart_s: 30.0 }
+        Candidate {
+            job: JobId(job),
+            offers,
+            current: None,
+            age_s: 600.0,
+            restarts: 0,
+            restart_s: 30.0,
+            asked: None,
+            remaining: None,
+            deadline: None,
+        }
     }
 
     fn plan(capacity: &[u32], jobs: Vec<Candidate<'_>>) -> Vec<Option<usize>> {

@@ -11,20 +11,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wharf_core::{
-    Change, Chosen, Decision, Gang, JobId, Knowledge, NodeShare, Policy, Reason, RoundNotes, StopReason,
-    Time, View,
+    Change, Chosen, Decision, DeviceTypeId, FreeOfType, Gang, JobId, Knowledge, NodeShare, Policy, Reason,
+    RoundNotes, StopReason, Time, View,
 };
 
-use crate::placement::Placer;
+use crate::placement::{Placer, allowed_types};
 use crate::priority::{free_devices, working_devices};
 use crate::seating::{Party, Seated, Seating};
 pub use offers::Offer;
-use offers::{Pool, offers, pools};
+pub(crate) use offers::{Pool, offers, pools};
 
 /// Chooses what jobs are to have.
 pub trait Planner: Send {
     /// For each job of the scene the offer that it is to have, or none. Within the scene's capacity.
     fn plan(&self, scene: &Scene<'_>) -> Plan;
+
+    /// What it is entitled to know of a job's length.
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Attained
+    }
+
+    /// Why it leaves a job waiting, where that is for its own reasons.
+    fn reason(&self, _now: Time, _job: &Candidate<'_>) -> Option<Reason> {
+        None
+    }
+
+    /// Whether it plans whenever jobs come or end, and everything: nobody is given anything between its plans.
+    fn is_eager(&self) -> bool {
+        false
+    }
 }
 
 /// What a planner sees.
@@ -53,6 +68,12 @@ pub struct Candidate<'a> {
     pub restarts: u32,
     /// Seconds that a start costs.
     pub restart_s: f64,
+    /// The type that it asks for, where it names one.
+    pub asked: Option<usize>,
+    /// Iterations that it has left, for those that are entitled to know.
+    pub remaining: Option<f64>,
+    /// When it should be done.
+    pub deadline: Option<Time>,
 }
 
 impl Candidate<'_> {
@@ -219,21 +240,25 @@ impl<P: Planner> Elastic<P> {
         }
         let mut ids: Vec<JobId> = self.waiting.iter().copied().chain(open).collect();
         ids.sort_unstable();
-        let candidate = |job: JobId| {
-            let offers = self.offers.get(&job).map_or(&[][..], Vec::as_slice);
-            let held = view.schedule().placement(job).and_then(|placement| held(view, placement));
-            let is_held = |offer: &Offer| held == Some((offer.kind, offer.count));
-            Candidate {
-                job,
-                offers,
-                current: offers.iter().position(is_held),
-                age_s: view.now.since(view.spec(job).submit).max(0.0),
-                restarts: view.job(job).generation.saturating_sub(1),
-                restart_s: view.perf().restart_s(view.spec(job)),
-            }
-        };
-        let jobs = ids.into_iter().map(candidate).collect();
+        let jobs = ids.into_iter().map(|job| self.candidate(view, job)).collect();
         Scene { now: view.now, capacity, jobs }
+    }
+
+    fn candidate(&self, view: &View<'_>, job: JobId) -> Candidate<'_> {
+        let offers = self.offers.get(&job).map_or(&[][..], Vec::as_slice);
+        let held = view.schedule().placement(job).and_then(|placement| held(view, placement));
+        let is_held = |offer: &Offer| held == Some((offer.kind, offer.count));
+        Candidate {
+            job,
+            offers,
+            current: offers.iter().position(is_held),
+            age_s: view.now.since(view.spec(job).submit).max(0.0),
+            restarts: view.job(job).generation.saturating_sub(1),
+            restart_s: view.perf().restart_s(view.spec(job)),
+            asked: asked_type(view, job),
+            remaining: view.remaining_iterations(job),
+            deadline: view.spec(job).deadline,
+        }
     }
 
     /// Whether a waiting job could have been given something at the expense of others.
@@ -295,6 +320,13 @@ impl<P: Planner> Elastic<P> {
     }
 }
 
+/// The first type that a job names and the cluster has.
+fn asked_type(view: &View<'_>, job: JobId) -> Option<usize> {
+    let gang = &view.spec(job).gang;
+    let first = allowed_types(view.topology(), gang).next();
+    first.filter(|_| !gang.device_types.is_empty()).map(|kind| kind.index())
+}
+
 /// The type and the number of a placement's devices; `None` where they are of several types.
 fn held(view: &View<'_>, placement: &[NodeShare]) -> Option<(usize, u32)> {
     let count = placement.iter().map(|share| share.devices.len()).sum();
@@ -303,7 +335,7 @@ fn held(view: &View<'_>, placement: &[NodeShare]) -> Option<(usize, u32)> {
 
 impl<P: Planner> Policy for Elastic<P> {
     fn knowledge(&self) -> Knowledge {
-        Knowledge::Attained
+        self.planner.knowledge()
     }
 
     fn observe(&mut self, view: &View<'_>, change: Change) {
@@ -332,12 +364,15 @@ impl<P: Planner> Policy for Elastic<P> {
 
     fn schedule(&mut self, decision: &mut Decision<'_>) {
         let now = decision.view().now;
-        let is_due = self.next_round().is_none_or(|next| next <= now);
+        let is_eager = self.planner.is_eager();
+        let is_due = is_eager || self.next_round().is_none_or(|next| next <= now);
         if is_due && self.is_improvable() {
             self.last_round = Some(now);
             self.round(decision);
         }
-        self.fill(decision);
+        if !is_eager {
+            self.fill(decision);
+        }
         if self.is_improvable() {
             decision.wake_at(self.next_round().unwrap_or(now));
         }
@@ -355,7 +390,15 @@ impl<P: Planner> Policy for Elastic<P> {
         if needed > working {
             return Reason::NodesOut { needed, working };
         }
-        let free = free_devices(view, job);
+        let candidate = self.candidate(view, job);
+        if let Some(reason) = self.planner.reason(view.now, &candidate) {
+            return reason;
+        }
+        let of_type = |kind| view.schedule().free_index().of_type(kind).map_or(0, FreeOfType::devices);
+        let free = match candidate.asked.filter(|_| self.planner.is_eager()) {
+            Some(kind) => of_type(DeviceTypeId::from_index(kind)),
+            None => free_devices(view, job),
+        };
         match self.next_round() {
             _ if free >= needed => Reason::Fragmented { needed, free },
             Some(at) if self.last_round < Some(view.spec(job).submit) => Reason::NextRound { at },

@@ -112,6 +112,9 @@ mod tests {
             age_s: 600.0,
             restarts: 0,
             restart_s: 30.0,
+            asked: None,
+            remaining: None,
+            deadline: None,
         };
         let jobs = rows.iter().enumerate().map(candidate).collect();
         Scene { now: Time::from_seconds(60.0), capacity: capacity.to_vec(), jobs }

@@ -5,6 +5,7 @@ use wharf_perf::Sharing;
 use super::priority::{MIN_RUN, is_positive, min_run_s};
 use super::{BuildArgs, KnobInfo, PolicyInfo};
 use crate::elastic::{Elastic, ElasticOptions};
+use crate::elasticflow::ElasticFlow;
 use crate::pollux::{Pollux, PolluxOptions};
 use crate::settings::BadSetting;
 use crate::sia::{Sia, SiaOptions};
@@ -129,3 +130,32 @@ fn options(args: &BuildArgs<'_>) -> Result<ElasticOptions, BadSetting> {
     let round_s = args.settings.parsed("round_s", 60.0, "seconds above 0", is_positive)?;
     Ok(ElasticOptions { round_s, min_run_s: min_run_s(args.settings)? })
 }
+
+pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
+    name: "elasticflow",
+    summary: "jobs are admitted with the least that meets their deadlines; what is left goes to those who gain most",
+    paper: "Gu et al., ElasticFlow, ASPLOS'23",
+    explanation: "Whenever jobs come or end: each job has a least number of devices, with which it would meet its deadline (the fewest \
+        that it can run on, where it has none). A job is admitted if its least and those of all that run fit its device type, \
+        which is the one that it asks for and never changes. Devices that are left are given out in steps, to the next \
+        larger number that makes sense, always to the job that gains most by each device, as long as somebody gains.\n\n\
+        A job that cannot meet its deadline is not started. One that runs and cannot meet it any more goes on with the \
+        fewest devices.",
+    must_know: "how fast jobs are with how many devices, how many iterations they have left, and their deadlines",
+    advice: "Clusters of one type, or jobs bound to one, with deadlines that matter.",
+    knobs: &[ROUND_S, MIN_RUN],
+    slots: 1,
+    sharing: Sharing::None,
+    build: |args| Ok(Box::new(Elastic::new(ElasticFlow::new(true), options(args)?, args.placer()))),
+};
+
+pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
+    name: "elasticflow-l",
+    summary: "elasticflow without deadlines: everybody gets the fewest devices, then those who gain most",
+    explanation: "As elasticflow, but nobody has a deadline: jobs are admitted in the order of their submission with the fewest devices \
+        that they can run on, and what is left goes to those who gain most by each device.",
+    must_know: "how fast jobs are with how many devices",
+    advice: "Clusters of one type with jobs that can run on more or fewer devices.",
+    build: |args| Ok(Box::new(Elastic::new(ElasticFlow::new(false), options(args)?, args.placer()))),
+    ..ELASTICFLOW
+};

@@ -1,6 +1,7 @@
 //! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
 
 mod arena;
+mod crius;
 mod elastic;
 mod fairness;
 mod fractional;
@@ -137,6 +138,15 @@ const POLICIES: &[PolicyInfo] = &[
     arena::GAVEL,
     arena::SIA,
     arena::CRIUS,
+    elastic::ELASTICFLOW,
+    elastic::ELASTICFLOW_L,
+    crius::CRIUS,
+    crius::CRIUS_DP,
+    crius::CRIUS_NS,
+    crius::CRIUS_NH,
+    crius::CRIUS_NO,
+    crius::CRIUS_NM,
+    crius::CRIUS_DDL,
     sharing::ANTMAN,
     sharing::MURI_S,
     sharing::MURI_L,
