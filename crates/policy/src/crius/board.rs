@@ -302,3 +302,71 @@ impl Board {
         (left == 0).then(|| Seat::new(seat.kind, spots))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wharf_core::{Cadence, ClusterSpec, Engine, Knowledge, Regime};
+    use wharf_perf::{Costs, Model, Order, Sharing};
+
+    use super::*;
+    use crate::{BuildArgs, Settings, Strategy};
+
+    /// Three nodes of four devices, and two of two.
+    fn board() -> Board {
+        let nodes = [("a", 3, 4), ("b", 2, 2)];
+        let nodes =
+            nodes.iter().flat_map(|&(kind, nodes, size)| ClusterSpec::uniform(kind, nodes, size).nodes);
+        let costs = Costs {
+            restart_s: 30.0,
+            spread_slowdown: 0.0,
+            switch_slowdown: 0.0,
+            interleave_factors: [1.0, 1.0, 1.0],
+        };
+        let settings = Settings::default();
+        let args = BuildArgs { settings: &settings, placement: Strategy::default(), seed: 0 };
+        let model = || Model::new(costs, Sharing::None, Order::Best);
+        let policy = (crate::find("fifo").expect("registered").build)(&args).expect("defaults");
+        let regime = Regime { policy, perf: Box::new(model()), cadence: Cadence::Events, slots: 1 };
+        let engine = Engine::new(&ClusterSpec { nodes: nodes.collect() }, regime);
+        let perf = model();
+        let view = View::new(wharf_core::Time::ZERO, engine.state(), &perf, Knowledge::Durations);
+        let mut board = Board::default();
+        for index in 0..5 {
+            board.sync_node(&view, NodeId::from_index(index));
+        }
+        board
+    }
+
+    fn spots(seat: Option<Seat>) -> Vec<(u32, u32)> {
+        seat.map_or(Vec::new(), |seat| seat.spots.iter().map(|&(node, count)| (node.0, count)).collect())
+    }
+
+    #[test]
+    fn places_are_tight_and_whole() {
+        let mut board = board();
+        for (job, kind, count, expected) in [
+            (0, 0, 1, vec![(0, 1)]),
+            (1, 0, 2, vec![(0, 2)]),
+            (2, 0, 8, vec![(1, 4), (2, 4)]),
+            (3, 0, 2, vec![]),
+            (4, 0, 1, vec![(0, 1)]),
+            (5, 1, 3, vec![(3, 2), (4, 1)]),
+            (6, 1, 1, vec![(4, 1)]),
+        ] {
+            let seat = board.fit(kind, count, None);
+            assert_eq!(spots(seat.clone()), expected, "job {job}");
+            if let Some(seat) = seat {
+                board.put(JobId(job), seat);
+            }
+        }
+        assert_eq!((board.free(0), board.free(1)), (0, 0));
+        // What is lifted is free again, and there is room where it was.
+        let lifted = board.lift(JobId(2)).expect("it has a place");
+        assert_eq!(board.free(0), 8);
+        assert_eq!(spots(board.fit(0, 4, Some(NodeId(1)))), [(2, 4)]);
+        assert!(board.is_free(&lifted));
+        let first = Seat::new(0, vec![(NodeId(1), 4)]);
+        assert_eq!(spots(board.fit_around(&first, 8)), [(1, 4), (2, 4)], "it grows where it is");
+        assert_eq!(board.fit_around(&first, 12), None);
+    }
+}

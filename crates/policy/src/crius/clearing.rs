@@ -100,11 +100,23 @@ impl Crius {
         ways
     }
 
-    /// The best place elsewhere, on no more devices than a job has.
+    /// The best place off a node, on no more devices than a job has.
     fn refuge(&mut self, view: &View<'_>, job: JobId, seat: &Seat, node: NodeId) -> Option<Seat> {
-        let class = self.class(job);
         let kept = self.board.lift(job)?;
-        let mut found = None;
+        let found = self.elsewhere(view, job, seat, Some(node));
+        self.board.put(job, kept);
+        found
+    }
+
+    /// The best free place for a job that has left its own.
+    pub(super) fn elsewhere(
+        &mut self,
+        view: &View<'_>,
+        job: JobId,
+        seat: &Seat,
+        avoid: Option<NodeId>,
+    ) -> Option<Seat> {
+        let class = self.class(job);
         for &index in &class.by_speed {
             let cell = class.cells[index];
             let stays = cell.kind == seat.kind;
@@ -116,13 +128,12 @@ impl Crius {
                 continue;
             }
             self.steps += 1;
-            found = self.board.fit(cell.kind, cell.count, Some(node));
+            let found = self.board.fit(cell.kind, cell.count, avoid);
             if found.is_some() {
-                break;
+                return found;
             }
         }
-        self.board.put(job, kept);
-        found
+        None
     }
 }
 

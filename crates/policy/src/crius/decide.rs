@@ -95,7 +95,7 @@ impl Crius {
             let floor = f64::NEG_INFINITY;
             let quest = Quest { job, prices: &prices, blocked: &blocked, floor, may_disturb: true };
             let plan = self.find(view, &quest);
-            let is_started = plan.is_some_and(|plan| self.apply(view, job, plan));
+            let is_started = plan.is_some_and(|plan| self.apply(view, job, plan, floor));
             (self.sendable, self.depth) = (Sendable::Lent, self.rules.depth);
             if is_started {
                 let until = now.plus(self.rules.patience_s);
@@ -163,7 +163,7 @@ impl Crius {
         let floor = if may_disturb { 0.0 } else { f64::NEG_INFINITY };
         let quest = Quest { job, prices: &prices, blocked: &blocked, floor, may_disturb };
         let plan = self.find(view, &quest);
-        plan.is_some_and(|plan| self.apply(view, job, plan))
+        plan.is_some_and(|plan| self.apply(view, job, plan, floor))
     }
 
     /// What a device of each type is worth to the first of the other waiting jobs.

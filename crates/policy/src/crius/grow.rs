@@ -62,7 +62,7 @@ impl Crius {
             blocked[seat.kind] |= !self.rules.may_migrate;
             let quest = Quest { job, prices: &prices, blocked: &blocked, floor: now, may_disturb: true };
             let plan = self.find(view, &quest);
-            if !plan.is_some_and(|plan| self.apply(view, job, plan)) {
+            if !plan.is_some_and(|plan| self.apply(view, job, plan, now)) {
                 self.forget(&seat);
                 self.board.put(job, seat);
             }

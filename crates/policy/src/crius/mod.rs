@@ -324,7 +324,9 @@ impl Crius {
     /// Whether a job may be sent away for the job at hand.
     fn may_suspend(&self, view: &View<'_>, job: JobId) -> bool {
         let turn = self.jobs.get(&job).and_then(|known| known.turn);
-        let is_safe = turn.is_some_and(|until| view.now < until);
+        // What was started to meet its deadline is not kept from it.
+        let is_due = self.rules.has_deadlines && view.spec(job).deadline.is_some();
+        let is_safe = is_due || turn.is_some_and(|until| view.now < until);
         match self.sendable {
             Sendable::Nobody => false,
             Sendable::Lent => !is_safe && self.rules.may_lend,

@@ -168,8 +168,8 @@ impl Crius {
         (missing == 0 && is_small).then(|| Plan { seat: Seat::new(kind, spots), exits, gain: net - loss })
     }
 
-    /// Carries a plan out on the board; `false`, and nothing, where it does not hold any more.
-    pub(super) fn apply(&mut self, view: &View<'_>, job: JobId, plan: Plan) -> bool {
+    /// Carries a plan out on the board; `false`, and nothing, where it does not hold any more, or brings no more than the floor.
+    pub(super) fn apply(&mut self, view: &View<'_>, job: JobId, mut plan: Plan, floor: f64) -> bool {
         let before: Vec<(JobId, Option<Seat>)> =
             plan.exits.iter().map(|exit| (exit.0, self.board.seat(exit.0).cloned())).collect();
         for &(other, _) in &plan.exits {
@@ -179,16 +179,7 @@ impl Crius {
         if is_free {
             self.board.put(job, plan.seat.clone());
         }
-        let is_done = is_free
-            && plan.exits.iter().all(|(other, seat)| match seat {
-                Some(seat) if self.board.is_free(seat) => {
-                    self.board.put(*other, seat.clone());
-                    true
-                }
-                Some(_) => false,
-                None => true,
-            });
-        if !is_done {
+        if !is_free || !self.settle(view, &mut plan, &before) || plan.gain <= floor {
             self.board.lift(job);
             for (other, seat) in before {
                 self.board.lift(other);
@@ -210,6 +201,38 @@ impl Crius {
             if seat.is_none() {
                 self.enqueue(view, other);
             }
+        }
+        true
+    }
+
+    /// Gives those who make room their new places. Two may have been meant for the same one: the second looks for another, or
+    /// waits.
+    fn settle(&mut self, view: &View<'_>, plan: &mut Plan, before: &[(JobId, Option<Seat>)]) -> bool {
+        // Those who only shrink stay where nobody else may go.
+        let is_shrinking = |exit: &Exit| {
+            let seat_before = before.iter().find(|one| one.0 == exit.0).and_then(|one| one.1.as_ref());
+            seat_before.zip(exit.1.as_ref()).is_some_and(|(old, new)| {
+                new.kind == old.kind && new.spots.iter().all(|&(node, count)| old.on(node) >= count)
+            })
+        };
+        plan.exits.sort_by_key(|exit| !is_shrinking(exit));
+        for index in 0..plan.exits.len() {
+            let (other, Some(seat)) = plan.exits[index].clone() else { continue };
+            if self.board.is_free(&seat) {
+                self.board.put(other, seat);
+                continue;
+            }
+            let meant = self.worth(view, other, &seat);
+            let old = before.iter().find(|one| one.0 == other).and_then(|one| one.1.clone());
+            let found = old.and_then(|old| self.elsewhere(view, other, &old, None));
+            if found.is_none() && !self.may_suspend(view, other) {
+                return false;
+            }
+            plan.gain -= meant - found.as_ref().map_or(0.0, |seat| self.worth(view, other, seat));
+            if let Some(seat) = &found {
+                self.board.put(other, seat.clone());
+            }
+            plan.exits[index].1 = found;
         }
         true
     }

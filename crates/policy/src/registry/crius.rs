@@ -156,7 +156,7 @@ pub(super) const CRIUS_DDL: PolicyInfo = PolicyInfo {
     name: "crius-ddl",
     summary: "crius with deadlines: a cell counts only if the job would meet its deadline there",
     explanation: "As crius, but jobs with a deadline are started only in cells in which they would meet it. One that cannot meet it \
-        in any is left waiting. Jobs without a deadline run as under crius.",
+        in any is left waiting; one that runs is not sent away, and is moved or shrunk only where it still meets it. Jobs without a deadline run as under crius.",
     must_know: "how fast jobs are on each device type with how many devices, how many iterations they have left, and their deadlines",
     advice: "Where a result that comes too late is worth nothing.",
     build: |args| build(args, Rules { has_deadlines: true, ..ALL }),
