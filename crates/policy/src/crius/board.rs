@@ -150,6 +150,7 @@ impl Board {
         for &(node, count) in &seat.spots {
             let here = &mut self.nodes[node.index()];
             here.jobs.push(job);
+            // On a node that gets no new jobs nothing is free, and what it has stays.
             let free = here.free.saturating_sub(count);
             self.set_free(node, free);
         }
