@@ -123,11 +123,7 @@ fn later_jobs_run_out_of_turn_only_where_that_is_allowed() {
     let profile = profile(&[("a", 1.0)]);
     let cluster = cluster(&[("a", 1, 4)]);
     // Two devices are free; the first of those that wait needs all four and would be done soonest.
-    let jobs = [
-        job("0", 0.0, 2, 2, 20_000.0),
-        job("1", 100.0, 4, 4, 400.0),
-        job("2", 200.0, 1, 1, 30_000.0),
-    ];
+    let jobs = [job("0", 0.0, 2, 2, 20_000.0), job("1", 100.0, 4, 4, 400.0), job("2", 200.0, 1, 1, 30_000.0)];
     let (_, stays) = simulate("crius min_run_s=1000000", &cluster, &jobs, &profile);
     assert_eq!(starts(&stays, 2), ["200 ax1"]);
     let (_, stays) = simulate("crius-no min_run_s=1000000", &cluster, &jobs, &profile);
