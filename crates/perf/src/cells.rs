@@ -179,8 +179,12 @@ impl Cells {
 
     /// The cell with so many devices on as few hosts as hold them.
     pub fn best_locality(&self, device_type: &str, devices: u32) -> Option<Cell> {
-        let per_host = devices.min(self.per_node(device_type)?);
-        Some(Cell { device_type: device_type.into(), hosts: devices / per_host.max(1), per_host })
+        let (device_type, per_node) = match self.devices.get_key_value(device_type) {
+            Some((name, device)) => (name.clone(), device.per_node),
+            None => (device_type.into(), self.per_node(device_type)?),
+        };
+        let per_host = devices.min(per_node);
+        Some(Cell { device_type, hosts: devices / per_host.max(1), per_host })
     }
 
     /// Devices on a node; as many as there are on any host of the tables where nobody told.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Plan, Topology};
 
 use crate::analytic;
-use crate::cells::Mode;
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
@@ -263,23 +262,29 @@ impl PerfModel for Model {
         devices: u32,
     ) -> f64 {
         let name = &topology.types()[device_type.index()];
+        if !job.gang.allows(name) {
+            return 0.0;
+        }
         let profile = self.speeds_in(topology).map(Speeds::profile);
-        if let Some(cells) = profile.and_then(|profile| profile.cells()) {
-            let model = job.model.clone().unwrap_or_default();
-            let workload = Workload { model, batch_size: job.batch_size };
-            let cell = cells.best_locality(name, devices);
-            let fits =
-                cell.is_some_and(|cell| cells.query(Mode::DataParallel, true, &workload, &cell).is_feasible);
-            return if fits { self.speed(topology, job, device_type, devices, &[]) } else { 0.0 };
+        let fits = profile.and_then(Profile::cells).and_then(|cells| {
+            let workload =
+                Workload { model: job.model.clone().unwrap_or_default(), batch_size: job.batch_size };
+            // Where the memory of copies is known at all, what is not in the table does not fit.
+            let is_known = cells.memory().next().is_some();
+            is_known.then(|| cells.data_parallel_fits(&workload, name, devices).unwrap_or(false))
+        });
+        if fits == Some(false) {
+            return 0.0;
         }
         let known = || {
             let profile = profile?;
             let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
             profile.data_parallel(workload, profile.device_type(name)?, devices, Locality::Packed)
         };
-        match known() {
-            Some(entry) if job.gang.allows(name) => entry.iterations_per_s,
-            _ => self.speed(topology, job, device_type, devices, &[]),
+        // A table of memory counts more than an estimate that says that it does not fit.
+        match known().filter(|entry| fits.is_none() || entry.iterations_per_s > 0.0) {
+            Some(entry) => entry.iterations_per_s,
+            None => self.speed(topology, job, device_type, devices, &[]),
         }
     }
 

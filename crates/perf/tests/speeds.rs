@@ -7,6 +7,7 @@ use wharf_core::{
     ClusterSpec, DeviceSet, DeviceTypeId, Gang, JobSpec, NodeId, NodeShare, PerfModel as _, Plan, StageTimes,
     Time, Topology,
 };
+use wharf_perf::cells::{Cells, Device};
 use wharf_perf::resolve::Problem;
 use wharf_perf::speed::iteration_ratio;
 use wharf_perf::{
@@ -314,4 +315,29 @@ fn plans_and_data_parallel_speeds_are_those_of_the_exact_place() {
     assert_eq!(ask(&own, "v100", 1), (None, 10.0));
     assert_eq!(ask(&job("cnn", None, 1, 0.0), "v100", 1), (None, 8.0));
     assert_eq!(ask(&asked_for("k80", own), "v100", 4).1, 0.0);
+}
+
+#[test]
+fn data_parallel_copies_must_fit_where_their_memory_is_known() {
+    let mut profile = profile();
+    let entry = |iterations_per_s| Entry { iterations_per_s, is_estimate: true };
+    profile.insert(lm(20), place("v100", 2), 18.0);
+    profile.insert_data_parallel(lm(20), place("v100", 1), entry(9.0));
+    profile.insert_data_parallel(lm(20), place("v100", 2), entry(0.0));
+    profile.insert_data_parallel(lm(20), place("v100", 4), entry(25.0));
+    let speeds = |profile: &Profile, model_name: &str| {
+        let model = model(profile.clone());
+        let (topology, job) = (mixed(), job(model_name, Some(20), 4, 0.0));
+        [1, 2, 4]
+            .map(|devices| model.data_parallel_speed(&topology, &job, DeviceTypeId::from_index(0), devices))
+    };
+    assert_eq!(speeds(&profile, "lm"), [9.0, 0.0, 25.0]);
+    let mut cells = Cells::default();
+    cells.set_device("v100", Device { memory_gb: 16.0, per_node: 4 });
+    // 10 GB and a fifth more are less than four fifths of 16 GB.
+    cells.set_memory(lm(20), vec![-1.0, 10.0, 0.0]);
+    profile.set_cells(cells);
+    // On one device it does not fit, on two it does although the estimate says otherwise, on four it does not matter.
+    assert_eq!(speeds(&profile, "lm"), [0.0, 18.0, 25.0]);
+    assert_eq!(speeds(&profile, "new"), [0.0; 3]);
 }

@@ -5,10 +5,10 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use wharf_core::Plan;
+use wharf_core::{ClusterSpec, DeviceTypeId, JobSpec, PerfModel as _, Plan, Time, Topology};
 use wharf_perf::cells::{Cell, Cells, Mode, sized};
 use wharf_perf::comm::{Operation, Precision, Route};
-use wharf_perf::{Locality, Place, Profile, parse_plan, plan_name};
+use wharf_perf::{Costs, Locality, Model, Order, Place, Profile, Sharing, parse_plan, plan_name};
 use wharf_profile::{Records, Tally, database, load, read, write_json};
 
 const TIMES: &str = r#"{"optimal": {
@@ -345,4 +345,50 @@ fn crius_own_estimates_give_plans() {
     let id = profile.workload("wide_resnet__1B", Some(256)).unwrap();
     let (here, devices, locality) = place(2);
     assert_eq!(profile.plan(id, here, devices, locality), Some(Plan { stages: 1, data: 1, tensor: 2 }));
+}
+
+/// A job can run by data parallelism alone where the published code says so, and never faster than under its best plan.
+#[test]
+fn crius_own_tables_say_where_data_parallelism_runs() {
+    let Some(folder) = shared_data("crius") else { return };
+    let profile = load(&folder).unwrap();
+    let cells = profile.cells().unwrap().clone();
+    let mut cluster = ClusterSpec::uniform("a100", 4, 4);
+    for (name, nodes, devices) in [("v100", 1, 16), ("a40", 8, 2), ("a10", 8, 2)] {
+        cluster.nodes.extend(ClusterSpec::uniform(name, nodes, devices).nodes);
+    }
+    let topology = Topology::new(&cluster);
+    let costs =
+        Costs { restart_s: 0.0, spread_slowdown: 0.0, switch_slowdown: 0.0, interleave_factors: [1.0; 3] };
+    let model = Model::new(costs, Sharing::None, Order::Best).with_profile(profile);
+    let mut slower = 0;
+    for (family, known) in cells.families() {
+        for (size, &batch_size) in
+            known.sizes.iter().flat_map(|size| known.batch_sizes.iter().map(move |batch| (size, batch)))
+        {
+            let workload = sized(family, size, batch_size);
+            let mut job = JobSpec::new("j", Time::ZERO, 1, 1.0, 0.0);
+            (job.model, job.batch_size) = (Some(workload.model.clone()), workload.batch_size);
+            for (at, name) in topology.types().iter().enumerate() {
+                for devices in wharf_perf::cells::DEVICE_COUNTS {
+                    let here = DeviceTypeId::from_index(at);
+                    let data = model.data_parallel_speed(&topology, &job, here, devices);
+                    let best = model.speed(&topology, &job, here, devices, &[]);
+                    let cell = cells.best_locality(name, devices).unwrap();
+                    let expected = cells.query(Mode::DataParallel, true, &workload, &cell).is_feasible;
+                    assert_eq!(data > 0.0, expected, "{} on {devices} {name}", workload.label());
+                    // Where both were measured, the two measurements need not agree.
+                    let is_measured =
+                        &*workload.label() == "wide_resnet__1B (batch size 256)" && **name == *"a40";
+                    assert!(
+                        is_measured || data <= best * (1.0 + 1e-12),
+                        "{} on {devices} {name}",
+                        workload.label()
+                    );
+                    slower += usize::from(data > 0.0 && data < best * 0.99);
+                }
+            }
+        }
+    }
+    assert!(slower > 10, "{slower}");
 }

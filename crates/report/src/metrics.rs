@@ -84,16 +84,16 @@ pub struct Summary {
     #[serde(default)]
     pub solver_fallbacks: u64,
     /// Times that a job was started on fewer devices of the same type than before.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub shrinks: u64,
     /// On more.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub grows: u64,
     /// On another type.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub type_changes: u64,
     /// On as many of the same type elsewhere.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub moves: u64,
     /// Jobs that were done by their deadline, where any has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,11 +107,6 @@ pub struct Summary {
     /// The most in a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_peak: Option<f64>,
-}
-
-/// Most policies never do such a thing.
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Summary {
@@ -337,7 +332,11 @@ mod tests {
               "reschedules": 0,
               "lease_extensions": 0,
               "cost": null,
-              "solver_fallbacks": 0
+              "solver_fallbacks": 0,
+              "shrinks": 0,
+              "grows": 0,
+              "type_changes": 0,
+              "moves": 0
             }
           ]
         }
@@ -348,8 +347,18 @@ mod tests {
     #[test]
     fn documents_without_the_newer_fields_are_read() {
         let report = Report::new(vec![Summary::new(fixture::labels("fifo"), &fixture::outcome(), 1.5)]);
-        let newer =
-            ["unfinished", "avg_queue_all_s", "reschedules", "lease_extensions", "cost", "solver_fallbacks"];
+        let newer = [
+            "unfinished",
+            "avg_queue_all_s",
+            "reschedules",
+            "lease_extensions",
+            "cost",
+            "solver_fallbacks",
+            "shrinks",
+            "grows",
+            "type_changes",
+            "moves",
+        ];
         let is_newer = |line: &&str| newer.iter().any(|field| line.contains(&format!("\"{field}\"")));
         let json = report.to_json().unwrap();
         // The newer ones come last, so that a comma is left over.

@@ -9,6 +9,7 @@ use wharf_core::{
 };
 
 use crate::failures::Failures;
+use crate::flow::Flow;
 use crate::occupancy::Occupancy;
 use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Span, Tally};
 use crate::rounds::Rounds;
@@ -62,6 +63,7 @@ struct Notes<'a> {
     event_count: u64,
     launch_count: u64,
     reshapes: Reshapes,
+    flow: Flow,
     /// Jobs whose end has to be predicted anew.
     rated: Vec<JobId>,
     /// Jobs that were stopped because a node was lost.
@@ -89,6 +91,7 @@ impl<'a> Driver<'a> {
             event_count: 0,
             launch_count: 0,
             reshapes: Reshapes::default(),
+            flow: Flow::default(),
             rated: Vec::new(),
             struck: BTreeSet::new(),
             ended: Vec::new(),
@@ -201,6 +204,7 @@ impl<'a> Driver<'a> {
             self.submit_jobs(now);
             self.settle(now);
             self.occupancy.sample(now, self.engine.state());
+            self.notes.flow.sample();
         }
         Ok(())
     }
@@ -385,14 +389,15 @@ impl<'a> Driver<'a> {
 
     fn outcome(mut self) -> Outcome {
         let over = self.rounds.max.and(self.occupancy.last());
+        let last = self.occupancy.last().unwrap_or(Time::ZERO);
         let tally = Tally {
             reschedules: self.notes.launch_count,
             cost: self.occupancy.cost(),
             reshapes: self.notes.reshapes,
+            throughput: self.notes.flow.throughput(self.engine.state(), last),
             ..Rounds::tally(&mut self.engine, over)
         };
         let state = self.engine.state();
-        let last = self.occupancy.last().unwrap_or(Time::ZERO);
         let jobs = state
             .jobs()
             .map(|(job, spec, life)| {
@@ -454,6 +459,7 @@ impl Log for Notes<'_> {
             }
             Event::JobLaunched { job, .. } => {
                 self.rated.push(job);
+                self.flow.note(job, state, true);
                 self.note_reshape(time, job, state);
                 let placement = state.schedule().placement(job).unwrap_or_default();
                 if let Some(held) = self.held.get_mut(job.index()) {
@@ -465,16 +471,21 @@ impl Log for Notes<'_> {
                 self.launch_count += 1;
                 self.recorder.started(time, job, placement, &self.group);
             }
-            Event::JobRated { job, .. } => self.rated.push(job),
+            Event::JobRated { job, .. } => {
+                self.rated.push(job);
+                self.flow.note(job, state, true);
+            }
             Event::JobGaveWay { job, to, chosen } => self.recorder.gave_way(time, job, to, chosen),
             Event::JobStopping { job, why } => {
                 if why == StopReason::NodeLost {
                     self.struck.insert(job);
                 }
+                self.flow.note(job, state, false);
                 self.close_spans(time, job);
                 self.recorder.preempted(time, job);
             }
             Event::JobEnded { job, .. } => {
+                self.flow.note(job, state, false);
                 self.close_spans(time, job);
                 self.ended.push(job);
                 self.recorder.finished(time, job);

@@ -3,6 +3,7 @@
 pub mod compat;
 mod driver;
 pub mod failures;
+mod flow;
 pub mod forecast;
 mod occupancy;
 pub mod outcome;

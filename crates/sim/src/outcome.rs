@@ -91,9 +91,9 @@ impl Deadlines {
 /// Samples per second of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
-    /// The mean over all rounds.
+    /// The mean over all rounds, or over the whole time where there are none.
     pub average: f64,
-    /// The most in a round.
+    /// The most in a round, or at any moment.
     pub peak: f64,
 }
 

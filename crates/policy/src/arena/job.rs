@@ -43,6 +43,8 @@ pub struct Job {
     pub executed_s: f64,
     /// Seconds of tuning that it still owes; 0 where none.
     pub debt_s: f64,
+    /// Seconds of tuning that its progress has not paid yet, where it has to.
+    pub lost_s: f64,
     /// How often it was given devices.
     pub reschedules: u32,
     /// Runs although an earlier job waits.
@@ -69,6 +71,7 @@ impl Job {
             remaining: iterations,
             executed_s: 0.0,
             debt_s: 0.0,
+            lost_s: 0.0,
             reschedules: 0,
             is_opportunistic: false,
             is_blocker: false,

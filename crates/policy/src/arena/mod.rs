@@ -23,7 +23,7 @@ pub use job::{Job, Quota};
 pub use query::{INFEASIBLE, Lookup, Mode, NEVER_S, Question, Source, doubling_shapes};
 pub use site::{Kind, KindInfo, Shape, Site};
 pub use table::{Owner, Share, Table};
-pub use world::{Options, Tuning, World};
+pub use world::{Fixes, Options, Tuning, World};
 
 /// What decides, in rounds.
 pub trait Rules: Send {

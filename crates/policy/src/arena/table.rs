@@ -12,6 +12,9 @@ impl Owner {
     /// Nobody.
     pub const NOBODY: Self = Self(u32::MAX);
 
+    /// Somebody out of sight, or a node that is out: such devices stay as they are.
+    pub const OUT: Self = Self(u32::MAX - 255);
+
     /// A job, by its place in the world's jobs.
     pub const fn job(job: u32) -> Self {
         Self(job)
@@ -29,7 +32,7 @@ impl Owner {
 
     /// Whether it stands in for devices that are not to be had.
     pub const fn is_fake(self) -> bool {
-        self.as_job().is_none() && self.0 != u32::MAX
+        self.0 > Self::OUT.0 && self.0 < Self::NOBODY.0
     }
 }
 
@@ -296,6 +299,7 @@ mod tests {
     fn stand_ins_are_no_jobs() {
         let fake = Owner::fake(Kind(3));
         assert_eq!((fake.as_job(), fake.is_fake(), Owner::NOBODY.is_fake()), (None, true, false));
+        assert_eq!((Owner::OUT.as_job(), Owner::OUT.is_fake()), (None, false));
         assert_eq!(Owner::job(7).as_job(), Some(7));
     }
 }

@@ -24,6 +24,21 @@ impl Tuning {
     }
 }
 
+/// Defects of the published simulator that are put right, one by one, to see what each is worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fixes {
+    /// What a job has done stays done, whatever its speed is later.
+    pub progress: bool,
+    /// Tuning costs progress, all of it.
+    pub overhead: bool,
+    /// Gains count once.
+    pub gains: bool,
+    /// A plan must leave every job where it can run.
+    pub feasibility: bool,
+    /// Waiting jobs are tried in every round.
+    pub retry: bool,
+}
+
 /// What decisions can be asked to do otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -35,6 +50,8 @@ pub struct Options {
     pub checks_memory: bool,
     /// Deadlines count.
     pub has_deadlines: bool,
+    /// What is not done as published.
+    pub fixes: Fixes,
     /// Seconds of a round.
     pub round_s: f64,
     /// Most devices of a job.
@@ -65,6 +82,7 @@ impl Default for Options {
             force_dp: true,
             checks_memory: true,
             has_deadlines: false,
+            fixes: Fixes::default(),
             round_s: 300.0,
             devices_max: 16,
             pruned: Tuning { per_device_s: 10.0, most_s: 40.0 },

@@ -83,6 +83,40 @@ pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
+pub(super) const GAVEL: PolicyInfo = PolicyInfo {
+    name: "crius/gavel",
+    summary: "the type for each job by an integer program, with few changes at a time, as Crius's simulator has Gavel",
+    explanation: "Jobs keep the number of devices that they ask for. A job that comes, or is tried again after another ended, is admitted \
+        where an integer program finds a type for it and for all that run within the devices of each type, with the most throughput in \
+        all and at most three changes; those that change are placed anew. It waits otherwise, and blocks its type.",
+    advice: "To compare with what was published; Gavel's own policies, such as `max-sum-throughput-perf`, share time.",
+    build: |args| build("crius/gavel", args),
+    ..BASE
+};
+
+pub(super) const SIA: PolicyInfo = PolicyInfo {
+    name: "crius/sia",
+    summary: "the type and number for each new job by an integer program, as Crius's simulator has Sia",
+    explanation: "As crius/gavel, with configurations of 1, 2, 4, 8 and 16 devices of each type and goodput that grows linearly with them. \
+        A job that runs may change its type, never its number.",
+    advice: "To compare with what was published; `sia` is Sia as its paper has it.",
+    build: |args| build("crius/sia", args),
+    ..BASE
+};
+
+pub(super) const CRIUS: PolicyInfo = PolicyInfo {
+    name: "crius/crius",
+    summary: "Crius as its published simulator decides, defects included",
+    paper: "Xue et al., Arena, EuroSys'26",
+    explanation: "A job that comes, or waits, is seated where there is room, after rearranging others if need be, or else at the cost of \
+        others, of which up to three are halved or moved to another type. It may then run before an earlier one that waits, and goes back \
+        to waiting when that one can have its devices. When jobs come or end, those that run are given what is idle. Gains are counted as \
+        published, some of them twice.",
+    advice: "To compare with what was published; `crius` is the same idea without the defects.",
+    build: |args| build("crius/crius", args),
+    ..BASE
+};
+
 fn build(name: &'static str, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
     let round_s = args.settings.parsed("round_s", 300.0, "seconds above 0", is_positive)?;
     let variant = Variant::find(name).ok_or_else(|| BadSetting {

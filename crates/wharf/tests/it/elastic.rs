@@ -145,7 +145,7 @@ impl Stage {
         let done = self.iterations().len();
         std::fs::write(self.marked.path("until.new"), (done + 20).to_string()).unwrap();
         std::fs::rename(self.marked.path("until.new"), self.marked.path("until")).unwrap();
-        self.marked.say(&["wait", "0"]);
+        self.marked.say(&["submit", "--wait", "--after-ok", "0", "--", "true"]);
         losses(&self.marked.path("kept"))
     }
 

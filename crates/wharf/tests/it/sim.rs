@@ -10,7 +10,7 @@ const SIM: &str = "sim --trace jobs.csv --cluster 1x2 --policy";
 const PLAIN: usize = 18;
 
 /// Other tools rely on these names.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 28] = [
     "policy",
     "trace",
     "preset",
@@ -35,6 +35,10 @@ const KEYS: [&str; 24] = [
     "lease_extensions",
     "cost",
     "solver_fallbacks",
+    "shrinks",
+    "grows",
+    "type_changes",
+    "moves",
 ];
 
 #[test]
@@ -57,6 +61,21 @@ fn json_has_the_agreed_shape() {
         assert_eq!((&run["seed"], &run["jobs"], &run["finished"]), (&7.into(), &3.into(), &3.into()));
         assert!(run["avg_jct_s"].as_f64().unwrap() > 0.0);
     }
+}
+
+#[test]
+fn deadlines_are_counted_where_there_are_any() {
+    let sandbox = Sandbox::new();
+    // Of the jobs that end at 130 s and at 60 s, and one that may take as long as it likes.
+    let trace = "job_id,submit_s,devices,iterations,iteration_ms,deadline_s\n\
+        late,0,1,100,1000,120\nearly,0,1,30,1000,70\nfree,0,1,10,1000,\n";
+    sandbox.write("deadlines.csv", trace);
+    let sim = "sim --trace deadlines.csv --cluster 1x2 --policy fifo";
+    let document: Value = serde_json::from_str(&sandbox.wharf(&format!("{sim} --output json")).ok()).unwrap();
+    let run = &document["runs"][0];
+    assert_eq!((&run["deadlines_met"], &run["deadlines_missed"]), (&1.into(), &1.into()));
+    let table = sandbox.wharf(sim).ok();
+    assert!(table.contains("deadlines met") && table.contains("missed"), "{table}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wharf_core::{
-    Change, Chosen, Decision, DeviceSet, Gang, JobId, Knowledge, NodeId, NodeShare, Policy, Reason,
+    Change, Chosen, Decision, DeviceSet, Gang, JobId, Knowledge, NodeId, NodeShare, Phase, Policy, Reason,
     RoundNotes, StopReason, Time, View,
 };
 
@@ -176,7 +176,7 @@ impl Game {
             for (index, device) in site.devices(node).enumerate() {
                 if world.table.owner(device).as_job().is_none() {
                     let is_free = free.contains(index as u32);
-                    let owner = if is_free { Owner::NOBODY } else { Owner::fake(site.kind_of(node)) };
+                    let owner = if is_free { Owner::NOBODY } else { Owner::OUT };
                     world.table.set(device, !is_free, owner);
                 }
             }
@@ -289,14 +289,18 @@ impl Arena {
         let told = submitted.clone();
         game.play(submitted, std::mem::take(&mut self.is_news));
         self.notes.rounds += 1;
-        self.carry_out(decision, &game);
+        let is_whole = self.carry_out(decision, &game);
         self.pass_over(&mut game, &told);
         self.game = Some(game);
+        if !is_whole {
+            self.forget();
+        }
         self.give_leftovers(decision);
     }
 
-    /// What changed in the table becomes stops and starts.
-    fn carry_out(&mut self, decision: &mut Decision<'_>, game: &Game) {
+    /// What changed in the table becomes stops and starts. `false` where the rules gave away what they do not have: such a job
+    /// waits for the next round.
+    fn carry_out(&mut self, decision: &mut Decision<'_>, game: &Game) -> bool {
         let mut starts = Vec::new();
         let mut stops = Vec::new();
         for &number in &game.world.running {
@@ -327,9 +331,19 @@ impl Arena {
                 decision.preempt(job, None, Chosen::NotInRound);
             }
         }
+        let mut is_whole = true;
         for (job, placement) in starts {
-            decision.start(job, &placement);
+            let is_free = |share: &NodeShare| {
+                share.devices.difference(decision.view().schedule().free(share.node)).is_empty()
+            };
+            if !placement.is_empty() && placement.iter().all(is_free) {
+                decision.start(job, &placement);
+            } else {
+                self.came.insert(job);
+                is_whole = false;
+            }
         }
+        is_whole
     }
 
     /// Jobs that the rules dropped, or will not try again, wait for what is left over.
@@ -414,6 +428,17 @@ impl Arena {
         }
     }
 
+    /// The first job that waits for the same type, and longer.
+    fn head_before(&self, view: &View<'_>, job: JobId) -> Option<JobId> {
+        let game = self.game.as_ref()?;
+        let kind = |number: u32| game.world.job(number).asked.kind;
+        let own = *game.numbers.get(&job)?;
+        let earlier = game.world.pending.iter().copied().take_while(|number| *number != own);
+        let same = earlier.filter(|number| kind(*number) == kind(own));
+        let mut names = same.map(|number| game.names[number as usize]);
+        names.find(|other| view.job(*other).phase == Phase::Waiting)
+    }
+
     fn ended(&mut self, job: JobId) {
         self.came.remove(&job);
         self.others.remove(&job);
@@ -482,11 +507,17 @@ impl Policy for Arena {
         if needed > working {
             return Reason::NodesOut { needed, working };
         }
+        if let Some(at) = self.next_round().filter(|at| self.has_news() && *at > view.now) {
+            return Reason::NextRound { at };
+        }
+        if let Some(head) = self.head_before(view, job) {
+            return Reason::HeadOfLine { head };
+        }
         let free = free_devices(view, job);
-        match self.next_round() {
-            Some(at) if self.came.contains(&job) => Reason::NextRound { at },
-            _ if free >= needed => Reason::Fragmented { needed, free },
-            _ => Reason::DevicesBusy { needed, free },
+        if free >= needed {
+            Reason::Fragmented { needed, free }
+        } else {
+            Reason::DevicesBusy { needed, free }
         }
     }
 }

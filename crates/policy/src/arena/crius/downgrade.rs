@@ -114,6 +114,7 @@ impl<'a> Downgrade<'a> {
         for &(job, kind, shape) in steps {
             let is_able = can_run(self.world, Wish::of(self.world, job), kind, shape);
             match unable.iter().position(|other| *other == job) {
+                Some(_) if !is_able && self.world.options.fixes.feasibility => {}
                 Some(index) => {
                     unable.remove(index);
                 }
@@ -170,7 +171,7 @@ impl<'a> Downgrade<'a> {
             (table.clone(), Found::nothing(draft.budget), shape)
         };
         steps.push((held.job, kind, shape));
-        let gain = draft.gain + best;
+        let gain = draft.gain + if self.is_counted_later(held.job) { 0.0 } else { best };
         let draft = Draft { table, wish, gain, budget: draft.budget, steps, is_torn: draft.is_torn };
         Some(Outcome { draft, table: tried, found })
     }
@@ -192,53 +193,57 @@ impl<'a> Downgrade<'a> {
     /// Moves a job from the type that is needed to another. The job that needs room is preferred to all others, and then asks
     /// for as many devices as it did at first.
     fn change_type(&mut self, draft: &Draft) -> Option<Outcome> {
-        let (world, kind) = (self.world, draft.wish.kind);
-        let first = Wish::of(world, self.job);
-        let itself = Held::as_asked(world, self.job, first.kind, first.devices);
-        let (mut best_other, mut best_itself) = (INFEASIBLE, INFEASIBLE);
-        let mut chosen: Option<(Held, Wish)> = None;
+        let kind = draft.wish.kind;
         self.searcher.outlooks.clear();
-        let count = self.searcher.survey.held.len();
-        for index in 0..=count {
-            let held = self.searcher.survey.held.get(index).copied().unwrap_or(itself);
-            if held.kind != kind {
+        let first = Wish::of(self.world, self.job);
+        let itself = Held::as_asked(self.world, self.job, first.kind, first.devices);
+        if itself.kind == kind
+            && let Some((gain, wish)) = self.best_change(draft, itself)
+        {
+            return Some(self.move_itself(draft, wish, gain));
+        }
+        let mut chosen: Option<(f64, Held, Wish)> = None;
+        for index in 0..self.searcher.survey.held.len() {
+            let held = self.searcher.survey.held[index];
+            if held.kind == kind
+                && let Some((gain, wish)) = self.best_change(draft, held)
+                && gain > chosen.map_or(INFEASIBLE, |chosen| chosen.0)
+            {
+                chosen = Some((gain, held, wish));
+            }
+        }
+        let (gain, held, wish) = chosen?;
+        Some(self.move_other(draft, held, wish, gain))
+    }
+
+    /// The type that serves a job best instead of the one it has, and what it gains by that.
+    fn best_change(&mut self, draft: &Draft, held: Held) -> Option<(f64, Wish)> {
+        let world = self.world;
+        let mut best = None;
+        let mut asked = Wish::of(world, held.job);
+        let old = (held.kind, held.shape());
+        let before = worth(world, asked.with(held.kind, held.devices), old, None);
+        for index in 0..self.searcher.order.len() {
+            let kind = self.searcher.order[index];
+            if kind == held.kind || draft.table.idle_of(kind) < held.devices {
                 continue;
             }
-            let is_itself = index == count;
-            let mut asked = Wish::of(world, held.job);
-            let before = worth(world, asked.with(kind, held.devices), (kind, held.shape()), None);
-            for place in 0..self.searcher.order.len() {
-                let new = self.searcher.order[place];
-                if new == kind || draft.table.idle_of(new) < held.devices {
-                    continue;
-                }
-                let wish = asked.with(new, held.devices);
-                let change = (new, wish.best(world));
-                let gain = worth(world, asked, change, Some((kind, held.shape())));
-                asked = wish;
-                let Searcher { seeker, outlooks, .. } = &mut *self.searcher;
-                let found = seeker.tell(world, &draft.table, outlooks, wish, draft.budget);
-                if !found.is_feasible() {
-                    continue;
-                }
+            let wish = asked.with(kind, held.devices);
+            let mut gain = worth(world, asked, (kind, wish.best(world)), Some(old));
+            // From the second type on, a deadline goes by what the job has in this branch.
+            asked = wish;
+            let Searcher { seeker, outlooks, .. } = &mut *self.searcher;
+            let found = seeker.tell(world, &draft.table, outlooks, wish, draft.budget);
+            if held.job != self.job {
+                let placed = found.throughput - before;
                 // What another job gains counts twice, as published.
-                let (gain, best) = if is_itself {
-                    (gain, &mut best_itself)
-                } else {
-                    (gain + (found.throughput - before), &mut best_other)
-                };
-                if gain > *best {
-                    *best = gain;
-                    chosen = Some((held, wish));
-                }
+                gain = if world.options.fixes.gains { placed } else { gain + placed };
+            }
+            if found.is_feasible() && gain > best.map_or(INFEASIBLE, |(best, _)| best) {
+                best = Some((gain, wish));
             }
         }
-        let (held, wish) = chosen?;
-        if held.job == self.job {
-            Some(self.move_itself(draft, wish, best_itself))
-        } else {
-            Some(self.move_other(draft, held, wish, best_other))
-        }
+        best
     }
 
     fn move_itself(&mut self, draft: &Draft, wish: Wish, gain: f64) -> Outcome {
@@ -249,12 +254,17 @@ impl<'a> Downgrade<'a> {
         let draft = Draft {
             table: draft.table.clone(),
             wish,
-            gain: draft.gain + gain,
+            gain: draft.gain + if self.is_counted_later(wish.job) { 0.0 } else { gain },
             budget: draft.budget,
             steps,
             is_torn: draft.is_torn,
         };
         Outcome { draft, table: tried, found }
+    }
+
+    /// Whether what a job gains is counted when it is seated, and only then: the job that needs room, if gains count once.
+    fn is_counted_later(&self, job: u32) -> bool {
+        self.world.options.fixes.gains && job == self.job
     }
 
     /// Where a pair of nodes could not be rearranged for the other job, the unfinished plan goes on from a table without the

@@ -180,10 +180,10 @@ impl Shuffle {
     /// Takes all jobs from a node; devices that are lent out stay as they are.
     fn lift(&mut self, table: &mut Table, node: u32, place: usize) {
         for device in table.site().devices(node) {
-            if !table.is_used(device) {
+            let owner = table.owner(device);
+            if !table.is_used(device) || owner == Owner::OUT {
                 continue;
             }
-            let owner = table.owner(device);
             let index = self.lifted.iter().position(|lifted| lifted.owner == owner).unwrap_or_else(|| {
                 self.lifted.push(Lifted { owner, devices: 0, is_on: [false; 2] });
                 self.lifted.len() - 1

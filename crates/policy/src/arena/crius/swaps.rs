@@ -27,6 +27,9 @@ pub(super) fn undo(world: &mut World, before: &Table) {
         let left = old.iter().filter(|share| !is_in(&new, share.0));
         let entered = new.iter().filter(|share| !is_in(&old, share.0));
         for (from, to) in entered.zip(left) {
+            if site.devices(to.0).any(|device| world.table.owner(device) == Owner::OUT) {
+                continue;
+            }
             for (here, there) in site.devices(from.0).zip(site.devices(to.0)) {
                 let (is_used, other) = (world.table.is_used(there), world.table.owner(there));
                 world.table.set(here, is_used, other);

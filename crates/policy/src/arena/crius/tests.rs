@@ -207,6 +207,12 @@ fn swaps_for_nothing_are_undone() {
         swaps::undo(&mut world, &table(&self::world(3, 0), before));
         assert_eq!(shown(&world.table), undone, "{before} to {after}");
     }
+    // What is out of sight stays where it is.
+    let before = table(&self::world(3, 0), "aa .. ..");
+    world.table = table(&self::world(3, 0), ".. aa ..");
+    world.table.set(0, true, Owner::OUT);
+    swaps::undo(&mut world, &before);
+    assert_eq!((&*shown(&world.table), world.table.owner(0)), (".. aa ..", Owner::OUT));
 }
 
 #[test]

@@ -123,16 +123,19 @@ impl<'a> Rounds<'a> {
     fn credit(&mut self) {
         let now = self.world.timer;
         let world = &mut self.world;
+        let is_kept = world.options.fixes.progress;
         let mut running = std::mem::take(&mut world.running);
         running.retain(|&job| {
-            if world.job(job).debt_s > 0.0 {
-                return true;
-            }
+            let Some(progress_s) = useful_s(world, job, self.numbers.round_s) else { return true };
             let quota = world.job(job).quota;
             let iteration_s = world.iteration_s(Question::BILLED, job, quota.kind, quota.shape);
             let state = world.job_mut(job);
-            state.executed_s += self.numbers.round_s;
-            state.remaining = state.iterations - whole_times(state.executed_s, iteration_s);
+            state.executed_s += progress_s;
+            state.remaining = if is_kept {
+                state.remaining - progress_s / iteration_s
+            } else {
+                state.iterations - whole_times(state.executed_s, iteration_s)
+            };
             if state.remaining == state.iterations {
                 state.deadline_s = 0.0;
             }
@@ -155,12 +158,13 @@ impl<'a> Rounds<'a> {
         let Self { world, rules, before, .. } = self;
         let now = world.timer;
         let is_visited = self.is_visited || !world.submitted.is_empty();
-        let is_news = is_visited || !world.ended.is_empty() || !world.profiling.is_empty();
+        let is_retried = world.options.fixes.retry && !world.pending.is_empty();
+        let is_news = is_visited || is_retried || !world.ended.is_empty() || !world.profiling.is_empty();
         if is_news {
             before.clone_from(&world.table);
         }
         rules.before(world);
-        if !world.ended.is_empty() {
+        if is_retried || !world.ended.is_empty() {
             rules.on_ends(world);
             world.ended.clear();
         }
@@ -232,6 +236,7 @@ impl<'a> Rounds<'a> {
         let state = world.job_mut(job);
         if is_moved {
             let tuning_s = self.tuning.cost_s(quota.devices);
+            state.lost_s = tuning_s;
             if tuning_s <= round_s {
                 throughput *= (round_s - tuning_s) / round_s;
                 state.debt_s = 0.0;
@@ -262,4 +267,17 @@ impl<'a> Rounds<'a> {
             .then(|| Throughput { average: self.throughput_sum / rounds as f64, peak: self.throughput_peak });
         self.tracker.into_outcome(self.world.timer, rounds, Tally { throughput, ..self.tally })
     }
+}
+
+/// Seconds of a round in which a job gets on; `None` where it owes tuning. As published only tuning that is longer than a round
+/// costs anything, and then one round.
+fn useful_s(world: &mut World, job: u32, round_s: f64) -> Option<f64> {
+    let is_charged = world.options.fixes.overhead;
+    let state = world.job_mut(job);
+    if !is_charged {
+        return (state.debt_s == 0.0).then_some(round_s);
+    }
+    let lost_s = state.lost_s.min(round_s);
+    state.lost_s -= lost_s;
+    Some(round_s - lost_s)
 }

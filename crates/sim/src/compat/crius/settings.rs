@@ -1,7 +1,7 @@
 //! What a run of this mechanism can be asked for.
 
 use serde::Deserialize;
-use wharf_policy::arena::{Options, Tuning, Variant};
+use wharf_policy::arena::{Fixes, Options, Tuning, Variant};
 use wharf_policy::{BadSetting, Settings as Overrides};
 
 /// The `[crius]` table of a preset.
@@ -97,11 +97,13 @@ pub struct Settings {
     pub local_eta: u32,
     /// Rounds of rearranging in one pass.
     pub global_eta: u32,
+    /// What is not done as published.
+    pub fixes: Fixes,
 }
 
 impl Settings {
     /// What can be set by name.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 14] = [
         "sched_with_opt",
         "density",
         "enable_alpa",
@@ -111,6 +113,11 @@ impl Settings {
         "depth",
         "local_eta",
         "global_eta",
+        "fix_progress",
+        "fix_overhead",
+        "fix_gains",
+        "fix_feasibility",
+        "fix_retry",
     ];
 
     /// A policy with the preset's numbers and overrides.
@@ -150,6 +157,13 @@ impl Settings {
             depth: depth.transpose()?,
             local_eta: count("local_eta", numbers.search.local_eta)?,
             global_eta: count("global_eta", numbers.search.global_eta)?,
+            fixes: Fixes {
+                progress: switch("fix_progress", false)?,
+                overhead: switch("fix_overhead", false)?,
+                gains: switch("fix_gains", false)?,
+                feasibility: switch("fix_feasibility", false)?,
+                retry: switch("fix_retry", false)?,
+            },
         })
     }
 
@@ -161,6 +175,7 @@ impl Settings {
             devices_max: numbers.devices_max,
             pruned: numbers.pruned.into(),
             unpruned: numbers.unpruned.into(),
+            fixes: self.fixes,
             depth: self.depth,
             local_budget: self.local_eta,
             global_budget: self.global_eta,

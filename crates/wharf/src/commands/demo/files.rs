@@ -24,6 +24,7 @@ pub(super) const CARRIED: &[(&str, &str)] = carried![
     "python/wharf/_files.py",
     "python/wharf/_lease.py",
     "python/wharf/_link.py",
+    "python/wharf/_plan.py",
     "python/wharf/_run.py",
     "python/wharf/_signals.py",
 ];
