@@ -137,7 +137,7 @@ fn run(cluster: &ClusterSpec, settings: &[&str], count: u32, every_s: f64) -> Ru
         engine.settle(now, &mut ());
         decisions_s.push(start.elapsed().as_secs_f64());
         answer(&mut engine, now);
-        assert!(engine.violations().is_empty());
+        assert!(engine.violations().is_empty(), "{:?}", engine.violations());
     }
     decisions_s.sort_by(f64::total_cmp);
     let done: f64 = engine.state().jobs().map(|(_, _, life)| life.done(now)).sum();

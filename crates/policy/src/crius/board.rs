@@ -27,6 +27,12 @@ impl Seat {
         Some(Self::new(kind, placement.iter().map(|share| (share.node, share.devices.len())).collect()))
     }
 
+    /// Whether a placement is this place.
+    pub(super) fn is_of(&self, placement: &[NodeShare]) -> bool {
+        let is_same = |share: &NodeShare| self.on(share.node) == share.devices.len();
+        placement.len() == self.spots.len() && placement.iter().all(is_same)
+    }
+
     /// Devices on one node.
     pub(super) fn on(&self, node: NodeId) -> u32 {
         self.spots.iter().find(|spot| spot.0 == node).map_or(0, |spot| spot.1)
@@ -53,6 +59,11 @@ struct Kind {
     free: u32,
     /// Nodes by the number of their free devices.
     by_free: Vec<BTreeSet<NodeId>>,
+    /// Nodes of which all devices are free, and their devices.
+    idle: BTreeSet<NodeId>,
+    idle_devices: u32,
+    /// Most devices of the type on one switch.
+    on_switch: u32,
 }
 
 /// The cluster as a table of free devices. A place is found without looking at every node.
@@ -80,10 +91,18 @@ impl Board {
             self.shelve(id, 0);
         }
         let size = spec.spec.devices - schedule.broken(id).len();
+        // Nothing is free while the size changes, so that it is not counted as idle with the other one.
+        self.set_free(id, 0);
         self.nodes[id.index()].size = if schedule.is_up(id) { size } else { 0 };
         self.set_free(id, schedule.free(id).len());
-        let all = self.kinds[kind].nodes.iter().map(|&node| self.nodes[node.index()].size);
-        self.kinds[kind].size = all.max().unwrap_or(0);
+        let mut switches: BTreeMap<u32, u32> = BTreeMap::new();
+        let of_kind = &mut self.kinds[kind];
+        of_kind.size = 0;
+        for node in of_kind.nodes.iter().map(|node| &self.nodes[node.index()]) {
+            of_kind.size = of_kind.size.max(node.size);
+            *switches.entry(node.switch).or_default() += node.size;
+        }
+        of_kind.on_switch = switches.into_values().max().unwrap_or(0);
     }
 
     /// Takes note of one job as it is.
@@ -111,11 +130,17 @@ impl Board {
     }
 
     fn set_free(&mut self, id: NodeId, free: u32) {
-        let Node { kind, free: before, .. } = self.nodes[id.index()];
+        let Node { kind, size, free: before, .. } = self.nodes[id.index()];
         if before == free {
             return;
         }
         let of_kind = &mut self.kinds[kind];
+        if before == size && of_kind.idle.remove(&id) {
+            of_kind.idle_devices -= size;
+        }
+        if free == size && size > 0 && of_kind.idle.insert(id) {
+            of_kind.idle_devices += size;
+        }
         of_kind.by_free[before as usize].remove(&id);
         of_kind.free = of_kind.free + free - before;
         self.nodes[id.index()].free = free;
@@ -150,6 +175,7 @@ impl Board {
         for &(node, count) in &seat.spots {
             let here = &mut self.nodes[node.index()];
             here.jobs.push(job);
+            // On a node that gets no new jobs nothing is free, and what it has stays.
             let free = here.free.saturating_sub(count);
             self.set_free(node, free);
         }
@@ -217,14 +243,17 @@ impl Board {
     }
 
     fn fit_many(&self, kind: usize, count: u32, avoid: Option<NodeId>) -> Option<Seat> {
+        let of_kind = &self.kinds[kind];
+        // One node may be taken in part.
+        if of_kind.idle_devices + of_kind.size <= count {
+            return None;
+        }
         let mut idle: BTreeMap<u32, Vec<(NodeId, u32)>> = BTreeMap::new();
         let across = self.is_across(kind, count);
-        for &id in &self.kinds[kind].nodes {
+        for &id in of_kind.idle.iter().filter(|&&id| Some(id) != avoid) {
             let node = &self.nodes[id.index()];
-            if node.size > 0 && node.free == node.size && Some(id) != avoid {
-                let switch = if across { 0 } else { node.switch };
-                idle.entry(switch).or_default().push((id, node.size));
-            }
+            let switch = if across { 0 } else { node.switch };
+            idle.entry(switch).or_default().push((id, node.size));
         }
         idle.into_iter().find_map(|(switch, nodes)| {
             self.take_whole(kind, count, nodes, |node| across || self.switch(node) == switch, avoid)
@@ -260,12 +289,7 @@ impl Board {
 
     /// Whether no switch has so many devices of a type: nodes of several have to do.
     pub(super) fn is_across(&self, kind: usize, count: u32) -> bool {
-        let mut sums: BTreeMap<u32, u32> = BTreeMap::new();
-        for &node in &self.kinds[kind].nodes {
-            let node = &self.nodes[node.index()];
-            *sums.entry(node.switch).or_default() += node.size;
-        }
-        sums.values().all(|&sum| sum < count)
+        self.kinds[kind].on_switch < count
     }
 
     /// A larger place that leaves a job where it is: more devices of its node, or more nodes beside its own.

@@ -273,8 +273,7 @@ impl Crius {
 
     /// What a place is worth to a job.
     fn worth(&self, view: &View<'_>, job: JobId, seat: &Seat) -> f64 {
-        let placement = view.schedule().placement(job);
-        let stays = placement.and_then(|placement| Seat::of(view, placement)).is_some_and(|own| own == *seat);
+        let stays = view.schedule().placement(job).is_some_and(|placement| seat.is_of(placement));
         let toll = if stays { 1.0 } else { self.toll(view, job, seat.kind, seat.count) };
         self.weight(view, job) * self.class(job).speed(seat.kind, seat.count) * toll
     }
@@ -311,7 +310,7 @@ impl Crius {
         let schedule = view.schedule();
         let Some(placement) = schedule.placement(job) else { return false };
         let least_s = self.rules.min_run_s.max(view.perf().restart_s(view.spec(job)));
-        let is_moved = Seat::of(view, placement).as_ref() != self.board.seat(job);
+        let is_moved = !self.board.seat(job).is_some_and(|seat| seat.is_of(placement));
         let kind = |node| view.topology().node(node).device_type;
         !is_moved
             && (view.protected_until(job, least_s).is_some()

@@ -181,8 +181,10 @@ impl Crius {
         }
         if !is_free || !self.settle(view, &mut plan, &before) || plan.gain <= floor {
             self.board.lift(job);
+            for (other, _) in &before {
+                self.board.lift(*other);
+            }
             for (other, seat) in before {
-                self.board.lift(other);
                 if let Some(seat) = seat {
                     self.board.put(other, seat);
                 }
