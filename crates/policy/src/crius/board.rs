@@ -33,6 +33,12 @@ impl Seat {
         placement.len() == self.spots.len() && placement.iter().all(is_same)
     }
 
+    /// Whether one of the two is on all nodes of the other.
+    pub(super) fn is_around(&self, other: &Self) -> bool {
+        let (few, many) = if self.spots.len() < other.spots.len() { (self, other) } else { (other, self) };
+        few.spots.iter().all(|&(node, _)| many.on(node) > 0)
+    }
+
     /// Devices on one node.
     pub(super) fn on(&self, node: NodeId) -> u32 {
         self.spots.iter().find(|spot| spot.0 == node).map_or(0, |spot| spot.1)
