@@ -111,6 +111,17 @@ impl Board {
         of_kind.on_switch = switches.into_values().max().unwrap_or(0);
     }
 
+    /// Takes note of what is free: jobs that the policy is not told of come and go too. Returns whether more is than before.
+    pub(super) fn sync_free(&mut self, view: &View<'_>) -> bool {
+        let mut is_more = false;
+        for id in (0..self.nodes.len()).map(NodeId::from_index) {
+            let free = view.schedule().free(id).len();
+            is_more |= free > self.nodes[id.index()].free;
+            self.set_free(id, free);
+        }
+        is_more
+    }
+
     /// Takes note of one job as it is.
     pub(super) fn sync_job(&mut self, view: &View<'_>, job: JobId) {
         let seat = view.schedule().placement(job).and_then(|placement| Seat::of(view, placement));
