@@ -369,6 +369,25 @@ mod tests {
     }
 
     #[test]
+    fn throughput_is_told_where_it_is_known_and_crius_counts_who_waited_or_ran() {
+        let mut outcome = fixture::outcome();
+        let summary = |outcome: &Outcome| Summary::new(fixture::labels("fcfs"), outcome, 1.5);
+        let json = Report::new(vec![summary(&outcome)]).to_json().unwrap();
+        assert!(!json.contains("throughput"), "nobody knows it");
+        outcome.rules = MetricRules::Crius;
+        outcome.tally.throughput = Some(wharf_sim::Throughput { average: 2.5, peak: 4.0 });
+        let run = summary(&outcome);
+        assert_eq!((run.throughput_avg, run.throughput_peak), (Some(2.5), Some(4.0)));
+        let all = run.avg_queue_all_s;
+        // One that was dropped has no part in the average.
+        let dropped = JobRecord { first_start: None, end: None, queue_s: 0.0, ..outcome.jobs[0] };
+        outcome.jobs.push(dropped);
+        assert_eq!(summary(&outcome).avg_queue_all_s, all);
+        outcome.rules = MetricRules::Wharf;
+        assert!(summary(&outcome).avg_queue_all_s < all);
+    }
+
+    #[test]
     fn summary_without_finished_jobs_has_no_metrics() {
         let run = Summary::new(fixture::labels("fifo"), &fixture::empty_outcome(), f64::NAN);
         for metric in crate::Metric::ALL {

@@ -41,6 +41,7 @@ impl Crius {
             self.steps = 0;
             self.clearings.clear();
             self.release();
+            self.give_up(&decision.view());
             self.place_needy(decision);
             let look = if is_full { Look::All } else { Look::Fresh(fresh) };
             let view = decision.view();
@@ -53,6 +54,25 @@ impl Crius {
             self.carry_out(decision);
         }
         self.wake(decision);
+    }
+
+    /// Takes those out of the queues who would be done too late wherever they started: nobody waits behind them, and nothing is
+    /// kept for them. Nodes that return may bring them back.
+    fn give_up(&mut self, view: &View<'_>) {
+        if !self.rules.has_deadlines {
+            return;
+        }
+        let waiting: Vec<JobId> = self.jobs.keys().copied().filter(|&job| is_without(view, job)).collect();
+        for job in waiting {
+            let cells = &self.class(job).cells;
+            let is_lost = !cells.is_empty() && !cells.iter().any(|cell| self.is_in_time(view, job, *cell));
+            let is_queued = self.jobs.get(&job).is_some_and(|known| known.rank.is_some());
+            if is_lost {
+                self.unqueue(job);
+            } else if !is_queued {
+                self.enqueue(view, job);
+            }
+        }
     }
 
     /// Keeps nothing for anybody.
@@ -261,4 +281,9 @@ impl Crius {
             }
         }
     }
+}
+
+/// Whether a job has no devices and none coming.
+fn is_without(view: &View<'_>, job: JobId) -> bool {
+    view.schedule().placement(job).is_none() && view.job(job).ending().is_none()
 }
