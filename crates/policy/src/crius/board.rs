@@ -33,6 +33,12 @@ impl Seat {
         placement.len() == self.spots.len() && placement.iter().all(is_same)
     }
 
+    /// Whether one of the two is on all nodes of the other.
+    pub(super) fn is_around(&self, other: &Self) -> bool {
+        let (few, many) = if self.spots.len() < other.spots.len() { (self, other) } else { (other, self) };
+        few.spots.iter().all(|&(node, _)| many.on(node) > 0)
+    }
+
     /// Devices on one node.
     pub(super) fn on(&self, node: NodeId) -> u32 {
         self.spots.iter().find(|spot| spot.0 == node).map_or(0, |spot| spot.1)
@@ -103,6 +109,17 @@ impl Board {
             *switches.entry(node.switch).or_default() += node.size;
         }
         of_kind.on_switch = switches.into_values().max().unwrap_or(0);
+    }
+
+    /// Takes note of what is free: jobs that the policy is not told of come and go too. Returns whether more is than before.
+    pub(super) fn sync_free(&mut self, view: &View<'_>) -> bool {
+        let mut is_more = false;
+        for id in (0..self.nodes.len()).map(NodeId::from_index) {
+            let free = view.schedule().free(id).len();
+            is_more |= free > self.nodes[id.index()].free;
+            self.set_free(id, free);
+        }
+        is_more
     }
 
     /// Takes note of one job as it is.

@@ -129,6 +129,7 @@ impl Crius {
             }
             self.steps += 1;
             let found = self.board.fit(cell.kind, cell.count, avoid);
+            let found = found.filter(|seat| self.may_sit(view, job, seat));
             if found.is_some() {
                 return found;
             }

@@ -26,7 +26,7 @@ impl Crius {
         let now = decision.view().now;
         let next = self.last_round.map(|last| last.plus(self.rules.round_s));
         let is_round = next.is_none_or(|next| next <= now);
-        let is_freed = std::mem::take(&mut self.is_freed);
+        let is_freed = self.board.sync_free(&decision.view()) | std::mem::take(&mut self.is_freed);
         let fresh = std::mem::take(&mut self.fresh);
         let is_overdue = self.waits.first().is_some_and(|&(_, job)| self.is_overdue(now, job));
         if is_round {

@@ -104,7 +104,7 @@ impl Crius {
             } else {
                 self.board.fit(cell.kind, cell.count, None)
             };
-            let Some(found) = found else { continue };
+            let Some(found) = found.filter(|seat| self.may_sit(view, job, seat)) else { continue };
             let gain = self.worth(view, job, &found) - now;
             let more = cell.count.saturating_sub(seat.count);
             // Devices that it gives back are of use too.

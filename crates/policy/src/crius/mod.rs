@@ -21,7 +21,10 @@ mod search;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, Policy, Reason, RoundNotes, Time, View};
+use wharf_core::{
+    Change, Decision, DeviceTypeId, FreeOfType, JobId, Knowledge, NodeId, Policy, Reason, RoundNotes, Time,
+    View,
+};
 
 use crate::elastic::{Offer, Pool, pools};
 use crate::placement::Placer;
@@ -297,6 +300,12 @@ impl Crius {
         view.now.plus(needed_s) <= deadline
     }
 
+    /// Whether a job may go to a place: one that must not move stays on its nodes as long as it is on their type.
+    fn may_sit(&self, view: &View<'_>, job: JobId, seat: &Seat) -> bool {
+        let own = view.schedule().placement(job).and_then(|placement| Seat::of(view, placement));
+        self.rules.may_migrate || own.is_none_or(|own| own.kind != seat.kind || own.is_around(seat))
+    }
+
     /// What is told a job that would miss its deadline everywhere.
     fn too_late(&self, view: &View<'_>, job: JobId) -> Reason {
         let spec = view.spec(job);
@@ -405,7 +414,10 @@ impl Policy for Crius {
         }
         let free = |kind: usize| match gang.needs {
             Some(_) => free_devices(view, job),
-            None => self.board.free(kind),
+            None => {
+                let of_type = view.schedule().free_index().of_type(DeviceTypeId::from_index(kind));
+                of_type.map_or(0, FreeOfType::devices)
+            }
         };
         // What comes closest to being enough.
         let cells = class.cells.iter().filter(|cell| self.may(view, job, **cell));

@@ -56,6 +56,7 @@ impl Crius {
             if plan.is_none() && quest.may_disturb && self.steps < self.rules.budget {
                 plan = self.make_room(view, cell.kind, cell.count, net, least);
             }
+            let plan = plan.filter(|plan| self.may_sit(view, quest.job, &plan.seat));
             if let Some(plan) = plan.filter(|plan| plan.gain > least) {
                 best = Some(plan);
             }
