@@ -41,6 +41,8 @@ pub struct Arena {
     came: BTreeSet<JobId>,
     /// Jobs that wait for what is left over.
     others: BTreeSet<JobId>,
+    /// All jobs that it was told of. What others were given is not to be touched.
+    told: BTreeSet<JobId>,
     /// Whether the rules should look at waiting jobs again.
     is_news: bool,
     last_round: Option<Time>,
@@ -242,6 +244,7 @@ impl Arena {
             game: None,
             came: BTreeSet::new(),
             others: BTreeSet::new(),
+            told: BTreeSet::new(),
             is_news: false,
             last_round: None,
             notes: RoundNotes::default(),
@@ -262,7 +265,7 @@ impl Arena {
             return game;
         }
         let mut game = Game::new(self.variant, self.options, view);
-        let mut live: Vec<JobId> = view.live_jobs().collect();
+        let mut live: Vec<JobId> = self.told.iter().copied().collect();
         live.sort_by_key(|job| view.job(*job).placed_at());
         for job in live {
             if view.schedule().placement(job).is_some() {
@@ -467,6 +470,7 @@ impl Policy for Arena {
     fn observe(&mut self, view: &View<'_>, change: Change) {
         match change {
             Change::Arrived(job) => {
+                self.told.insert(job);
                 self.came.insert(job);
             }
             Change::Waiting(job) | Change::Stopping(job) => {
@@ -479,7 +483,10 @@ impl Policy for Arena {
                 self.came.remove(&job);
                 self.others.remove(&job);
             }
-            Change::Ended(job) => self.ended(job),
+            Change::Ended(job) => {
+                self.told.remove(&job);
+                self.ended(job);
+            }
             Change::Node(_) => self.forget(),
             Change::Running(_) => {}
         }
