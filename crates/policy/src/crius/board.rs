@@ -146,8 +146,10 @@ impl Board {
         shelves[free as usize].insert(id);
     }
 
+    /// Takes note of what is free on a node. On one that gets no new jobs nothing is, whatever the schedule says.
     fn set_free(&mut self, id: NodeId, free: u32) {
         let Node { kind, size, free: before, .. } = self.nodes[id.index()];
+        let free = free.min(size);
         if before == free {
             return;
         }

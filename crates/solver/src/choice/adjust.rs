@@ -55,7 +55,13 @@ pub fn adjust(
         slack[held.kind] -= i64::from(held.count);
     }
     let changes = worthwhile(holders, limit);
-    let mut search = Search { changes: &changes, slack, made: Vec::new(), best: None };
+    let mut freeing = vec![Vec::new(); capacity.len()];
+    for change in &changes {
+        freeing[change.frees.0].push(*change);
+    }
+    let most = changes.first().map_or(0.0, |first| first.gain.max(0.0));
+    let mut search =
+        Search { changes: &changes, freeing: &freeing, most, slack, made: Vec::new(), best: None };
     for (pick, own) in newcomer.iter().enumerate() {
         search.slack[own.kind] -= i64::from(own.count);
         search.descend(pick, own.value, limit);
@@ -88,7 +94,12 @@ fn worthwhile(holders: &[Holder<'_>], limit: usize) -> Vec<Change> {
 }
 
 struct Search<'a> {
+    /// The best first.
     changes: &'a [Change],
+    /// Those that free devices of each type, the best first.
+    freeing: &'a [Vec<Change>],
+    /// The most that any change gains.
+    most: f64,
     slack: Vec<i64>,
     made: Vec<Change>,
     best: Option<Adjustment>,
@@ -105,24 +116,42 @@ impl Search<'_> {
         if left == 0 {
             return;
         }
-        let changes = self.changes;
-        for change in changes {
-            // The changes are sorted: none behind this one brings more.
-            let most = gain + change.gain + changes[0].gain.max(0.0) * (left - 1) as f64;
-            let is_hopeless = self.best.as_ref().is_some_and(|best| most <= best.gain);
-            if is_hopeless || (overdrawn.is_none() && change.gain <= 0.0) {
+        let (all, freeing) = (self.changes, self.freeing);
+        for change in overdrawn.map_or(all, |kind| &freeing[kind]) {
+            let with = gain + change.gain;
+            // They are sorted: none behind this one brings more.
+            if self.is_hopeless(with + self.most * (left - 1) as f64)
+                || (overdrawn.is_none() && change.gain <= 0.0)
+            {
                 return;
             }
-            let is_useless = overdrawn.is_some_and(|kind| change.frees.0 != kind);
-            if is_useless || self.made.iter().any(|made| made.job == change.job) {
+            if self.made.iter().any(|made| made.job == change.job) {
                 continue;
             }
             self.make(change, 1);
-            self.made.push(*change);
-            self.descend(pick, gain + change.gain, left - 1);
-            self.made.pop();
+            if let Some(rest) = self.outlook(left - 1)
+                && !self.is_hopeless(with + rest)
+            {
+                self.made.push(*change);
+                self.descend(pick, with, left - 1);
+                self.made.pop();
+            }
             self.make(change, -1);
         }
+    }
+
+    /// Whether a way that is worth so much at most cannot be the best.
+    fn is_hopeless(&self, most: f64) -> bool {
+        self.best.as_ref().is_some_and(|best| most <= best.gain)
+    }
+
+    /// The most that so many further changes gain; `None` where they cannot be enough. What is overdrawn must be freed first.
+    fn outlook(&self, left: usize) -> Option<f64> {
+        let Some(kind) = self.slack.iter().position(|&slack| slack < 0) else {
+            return Some(self.most * left as f64);
+        };
+        let first = self.freeing[kind].first().filter(|_| left > 0)?;
+        Some(first.gain + self.most * (left - 1) as f64)
     }
 
     fn make(&mut self, change: &Change, sign: i64) {

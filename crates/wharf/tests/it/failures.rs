@@ -113,7 +113,7 @@ fn unknown_names_suggest_the_nearest() {
     hint: leave `--rounds` away, or take a policy that shares time in rounds, such as `max-min-fairness-perf`
     ");
     insta::assert_snapshot!(sim("--policy fifo --preset mury"), @"
-    error: `mury` is neither a built-in preset (wharf, muri, gavel, sia, blox) nor a file
+    error: `mury` is neither a built-in preset (wharf, muri, gavel, sia, blox, crius) nor a file
     hint: did you mean `muri`?
     hint: `wharf presets` lists the built-in ones
     ");
