@@ -424,12 +424,23 @@ impl Policy for Crius {
         let closest = cells.max_by_key(|cell| i64::from(free(cell.kind)) - i64::from(cell.count));
         let Some(cell) = closest else { return self.too_late(view, job) };
         let (needed, free) = (cell.count, free(cell.kind));
+        let next = self.last_round.map(|last| last.plus(self.rules.round_s)).filter(|next| *next > view.now);
+        let has_room = || {
+            let mut cells = class.cells.iter().filter(|cell| self.may(view, job, **cell));
+            cells.any(|cell| self.board.fit(cell.kind, cell.count, None).is_some())
+        };
         match self.holder {
             _ if free < needed => Reason::DevicesBusy { needed, free },
             Some(head) if head != job && self.blocked[cell.kind] && !self.rules.may_lend => {
                 Reason::HeadOfLine { head }
             }
             Some(holder) if holder != job && self.blocked[cell.kind] => Reason::Starving { holder },
+            // What others have just left is looked at again in the next round.
+            _ if has_room()
+                && let Some(at) = next =>
+            {
+                Reason::NextRound { at }
+            }
             _ => Reason::Fragmented { needed, free },
         }
     }

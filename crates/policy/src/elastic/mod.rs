@@ -400,6 +400,10 @@ impl<P: Planner> Policy for Elastic<P> {
             None => free_devices(view, job),
         };
         match self.next_round() {
+            // Between its plans nobody is given what others have left.
+            Some(at) if free >= needed && self.planner.is_eager() && at > view.now => {
+                Reason::NextRound { at }
+            }
             _ if free >= needed => Reason::Fragmented { needed, free },
             Some(at) if self.last_round < Some(view.spec(job).submit) => Reason::NextRound { at },
             _ if self.could_have(view, job) => Reason::NotWorthIt { needed, free },
