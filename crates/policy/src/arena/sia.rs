@@ -33,6 +33,8 @@ pub(super) struct Sia {
     admitted: Vec<(u32, usize)>,
     /// Whether a job was ever taken in; from then on changes are limited.
     has_admitted: bool,
+    /// What newcomers were worth that were given nothing in this pass, since anything changed: the like of them get nothing either.
+    refused: Vec<Vec<f64>>,
 }
 
 fn kind_of(configuration: usize) -> Kind {
@@ -46,14 +48,20 @@ fn count_of(configuration: usize) -> u32 {
 impl Sia {
     /// Takes a job in, if the program and the places allow.
     fn fit(&mut self, world: &mut World, job: u32, force_opt: bool) -> bool {
-        let jobs = self.admitted.iter().map(|&(job, _)| job).chain([job]);
-        let values: Vec<f64> = jobs.flat_map(|job| row(world, job)).collect();
+        let own = row(world, job);
+        if own.iter().all(|value| *value <= INFEASIBLE) || self.refused.contains(&own) {
+            return false;
+        }
+        let others = self.admitted.iter().flat_map(|&(job, _)| row(world, job));
+        let values: Vec<f64> = others.chain(own.iter().copied()).collect();
         let kinds = world.site().kinds();
         let capacity: Vec<u32> = kinds.map(|kind| world.site().kind(kind).device_count()).collect();
         let held: Vec<usize> = self.admitted.iter().map(|&(_, held)| held).collect();
         let Some(found) = choose(&values, &capacity, self.has_admitted.then_some(&held)) else {
+            self.refused.push(own);
             return false;
         };
+        self.refused.clear();
         let before = self.admitted.clone();
         self.admitted = before.iter().map(|&(job, _)| job).chain([job]).zip(found).collect();
         self.has_admitted = true;
@@ -177,6 +185,7 @@ impl Rules for Sia {
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
         self.admitted.retain(|(job, _)| !world.ended.contains(job));
+        self.refused.clear();
         let mut waiting = Vec::new();
         for job in std::mem::take(&mut world.pending) {
             if self.fit(world, job, false) {
@@ -189,6 +198,7 @@ impl Rules for Sia {
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
+        self.refused.clear();
         for job in world.submitted.clone() {
             if !is_possible(world, job) {
                 // Dropped without a word, as published.
