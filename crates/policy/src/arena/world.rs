@@ -247,8 +247,8 @@ impl World {
             return Some(shape);
         }
         // Where it cannot run in its best locality it may still in the next.
-        while is_relaxed {
-            shape = shape.halved()?;
+        while let Some(worse) = shape.halved().filter(|_| is_relaxed) {
+            shape = worse;
             if !self.is_feasible(job, asked.kind, shape, force_opt) {
                 return None;
             }
