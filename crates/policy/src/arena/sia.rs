@@ -8,16 +8,15 @@
 //! Not kept: the published solver is given -10^9 for what cannot run, and scales by that, so that all it sees of the rest is the
 //! newcomer's thousand. Which of the possible choices it then makes is chance; here it is the best.
 
+use wharf_perf::cells::DEVICE_COUNTS as COUNTS;
 use wharf_solver::choice::{Configuration, Holder, adjust};
 
 use super::Rules;
 use super::gavel::{CHANGES_MAX, place_all};
 use super::query::INFEASIBLE;
 use super::site::{Kind, Shape};
-use super::world::World;
+use super::world::{Tried, World};
 
-/// Numbers of devices.
-const COUNTS: [u32; 5] = [1, 2, 4, 8, 16];
 /// Seconds that a restart costs.
 const RESTART_S: f64 = 600.0;
 /// Least part of its time that a job makes use of.
@@ -150,38 +149,15 @@ fn throughput(world: &World, job: u32, kind: Kind, devices: u32) -> f64 {
     if one <= INFEASIBLE { INFEASIBLE } else { one * f64::from(devices) }
 }
 
-/// Whether a job can run on some type in its best locality, whatever the memory.
-fn is_possible(world: &World, job: u32) -> bool {
-    let devices = world.job(job).asked.devices;
-    world.site().kinds().any(|kind| world.is_feasible(job, kind, world.site().best(kind, devices), true))
-}
-
 impl Rules for Sia {
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
         self.admitted.retain(|(job, _)| !world.ended.contains(job));
-        let mut waiting = Vec::new();
-        for job in std::mem::take(&mut world.pending) {
-            if self.fit(world, job, false) {
-                world.running.push(job);
-            } else {
-                waiting.push(job);
-            }
-        }
-        world.pending = waiting;
+        world.retry(|world, job| Tried::or_waits(self.fit(world, job, false)));
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
-        for job in world.submitted.clone() {
-            if !is_possible(world, job) {
-                // Dropped without a word, as published.
-                continue;
-            }
-            if self.fit(world, job, true) {
-                world.running.push(job);
-            } else {
-                world.pending.push(job);
-            }
-        }
+        world.drop_impossible();
+        world.take_in(|world, job| Tried::or_waits(self.fit(world, job, true)));
     }
 }
