@@ -12,6 +12,7 @@ mod exec;
 mod filter;
 mod foresee;
 mod global;
+mod image;
 mod install;
 mod limits;
 mod local;
@@ -41,6 +42,10 @@ pub use exec::{BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use image::{
+    EngineArg, ImageBaseArgs, ImageBuildArgs, ImageCommand, ImageCommitArgs, ImageConvertArgs,
+    ImageFromEnvArgs, ImageListArgs, ImageLoginArgs, ImageNameArgs, ImagePruneArgs,
+};
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
@@ -118,6 +123,12 @@ pub enum Command {
         after_help = "Examples:\n  wharf profile show\n  wharf profile query --model resnet50 --batch-size 64"
     )]
     Profile(ProfileCommand),
+    /// Images of containers: build, convert, push, keep
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf image build . --tag train:1\n  wharf image convert train:1 ./train"
+    )]
+    Image(ImageCommand),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
     /// Run a trace on a real cluster, and compare it with the simulator's prediction
