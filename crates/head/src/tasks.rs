@@ -8,6 +8,7 @@ use wharf_proto::{
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
+use crate::parameters::Chosen;
 use crate::record::Record;
 use crate::wire::Names;
 
@@ -87,39 +88,42 @@ impl Dispatcher {
         };
         let address = |node| self.facts.get(&node).map(|facts| facts.address.clone()).unwrap_or_default();
         let devices = execution.tasks[rank].share.devices;
+        let chosen = Chosen::of(spec, array_index);
+        let checkpoint_dir = spec.checkpoint.as_ref().map_or("", |contract| &contract.dir);
         let is_shared = !state.schedule().neighbours(state.topology(), job).is_empty();
         Some(LaunchTask {
             task: Some(TaskId { job_id: job.0, generation: execution.generation }),
-            command: spec.command.clone(),
-            env: spec.env.clone(),
+            command: chosen.fill_all(&spec.command),
+            env: chosen.variables(&spec.env),
             workdir: spec.workdir.clone(),
-            output: names.expand(&spec.output),
+            output: chosen.fill(&names.expand(&spec.output)),
             devices: devices.iter().collect(),
             rank: rank as u32,
             ranks: execution.tasks.len() as u32,
             addresses: execution.tasks.iter().map(|task| address(task.share.node)).collect(),
             stop_signal: spec.stop_signal,
             grace_s: spec.grace_s,
-            steps: spec.steps.clone(),
+            steps: spec.steps.iter().map(|step| chosen.fill_step(step)).collect(),
             launcher: spec.launcher,
             cpus: spec.cpus * devices.len(),
             memory_mib: spec.memory_mib * u64::from(devices.len()),
             activate: spec.activate.clone(),
             limits: spec.limits.clone(),
-            error_output: names.expand(&spec.error_output),
+            error_output: chosen.fill(&names.expand(&spec.error_output)),
             user: spec.user.clone(),
             network_interface: spec.network_interface.clone(),
             master_port: u32::from(self.ports.of(job)),
             job_name: spec.name.clone(),
             devices_by_rank: execution.tasks.iter().map(|task| task.share.devices.len()).collect(),
             lease: None,
-            checkpoint_dir: names.expand(spec.checkpoint.as_ref().map_or("", |contract| &contract.dir)),
+            checkpoint_dir: chosen.fill(&names.expand(checkpoint_dir)),
             iterations_done: self.checkpointed(job),
             is_shared,
             array_index,
             array_job: names.array_job,
             paced_iterations: spec.paced.then(|| state.spec(job).iterations),
             plan: self.planned(job),
+            ray: spec.ray.clone(),
         })
     }
 

@@ -141,7 +141,17 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
     // The first job stands for its array and tells all indexes, the others tell their own.
     let shown = if job.0 == first { dispatcher.whole(first) } else { job.0..job.0 + 1 };
     let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
-    let own = |spec: &JobSpec| JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
+    let own = |spec: &JobSpec| {
+        let mut spec = JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
+        // For workers only.
+        spec.ray.iter_mut().for_each(|ray| ray.token.clear());
+        if let (Some(parameters), [index], true) = (&mut spec.parameters, spec.array.as_slice(), job.0 != first) {
+            // The first job stands for all; the others tell their own values only, as an array's are many.
+            let own = parameters.rows.get(*index as usize).cloned();
+            parameters.rows = own.into_iter().collect();
+        }
+        spec
+    };
     let entry =
         |(time_s, what): (f64, String)| HistoryEntry { time_s: dispatcher.epoch_unix_s + time_s, what };
     Ok(JobDetail {

@@ -17,6 +17,7 @@ mod marked;
 mod outputs;
 mod policy;
 mod profile;
+mod ray;
 mod reference;
 mod replay;
 mod sandbox;
