@@ -17,7 +17,9 @@ impl<'a> Chosen<'a> {
     pub(crate) fn of(spec: &'a JobSpec, index: Option<u32>) -> Self {
         let found = spec.parameters.as_ref().zip(index).and_then(|(parameters, index)| {
             let row = parameters.rows.get(index as usize)?;
-            Some(parameters.names.iter().zip(&row.values).map(|(name, value)| (name.as_str(), value.as_str())))
+            Some(
+                parameters.names.iter().zip(&row.values).map(|(name, value)| (name.as_str(), value.as_str())),
+            )
         });
         Self(found.map(Iterator::collect).unwrap_or_default())
     }
@@ -110,7 +112,8 @@ mod tests {
     use super::*;
 
     fn spec(names: &[&str], rows: &[&[&str]]) -> JobSpec {
-        let row = |values: &&[&str]| Configuration { values: values.iter().map(ToString::to_string).collect() };
+        let row =
+            |values: &&[&str]| Configuration { values: values.iter().map(ToString::to_string).collect() };
         let names = names.iter().map(ToString::to_string).collect();
         JobSpec {
             array: (0..rows.len() as u32).collect(),

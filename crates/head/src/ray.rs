@@ -68,8 +68,14 @@ mod tests {
         let said = |spec: &JobSpec| check(spec).err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(said(&spec(Ray { temp_dir: "/tmp".into(), ..Ray::default() })), "");
         let rows = [
-            (spec(Ray { temp_dir: "here".into(), ..Ray::default() }), "ray.temp_dir: `here` is not an absolute path; begin it with `/`"),
-            (spec(Ray { ready_timeout_s: -1.0, ..Ray::default() }), "ray.ready_timeout: -1 is not a number from 0 on"),
+            (
+                spec(Ray { temp_dir: "here".into(), ..Ray::default() }),
+                "ray.temp_dir: `here` is not an absolute path; begin it with `/`",
+            ),
+            (
+                spec(Ray { ready_timeout_s: -1.0, ..Ray::default() }),
+                "ray.ready_timeout: -1 is not a number from 0 on",
+            ),
             (
                 JobSpec { ray: Some(Ray::default()), ..JobSpec::default() },
                 "ray: cannot be given together with another launcher than `ray`; leave one of them out",

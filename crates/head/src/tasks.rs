@@ -1,5 +1,7 @@
 //! Effects become tasks on workers, and what workers say becomes commands.
 
+use std::collections::BTreeMap;
+
 use wharf_core::{Command, JobId, NodeId, Phase, Plan};
 use wharf_proto::{
     Cause, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
@@ -330,6 +332,7 @@ impl Dispatcher {
         let done = self.checkpointed(job);
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
         self.note_run(job);
+        self.note_metrics(job);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
         let wanted = self.engine.state().spec(job).iterations;
@@ -354,6 +357,17 @@ impl Dispatcher {
         });
         if is_delayed {
             self.delay(job);
+        }
+    }
+
+    /// Keeps what the trainer of a run that is over told last: that is what sweeps are compared by.
+    fn note_metrics(&mut self, job: JobId) {
+        let told = self.progress.get(&job).map(|told| told.metrics.iter());
+        // What is no number cannot be written down.
+        let finite = told.into_iter().flatten().filter(|(_, value)| value.is_finite());
+        let metrics: BTreeMap<String, f64> = finite.map(|(name, value)| (name.clone(), *value)).collect();
+        if !metrics.is_empty() {
+            self.note(Record::JobMeasured { job: job.0, metrics });
         }
     }
 

@@ -8,8 +8,8 @@ use wharf_head::check::LIMITS;
 use wharf_proto as proto;
 
 use super::array::Array;
-use super::choice::{NoChoice, choice};
 pub use super::choice::Moments;
+use super::choice::{NoChoice, choice};
 use super::decode::{Decode, Fields, Problem, named, written};
 use super::environment::Export;
 use super::node::{Node, Value};

@@ -33,8 +33,8 @@ use decode::{Decode, Fields, Problem, place_of};
 use node::{Entry, Malformed, Node, Value};
 pub(crate) use plan::{Planned, Source, plan};
 pub(crate) use ray::RayJob;
-pub(crate) use tune::{Sweep, clashes, sweep};
 pub(crate) use resolve::Context;
+pub(crate) use tune::{Sweep, clashes, sweep};
 
 /// A job file that can be copied and changed.
 pub const EXAMPLE_YAML: &str = include_str!("example.yaml");

@@ -6,8 +6,8 @@ use wharf_sim::nearest::nearest;
 
 use super::decode::Problem;
 use super::node::Place;
-use super::resolve::{Resolved, Wrong, resolve};
 use super::ray::RayJob;
+use super::resolve::{Resolved, Wrong, resolve};
 use super::{Context, Entered, Format, Job, place_of, read};
 use crate::error::CliError;
 

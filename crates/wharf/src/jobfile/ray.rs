@@ -46,7 +46,8 @@ pub(super) fn ray_job(job: &Job, name: &str) -> Result<Option<RayJob>, Wrong> {
     }
     let gang = job.gang.clone().unwrap_or_default();
     if gang.nodes.is_some_and(|nodes| nodes > 1) {
-        let message = "Ray runs the command on one of its nodes; leave `nodes` out and let the program spread itself";
+        let message =
+            "Ray runs the command on one of its nodes; leave `nodes` out and let the program spread itself";
         return Err(Wrong::new("gang.nodes", message));
     }
     let devices = gang.devices.or(gang.devices_per_node);
@@ -99,4 +100,63 @@ fn entrypoint(job: &Job) -> String {
     let folder = job.workdir.iter().map(|folder| format!("cd {}", quote(folder)));
     let lines = job.activate.iter().flat_map(activation);
     lines.chain(folder).chain([command]).collect::<Vec<_>>().join(" && ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::decode::Decode as _;
+    use super::super::node::Node;
+    use super::*;
+
+    fn told(text: &str) -> Result<Value, String> {
+        let job = Job::decode(&Node::from_yaml(text).unwrap(), "").unwrap();
+        let ray = ray_job(&job, "train").map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))?;
+        Ok(json!(ray))
+    }
+
+    #[test]
+    fn ray_is_told_what_it_can_do() {
+        assert_eq!(told("command: python t.py").unwrap(), Value::Null, "it is for the head's workers");
+        let text = "
+executor: {ray: 'http://node1:8265'}
+command: [python, -c, 'print(\"a b\")']
+env: {A: '1'}
+workdir: /data
+gang: 2
+cpus: 3
+memory: 1GiB
+activate: {venv: /v}
+";
+        let expected = json!({
+            "entrypoint": ". /v/bin/activate && cd /data && python -c 'print(\"a b\")'",
+            "runtime_env": { "env_vars": { "A": "1" } },
+            "metadata": { "name": "train", "submitted_by": "wharf" },
+            "entrypoint_num_cpus": 6,
+            "entrypoint_num_gpus": 2,
+            "entrypoint_memory": 2u64 << 30,
+        });
+        assert_eq!(told(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_ray_cannot_do_is_refused_by_field() {
+        for (field, value) in [
+            ("array", "0-3"),
+            ("time_limit", "1h"),
+            ("after_ok", "[3]"),
+            ("output", "log.txt"),
+            ("launcher", "torchrun"),
+            ("notify", "{mail: a@b}"),
+        ] {
+            let said = told(&format!("executor: {{ray: x}}\ncommand: a\n{field}: {value}\n")).unwrap_err();
+            assert_eq!(
+                said,
+                format!("{field}: a Ray cluster that is there already cannot do that; leave it out")
+            );
+        }
+        let said = told("executor: {ray: x}\ncommand: a\ngang: 2x4\n").unwrap_err();
+        assert!(said.starts_with("gang.nodes: Ray runs the command on one of its nodes"), "{said}");
+    }
 }

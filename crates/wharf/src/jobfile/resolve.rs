@@ -7,8 +7,8 @@ use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
 use super::environment::{self, Variables};
-use super::ray::{RayJob, ray_job};
 use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
+use super::ray::{RayJob, ray_job};
 use super::units::{Deadline, Seconds, Size};
 use super::words::{Words, quote};
 

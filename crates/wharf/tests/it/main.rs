@@ -27,3 +27,4 @@ mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod tune;

@@ -30,7 +30,9 @@ pub(crate) fn ray_folder(test: &str) -> Option<PathBuf> {
         std::env::split_paths(&search).map(|folder| folder.join("ray")).find(|path| path.is_file())
     });
     if found.is_none() {
-        let line = format!("NOT RUN: {test} needs Ray; pip install 'ray[default]' and name its `ray` in WHARF_TEST_RAY\n");
+        let line = format!(
+            "NOT RUN: {test} needs Ray; pip install 'ray[default]' and name its `ray` in WHARF_TEST_RAY\n"
+        );
         std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
     }
     found.and_then(|ray| ray.parent().map(Path::to_owned))
@@ -108,7 +110,8 @@ fn is_within(port: u16, blocks: &[u16]) -> bool {
 
 /// Ports of this machine at which somebody listens.
 fn listening() -> Vec<u16> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
     let port = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_listening = fields.get(3) == Some(&"0A");
@@ -171,7 +174,9 @@ fn cancelled_while_it_starts_and_while_it_runs_it_leaves_nothing() {
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
     rays.say(&["submit", file]);
-    let up = rays.until("the driver", || std::fs::read_to_string(rays.marked.path("up")).ok().filter(|text| text.ends_with('\n')));
+    let up = rays.until("the driver", || {
+        std::fs::read_to_string(rays.marked.path("up")).ok().filter(|text| text.ends_with('\n'))
+    });
     let log = rays.say(&["logs", "0"]);
     let base = base(&log);
     assert_eq!(up, format!("127.0.0.2:{base} 127.0.0.2:{base} 1\n"));
@@ -194,11 +199,69 @@ fn cancelled_while_it_starts_and_while_it_runs_it_leaves_nothing() {
 fn without_ray_it_says_what_is_missing() {
     let marked = Marked::new();
     marked.say(&["local", "--detach", "--worker", "cpu:1"]);
-    std::fs::write(marked.path("job.yaml"), "command: 'true'\nlauncher: ray\nray: {program: /no/such/ray}\n").unwrap();
+    std::fs::write(marked.path("job.yaml"), "command: 'true'\nlauncher: ray\nray: {program: /no/such/ray}\n")
+        .unwrap();
     assert_eq!(marked.run(&["submit", "--wait", "job.yaml"]).status.code(), Some(127));
     let log = marked.say(&["logs", "0"]);
     assert!(log.contains("there is no `/no/such/ray` in this job's environment"), "{log}");
     assert!(log.contains("name it in `ray.program`"), "{log}");
     marked.say(&["local", "--stop"]);
     marked.assert_nothing_left();
+}
+
+#[test]
+fn a_ray_cluster_that_is_there_takes_jobs_through_its_own_api() {
+    let Some(ray) = ray_folder("jobs for a Ray cluster that is there already") else { return };
+    let rays = Rays::new(1, &ray);
+    let file = rays.marked.path("cluster.yaml");
+    let text = "name: cluster\ncommand: [sh, -c, 'touch up; until [ -e go ]; do sleep 0.1; done']\nlauncher: ray\n\
+                ray: {cpus: 2, object_store_memory: 100MB}\n";
+    std::fs::write(&file, text).unwrap();
+    rays.say(&["submit", file.to_str().unwrap()]);
+    rays.until("the cluster", || rays.marked.path("up").exists().then_some(()));
+    let log = rays.say(&["logs", "0"]);
+    let address = log.split_once("its dashboard at ").unwrap_or_else(|| panic!("{log}")).1.trim();
+    let token = rays.folders()[0].join("token");
+    let ask = |words: &[&str]| {
+        let mut command = rays.marked.command(words);
+        let output = command.env("RAY_AUTH_TOKEN_PATH", &token).env("PATH", &rays.path).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let listed = rays.until("the dashboard", || {
+        let (code, listed, _) = ask(&["ray", "list", "--ray-address", address, "--output", "json"]);
+        (code == Some(0)).then_some(listed)
+    });
+    assert!(listed.contains("\"jobs\""), "{listed}");
+    let stranger = rays.marked.run(&["ray", "list", "--ray-address", address]);
+    assert_eq!(stranger.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&stranger.stderr).contains("RAY_AUTH_TOKEN_PATH"));
+
+    let submit = ["submit", "--ray-address", address, "--env", "WHO=ray's own"];
+    let print = ["--follow", "--", "sh", "-c", "echo \"hello, $WHO\""];
+    let (code, said, told) = ask(&[&submit[..], &print[..]].concat());
+    assert_eq!(code, Some(0), "{told}");
+    assert!(said.contains("hello, ray's own\n"), "{said}");
+    let (code, _, told) = ask(&[&submit[..], &["--wait", "--", "sh", "-c", "exit 5"]].concat());
+    assert_eq!(code, Some(5), "{told}");
+    let (code, id, told) = ask(&[&submit[..], &["--name", "long", "--", "sleep", "600"]].concat());
+    assert_eq!(code, Some(0), "{told}");
+    let id = id.trim();
+    let status = || {
+        let (_, said, _) = ask(&["ray", "status", "--ray-address", address, id, "--output", "json"]);
+        let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(told["job"]["metadata"]["name"], "long");
+        told["job"]["status"].as_str().unwrap().to_owned()
+    };
+    rays.until("the long job", || (status() == "RUNNING").then_some(()));
+    assert_eq!(ask(&["ray", "stop", "--ray-address", address, id]).0, Some(0));
+    assert_eq!(ask(&["ray", "logs", "--ray-address", address, "--follow", id]).0, Some(143));
+    assert_eq!(status(), "STOPPED");
+    let (code, _, told) = ask(&["ray", "status", "--ray-address", address, "no-such-job"]);
+    assert_eq!(code, Some(2), "{told}");
+
+    std::fs::write(rays.marked.path("go"), "").unwrap();
+    assert_eq!(rays.code(&["submit", "--wait", "--after-ok", "0", "--", "true"]), Some(0));
+    rays.assert_clean(&[base(&log)]);
+    rays.stop();
 }

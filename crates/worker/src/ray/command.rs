@@ -24,11 +24,8 @@ while seen is None or seen < wanted:
 /// The arguments of `ray start` for the first node.
 pub(super) fn head(plan: &Plan, block: &Block, folder: &Path) -> Vec<String> {
     let mut words = vec!["start".to_owned(), "--head".to_owned()];
-    let ports = [
-        ("port", port::GCS),
-        ("ray-client-server-port", port::CLIENT),
-        ("dashboard-port", port::DASHBOARD),
-    ];
+    let ports =
+        [("port", port::GCS), ("ray-client-server-port", port::CLIENT), ("dashboard-port", port::DASHBOARD)];
     words.extend(ports.map(|(name, offset)| format!("--{name}={}", block.port(offset))));
     words.push(format!("--include-dashboard={}", plan.dashboard.is_some()));
     words.extend(plan.dashboard.iter().map(|host| format!("--dashboard-host={host}")));
@@ -111,8 +108,14 @@ mod tests {
     #[test]
     fn unknown_options_are_told_from_other_failures() {
         for (said, expected) in [
-            ("Usage: ray start\n\nError: No such option: --runtime-env-agent-port", Some("--runtime-env-agent-port")),
-            ("Error: no such option: --metrics-export-port  Did you mean --x?", Some("--metrics-export-port")),
+            (
+                "Usage: ray start\n\nError: No such option: --runtime-env-agent-port",
+                Some("--runtime-env-agent-port"),
+            ),
+            (
+                "Error: no such option: --metrics-export-port  Did you mean --x?",
+                Some("--metrics-export-port"),
+            ),
             ("ConnectionError: could not connect", None),
         ] {
             assert_eq!(unknown_option(said), expected, "{said}");

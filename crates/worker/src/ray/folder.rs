@@ -33,7 +33,12 @@ pub(super) enum FolderError {
 const USUAL: &str = "/tmp";
 
 /// Makes a new folder for a Ray node: in `base`, or else where the environment has temporary files unless that path is too long.
-pub(super) fn make(base: Option<&Path>, job: u32, generation: u32, rank: u32) -> Result<PathBuf, FolderError> {
+pub(super) fn make(
+    base: Option<&Path>,
+    job: u32,
+    generation: u32,
+    rank: u32,
+) -> Result<PathBuf, FolderError> {
     match base {
         Some(base) => make_in(base, job, generation, rank),
         None => match make_in(&std::env::temp_dir(), job, generation, rank) {
@@ -78,7 +83,8 @@ mod tests {
     #[test]
     fn folders_are_private_short_and_never_the_same() {
         let base = tempfile::Builder::new().prefix("f").rand_bytes(4).tempdir_in("/tmp").unwrap();
-        let (one, other) = (make(Some(base.path()), 3, 1, 0).unwrap(), make(Some(base.path()), 3, 1, 0).unwrap());
+        let (one, other) =
+            (make(Some(base.path()), 3, 1, 0).unwrap(), make(Some(base.path()), 3, 1, 0).unwrap());
         assert_ne!(one, other);
         assert_eq!(std::fs::metadata(&one).unwrap().mode() & 0o777, 0o700);
         assert!(rays(&one).as_os_str().len() <= PATH_BYTES_MAX, "{}", one.display());

@@ -146,3 +146,49 @@ impl Host {
         let _ = self.stream.read(&mut byte).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(rank: u32, port: u16) -> Plan {
+        Plan {
+            job: 7,
+            generation: 1,
+            rank,
+            ranks: 3,
+            addresses: vec!["127.0.0.1".to_owned(); 3],
+            port,
+            program: "ray".to_owned(),
+            cpus: 1,
+            gpus: 0,
+            object_store_bytes: 0,
+            memory_bytes: 0,
+            arguments: Vec::new(),
+            temp_dir: None,
+            dashboard: None,
+            ready_ms: 1000,
+            grace_ms: 1000,
+            has_threads: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn nodes_that_know_the_token_are_told_and_hear_of_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // The first has come before there was something to tell.
+        let early = tokio::spawn(async move { Host::find(&plan(1, port), "hush").await });
+        let guests = Guests::receive(listener, &plan(0, port), "hush", "127.0.0.2:20000");
+        let mut early = early.await.unwrap();
+        let mut late = Host::find(&plan(2, port), "hush").await;
+        assert_eq!((early.head.as_str(), late.head.as_str()), ("127.0.0.2:20000", "127.0.0.2:20000"));
+        assert!(Host::try_find(&plan(2, port), "guessed").await.is_err(), "a stranger");
+        let leaving = tokio::spawn(async move {
+            early.gone().await;
+            late.gone().await;
+        });
+        guests.dismiss(Duration::from_secs(30)).await;
+        leaving.await.unwrap();
+    }
+}

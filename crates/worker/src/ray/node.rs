@@ -51,13 +51,19 @@ enum RayError {
     Ports(#[from] BlockError),
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error("there is no `{program}` in this job's environment; activate one that has Ray, or name it in `ray.program`")]
+    #[error(
+        "there is no `{program}` in this job's environment; activate one that has Ray, or name it in `ray.program`"
+    )]
     NoRay { program: String },
     #[error("cannot {what}: {source}")]
     System { what: &'static str, source: std::io::Error },
-    #[error("Ray did not start on this node after {TRIES} tries")]
+    #[error("Ray did not start on this node")]
     NotStarted,
-    #[error("only {alive} of {wanted} Ray nodes were alive after {limit:?}; `ray.ready_timeout` gives them longer")]
+    #[error("the living nodes of the Ray cluster could not be counted")]
+    Uncounted,
+    #[error(
+        "only {alive} of {wanted} Ray nodes were alive after {limit:?}; `ray.ready_timeout` gives them longer"
+    )]
     Missing { alive: u32, wanted: u32, limit: Duration },
     #[error("the first node of the gang did not tell where Ray's head is within {limit:?}")]
     NoHead { limit: Duration },
@@ -229,7 +235,9 @@ impl Node {
 
     fn welcome(&self, head: &str) {
         let dashboard = match (&self.plan.dashboard, &self.block) {
-            (Some(host), Some(block)) => format!(", its dashboard at http://{host}:{}", block.port(port::DASHBOARD)),
+            (Some(host), Some(block)) => {
+                format!(", its dashboard at http://{host}:{}", block.port(port::DASHBOARD))
+            }
             _ => String::new(),
         };
         note(format_args!("a Ray cluster of {} nodes is up at {head}{dashboard}", self.plan.ranks));
@@ -249,6 +257,9 @@ impl Node {
             }
             tries += u32::from(!self.learns_option());
             self.clear().await;
+            if Instant::now() >= deadline {
+                break;
+            }
         }
         Err(RayError::NotStarted)
     }
@@ -264,7 +275,6 @@ impl Node {
             }
             sleep(LOOK).await;
         }
-        self.show_said();
         Ok(false)
     }
 
@@ -297,7 +307,7 @@ impl Node {
         }
         if alive < wanted {
             self.show_said();
-            return Err(RayError::Missing { alive, wanted, limit: self.plan.ready() });
+            return Err(RayError::Uncounted);
         }
         Ok(())
     }

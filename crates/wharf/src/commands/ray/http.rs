@@ -33,8 +33,10 @@ impl Address {
                 .hint("write it as in http://host:8265; one that is behind https is reached through a tunnel: ssh -L")
         };
         let uri: Uri = text.parse().map_err(|_| wrong())?;
-        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
-        if uri.scheme_str() != Some("http") || authority.host().is_empty() || !matches!(uri.path(), "" | "/") {
+        let authority =
+            uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
+        if uri.scheme_str() != Some("http") || authority.host().is_empty() || !matches!(uri.path(), "" | "/")
+        {
             return Err(wrong());
         }
         // Ray's own where none is given.
@@ -54,8 +56,9 @@ impl Address {
         token: Option<&str>,
     ) -> Result<(u16, Vec<u8>), CliError> {
         let failed = |error: &dyn std::error::Error| {
-            CliError::input(format!("the Ray cluster at {} does not answer: {error}", self.text()))
-                .hint("is its dashboard there? it needs `ray[default]`, and `--dashboard-host` for other machines")
+            CliError::input(format!("the Ray cluster at {} does not answer: {error}", self.text())).hint(
+                "is its dashboard there? it needs `ray[default]`, and `--dashboard-host` for other machines",
+            )
         };
         let asked = timeout(PATIENCE, async {
             let host = self.host.trim_start_matches('[').trim_end_matches(']');
@@ -97,7 +100,11 @@ mod tests {
             ("http://ann:word@node1:8265", None),
             ("http://node1:8265/api", None),
         ] {
-            assert_eq!(Address::parse(text).ok().map(|address| address.text()).as_deref(), expected, "{text}");
+            assert_eq!(
+                Address::parse(text).ok().map(|address| address.text()).as_deref(),
+                expected,
+                "{text}"
+            );
         }
     }
 }

@@ -79,7 +79,12 @@ impl Api {
         Ok(Self { address: Address::parse(address)?, token: token()? })
     }
 
-    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Vec<u8>) -> Result<T, CliError> {
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<T, CliError> {
         let (status, answer) = self.address.ask(method, path, body, self.token.as_deref()).await?;
         let said = || String::from_utf8_lossy(&answer).trim().chars().take(500).collect::<String>();
         match status {
@@ -211,7 +216,11 @@ fn list(address: &str, terminal: &Terminal) -> Result<Exit, CliError> {
 }
 
 /// `wharf submit` for jobs whose executor is a Ray cluster.
-pub(super) fn submit(args: &SubmitArgs, planned: Vec<Planned>, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(super) fn submit(
+    args: &SubmitArgs,
+    planned: Vec<Planned>,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
     let count = planned.len();
     let jobs: Vec<RayJob> = planned.into_iter().filter_map(|job| job.ray).collect();
     if jobs.len() < count {
@@ -232,7 +241,9 @@ pub(super) fn submit(args: &SubmitArgs, planned: Vec<Planned>, terminal: &Termin
         let ids: Vec<&str> = taken.iter().map(|(_, id)| id.as_str()).collect();
         match (args.follow, terminal.format) {
             (true, _) => terminal.note(&format!("job {}", ids.join(" "))),
-            (false, OutputFormat::Json) => terminal.json(&serde_json::json!({ "schema": 1, "ray_job_ids": ids }))?,
+            (false, OutputFormat::Json) => {
+                terminal.json(&serde_json::json!({ "schema": 1, "ray_job_ids": ids }))?
+            }
             (false, _) => terminal.data(&(ids.join("\n") + "\n"))?,
         }
         let mut exit = Exit::Ok;

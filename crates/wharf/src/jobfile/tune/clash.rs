@@ -15,13 +15,16 @@ pub(crate) fn clashes(spec: &JobSpec) -> Vec<String> {
     }
     let mut found = Vec::new();
     let checkpoint = spec.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.dir.as_str());
-    for (field, path) in [("output", spec.output.as_str()), ("error", &spec.error_output), ("checkpoint.dir", checkpoint)] {
+    for (field, path) in
+        [("output", spec.output.as_str()), ("error", &spec.error_output), ("checkpoint.dir", checkpoint)]
+    {
         if !path.is_empty() && !is_apart(spec, path) {
             found.push(format!("several elements have the same `{field}`, {path}; put %a into it"));
         }
     }
     for (column, name) in parameters.names.iter().enumerate().filter(|(_, name)| is_written(name)) {
-        let values = spec.array.iter().filter_map(|&index| parameters.rows.get(index as usize)?.values.get(column));
+        let values =
+            spec.array.iter().filter_map(|&index| parameters.rows.get(index as usize)?.values.get(column));
         if let Some((value, count)) = most_frequent(values.map(String::as_str)) {
             found.push(format!("{count} elements have `{name}` {value}, and may write the same file"));
         }
@@ -29,7 +32,9 @@ pub(crate) fn clashes(spec: &JobSpec) -> Vec<String> {
     let words = spec.steps.iter().map(|step| &step.command).chain([&spec.command]);
     for (option, value) in words.flat_map(|words| options(words)) {
         if is_written(option) && !is_apart(spec, value) && !value.contains("WHARF_") {
-            found.push(format!("all elements are told `{option} {value}`, and may write the same file; put {{...}} into it"));
+            found.push(format!(
+                "all elements are told `{option} {value}`, and may write the same file; put {{...}} into it"
+            ));
         }
     }
     found
@@ -54,7 +59,9 @@ fn options(words: &[String]) -> Vec<(&str, &str)> {
 fn is_written(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_lowercase().replace('_', "-");
     // `dropout` is no file.
-    let is_part = |part: &str, known: &str| part == known || part.starts_with(known) && known.len() > 3 || part == format!("{known}put");
+    let is_part = |part: &str, known: &str| {
+        part == known || part.starts_with(known) && known.len() > 3 || part == format!("{known}put")
+    };
     name == "model-dir" || name.split('-').any(|part| WRITTEN.iter().any(|known| is_part(part, known)))
 }
 

@@ -75,9 +75,14 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
             let path = path_below(context, &context.folder, &table);
             from_csv(&path).map_err(|message| at("csv", message))?
         }
-        (Some(_), Some(_)) => return Err(at("csv", "it has the parameters; leave `parameters` out".to_owned())),
+        (Some(_), Some(_)) => {
+            return Err(at("csv", "it has the parameters; leave `parameters` out".to_owned()));
+        }
         (None, None) => {
-            return Err(at("", "there is nothing to sweep over; name `parameters`, or a file with `csv`".to_owned()));
+            return Err(at(
+                "",
+                "there is nothing to sweep over; name `parameters`, or a file with `csv`".to_owned(),
+            ));
         }
     };
     let job: Option<Job> = fields.take("job")?;
@@ -94,8 +99,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     let refused = |Wrong { field, message }| at(&format!("job.{field}"), message);
     let Resolved { mut spec, .. } = resolve(&job, context).map_err(refused)?;
     spec.parameters = Some(parameters);
-    wharf_head::check::check(&spec)
-        .map_err(|error| at("parameters", error.problem.to_string()))?;
+    wharf_head::check::check(&spec).map_err(|error| at("parameters", error.problem.to_string()))?;
     Ok(Sweep { name: spec.name.clone(), spec })
 }
 

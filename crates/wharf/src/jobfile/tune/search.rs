@@ -107,7 +107,9 @@ fn value(node: &Node, at: &str) -> Result<String, Problem> {
         Value::Text(text) | Value::Number(text) => Ok(text.clone()),
         Value::Bool(value) => Ok(value.to_string()),
         Value::Null => Ok(String::new()),
-        Value::List(_) | Value::Map(_) => Err(wrong(node, at, "a value is a text, a number, `true` or `false`")),
+        Value::List(_) | Value::Map(_) => {
+            Err(wrong(node, at, "a value is a text, a number, `true` or `false`"))
+        }
     }
 }
 
@@ -205,9 +207,10 @@ impl Search {
     }
 
     fn random(&self, domains: &[(String, Domain)]) -> Result<Vec<Vec<String>>, Wrong> {
-        let count = self.count.filter(|&count| count > 0 && count as usize <= ARRAY_MAX).ok_or_else(|| {
-            ("count".to_owned(), "`search: random` needs to know how many; say `count: 20`".to_owned())
-        })?;
+        let count =
+            self.count.filter(|&count| count > 0 && count as usize <= ARRAY_MAX).ok_or_else(|| {
+                ("count".to_owned(), "`search: random` needs to know how many; say `count: 20`".to_owned())
+            })?;
         let mut generator = ChaCha8Rng::seed_from_u64(self.seed);
         let mut draw = |domain: &Domain| match domain {
             Domain::Values(values) => values[generator.random_range(0..values.len())].clone(),
@@ -238,13 +241,17 @@ fn values(domains: &[(String, Domain)]) -> Result<Vec<&[String]>, Wrong> {
 fn grid(values: &[&[String]]) -> Result<Vec<Vec<String>>, Wrong> {
     let count = values.iter().try_fold(1usize, |count, values| count.checked_mul(values.len()));
     if count.is_none_or(|count| count > ARRAY_MAX) {
-        let message = format!("these are more than {ARRAY_MAX} combinations; draw some with `search: random`");
+        let message =
+            format!("these are more than {ARRAY_MAX} combinations; draw some with `search: random`");
         return Err(("parameters".to_owned(), message));
     }
     let mut rows = vec![Vec::new()];
     for values in values {
         let longer = |row: &Vec<String>| {
-            values.iter().map(|value| row.iter().chain([value]).cloned().collect()).collect::<Vec<Vec<String>>>()
+            values
+                .iter()
+                .map(|value| row.iter().chain([value]).cloned().collect())
+                .collect::<Vec<Vec<String>>>()
         };
         rows = rows.iter().flat_map(longer).collect();
     }
@@ -258,6 +265,7 @@ fn list(values: &[&[String]]) -> Result<Vec<Vec<String>>, Wrong> {
         let message = "`search: list` needs as many values of each parameter, or a single one".to_owned();
         return Err(("parameters".to_owned(), message));
     }
-    let row = |index: usize| values.iter().map(|values| values[index.min(values.len() - 1)].clone()).collect();
+    let row =
+        |index: usize| values.iter().map(|values| values[index.min(values.len() - 1)].clone()).collect();
     Ok((0..count).map(row).collect())
 }

@@ -22,7 +22,8 @@ fn read(text: &str) -> Result<Sweep, String> {
 }
 
 fn rows(text: &str) -> Vec<String> {
-    let sweep = read(&format!("{text}\njob: {{command: 'train {{lr}}'}}\n")).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let sweep = read(&format!("{text}\njob: {{command: 'train {{lr}}'}}\n"))
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
     sweep.parameters().1.iter().map(|row| row.values.join(" ")).collect()
 }
 
@@ -32,9 +33,10 @@ fn configurations_come_in_a_stable_order() {
         ("parameters: {lr: [0.10, 1e-2], n: [1, 2]}", vec!["0.10 1", "0.10 2", "1e-2 1", "1e-2 2"]),
         ("parameters: {lr: [a, b], n: 7}\nsearch: list", vec!["a 7", "b 7"]),
         ("parameters: {lr: {from: 0, to: 0.3, step: 0.1}}", vec!["0", "0.1", "0.2", "0.3"]),
-        ("parameters: {n: {from: 2, to: 6, step: 2}, flag: [true, false]}\nsearch: grid", vec![
-            "2 true", "2 false", "4 true", "4 false", "6 true", "6 false",
-        ]),
+        (
+            "parameters: {n: {from: 2, to: 6, step: 2}, flag: [true, false]}\nsearch: grid",
+            vec!["2 true", "2 false", "4 true", "4 false", "6 true", "6 false"],
+        ),
     ] {
         assert_eq!(rows(text), expected, "{text}");
     }
@@ -54,7 +56,10 @@ fn what_is_drawn_follows_from_the_seed_and_stays_in_its_bounds() {
     let small = drawn.iter().filter(|row| {
         let words: Vec<&str> = row.split(' ').collect();
         let (lr, n): (f64, u32) = (words[0].parse().unwrap(), words[1].parse().unwrap());
-        assert!((1e-5..=1e-1).contains(&lr) && (1..=3).contains(&n) && ["relu", "tanh"].contains(&words[2]), "{row}");
+        assert!(
+            (1e-5..=1e-1).contains(&lr) && (1..=3).contains(&n) && ["relu", "tanh"].contains(&words[2]),
+            "{row}"
+        );
         lr < 1e-3
     });
     let small = small.count();
@@ -63,7 +68,10 @@ fn what_is_drawn_follows_from_the_seed_and_stays_in_its_bounds() {
 
 #[test]
 fn a_sweep_is_an_array_with_its_parameters() {
-    let sweep = read("name: rates\nparameters: {lr: [1, 2, 3]}\njob: {command: 'train --lr {lr}', output: '{lr}.txt'}\n").unwrap();
+    let sweep = read(
+        "name: rates\nparameters: {lr: [1, 2, 3]}\njob: {command: 'train --lr {lr}', output: '{lr}.txt'}\n",
+    )
+    .unwrap();
     assert_eq!((sweep.name.as_str(), sweep.spec.array.as_slice()), ("rates", &[0, 1, 2][..]));
     assert_eq!(sweep.spec.command, ["train", "--lr", "{lr}"]);
     assert_eq!(sweep.parameters().0, ["lr"]);
@@ -78,7 +86,10 @@ fn a_sweep_is_an_array_with_its_parameters() {
 #[test]
 fn what_cannot_be_swept_is_told_at_its_place() {
     for (text, expected) in [
-        ("job: {command: x}", "error: sweep:1:1: there is nothing to sweep over; name `parameters`, or a file with `csv`\n"),
+        (
+            "job: {command: x}",
+            "error: sweep:1:1: there is nothing to sweep over; name `parameters`, or a file with `csv`\n",
+        ),
         ("parameters: {lr: 1}", "error: sweep:1:1: there is nothing to run; describe a `job`\n"),
         (
             "parameters: {lr: []}\njob: {command: x}",
@@ -104,7 +115,10 @@ fn what_cannot_be_swept_is_told_at_its_place() {
             "parameters: {a b: 1}\njob: {command: x}",
             "error: sweep:1:1: parameters: `a b` cannot be a parameter's name; up to 64 letters, digits, `_`, `-` and `.` are\n",
         ),
-        ("parameters: {lr: 1}\njob: {command: x, gnag: 3}", "error: sweep:2:19: job.gnag: unknown field `gnag`\nhint: did you mean `gang`?\n"),
+        (
+            "parameters: {lr: 1}\njob: {command: x, gnag: 3}",
+            "error: sweep:2:19: job.gnag: unknown field `gnag`\nhint: did you mean `gang`?\n",
+        ),
     ] {
         assert_eq!(read(text).expect_err(text), expected);
     }
@@ -113,13 +127,18 @@ fn what_cannot_be_swept_is_told_at_its_place() {
 #[test]
 fn elements_that_write_the_same_file_are_noticed() {
     let found = |job: &str| {
-        let text = format!("parameters: {{lr: [1, 2], n: [1, 2], out-dir: [x]}}\njob: {{command: 'train', {job}}}\n");
+        let text = format!(
+            "parameters: {{lr: [1, 2], n: [1, 2], out-dir: [x]}}\njob: {{command: 'train', {job}}}\n"
+        );
         clashes(&read(&text).unwrap().spec)
     };
     let usual = "4 elements have `out-dir` x, and may write the same file";
     assert_eq!(found("output: '%x-%a.txt'"), [usual]);
     assert_eq!(found("output: '{lr}-{n}.txt'"), [usual]);
-    assert_eq!(found("output: '{lr}.txt'"), ["several elements have the same `output`, /here/{lr}.txt; put %a into it", usual]);
+    assert_eq!(
+        found("output: '{lr}.txt'"),
+        ["several elements have the same `output`, /here/{lr}.txt; put %a into it", usual]
+    );
     let told = |command: &str| {
         let text = format!("parameters: {{lr: [1, 2]}}\njob: {{command: {command:?}}}\n");
         clashes(&read(&text).unwrap().spec)

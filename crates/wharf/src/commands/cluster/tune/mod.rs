@@ -57,11 +57,17 @@ fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         match terminal.format {
             OutputFormat::Json => {
                 let count = ids.len();
-                terminal.json(&serde_json::json!({ "schema": 1, "job_id": job, "count": count, "dir": folder }))?;
+                terminal.json(
+                    &serde_json::json!({ "schema": 1, "job_id": job, "count": count, "dir": folder }),
+                )?;
             }
             OutputFormat::Table | OutputFormat::Plain => terminal.data(&format!("{job}\n"))?,
         }
-        terminal.note(&format!("{} configurations as array {job}; `wharf tune results {}`", ids.len(), folder.display()));
+        terminal.note(&format!(
+            "{} configurations as array {job}; `wharf tune results {}`",
+            ids.len(),
+            folder.display()
+        ));
         if args.wait { wait(client, terminal, &ids).await } else { Ok(Exit::Ok) }
     })
 }
@@ -70,7 +76,8 @@ fn planned(args: &TuneStartArgs) -> Result<Sweep, CliError> {
     let context = context(Some(&args.file), None)?;
     let (name, text) = read(&args.file)?;
     let format = args.format.or_else(|| Format::of(&args.file)).ok_or_else(|| {
-        CliError::usage(format!("cannot tell the form of `{name}`")).hint("say `--format yaml`, `toml` or `json`")
+        CliError::usage(format!("cannot tell the form of `{name}`"))
+            .hint("say `--format yaml`, `toml` or `json`")
     })?;
     sweep(Source { name: &name, text: &text, format }, &Job::default(), &context)
 }

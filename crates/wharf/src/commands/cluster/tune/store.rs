@@ -70,7 +70,8 @@ impl Record {
         let failed = |error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error);
         let text = serde_json::to_string_pretty(self).map_err(failed)?;
         put(&file(folder), &text)?;
-        let header: Vec<&str> = std::iter::once("index").chain(self.names.iter().map(String::as_str)).collect();
+        let header: Vec<&str> =
+            std::iter::once("index").chain(self.names.iter().map(String::as_str)).collect();
         let rows = self.rows.iter().enumerate().map(|(index, row)| {
             std::iter::once(index.to_string()).chain(row.iter().cloned()).collect::<Vec<String>>()
         });
@@ -94,10 +95,7 @@ fn put(path: &Path, text: &str) -> Result<(), CliError> {
 }
 
 /// Rows as comma-separated values.
-pub(super) fn csv_text(
-    header: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> Result<String, CliError> {
+pub(super) fn csv_text(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Result<String, CliError> {
     let failed = |error: csv::Error| CliError::new(ErrorKind::Internal, "cannot write CSV").caused_by(error);
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(header).map_err(failed)?;

@@ -105,7 +105,8 @@ impl Table {
 
     /// Tab-separated.
     pub(super) fn to_plain(&self) -> String {
-        let lines = std::iter::once(self.header().join("\t")).chain(self.cells().map(|cells| cells.join("\t")));
+        let lines =
+            std::iter::once(self.header().join("\t")).chain(self.cells().map(|cells| cells.join("\t")));
         lines.map(|line| line + "\n").collect()
     }
 
