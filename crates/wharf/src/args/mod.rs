@@ -21,12 +21,14 @@ mod pace;
 mod policy;
 mod preset;
 mod profile;
+mod ray;
 mod replay;
 mod sim;
 mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod tune;
 mod usage;
 
 use clap::{Args, Parser, Subcommand};
@@ -59,12 +61,14 @@ pub use profile::{
     ProfileCommArgs, ProfileCommand, ProfileDiffArgs, ProfileExportArgs, ProfileFilterArgs,
     ProfileImportArgs, ProfileKindArg, ProfileQueryArgs, ProfileShowArgs,
 };
+pub use ray::{RayArgs, RayCommand, RayJobArgs, RayLogsArgs, RayNodeArgs};
 pub use replay::ReplayArgs;
 pub use sim::SimArgs;
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
+pub use tune::{TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
 pub use usage::{UsageArgs, UsageBy};
 
 /// Gets deep-learning training jobs done sooner on the machines you have.
@@ -150,6 +154,21 @@ pub enum Command {
     /// The trainer of a paced job
     #[command(hide = true)]
     Pace(PaceArgs),
+    /// Run a job with many configurations, and compare what comes out
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf tune start rates.yaml\n  wharf tune results wharf-tune/rates --sort loss"
+    )]
+    Tune(TuneCommand),
+    /// Jobs of a Ray cluster that is there already
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf ray list --ray-address http://node1:8265\n  wharf ray logs --ray-address http://node1:8265 --follow raysubmit_x7Yz"
+    )]
+    Ray(RayCommand),
+    /// A node of a job's Ray cluster
+    #[command(hide = true)]
+    RayNode(RayNodeArgs),
     /// Hand a job to the head
     Submit(Box<SubmitArgs>),
     /// List jobs

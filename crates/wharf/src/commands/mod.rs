@@ -10,6 +10,7 @@ mod pace;
 mod policies;
 mod presets;
 mod profile;
+mod ray;
 mod replay;
 mod sim;
 mod size;
@@ -47,6 +48,9 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
         Command::Pace(args) => pace::execute(args),
+        Command::Tune(command) => cluster::tune(command, terminal),
+        Command::Ray(command) => ray::execute(command, terminal),
+        Command::RayNode(args) => Ok(Exit::Passed(wharf_worker::ray_main(&args.plan, &args.command))),
         Command::Exec(args) => cluster::exec(args),
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),
