@@ -154,6 +154,15 @@ pub(crate) enum Record {
         node: u32,
         reason: String,
     },
+    /// A node is about to leave, or has left.
+    NodeLeft {
+        node: u32,
+        is_over: bool,
+    },
+    /// A node that had left is there again.
+    NodeCame {
+        node: u32,
+    },
     /// Somebody has chosen who decides.
     PolicySet {
         choice: PolicyChoice,
@@ -266,6 +275,8 @@ impl Record {
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
             | Self::NodeNoted { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::PolicySet { .. }
             | Self::LimitsSet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
@@ -373,6 +384,8 @@ impl Record {
             | Self::JobDelayed { .. }
             | Self::JobPlanned { .. }
             | Self::JobWatched { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::NodeNoted { .. } => {}
         }
         Ok(())
