@@ -18,6 +18,7 @@ mod limits;
 mod local;
 mod look;
 mod pace;
+mod pilot;
 mod policy;
 mod preset;
 mod profile;
@@ -55,6 +56,7 @@ pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
+pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
@@ -145,6 +147,12 @@ pub enum Command {
     Head(HeadArgs),
     /// Offer this machine's devices to a head
     Worker(WorkerArgs),
+    /// Lend allocations of a Slurm to the head, as many as there is work for
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf pilot slurm --gpus 4 --max 8\n  wharf pilot status"
+    )]
+    Pilot(PilotCommand),
     /// The parent of a worker's tasks
     #[command(hide = true)]
     Keeper(KeeperArgs),

@@ -45,6 +45,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Local(args) => cluster::local(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
+        Command::Pilot(command) => cluster::pilot(command, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
         Command::Pace(args) => pace::execute(args),

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::sandbox::{Said, Sandbox};
+use crate::sandbox::{Said, Sandbox, not_run};
 
 /// A podman of its own: nothing of the machine's images is seen or changed. Root may not raise limits everywhere, and only runc
 /// knows every layout of control groups.
@@ -81,9 +81,9 @@ impl Shipyard {
 fn has(programs: &[&str]) -> bool {
     let missing: Vec<&&str> = programs.iter().filter(|program| !Path::new(program).exists()).collect();
     if !missing.is_empty() {
-        eprintln!(
-            "NOT RUN: {missing:?} missing; apt-get install podman charliecloud squashfs-tools busybox-static"
-        );
+        not_run(&format!(
+            "{missing:?} missing; apt-get install podman charliecloud squashfs-tools busybox-static"
+        ));
     }
     missing.is_empty()
 }
@@ -169,7 +169,7 @@ fn an_environment_becomes_a_folder_to_build_from() {
     let venv = yard.path("venv");
     let made = std::process::Command::new(python).args(["-m", "venv"]).arg(&venv).output().unwrap();
     if !made.status.success() {
-        eprintln!("NOT RUN: /usr/bin/python3 has no venv; apt-get install python3-venv");
+        not_run("/usr/bin/python3 has no venv; apt-get install python3-venv");
         return;
     }
     let packages =
