@@ -301,8 +301,15 @@ pub fn sized(family: &str, size: &str, batch_size: u32) -> Workload {
     Workload { model: format!("{family}{FAMILY_END}{size}").into(), batch_size: Some(batch_size) }
 }
 
-/// To three decimals, as the nearest number that is written with them.
-fn rounded(value: f64) -> f64 {
+/// To three decimals, as the nearest number that is written with them; of two equally near ones the even.
+pub fn rounded(value: f64) -> f64 {
+    let scaled = value * 1000.0;
+    let nearest = scaled.round_ties_even();
+    let from_middle = ((scaled - nearest).abs() - 0.5).abs();
+    // Away from the middle between two, the error of the product does not matter.
+    if from_middle > scaled.abs() * 1e-15 + 1e-9 {
+        return nearest / 1000.0;
+    }
     format!("{value:.3}").parse().unwrap_or(value)
 }
 
@@ -375,5 +382,21 @@ mod tests {
         assert_eq!(alone(2, Locality::Spread), 85.333 * 0.9 / 256.0);
         assert_eq!(alone(8, Locality::Packed), 0.0);
         assert!(profile.cells().is_some());
+    }
+
+    #[test]
+    fn rounding_goes_by_the_exact_value() {
+        for (value, expected) in [
+            (2.675, 2.675),
+            (1.0005, 1.0), // just below the middle as a number
+            (0.0625, 0.062),
+            (0.1875, 0.188),
+            (85.333_333_333, 85.333),
+            (-256.000_4, -256.0),
+            (1e9, 1e9),
+            (0.000_49, 0.0),
+        ] {
+            assert_eq!(rounded(value), expected, "{value}");
+        }
     }
 }

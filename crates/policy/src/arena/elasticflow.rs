@@ -6,7 +6,7 @@ use super::job::Quota;
 use super::query::{INFEASIBLE, NEVER_S};
 use super::site::{Kind, Shape};
 use super::table::Owner;
-use super::world::World;
+use super::world::{Tried, World};
 
 /// `elasticflow` and `elasticflow-l`.
 #[derive(Clone, Debug, Default)]
@@ -138,30 +138,13 @@ impl Rules for ElasticFlow {
 
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
-        let mut blocked: Vec<Kind> = Vec::new();
-        let mut waiting = Vec::new();
-        for job in std::mem::take(&mut world.pending) {
-            let state = world.job(job);
-            let kind = state.quota.kind;
-            if !state.is_timed_out && !blocked.contains(&kind) {
-                if self.fit(world, job) {
-                    world.running.push(job);
-                    continue;
-                }
-                blocked.push(kind);
-            }
-            waiting.push(job);
-        }
-        world.pending = waiting;
+        world.retry(|world, job| match world.job(job).is_timed_out {
+            true => Tried::Waits,
+            false => Tried::or_blocks(self.fit(world, job)),
+        });
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
-        for job in world.submitted.clone() {
-            if self.fit(world, job) {
-                world.running.push(job);
-            } else {
-                world.pending.push(job);
-            }
-        }
+        world.take_in(|world, job| Tried::or_waits(self.fit(world, job)));
     }
 }

@@ -1,8 +1,7 @@
 //! First come, first served on the type that a job asks for; with relaxed locality also on more nodes than needed.
 
 use super::Rules;
-use super::site::Kind;
-use super::world::World;
+use super::world::{Tried, World};
 
 /// `fcfs` and `fcfs-r`.
 #[derive(Clone, Copy, Debug)]
@@ -17,11 +16,14 @@ impl Fcfs {
         world.place(job, asked.kind, asked.devices, true, self.is_relaxed)
     }
 
-    /// Whether a job cannot run as it was asked for. Such a job is dropped without a word, as published: it never waits and never
-    /// counts.
-    pub(super) fn is_dropped(world: &World, job: u32) -> bool {
-        let asked = world.job(job).asked;
-        !world.is_feasible(job, asked.kind, asked.shape, true)
+    /// Drops jobs that came and cannot run as they were asked for: without a word, as published. They never wait and never count.
+    pub(super) fn drop_unfit(world: &mut World) {
+        let mut submitted = std::mem::take(&mut world.submitted);
+        submitted.retain(|&job| {
+            let asked = world.job(job).asked;
+            world.is_feasible(job, asked.kind, asked.shape, true)
+        });
+        world.submitted = submitted;
     }
 
     /// Whether an earlier job waits for the same type.
@@ -34,32 +36,11 @@ impl Fcfs {
 impl Rules for Fcfs {
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
-        let mut blocked: Vec<Kind> = Vec::new();
-        let mut waiting = Vec::new();
-        for job in std::mem::take(&mut world.pending) {
-            let kind = world.job(job).asked.kind;
-            if !blocked.contains(&kind) {
-                if self.place(world, job) {
-                    world.running.push(job);
-                    continue;
-                }
-                blocked.push(kind);
-            }
-            waiting.push(job);
-        }
-        world.pending = waiting;
+        world.retry(|world, job| Tried::or_blocks(self.place(world, job)));
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
-        for job in world.submitted.clone() {
-            if Self::is_dropped(world, job) {
-                continue;
-            }
-            if !Self::has_earlier(world, job) && self.place(world, job) {
-                world.running.push(job);
-            } else {
-                world.pending.push(job);
-            }
-        }
+        Self::drop_unfit(world);
+        world.take_in(|world, job| Tried::or_waits(!Self::has_earlier(world, job) && self.place(world, job)));
     }
 }

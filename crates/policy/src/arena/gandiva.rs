@@ -14,7 +14,7 @@ use super::fcfs::Fcfs;
 use super::job::Quota;
 use super::site::{Kind, Shape};
 use super::table::{Owner, Share, Table};
-use super::world::World;
+use super::world::{Tried, World};
 
 /// `gandiva`.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,6 @@ impl Gandiva {
         }
         world.table = table;
         world.job_mut(job).quota = quota;
-        world.running.push(job);
         for holder in holders {
             world.refresh(holder);
         }
@@ -212,38 +211,23 @@ impl Rules for Gandiva {
         }
         world.release_ended();
         Self::gather(world);
-        let mut blocked: Vec<Kind> = Vec::new();
-        let mut waiting = Vec::new();
-        for job in std::mem::take(&mut world.pending) {
-            let kind = world.job(job).asked.kind;
-            if blocked.contains(&kind) {
-                waiting.push(job);
-                continue;
-            }
-            match self.fit(world, job) {
-                Fit::Runs => continue,
-                Fit::NoRoom => blocked.push(kind),
-                Fit::Conflict => {}
-            }
-            waiting.push(job);
-        }
-        world.pending = waiting;
+        world.retry(|world, job| match self.fit(world, job) {
+            Fit::Runs => Tried::Runs,
+            Fit::NoRoom => Tried::Blocks,
+            Fit::Conflict => Tried::Waits,
+        });
         self.grow(world);
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
-        for job in world.submitted.clone() {
-            if Fcfs::is_dropped(world, job) {
-                continue;
-            }
-            if Fcfs::has_earlier(world, job) {
-                world.pending.push(job);
-                continue;
-            }
-            match self.fit(world, job) {
-                // Without a word, as published.
-                Fit::Runs | Fit::Conflict => {}
+        Fcfs::drop_unfit(world);
+        for job in std::mem::take(&mut world.submitted) {
+            let is_behind = Fcfs::has_earlier(world, job);
+            match if is_behind { Fit::NoRoom } else { self.fit(world, job) } {
+                Fit::Runs => world.running.push(job),
                 Fit::NoRoom => world.pending.push(job),
+                // Without a word, as published.
+                Fit::Conflict => {}
             }
         }
     }

@@ -12,7 +12,7 @@ use super::job::Quota;
 use super::query::INFEASIBLE;
 use super::site::Kind;
 use super::table::Owner;
-use super::world::World;
+use super::world::{Tried, World};
 
 /// Jobs that may change their type when one is taken in.
 pub(super) const CHANGES_MAX: usize = 3;
@@ -88,45 +88,18 @@ pub(super) fn place_all(world: &mut World, changed: &[(u32, Kind)], force_opt: b
     is_placed
 }
 
-/// Whether a job can run on some type in its best locality, whatever the memory.
-fn is_possible(world: &World, job: u32) -> bool {
-    let devices = world.job(job).asked.devices;
-    world.site().kinds().any(|kind| world.is_feasible(job, kind, world.site().best(kind, devices), true))
-}
-
 impl Rules for Gavel {
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
         self.admitted.retain(|(job, _)| !world.ended.contains(job));
-        let mut blocked: Vec<Kind> = Vec::new();
-        let mut waiting = Vec::new();
-        for job in std::mem::take(&mut world.pending) {
-            let kind = world.job(job).asked.kind;
-            if !blocked.contains(&kind) {
-                if self.fit(world, job) {
-                    world.running.push(job);
-                    continue;
-                }
-                if !world.options.sched_with_opt {
-                    blocked.push(kind);
-                }
-            }
-            waiting.push(job);
-        }
-        world.pending = waiting;
+        world.retry(|world, job| match self.fit(world, job) {
+            false if world.options.sched_with_opt => Tried::Waits,
+            is_seated => Tried::or_blocks(is_seated),
+        });
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
-        for job in world.submitted.clone() {
-            if !is_possible(world, job) {
-                // Dropped without a word, as published.
-                continue;
-            }
-            if self.fit(world, job) {
-                world.running.push(job);
-            } else {
-                world.pending.push(job);
-            }
-        }
+        world.drop_impossible();
+        world.take_in(|world, job| Tried::or_waits(self.fit(world, job)));
     }
 }

@@ -2,21 +2,12 @@
 
 use std::collections::BTreeMap;
 
+pub use wharf_perf::cells::{INFEASIBLE, Mode};
+
 use super::site::{Kind, Shape};
 
-/// Throughput where a job cannot run.
-pub const INFEASIBLE: f64 = -1e9;
 /// Seconds of an iteration where a job cannot run.
 pub const NEVER_S: f64 = 1e9;
-
-/// Which figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The best parallel plan.
-    Best,
-    /// Data parallelism only.
-    DataParallel,
-}
 
 /// Which figures, and whether a data-parallel copy must fit the memory of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

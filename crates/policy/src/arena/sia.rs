@@ -7,16 +7,15 @@
 //! run. It divides all values by that, so that goodputs are hardly more than its tolerance: what it finds is seldom the best, and which of
 //! many near ones depends on how it pivots. [`pivoting`](wharf_solver::pivoting) therefore pivots as it does.
 
+use wharf_perf::cells::DEVICE_COUNTS as COUNTS;
 use wharf_solver::pivoting::{Constraint, Outcome, Program, solve};
 
 use super::Rules;
 use super::gavel::{CHANGES_MAX, place_all};
 use super::query::INFEASIBLE;
 use super::site::{Kind, Shape};
-use super::world::World;
+use super::world::{Tried, World};
 
-/// Numbers of devices.
-const COUNTS: [u32; 5] = [1, 2, 4, 8, 16];
 /// Seconds that a restart costs.
 const RESTART_S: f64 = 600.0;
 /// Least part of its time that a job makes use of.
@@ -175,40 +174,17 @@ fn throughput(world: &World, job: u32, kind: Kind, devices: u32) -> f64 {
     if one <= INFEASIBLE { INFEASIBLE } else { one * f64::from(devices) }
 }
 
-/// Whether a job can run on some type in its best locality, whatever the memory.
-fn is_possible(world: &World, job: u32) -> bool {
-    let devices = world.job(job).asked.devices;
-    world.site().kinds().any(|kind| world.is_feasible(job, kind, world.site().best(kind, devices), true))
-}
-
 impl Rules for Sia {
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
         self.admitted.retain(|(job, _)| !world.ended.contains(job));
         self.refused.clear();
-        let mut waiting = Vec::new();
-        for job in std::mem::take(&mut world.pending) {
-            if self.fit(world, job, false) {
-                world.running.push(job);
-            } else {
-                waiting.push(job);
-            }
-        }
-        world.pending = waiting;
+        world.retry(|world, job| Tried::or_waits(self.fit(world, job, false)));
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
         self.refused.clear();
-        for job in world.submitted.clone() {
-            if !is_possible(world, job) {
-                // Dropped without a word, as published.
-                continue;
-            }
-            if self.fit(world, job, true) {
-                world.running.push(job);
-            } else {
-                world.pending.push(job);
-            }
-        }
+        world.drop_impossible();
+        world.take_in(|world, job| Tried::or_waits(self.fit(world, job, true)));
     }
 }

@@ -97,6 +97,29 @@ impl Default for Options {
     }
 }
 
+/// What became of a job that was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    /// It has devices.
+    Runs,
+    /// It waits.
+    Waits,
+    /// It waits, and so do all behind it that ask for its type.
+    Blocks,
+}
+
+impl Tried {
+    /// Runs, or blocks.
+    pub(super) const fn or_blocks(is_seated: bool) -> Self {
+        if is_seated { Self::Runs } else { Self::Blocks }
+    }
+
+    /// Runs, or waits.
+    pub(super) const fn or_waits(is_seated: bool) -> Self {
+        if is_seated { Self::Runs } else { Self::Waits }
+    }
+}
+
 /// Everything that decisions see. Jobs are known by their place in `jobs`.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -267,6 +290,47 @@ impl World {
         if let Some(&(_, per_host)) = shares.first() {
             self.job_mut(job).quota = Quota::new(kind, Shape { hosts: shares.len() as u32, per_host });
         }
+    }
+
+    /// Tries waiting jobs in order, but none behind one that blocks its type.
+    pub(super) fn retry(&mut self, mut attempt: impl FnMut(&mut Self, u32) -> Tried) {
+        let mut blocked: Vec<Kind> = Vec::new();
+        let mut waiting = Vec::new();
+        for job in std::mem::take(&mut self.pending) {
+            let kind = self.job(job).asked.kind;
+            let tried = if blocked.contains(&kind) { Tried::Waits } else { attempt(self, job) };
+            match tried {
+                Tried::Runs => {
+                    self.running.push(job);
+                    continue;
+                }
+                Tried::Blocks => blocked.push(kind),
+                Tried::Waits => {}
+            }
+            waiting.push(job);
+        }
+        self.pending = waiting;
+    }
+
+    /// Tries jobs that came, in order: those that are not seated wait.
+    pub(super) fn take_in(&mut self, mut seat: impl FnMut(&mut Self, u32) -> Tried) {
+        for job in std::mem::take(&mut self.submitted) {
+            match seat(self, job) {
+                Tried::Runs => self.running.push(job),
+                Tried::Waits | Tried::Blocks => self.pending.push(job),
+            }
+        }
+    }
+
+    /// Drops jobs that came and cannot run on any type in their best locality, whatever the memory: without a word, as published.
+    pub(super) fn drop_impossible(&mut self) {
+        let mut submitted = std::mem::take(&mut self.submitted);
+        submitted.retain(|&job| {
+            let devices = self.job(job).asked.devices;
+            let runs_on = |kind| self.is_feasible(job, kind, self.site().best(kind, devices), true);
+            self.site().kinds().any(runs_on)
+        });
+        self.submitted = submitted;
     }
 
     /// Takes their devices from all jobs that ended.

@@ -1,9 +1,9 @@
 //! The speeds of all jobs of a trace, from the tables that come with Crius.
 
 use wharf_core::JobSpec;
-use wharf_perf::cells::{self, Cell, Cells};
+use wharf_perf::cells::{Cell, Cells};
 use wharf_perf::profile::Workload;
-use wharf_policy::arena::{Kind, Lookup, Mode, Question, Shape, Site, Source, doubling_shapes};
+use wharf_policy::arena::{Kind, Lookup, Question, Shape, Site, Source, doubling_shapes};
 
 use super::error::CriusError;
 
@@ -18,11 +18,7 @@ impl Source for Rows<'_> {
     fn throughput(&self, question: Question, kind: Kind, shape: Shape) -> f64 {
         let device_type = self.site.kind(kind).name.clone();
         let cell = Cell { device_type, hosts: shape.hosts, per_host: shape.per_host };
-        let mode = match question.mode {
-            Mode::Best => cells::Mode::Best,
-            Mode::DataParallel => cells::Mode::DataParallel,
-        };
-        self.cells.query(mode, question.checks_memory, self.workload, &cell).throughput
+        self.cells.query(question.mode, question.checks_memory, self.workload, &cell).throughput
     }
 }
 
