@@ -12,6 +12,7 @@ mod execution;
 mod filter;
 mod gates;
 mod journal;
+mod leaving;
 pub mod live;
 mod news;
 mod nodes;

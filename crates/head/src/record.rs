@@ -160,6 +160,15 @@ pub(crate) enum Record {
         node: u32,
         reason: String,
     },
+    /// A node is about to leave, or has left.
+    NodeLeft {
+        node: u32,
+        is_over: bool,
+    },
+    /// A node that had left is there again.
+    NodeCame {
+        node: u32,
+    },
     /// Somebody has chosen who decides.
     PolicySet {
         choice: PolicyChoice,
@@ -272,6 +281,8 @@ impl Record {
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
             | Self::NodeNoted { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::PolicySet { .. }
             | Self::LimitsSet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
@@ -381,6 +392,8 @@ impl Record {
             | Self::JobPlanned { .. }
             | Self::JobMeasured { .. }
             | Self::JobWatched { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::NodeNoted { .. } => {}
         }
         Ok(())

@@ -208,6 +208,7 @@ impl Dispatcher {
             from_worker::Message::Progress(told) => self.task_progressed(told),
             from_worker::Message::Output(output) => self.on_output(output),
             from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
+            from_worker::Message::Leave(leave) => self.on_leave(node, leave),
             from_worker::Message::Register(_)
             | from_worker::Message::Heartbeat(_)
             | from_worker::Message::Exec(_) => {}

@@ -273,14 +273,15 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
 }
 
 /// All nodes, by id.
-pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
+pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary> {
     let state = dispatcher.engine.state();
     let mut jobs = Vec::new();
     let leaving = leaving(dispatcher);
     let nodes = state.topology().nodes().iter().enumerate();
     nodes
-        .map(|(index, node)| {
-            let id = NodeId::from_index(index);
+        .map(|(index, node)| (NodeId::from_index(index), node))
+        .filter(|&(id, _)| also_gone || !dispatcher.is_gone(id))
+        .map(|(id, node)| {
             state.schedule().jobs_on(state.topology(), id, &mut jobs);
             let facts = dispatcher.facts.get(&id).cloned().unwrap_or_default();
             NodeSummary {
@@ -298,6 +299,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
                 device: facts.devices,
                 reason: dispatcher.kept.node_reasons.get(&id.0).cloned().unwrap_or_default(),
                 version: facts.version,
+                is_away: state.schedule().is_there(id) && !dispatcher.sessions.contains_key(&id),
             }
         })
         .collect()
@@ -316,7 +318,9 @@ fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
 
 fn health(dispatcher: &Dispatcher, node: NodeId, is_left: bool) -> node_summary::Health {
     let schedule = dispatcher.engine.state().schedule();
-    if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
+    if dispatcher.is_gone(node) {
+        node_summary::Health::Gone
+    } else if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
         node_summary::Health::Lost
     } else if schedule.is_cordoned(node) && is_left {
         node_summary::Health::Draining
@@ -354,13 +358,15 @@ pub(crate) fn policies(dispatcher: &Dispatcher) -> Result<PolicyReply, JournalEr
 pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
     let state = dispatcher.engine.state();
     let counts = state.counts();
+    let gone = dispatcher.kept.left.iter().filter(|(_, is_over)| **is_over).map(|(&node, _)| NodeId(node));
+    let gone_devices: u32 = gone.clone().map(|node| state.topology().node(node).spec.devices).sum();
     InfoReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         policy: dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default(),
         jobs_live: counts.waiting + counts.held + counts.placed + counts.stopping,
         jobs_ended: counts.ended,
-        nodes: state.topology().nodes().len() as u32,
-        devices: state.topology().device_count(),
+        nodes: (state.topology().nodes().len() - gone.count()) as u32,
+        devices: state.topology().device_count() - gone_devices,
         devices_free: state.schedule().free_count(),
         epoch_s: dispatcher.epoch_unix_s,
         ..InfoReply::default()

@@ -767,7 +767,11 @@ pub struct UsageRow {
     pub interrupted: ::prost::alloc::vec::Vec<CauseCount>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListNodesRequest {}
+pub struct ListNodesRequest {
+    /// Also those that are gone.
+    #[prost(bool, tag = "160")]
+    pub all: bool,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListNodesReply {
     #[prost(message, repeated, tag = "1")]
@@ -804,6 +808,9 @@ pub struct NodeSummary {
     pub reason: ::prost::alloc::string::String,
     #[prost(string, tag = "14")]
     pub version: ::prost::alloc::string::String,
+    /// Nobody hears of its worker, which may come back: until it counts as lost, its jobs are not run elsewhere.
+    #[prost(bool, tag = "160")]
+    pub is_away: bool,
 }
 /// Nested message and enum types in `NodeSummary`.
 pub mod node_summary {
@@ -824,6 +831,8 @@ pub mod node_summary {
         Cordoned = 1,
         Draining = 2,
         Lost = 3,
+        /// It has left, or was removed, and is not expected back.
+        Gone = 160,
     }
     impl Health {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -836,6 +845,7 @@ pub mod node_summary {
                 Self::Cordoned => "CORDONED",
                 Self::Draining => "DRAINING",
                 Self::Lost => "LOST",
+                Self::Gone => "GONE",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -845,6 +855,7 @@ pub mod node_summary {
                 "CORDONED" => Some(Self::Cordoned),
                 "DRAINING" => Some(Self::Draining),
                 "LOST" => Some(Self::Lost),
+                "GONE" => Some(Self::Gone),
                 _ => None,
             }
         }
@@ -900,6 +911,8 @@ pub mod change_node_request {
         Cordon = 0,
         Drain = 1,
         Resume = 2,
+        /// Its machine is off for good: what ran there does not run any more. Refused while its worker is connected.
+        Remove = 160,
     }
     impl Change {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -911,6 +924,7 @@ pub mod change_node_request {
                 Self::Cordon => "CORDON",
                 Self::Drain => "DRAIN",
                 Self::Resume => "RESUME",
+                Self::Remove => "REMOVE",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -919,6 +933,7 @@ pub mod change_node_request {
                 "CORDON" => Some(Self::Cordon),
                 "DRAIN" => Some(Self::Drain),
                 "RESUME" => Some(Self::Resume),
+                "REMOVE" => Some(Self::Remove),
                 _ => None,
             }
         }
@@ -926,6 +941,38 @@ pub mod change_node_request {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ChangeNodeReply {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDemandRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DemandReply {
+    #[prost(message, repeated, tag = "1")]
+    pub demands: ::prost::alloc::vec::Vec<Demand>,
+}
+/// Waiting jobs that are alike in what they need.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Demand {
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub pool: ::prost::alloc::string::String,
+    /// Empty: any.
+    #[prost(string, repeated, tag = "3")]
+    pub device_types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Of each job.
+    #[prost(uint32, tag = "4")]
+    pub devices: u32,
+    /// On exactly so many nodes, evenly; 0: as the policy likes.
+    #[prost(uint32, tag = "5")]
+    pub nodes: u32,
+    /// For each device.
+    #[prost(uint32, tag = "6")]
+    pub cpus: u32,
+    #[prost(uint64, tag = "7")]
+    pub memory_mib: u64,
+    /// How many there are.
+    #[prost(uint32, tag = "8")]
+    pub jobs: u32,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainRequest {
     #[prost(uint32, tag = "1")]
@@ -1134,7 +1181,7 @@ pub mod exec_output {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
-    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 160")]
     pub message: ::core::option::Option<from_worker::Message>,
 }
 /// Nested message and enum types in `FromWorker`.
@@ -1157,6 +1204,8 @@ pub mod from_worker {
         Devices(super::DeviceReport),
         #[prost(message, tag = "8")]
         Exec(super::FromExec),
+        #[prost(message, tag = "160")]
+        Leave(super::Leave),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1223,6 +1272,18 @@ pub struct Register {
     pub device: ::prost::alloc::vec::Vec<Device>,
     #[prost(string, tag = "11")]
     pub version: ::prost::alloc::string::String,
+    /// It is about to leave, and why, as in Leave; empty: it is not.
+    #[prost(string, tag = "160")]
+    pub leaving: ::prost::alloc::string::String,
+}
+/// The worker's machine is not to be had much longer: its jobs move on, and no new ones start there.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leave {
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// It has no tasks any more and goes; the head answers by closing the stream.
+    #[prost(bool, tag = "2")]
+    pub is_over: bool,
 }
 /// A task is one node's part of a job's placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2306,6 +2367,28 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Export"));
             self.inner.unary(req, path, codec).await
         }
+        /// What waiting jobs could use if there were more devices.
+        pub async fn get_demand(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetDemandRequest>,
+        ) -> std::result::Result<tonic::Response<super::DemandReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/GetDemand",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "GetDemand"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2432,6 +2515,11 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::ExportRequest>,
         ) -> std::result::Result<tonic::Response<super::Exported>, tonic::Status>;
+        /// What waiting jobs could use if there were more devices.
+        async fn get_demand(
+            &self,
+            request: tonic::Request<super::GetDemandRequest>,
+        ) -> std::result::Result<tonic::Response<super::DemandReply>, tonic::Status>;
     }
     /// What people and tools ask of a head.
     #[derive(Debug)]
@@ -3280,6 +3368,49 @@ pub mod cluster_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/GetDemand" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetDemandSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::GetDemandRequest>
+                    for GetDemandSvc<T> {
+                        type Response = super::DemandReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetDemandRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::get_demand(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetDemandSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -26,6 +26,7 @@ mod output;
 mod pace;
 mod protocol;
 mod ray;
+mod stay;
 mod step;
 mod task;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use exec::beside_main;
 pub use keeper::{keeper_main, stage_main};
 pub use pace::pace_main;
 pub use ray::ray_main;
+pub use stay::Stay;
 pub use step::{StepAnswer, StepReport, tell_step};
 
 /// Whether this program is statically linked: it can then load no library, the NVIDIA driver's neither.
@@ -85,6 +87,8 @@ pub struct WorkerConfig {
     pub network_interface: Option<String>,
     /// Where its devices are known from, and how they are looked after.
     pub watch: Watch,
+    /// When it leaves, where its machine is its own for a time only. It then also leaves, with its tasks, when it is told to end.
+    pub stay: Option<Stay>,
 }
 
 impl std::fmt::Debug for WorkerConfig {
@@ -105,6 +109,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("rehearsal", &self.rehearsal)
             .field("network_interface", &self.network_interface)
             .field("watch", &self.watch)
+            .field("stay", &self.stay)
             .finish()
     }
 }
@@ -166,6 +171,11 @@ pub enum Notice {
         index: u32,
         /// What is wrong with it; empty where it is well again.
         problem: String,
+    },
+    /// Its tasks are told to stop, and it goes.
+    Leaving {
+        /// Why.
+        reason: String,
     },
     /// Tasks share devices without NVIDIA's multi-process service, in turns.
     SharedInTurns {

@@ -38,6 +38,8 @@ pub(crate) struct Kept {
     pub(crate) accounts: BTreeMap<u32, Arc<str>>,
     /// Why nodes get no jobs.
     pub(crate) node_reasons: BTreeMap<u32, String>,
+    /// Nodes that are about to leave, or have left.
+    pub(crate) left: BTreeMap<u32, bool>,
     /// Who decides; `None` before anybody has chosen.
     pub(crate) policy: Option<PolicyChoice>,
     /// Who may have how much; `None` before anybody has said.
@@ -87,6 +89,12 @@ impl Kept {
             }
             Record::NodeNoted { node, ref reason } => {
                 self.node_reasons.insert(node, reason.clone());
+            }
+            Record::NodeLeft { node, is_over } => {
+                self.left.insert(node, is_over);
+            }
+            Record::NodeCame { node } => {
+                self.left.remove(&node);
             }
             Record::JobEnded { job, end } => self.end(job, end == EndRecord::Finished),
             Record::ArraySubmitted { job, .. } => {
@@ -145,6 +153,9 @@ pub(crate) struct NodeImageRecord {
     broken: Vec<u32>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
+    /// Whether it has left, or is about to; absent: neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<bool>,
 }
 
 impl NodeImageRecord {
@@ -156,17 +167,19 @@ impl NodeImageRecord {
             is_closed: image.is_closed,
             broken: image.broken.iter().collect(),
             reason: String::new(),
+            left: None,
         }
     }
 
-    /// The same with why it gets no jobs.
-    pub(super) fn noted(self, reason: Option<&String>) -> Self {
-        Self { reason: reason.cloned().unwrap_or_default(), ..self }
+    /// The same with why it gets no jobs, and whether it has left.
+    pub(super) fn noted(self, reason: Option<&String>, left: Option<bool>) -> Self {
+        Self { reason: reason.cloned().unwrap_or_default(), left, ..self }
     }
 
-    /// Why it gets no jobs; empty: nobody said.
-    pub(super) fn reason(&self) -> &str {
-        &self.reason
+    /// Puts what the head knows of a node beside what the engine does.
+    pub(super) fn tell(&self, node: u32, kept: &mut Kept) {
+        kept.apply(&Record::NodeNoted { node, reason: self.reason.clone() });
+        kept.left.extend(self.left.map(|is_over| (node, is_over)));
     }
 
     pub(crate) fn to_core(&self) -> NodeImage {

@@ -12,11 +12,13 @@ mod exec;
 mod filter;
 mod foresee;
 mod global;
+mod image;
 mod install;
 mod limits;
 mod local;
 mod look;
 mod pace;
+mod pilot;
 mod policy;
 mod preset;
 mod profile;
@@ -43,6 +45,10 @@ pub use exec::{BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use image::{
+    EngineArg, ImageBaseArgs, ImageBuildArgs, ImageCommand, ImageCommitArgs, ImageConvertArgs,
+    ImageFromEnvArgs, ImageListArgs, ImageLoginArgs, ImageNameArgs, ImagePruneArgs,
+};
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
@@ -50,6 +56,7 @@ pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
+pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
@@ -122,6 +129,12 @@ pub enum Command {
         after_help = "Examples:\n  wharf profile show\n  wharf profile query --model resnet50 --batch-size 64"
     )]
     Profile(ProfileCommand),
+    /// Images of containers: build, convert, push, keep
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf image build . --tag train:1\n  wharf image convert train:1 ./train"
+    )]
+    Image(ImageCommand),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
     /// Run a trace on a real cluster, and compare it with the simulator's prediction
@@ -134,6 +147,12 @@ pub enum Command {
     Head(HeadArgs),
     /// Offer this machine's devices to a head
     Worker(WorkerArgs),
+    /// Lend allocations of a Slurm to the head, as many as there is work for
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf pilot slurm --gpus 4 --max 8\n  wharf pilot status"
+    )]
+    Pilot(PilotCommand),
     /// The parent of a worker's tasks
     #[command(hide = true)]
     Keeper(KeeperArgs),

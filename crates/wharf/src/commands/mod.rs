@@ -4,6 +4,7 @@ mod cluster;
 mod config;
 mod demo;
 mod help;
+mod image;
 mod install;
 mod pace;
 mod policies;
@@ -37,12 +38,14 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Profile(command) => profile::execute(command, terminal),
+        Command::Image(command) => image::execute(command, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),
         Command::Local(args) => cluster::local(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
+        Command::Pilot(command) => cluster::pilot(command, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
         Command::Pace(args) => pace::execute(args),

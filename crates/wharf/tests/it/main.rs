@@ -9,6 +9,7 @@ mod elastic;
 mod exec;
 mod failures;
 mod foresee;
+mod image;
 mod install;
 mod interrupt;
 mod limits;

@@ -92,7 +92,7 @@ impl Rays {
         self.until("the end of all processes of jobs", || {
             self.marked.processes_with("WHARF_JOB_ID=").is_empty().then_some(())
         });
-        assert_eq!(self.folders(), [PathBuf::new(); 0]);
+        assert_eq!(self.folders(), Vec::<PathBuf>::new());
         let left: Vec<u16> = listening().into_iter().filter(|port| is_within(*port, ports)).collect();
         assert_eq!(left, [0; 0], "of {ports:?}");
     }
