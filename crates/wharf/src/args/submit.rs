@@ -7,7 +7,7 @@ use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
 use crate::jobfile::job::{self, Launcher, Moments};
-use crate::jobfile::{Array, Deadline, Export, Format, Job, Limit, Seconds, Size, StopSignal, Words};
+use crate::jobfile::{Array, Deadline, Executor, Export, Format, Job, Limit, Seconds, Size, SlurmExecutor, StopSignal, Words};
 use crate::number::JobNumber;
 
 /// `wharf submit`
@@ -21,6 +21,7 @@ Examples:
   wharf submit --after-ok 3 --array 0-99 -- ./evaluate.sh
   wharf submit --example yaml > job.yaml               A file to begin with
   wharf submit job.yaml --dry-run                      Show what would be submitted
+  wharf submit job.yaml --slurm --wait                 As a job of the Slurm that is here
   wharf submit --trace jobs.csv --time-scale 60        Each row as a job, at its time; an hour in a minute
   wharf submit --trace jobs.csv --now -- python train.py --steps {iterations}")]
 pub struct SubmitArgs {
@@ -206,6 +207,12 @@ pub struct JobFlags {
     /// How its processes come to be on its gang [default: plain]
     #[arg(long, value_name = "NAME", value_enum)]
     pub launcher: Option<Launcher>,
+    /// Hand it to a Slurm as one of Slurm's own jobs, instead of to the head
+    #[arg(long)]
+    pub slurm: bool,
+    /// An option of sbatch, as in `--partition=gpu`; may be given several times
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, requires = "slurm")]
+    pub slurm_option: Vec<String>,
     /// Tell it a plan of data parallelism on all its devices, where no profile knows a better one
     #[arg(long)]
     pub data_parallel: bool,
@@ -301,6 +308,7 @@ impl SubmitArgs {
             stop_signal: flags.stop_signal,
             grace: flags.grace,
             launcher: flags.launcher,
+            executor: flags.executor(),
             data_parallel: flags.data_parallel.then_some(true),
             model: flags.model.clone(),
             batch_size: flags.batch_size,
@@ -313,6 +321,12 @@ impl SubmitArgs {
 }
 
 impl JobFlags {
+    /// Who is to run it, where that is not the head.
+    fn executor(&self) -> Option<Executor> {
+        let slurm = SlurmExecutor { options: some(&self.slurm_option), ..SlurmExecutor::default() };
+        self.slurm.then_some(Executor { slurm: Some(slurm) })
+    }
+
     /// The part of a job that is about what surrounds it.
     fn surroundings(&self) -> Job {
         let limits = job::Limits(self.limits.iter().cloned().collect());

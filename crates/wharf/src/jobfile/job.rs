@@ -12,6 +12,7 @@ use wharf_proto::notify::Moment;
 use super::array::Array;
 use super::decode::{Decode, Fields, Problem, named, written};
 use super::environment::Export;
+use super::executor::Executor;
 use super::node::{Node, Value};
 use super::units::{Deadline, Fraction, Limit, Seconds, Size, StopSignal};
 use super::words::Words;
@@ -125,6 +126,8 @@ record! {
         grace: Seconds,
         /// How its processes come to be.
         launcher: Launcher,
+        /// Who runs it, where that is not the head's own workers.
+        executor: Executor,
         /// Whether its devices all do the same with different samples.
         data_parallel: bool,
         /// What it trains, for policies that know.

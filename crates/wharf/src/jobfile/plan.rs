@@ -7,7 +7,7 @@ use wharf_sim::nearest::nearest;
 use super::decode::Problem;
 use super::node::Place;
 use super::resolve::{Resolved, Wrong, resolve};
-use super::{Context, Entered, Format, Job, place_of, read};
+use super::{Context, Entered, Format, Job, SlurmExecutor, place_of, read};
 use crate::error::CliError;
 
 /// A job to hand in after those that it waits for.
@@ -16,6 +16,8 @@ pub(crate) struct Planned {
     pub(crate) spec: JobSpec,
     /// Which of the jobs before it in the plan it waits for.
     pub(crate) waits: Vec<(Kind, usize)>,
+    /// It is for a Slurm instead of the head.
+    pub(crate) slurm: Option<SlurmExecutor>,
 }
 
 /// A job file's text, its form, and the name that messages have for it.
@@ -33,9 +35,9 @@ pub(crate) fn plan(
     context: &Context,
 ) -> Result<Vec<Planned>, CliError> {
     let Some(source) = source else {
-        let Resolved { spec, waits } = resolve(flags, context).map_err(|wrong| of_flags(&wrong))?;
+        let Resolved { spec, waits, slurm } = resolve(flags, context).map_err(|wrong| of_flags(&wrong))?;
         return match waits.first() {
-            None => Ok(vec![Planned { spec, waits: vec![] }]),
+            None => Ok(vec![Planned { spec, waits: vec![], slurm }]),
             Some((_, name, _)) => Err(CliError::usage(format!("`{name}` is no job's id"))
                 .hint("names stand for jobs of the same file only")),
         };
@@ -108,7 +110,8 @@ fn ordered(entered: &[Entered], resolved: Vec<Resolved>) -> Result<Vec<Planned>,
         };
         positions[index] = Some(planned.len());
         let waits = waits[index].iter().filter_map(|&(kind, other)| Some((kind, positions[other]?)));
-        planned.push(Planned { spec: resolved[index].spec.clone(), waits: waits.collect() });
+        let Resolved { spec, slurm, .. } = resolved[index].clone();
+        planned.push(Planned { spec, waits: waits.collect(), slurm });
     }
     Ok(planned)
 }

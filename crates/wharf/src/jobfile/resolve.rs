@@ -7,6 +7,7 @@ use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
 use super::environment::{self, Variables};
+use super::executor::SlurmExecutor;
 use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify};
 use super::units::{Deadline, Seconds};
 use super::words::{Words, quote};
@@ -50,6 +51,8 @@ pub(crate) struct Resolved {
     pub(crate) spec: JobSpec,
     /// Which of the file's jobs it waits for, by name; the field that says so.
     pub(crate) waits: Vec<(Kind, String, &'static str)>,
+    /// It is for a Slurm instead of the head.
+    pub(crate) slurm: Option<SlurmExecutor>,
 }
 
 /// Makes a spec of a job and checks it.
@@ -109,7 +112,8 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
     };
     let checked = wharf_head::check::check(&spec);
     checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
-    Ok(Resolved { spec, waits })
+    let slurm = job.executor.as_ref().and_then(|executor| executor.slurm.clone());
+    Ok(Resolved { spec, waits, slurm })
 }
 
 fn seconds(duration: Option<Seconds>) -> f64 {

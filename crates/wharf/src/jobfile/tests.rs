@@ -6,7 +6,7 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::shown::document;
-use super::{Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Format, Job, Planned, Source, job, plan};
+use super::{Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Format, Job, Planned, SlurmExecutor, Source, job, plan};
 use crate::args::{Cli, Command};
 use crate::output::style::Styles;
 
@@ -559,6 +559,7 @@ fn every_field_is_documented_and_every_example_works() {
         ("nccl", job::Nccl::FIELDS),
         ("notify", job::Notify::FIELDS),
         ("checkpoint", job::Checkpoint::FIELDS),
+        ("executor", SlurmExecutor::FIELDS),
     ];
     for (record, fields) in records {
         let section = text.split(&format!("\n### `{record}`\n")).nth(1).unwrap();

@@ -80,7 +80,8 @@ fn cancelling_a_pilot_loses_nothing() {
     until("the trainer's end", || (lab.jobs("finished") == 1).then_some(()));
     assert_no_step_is_lost(&lab, 60);
     let job = lab.json(&["job", "0"]);
-    assert_eq!(job["job"]["preemptions"], 0, "{job}");
+    assert_eq!(job["job"]["causes"], serde_json::json!({ "request": 1 }), "{job}");
+    assert!(!job.to_string().contains("not known"), "its end was seen: {job}");
     assert_ne!(lab.slurm.jobs("all").len(), 1, "another pilot has gone on");
     lab.until_nothing_is_left();
 }
@@ -119,6 +120,30 @@ fn job_that_takes_longer_than_its_pilot_moves_with_its_checkpoint() {
     assert!(pilots >= 2, "it needed more than one pilot: {job}");
     let ended = lab.slurm.run("squeue", &["-h", "-t", "TIMEOUT,FAILED,CANCELLED", "-o", "%i %T"]);
     assert_eq!(ended, "", "each pilot has left by itself");
+    lab.until_nothing_is_left();
+}
+
+#[test]
+fn allocation_of_several_nodes_holds_gangs() {
+    let Some(lab) = Lab::new() else { return };
+    let _keeper = lab.pilots(&["--max", "1", "--nodes", "2"]);
+    let script = "echo \"$NODE_RANK $CUDA_VISIBLE_DEVICES $SLURM_JOB_ID\"; until [ -e \"$0\" ]; do sleep 0.1; done";
+    let gate = lab.path("go");
+    let out = ["submit", "--gang", "2x4", "--output-file", "rank-%n.txt", "--", "sh", "-c"];
+    lab.say(&[&out[..], &[script, gate.to_str().unwrap()]].concat());
+    until("the gang", || (lab.jobs("running") == 1).then_some(()));
+    assert_eq!(lab.up(), ["slurm-0-0", "slurm-0-1"]);
+    let pilot = lab.slurm.jobs("RUNNING");
+    assert_eq!(pilot.len(), 1, "both nodes are one allocation");
+    // Here srun ends the workers at once; the head need not wait for them to come back.
+    lab.slurm.run("scancel", &[&pilot[0]]);
+    until("another allocation", || lab.slurm.jobs("RUNNING").into_iter().find(|id| *id != pilot[0]));
+    lab.open("go");
+    until("the gang's end", || (lab.jobs("finished") == 1).then_some(()));
+    for rank in 0..2 {
+        let text = fs::read_to_string(lab.path(&format!("rank-{rank}.txt"))).unwrap();
+        assert!(text.lines().all(|line| line == format!("{rank} 0,1,2,3 ")), "{text}");
+    }
     lab.until_nothing_is_left();
 }
 

@@ -1,0 +1,59 @@
+//! Who runs a job in the place of the head's own workers.
+
+use super::decode::{Decode, Fields, Problem};
+use super::node::{Node, Value};
+
+/// Who runs a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Executor {
+    /// A Slurm: the job becomes one of Slurm's own.
+    pub slurm: Option<SlurmExecutor>,
+}
+
+/// What Slurm has to know that a job does not say otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlurmExecutor {
+    /// The partition, where it is not the job's pool.
+    pub partition: Option<String>,
+    /// Slurm's account.
+    pub account: Option<String>,
+    /// Slurm's quality of service.
+    pub qos: Option<String>,
+    /// Further options of sbatch.
+    pub options: Option<Vec<String>>,
+}
+
+/// The word for a Slurm of which nothing has to be said.
+const SLURM: &str = "slurm";
+
+impl Executor {
+    /// The names of its fields.
+    pub const FIELDS: &[&str] = &[SLURM];
+}
+
+impl SlurmExecutor {
+    /// The names of its fields.
+    pub const FIELDS: &[&str] = &["partition", "account", "qos", "options"];
+}
+
+impl Decode for Executor {
+    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
+        if matches!(&node.value, Value::Text(word) if word == SLURM) {
+            return Ok(Self { slurm: Some(SlurmExecutor::default()) });
+        }
+        let fields = Fields::new(node, at, Self::FIELDS)?;
+        Ok(Self { slurm: fields.take(SLURM)? })
+    }
+}
+
+impl Decode for SlurmExecutor {
+    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
+        let fields = Fields::new(node, at, Self::FIELDS)?;
+        Ok(Self {
+            partition: fields.take("partition")?,
+            account: fields.take("account")?,
+            qos: fields.take("qos")?,
+            options: fields.take("options")?,
+        })
+    }
+}
