@@ -7,8 +7,8 @@ use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, Demand, ExecInput, ExecOutput, ExplainRequest,
-    ExportRequest, Exported, GetDemandRequest, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest,
-    JobDetail, JobFilter, JobSpec, JobSummary, LimitsReply, ListDetailsRequest, ListJobsRequest,
+    ExportRequest, Exported, GetDemandRequest, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply,
+    InfoRequest, JobDetail, JobFilter, JobSpec, JobSummary, LimitsReply, ListDetailsRequest, ListJobsRequest,
     ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetLimitsRequest,
     SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest, WaitRequest,
 };

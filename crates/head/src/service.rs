@@ -13,12 +13,12 @@ use wharf_proto::cluster_server::Cluster;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
-    ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, DemandReply, ExecInput, ExecOutput,
-    ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetDemandRequest, GetJobRequest, GetLimitsRequest,
-    GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, LimitsReply, ListDetailsRequest,
-    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, PolicyReply,
-    Refusal, Role, SetLimitsRequest, SetPolicyRequest, SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply,
-    UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
+    ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, DemandReply, ExecInput,
+    ExecOutput, ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetDemandRequest,
+    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
+    LimitsReply, ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest,
+    LogChunk, LogsRequest, PolicyReply, Refusal, Role, SetLimitsRequest, SetPolicyRequest, SubmitReply,
+    SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
 use crate::auth::Identity;

@@ -71,8 +71,7 @@ pub fn decide(situation: &Situation<'_>, shape: &Shape, bounds: Bounds) -> Plan 
     let desired = needed.max(bounds.min.saturating_sub(up)).min(room);
     let surplus = coming.saturating_sub(desired).min(pending);
     let surplus_since_s = (surplus > 0).then(|| situation.surplus_since_s.unwrap_or(situation.now_s));
-    let is_patient =
-        surplus_since_s.is_some_and(|since_s| situation.now_s - since_s < situation.patience_s);
+    let is_patient = surplus_since_s.is_some_and(|since_s| situation.now_s - since_s < situation.patience_s);
     let waiting = situation.pilots.iter().filter(|pilot| pilot.stage == Stage::Pending);
     let cancel = if is_patient { 0 } else { surplus as usize };
     // The latest first: they would have waited longest.
@@ -244,12 +243,8 @@ mod tests {
     }
 
     fn stages() -> impl Strategy<Value = Vec<Stage>> {
-        let stage = prop_oneof![
-            Just(Stage::Pending),
-            Just(Stage::Starting),
-            Just(Stage::Up),
-            Just(Stage::Ending)
-        ];
+        let stage =
+            prop_oneof![Just(Stage::Pending), Just(Stage::Starting), Just(Stage::Up), Just(Stage::Ending)];
         prop::collection::vec(stage, 0..12)
     }
 

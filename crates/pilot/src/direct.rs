@@ -80,13 +80,19 @@ fn refuse(spec: &JobSpec) -> Result<(), PilotError> {
         return wrong("per_node", "Slurm has no job for every node");
     }
     if !matches!(spec.launcher(), Launcher::Plain | Launcher::PerDevice) {
-        return wrong("launcher", "only `plain` and `per-device` can be handed to Slurm; start others with srun");
+        return wrong(
+            "launcher",
+            "only `plain` and `per-device` can be handed to Slurm; start others with srun",
+        );
     }
     if spec.notify.is_some() {
         return wrong("notify", "Slurm tells by mail only; use `--slurm-option --mail-type=...`");
     }
     if !spec.limits.is_empty() {
-        return wrong("limits", "Slurm hands on the limits of the submitting shell; set them there with `ulimit`");
+        return wrong(
+            "limits",
+            "Slurm hands on the limits of the submitting shell; set them there with `ulimit`",
+        );
     }
     if !spec.reservation.is_empty() {
         return wrong("reservation", "it is the head's; use `--slurm-option --reservation=...`");
@@ -111,9 +117,14 @@ fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32) -> String {
         "export WHARF_JOB_ID=$SLURM_JOB_ID WHARF_NODES=$SLURM_JOB_NUM_NODES WHARF_RESTART=${SLURM_RESTART_COUNT:-0}\n\
          if [ -n \"$SLURM_ARRAY_TASK_ID\" ]; then export WHARF_ARRAY_INDEX=$SLURM_ARRAY_TASK_ID; fi\n",
     );
-    if let Some(dir) = spec.checkpoint.as_ref().map(|checkpoint| &checkpoint.dir).filter(|dir| !dir.is_empty()) {
+    if let Some(dir) =
+        spec.checkpoint.as_ref().map(|checkpoint| &checkpoint.dir).filter(|dir| !dir.is_empty())
+    {
         let dir = checkpoint_dir(dir);
-        let _ = writeln!(text, "export WHARF_CHECKPOINT_DIR={dir}\nmkdir -p -- \"$WHARF_CHECKPOINT_DIR\" || exit 1");
+        let _ = writeln!(
+            text,
+            "export WHARF_CHECKPOINT_DIR={dir}\nmkdir -p -- \"$WHARF_CHECKPOINT_DIR\" || exit 1"
+        );
     }
     for activation in &spec.activate {
         text.push_str(activation);
@@ -138,7 +149,8 @@ fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32) -> String {
     };
     let last = commands.len() - 1;
     for (index, command) in commands.into_iter().enumerate() {
-        let _ = if index < last { writeln!(text, "{command} || exit $?") } else { writeln!(text, "{command}") };
+        let _ =
+            if index < last { writeln!(text, "{command} || exit $?") } else { writeln!(text, "{command}") };
     }
     text
 }

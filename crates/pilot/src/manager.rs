@@ -156,9 +156,8 @@ impl Manager {
         let slots = gres.is_empty().then(|| "cpu".to_owned());
         let device_type = shape.device_type.clone().or(slots).or(known.map(|node| node.device_type.clone()));
         let wants = wants(&view.demands, &view.limits, shape, device_type.as_deref(), bounds.max);
-        let is_ours = |node: &&NodeSummary| {
-            node.health() == NodeHealth::Up && self.slot_of(&node.name).is_some()
-        };
+        let is_ours =
+            |node: &&NodeSummary| node.health() == NodeHealth::Up && self.slot_of(&node.name).is_some();
         let free: Vec<u32> = view.nodes.iter().filter(is_ours).map(|node| node.free).collect();
         let pilot = |(id, row): (&String, &PilotRow)| Pilot { id: id.clone(), stage: row.stage() };
         let pilots: Vec<Pilot> = self.status.pilots.iter().map(pilot).collect();

@@ -150,7 +150,10 @@ fn device_numbers(env: &BTreeMap<String, String>, wanted: u32) -> Result<Vec<u32
     }
     Err(PilotError::Setting {
         setting: "gres",
-        reason: format!("Slurm has given {} devices on this node, and pilots are to have {wanted}", found.len()),
+        reason: format!(
+            "Slurm has given {} devices on this node, and pilots are to have {wanted}",
+            found.len()
+        ),
     })
 }
 
@@ -265,6 +268,9 @@ mod tests {
         assert!(!home.join("old").exists());
         fs::remove_dir(&home).unwrap();
         std::os::unix::fs::symlink("/etc", &home).unwrap();
-        assert!(make_home(scratch.path(), "7", 0).is_err(), "a link that somebody has put there is not followed");
+        assert!(
+            make_home(scratch.path(), "7", 0).is_err(),
+            "a link that somebody has put there is not followed"
+        );
     }
 }

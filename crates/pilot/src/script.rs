@@ -26,7 +26,9 @@ pub(crate) fn pilot(program: &str, spec: &str, nodes: u32) -> String {
     } else {
         format!("exec srun --ntasks-per-node=1 --kill-on-bad-exit=0 --export=ALL {node}")
     };
-    format!("#!/bin/sh\n# A pilot of Wharf: lends this allocation to a head for as long as it has work.\n{start}\n")
+    format!(
+        "#!/bin/sh\n# A pilot of Wharf: lends this allocation to a head for as long as it has work.\n{start}\n"
+    )
 }
 
 #[cfg(test)]
@@ -37,7 +39,8 @@ mod tests {
 
     #[test]
     fn words_reach_programs_as_they_are() {
-        let words = ["plain", "", "a b", "it's", "$HOME `id` \"x\"", "new\nline", "a\\b", "*", "~", "-n", "ü€"];
+        let words =
+            ["plain", "", "a b", "it's", "$HOME `id` \"x\"", "new\nline", "a\\b", "*", "~", "-n", "ü€"];
         let script = format!("printf '%s\\0' {}", line(words));
         let output = Command::new("sh").arg("-c").arg(script).output().unwrap();
         let found = String::from_utf8(output.stdout).unwrap();
@@ -46,7 +49,10 @@ mod tests {
 
     #[test]
     fn several_nodes_are_reached_by_srun() {
-        assert!(pilot("/opt/wharf", "/x y/spec.json", 1).ends_with("\nexec /opt/wharf pilot node --spec '/x y/spec.json'\n"));
+        assert!(
+            pilot("/opt/wharf", "/x y/spec.json", 1)
+                .ends_with("\nexec /opt/wharf pilot node --spec '/x y/spec.json'\n")
+        );
         assert!(pilot("/opt/wharf", "/spec.json", 3).contains("exec srun --ntasks-per-node=1 "));
     }
 }

@@ -113,7 +113,10 @@ impl Settings {
         }
         let is_name = |text: &str| {
             let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-            !text.is_empty() && text.len() <= 40 && text.chars().all(is_plain) && !text.starts_with(['-', '.'])
+            !text.is_empty()
+                && text.len() <= 40
+                && text.chars().all(is_plain)
+                && !text.starts_with(['-', '.'])
         };
         if !is_name(&self.prefix) || !is_name(&self.name) {
             return wrong("prefix", "letters, digits and `._-`, at most 40");

@@ -123,9 +123,9 @@ impl Store {
     pub fn status(&self) -> Result<Option<Status>, PilotError> {
         let path = self.folder.join("status.json");
         match fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text)
-                .map(Some)
-                .map_err(|source| PilotError::Malformed { path, source }),
+            Ok(text) => {
+                serde_json::from_str(&text).map(Some).map_err(|source| PilotError::Malformed { path, source })
+            }
             Err(error) if is_missing(&error) => Ok(None),
             Err(source) => Err(PilotError::File { what: "read", path, source }),
         }
@@ -147,7 +147,12 @@ impl Store {
     }
 
     /// Writes down what a pilot's nodes have to know. The tokens are in files of their own, for their owner only.
-    pub(crate) fn write_pilot(&self, name: &str, spec: &NodeSpec, tokens: &[String]) -> Result<PathBuf, PilotError> {
+    pub(crate) fn write_pilot(
+        &self,
+        name: &str,
+        spec: &NodeSpec,
+        tokens: &[String],
+    ) -> Result<PathBuf, PilotError> {
         let folder = self.pilot(name);
         make_folder(&folder)?;
         for (node, token) in spec.nodes.iter().zip(tokens) {
@@ -170,7 +175,9 @@ impl Store {
             fs::remove_dir_all(&folder)
         };
         match removed {
-            Err(error) if !is_missing(&error) => Err(PilotError::File { what: "remove", path: folder, source: error }),
+            Err(error) if !is_missing(&error) => {
+                Err(PilotError::File { what: "remove", path: folder, source: error })
+            }
             _ => Ok(()),
         }
     }

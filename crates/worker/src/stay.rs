@@ -54,7 +54,14 @@ impl Departure {
     pub(crate) fn new(stay: Option<Stay>, now: Instant) -> Self {
         let left = |at: SystemTime| at.duration_since(SystemTime::now()).unwrap_or_default();
         let until = stay.and_then(|stay| stay.until).and_then(|at| now.checked_add(left(at)));
-        Self { stay, until, idle_since: Some(now), has_worked: false, phase: Phase::Staying, kept: VecDeque::new() }
+        Self {
+            stay,
+            until,
+            idle_since: Some(now),
+            has_worked: false,
+            phase: Phase::Staying,
+            kept: VecDeque::new(),
+        }
     }
 
     /// Whether it leaves when it is told to end, instead of only going away from its tasks.

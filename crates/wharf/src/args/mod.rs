@@ -49,9 +49,7 @@ pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
-pub use pilot::{
-    PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs,
-};
+pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{

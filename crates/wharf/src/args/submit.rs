@@ -7,7 +7,9 @@ use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
 use crate::jobfile::job::{self, Launcher, Moments};
-use crate::jobfile::{Array, Deadline, Executor, Export, Format, Job, Limit, Seconds, Size, SlurmExecutor, StopSignal, Words};
+use crate::jobfile::{
+    Array, Deadline, Executor, Export, Format, Job, Limit, Seconds, Size, SlurmExecutor, StopSignal, Words,
+};
 use crate::number::JobNumber;
 
 /// `wharf submit`

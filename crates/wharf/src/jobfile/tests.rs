@@ -6,7 +6,9 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::shown::document;
-use super::{Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Format, Job, Planned, SlurmExecutor, Source, job, plan};
+use super::{
+    Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Format, Job, Planned, SlurmExecutor, Source, job, plan,
+};
 use crate::args::{Cli, Command};
 use crate::output::style::Styles;
 

@@ -43,7 +43,8 @@ fn job_file_is_run_by_slurm_and_its_state_is_followed() {
 #[test]
 fn exit_codes_refusals_and_cancelling_are_told() {
     let Some(slurm) = Slurm::start(1, 1) else { return };
-    let failed = wharf(&slurm, &["submit", "--slurm", "--wait", "--output-file", "o", "--", "sh", "-c", "exit 7"]);
+    let failed =
+        wharf(&slurm, &["submit", "--slurm", "--wait", "--output-file", "o", "--", "sh", "-c", "exit 7"]);
     assert_eq!(failed.status.code(), Some(7), "{}", String::from_utf8_lossy(&failed.stderr));
 
     let options = ["submit", "--slurm", "--slurm-option", "--partition=nowhere", "--", "true"];
@@ -55,7 +56,13 @@ fn exit_codes_refusals_and_cancelling_are_told() {
     let id = String::from_utf8(held.stdout).unwrap().trim().to_owned();
     let mut command = slurm.command(env!("CARGO_BIN_EXE_wharf"));
     command.args(["submit", "--slurm", "--wait"]).args([
-        "--name", "w", "--output-file", "w.txt", "--", "sleep", "600",
+        "--name",
+        "w",
+        "--output-file",
+        "w.txt",
+        "--",
+        "sleep",
+        "600",
     ]);
     let mut child = command.env("WHARF_CONFIG", "/dev/null").spawn().unwrap();
     let running = until("the job", || {

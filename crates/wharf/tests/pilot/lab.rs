@@ -177,7 +177,8 @@ impl Lab {
     pub(crate) fn submit_trainer(&self, steps: u32) {
         let (steps, file) = (steps.to_string(), self.path("steps"));
         let program = format!("WHARF={}", env!("CARGO_BIN_EXE_wharf"));
-        let words = ["submit", "--name", "trainer", "--gang", "4", "--checkpoint-dir", "ck", "--env", &program];
+        let words =
+            ["submit", "--name", "trainer", "--gang", "4", "--checkpoint-dir", "ck", "--env", &program];
         let command = ["--", "sh", "-c", TRAINER, "trainer", &steps, file.to_str().unwrap()];
         self.say(&[&words[..], &command[..]].concat());
     }
@@ -185,7 +186,8 @@ impl Lab {
     /// The steps that the trainer has made so far: their numbers, and on which node.
     pub(crate) fn steps(&self) -> Vec<(u32, String)> {
         let text = fs::read_to_string(self.path("steps")).unwrap_or_default();
-        let step = |line: &str| line.split_once(' ').map(|(step, node)| (step.parse().unwrap(), node.to_owned()));
+        let step =
+            |line: &str| line.split_once(' ').map(|(step, node)| (step.parse().unwrap(), node.to_owned()));
         text.lines().filter_map(step).collect()
     }
 

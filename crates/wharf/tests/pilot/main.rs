@@ -127,7 +127,8 @@ fn job_that_takes_longer_than_its_pilot_moves_with_its_checkpoint() {
 fn allocation_of_several_nodes_holds_gangs() {
     let Some(lab) = Lab::new() else { return };
     let _keeper = lab.pilots(&["--max", "1", "--nodes", "2"]);
-    let script = "echo \"$NODE_RANK $CUDA_VISIBLE_DEVICES $SLURM_JOB_ID\"; until [ -e \"$0\" ]; do sleep 0.1; done";
+    let script =
+        "echo \"$NODE_RANK $CUDA_VISIBLE_DEVICES $SLURM_JOB_ID\"; until [ -e \"$0\" ]; do sleep 0.1; done";
     let gate = lab.path("go");
     let out = ["submit", "--gang", "2x4", "--output-file", "rank-%n.txt", "--", "sh", "-c"];
     lab.say(&[&out[..], &[script, gate.to_str().unwrap()]].concat());

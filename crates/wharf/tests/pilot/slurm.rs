@@ -80,7 +80,8 @@ impl Slurm {
             slurm.start_node(&format!("n{node}"));
         }
         until("all nodes", || {
-            (slurm.run("sinfo", &["-h", "-N", "-o", "%T"]).matches("idle").count() == nodes as usize).then_some(())
+            (slurm.run("sinfo", &["-h", "-N", "-o", "%T"]).matches("idle").count() == nodes as usize)
+                .then_some(())
         });
         Some(slurm)
     }
@@ -183,7 +184,9 @@ impl Slurm {
     /// Starts slurmrestd, which does not run as root.
     pub(crate) fn start_rest(&mut self, how: Rest) -> String {
         let mut command = self.command("setpriv");
-        command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]).arg(find("slurmrestd").unwrap());
+        command
+            .args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"])
+            .arg(find("slurmrestd").unwrap());
         command.args(["-s", "openapi/v0.0.38"]);
         let listen = match how {
             Rest::Socket => format!("unix:{}", self.path("rest/rest.sock").display()),

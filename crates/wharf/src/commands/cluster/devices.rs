@@ -20,7 +20,9 @@ pub(super) async fn offered(
     if let Some(declared) = &args.devices {
         let (device_type, count) = input::devices(declared)?;
         if !args.device_numbers.is_empty() && args.device_numbers.len() != count as usize {
-            return Err(CliError::usage(format!("`--device-numbers` has to name {count}, as many as there are")));
+            return Err(CliError::usage(format!(
+                "`--device-numbers` has to name {count}, as many as there are"
+            )));
         }
         let device = |&index: &u32| Device { index, model: device_type.clone(), ..Device::default() };
         let devices = args.device_numbers.iter().map(device).collect();

@@ -16,11 +16,7 @@ use crate::output::Terminal;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Hands jobs to Slurm; none unless all can be.
-pub(super) fn submit(
-    planned: &[Planned],
-    args: &SubmitArgs,
-    terminal: &Terminal,
-) -> Result<Exit, CliError> {
+pub(super) fn submit(planned: &[Planned], args: &SubmitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if args.follow {
         return Err(CliError::usage("`--follow` shows the output of jobs of a head")
             .hint("Slurm writes it to the file that `--output-file` names; `--wait` waits for the end"));
@@ -50,8 +46,11 @@ pub(super) fn submit(
 
 fn made(planned: &Planned) -> Result<Submission, CliError> {
     let Some(SlurmExecutor { partition, account, qos, options }) = planned.slurm.clone() else {
-        return Err(CliError::usage(format!("`{}` is a job for the head, and others are for Slurm", planned.spec.name))
-            .hint("submit them from different files"));
+        return Err(CliError::usage(format!(
+            "`{}` is a job for the head, and others are for Slurm",
+            planned.spec.name
+        ))
+        .hint("submit them from different files"));
     };
     if !planned.waits.is_empty() {
         return Err(CliError::usage(format!("`{}` waits for another job of the file", planned.spec.name))

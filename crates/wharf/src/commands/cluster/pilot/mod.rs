@@ -98,8 +98,7 @@ fn status(args: &PilotStatusArgs, terminal: &Terminal) -> Result<Exit, CliError>
     let mut grid = Grid::new(["pilot", "state", "slot", "nodes", "for", "reason"]);
     for (id, row) in &status.pilots {
         let since_s = row.start_s.unwrap_or(row.submitted_s);
-        let age =
-            if since_s > 0.0 { wharf_report::human::duration(now_s - since_s) } else { String::new() };
+        let age = if since_s > 0.0 { wharf_report::human::duration(now_s - since_s) } else { String::new() };
         grid.push([id, &row.stage, &row.slot.to_string(), &row.nodes, &age, &row.reason]);
     }
     terminal.data("\n")?;

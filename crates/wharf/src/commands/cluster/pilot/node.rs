@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn generic_resources_say_how_many_they_are() {
-        for (text, expected) in [("gpu:4", Some(4)), ("gpu:a100:8", Some(8)), ("gpu", None), ("gpu:0", None)] {
+        for (text, expected) in [("gpu:4", Some(4)), ("gpu:a100:8", Some(8)), ("gpu", None), ("gpu:0", None)]
+        {
             assert_eq!(gres_count(text).ok(), expected, "{text}");
         }
         assert!(gres_count("gpu:1,shard:2").is_err());
