@@ -1,5 +1,6 @@
 //! What the journal keeps: wire types of their own, so that core types make no promise about their shape.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -143,6 +144,11 @@ pub(crate) enum Record {
         watched_s: f64,
         idle_s: f64,
         iterations: f64,
+    },
+    /// What its trainer told last of everything but iterations, when a run was over.
+    JobMeasured {
+        job: u32,
+        metrics: BTreeMap<String, f64>,
     },
     /// The parallel plan that it is launched with from now on, as stages, data and tensor; none: as it likes.
     JobPlanned {
@@ -303,6 +309,7 @@ impl Record {
             | Self::JobCaused { job, .. }
             | Self::JobDelayed { job, .. }
             | Self::JobPlanned { job, .. }
+            | Self::JobMeasured { job, .. }
             | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
@@ -383,6 +390,7 @@ impl Record {
             | Self::JobCaused { .. }
             | Self::JobDelayed { .. }
             | Self::JobPlanned { .. }
+            | Self::JobMeasured { .. }
             | Self::JobWatched { .. }
             | Self::NodeLeft { .. }
             | Self::NodeCame { .. }

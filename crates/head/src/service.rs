@@ -24,6 +24,7 @@ use wharf_proto::{
 use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
+use crate::ray::give_token;
 use crate::regime::PolicyChoice;
 use crate::{exec, leaving, live, usage, views};
 
@@ -118,6 +119,7 @@ impl Cluster for Shared {
         let mut specs = request.into_inner().jobs;
         specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
+        specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, reply })?;
         let job_ids = receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)?;

@@ -1,6 +1,6 @@
 //! What people see of jobs and nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, NodeShare, Phase, Reshape, Reshapes, State};
 use wharf_proto::{
@@ -59,7 +59,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
         reason: reason(dispatcher, job),
-        metrics: dispatcher.progress.get(&job).map(|told| told.metrics.clone()).unwrap_or_default(),
+        metrics: metrics(dispatcher, job),
         iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
         array_index: spec.array.as_ref().map(|element| element.index),
         array_job: dispatcher.kept.first_of(job.0),
@@ -124,6 +124,12 @@ pub(crate) fn phase(life: &JobState) -> JobPhase {
     }
 }
 
+/// What a job's trainer told last: in this run, or else in the one before it.
+fn metrics(dispatcher: &Dispatcher, job: JobId) -> BTreeMap<String, f64> {
+    let now = dispatcher.progress.get(&job).map(|told| &told.metrics).filter(|metrics| !metrics.is_empty());
+    now.or_else(|| dispatcher.kept.metrics.get(&job.0)).cloned().unwrap_or_default()
+}
+
 /// Whose a job is; `None` where there is no such job.
 pub(crate) fn owner(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
     let state = dispatcher.engine.state();
@@ -141,7 +147,19 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
     // The first job stands for its array and tells all indexes, the others tell their own.
     let shown = if job.0 == first { dispatcher.whole(first) } else { job.0..job.0 + 1 };
     let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
-    let own = |spec: &JobSpec| JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
+    let own = |spec: &JobSpec| {
+        let mut spec = JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
+        // For workers only.
+        spec.ray.iter_mut().for_each(|ray| ray.token.clear());
+        if let (Some(parameters), [index], true) =
+            (&mut spec.parameters, spec.array.as_slice(), job.0 != first)
+        {
+            // The first job stands for all; the others tell their own values only, as an array's are many.
+            let own = parameters.rows.get(*index as usize).cloned();
+            parameters.rows = own.into_iter().collect();
+        }
+        spec
+    };
     let entry =
         |(time_s, what): (f64, String)| HistoryEntry { time_s: dispatcher.epoch_unix_s + time_s, what };
     Ok(JobDetail {

@@ -125,6 +125,67 @@ pub struct JobSpec {
     /// Its devices all do the same with different samples, where no profile knows a better plan.
     #[prost(bool, tag = "110")]
     pub data_parallel: bool,
+    /// With `launcher` RAY: the cluster that its command is the driver of.
+    #[prost(message, optional, tag = "150")]
+    pub ray: ::core::option::Option<Ray>,
+    /// Of an array: what its elements have different from each other. `{name}` in commands, variables and files becomes the
+    /// element's value, and WHARF_PARAM_NAME tells it.
+    #[prost(message, optional, tag = "151")]
+    pub parameters: ::core::option::Option<Parameters>,
+}
+/// Values by name for each element of an array.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Parameters {
+    #[prost(string, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// By the element's index.
+    #[prost(message, repeated, tag = "2")]
+    pub rows: ::prost::alloc::vec::Vec<Configuration>,
+}
+/// The values of one element, in the order of the names.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Configuration {
+    #[prost(string, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A Ray cluster on a job's gang: a Ray node on each of its nodes, and the command beside the first.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Ray {
+    /// The `ray` program; empty: what the job's environment has.
+    #[prost(string, tag = "1")]
+    pub program: ::prost::alloc::string::String,
+    /// Of each Ray node; absent: what the task has.
+    #[prost(uint32, optional, tag = "2")]
+    pub cpus: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub gpus: ::core::option::Option<u32>,
+    /// Of each Ray node in bytes; 0: a part of the task's memory.
+    #[prost(uint64, tag = "4")]
+    pub object_store_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub memory_bytes: u64,
+    /// Further arguments of `ray start`.
+    #[prost(string, repeated, tag = "6")]
+    pub head_args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "7")]
+    pub worker_args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Where each Ray node has its own folder; empty: where temporary files are.
+    #[prost(string, tag = "8")]
+    pub temp_dir: ::prost::alloc::string::String,
+    #[prost(bool, tag = "9")]
+    pub no_dashboard: bool,
+    /// The address that the dashboard listens at; empty: 127.0.0.1.
+    #[prost(string, tag = "10")]
+    pub dashboard_host: ::prost::alloc::string::String,
+    /// How long the cluster may take to come up; 0: 120 s and 2 s for each node.
+    #[prost(double, tag = "11")]
+    pub ready_timeout_s: f64,
+    /// Whoever reaches its ports may use it, as Ray before it knew tokens.
+    #[prost(bool, tag = "12")]
+    pub no_token: bool,
+    /// What clients of the cluster show; the head makes it, and tells workers only.
+    #[prost(string, tag = "13")]
+    pub token: ::prost::alloc::string::String,
 }
 /// How a model is divided among the devices of a gang: their number is the product of the three.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1348,6 +1409,9 @@ pub struct LaunchTask {
     /// How it is to divide its work; absent: as it likes.
     #[prost(message, optional, tag = "110")]
     pub plan: ::core::option::Option<Plan>,
+    /// As in JobSpec.
+    #[prost(message, optional, tag = "150")]
+    pub ray: ::core::option::Option<Ray>,
 }
 /// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -1720,6 +1784,8 @@ pub enum Launcher {
     Torchrun = 2,
     /// `mpirun` on the first node, with a hostfile.
     Mpirun = 3,
+    /// A Ray cluster on the gang; the command runs on the first node, as its driver.
+    Ray = 4,
 }
 impl Launcher {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1732,6 +1798,7 @@ impl Launcher {
             Self::PerDevice => "PER_DEVICE",
             Self::Torchrun => "TORCHRUN",
             Self::Mpirun => "MPIRUN",
+            Self::Ray => "RAY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1741,6 +1808,7 @@ impl Launcher {
             "PER_DEVICE" => Some(Self::PerDevice),
             "TORCHRUN" => Some(Self::Torchrun),
             "MPIRUN" => Some(Self::Mpirun),
+            "RAY" => Some(Self::Ray),
             _ => None,
         }
     }

@@ -25,6 +25,7 @@ mod lock;
 mod output;
 mod pace;
 mod protocol;
+mod ray;
 mod stay;
 mod step;
 mod task;
@@ -41,6 +42,7 @@ pub use error::{KeeperError, WorkerError};
 pub use exec::beside_main;
 pub use keeper::{keeper_main, outlast_signals, stage_main};
 pub use pace::pace_main;
+pub use ray::ray_main;
 pub use stay::Stay;
 pub use step::{StepAnswer, StepReport, tell_step};
 
@@ -77,7 +79,7 @@ pub struct WorkerConfig {
     /// Where it keeps its state; made if it is not there. A root worker's tasks of other users must be able
     /// to pass through the folders above it, or their progress is not heard.
     pub state_dir: PathBuf,
-    /// The program that has the subcommands `keeper`, `beside` and `pace`; without one, this very program.
+    /// The program that has the subcommands `keeper`, `beside`, `pace` and `ray-node`; without one, this very program.
     pub keeper_program: Option<PathBuf>,
     /// Tasks are not run, but treated like this.
     pub rehearsal: Option<Rehearsal>,

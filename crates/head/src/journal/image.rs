@@ -32,6 +32,8 @@ pub(crate) struct Kept {
     pub(crate) delays: BTreeMap<u32, f64>,
     /// The parallel plans of the placements that jobs have or had last, as stages, data and tensor.
     pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
+    /// What trainers told last, of jobs that have had a run.
+    pub(crate) metrics: BTreeMap<u32, BTreeMap<String, f64>>,
     /// On whose account jobs are booked, by the first job of their array or their own.
     pub(crate) accounts: BTreeMap<u32, Arc<str>>,
     /// Why nodes get no jobs.
@@ -74,6 +76,9 @@ impl Kept {
             }
             Record::JobDelayed { job, until } => {
                 self.delays.insert(job, until);
+            }
+            Record::JobMeasured { job, ref metrics } => {
+                self.metrics.insert(job, metrics.clone());
             }
             Record::JobPlanned { job, plan } => {
                 self.plans.remove(&job);
@@ -249,6 +254,8 @@ pub(crate) struct JobImageRecord {
     account: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     plan: Option<(u32, u32, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    metrics: Option<BTreeMap<String, f64>>,
 }
 
 impl JobImageRecord {
@@ -291,6 +298,7 @@ impl JobImageRecord {
             delayed: kept.delays.get(&job).copied(),
             account: kept.accounts.get(&job).map(|account| account.to_string()),
             plan: kept.plans.get(&job).copied(),
+            metrics: kept.metrics.get(&job).cloned(),
         }
     }
 
@@ -305,6 +313,7 @@ impl JobImageRecord {
         kept.struck.extend(self.struck.clone().map(|struck| (job, struck)));
         kept.delays.extend(self.delayed.map(|until| (job, until)));
         kept.plans.extend(self.plan.map(|plan| (job, plan)));
+        kept.metrics.extend(self.metrics.clone().map(|metrics| (job, metrics)));
         kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {

@@ -23,6 +23,7 @@ Examples:
   wharf submit --after-ok 3 --array 0-99 -- ./evaluate.sh
   wharf submit --example yaml > job.yaml               A file to begin with
   wharf submit job.yaml --dry-run                      Show what would be submitted
+  wharf submit --ray-address http://node1:8265 --follow -- python train.py     On somebody's Ray cluster
   wharf submit job.yaml --slurm --wait                 As a job of the Slurm that is here
   wharf submit --trace jobs.csv --time-scale 60        Each row as a job, at its time; an hour in a minute
   wharf submit --trace jobs.csv --now -- python train.py --steps {iterations}")]
@@ -209,6 +210,9 @@ pub struct JobFlags {
     /// How its processes come to be on its gang [default: plain]
     #[arg(long, value_name = "NAME", value_enum)]
     pub launcher: Option<Launcher>,
+    /// Let a Ray cluster that is there already run it, by the address of its dashboard: `http://host:8265`
+    #[arg(long, value_name = "ADDRESS")]
+    pub ray_address: Option<String>,
     /// Hand it to a Slurm as one of Slurm's own jobs, instead of to the head
     #[arg(long)]
     pub slurm: bool,
@@ -325,8 +329,9 @@ impl SubmitArgs {
 impl JobFlags {
     /// Who is to run it, where that is not the head.
     fn executor(&self) -> Option<Executor> {
-        let slurm = SlurmExecutor { options: some(&self.slurm_option), ..SlurmExecutor::default() };
-        self.slurm.then_some(Executor { slurm: Some(slurm) })
+        let options = some(&self.slurm_option);
+        let slurm = self.slurm.then(|| SlurmExecutor { options, ..SlurmExecutor::default() });
+        given(Executor { ray: self.ray_address.clone(), slurm })
     }
 
     /// The part of a job that is about what surrounds it.

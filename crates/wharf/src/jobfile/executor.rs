@@ -6,6 +6,8 @@ use super::node::{Node, Value};
 /// Who runs a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executor {
+    /// The address of the dashboard of a Ray cluster that is there already.
+    pub ray: Option<String>,
     /// A Slurm: the job becomes one of Slurm's own.
     pub slurm: Option<SlurmExecutor>,
 }
@@ -23,12 +25,14 @@ pub struct SlurmExecutor {
     pub options: Option<Vec<String>>,
 }
 
+/// The field for a Ray cluster.
+const RAY: &str = "ray";
 /// The word for a Slurm of which nothing has to be said.
 const SLURM: &str = "slurm";
 
 impl Executor {
     /// The names of its fields.
-    pub const FIELDS: &[&str] = &[SLURM];
+    pub const FIELDS: &[&str] = &[RAY, SLURM];
 }
 
 impl SlurmExecutor {
@@ -39,10 +43,10 @@ impl SlurmExecutor {
 impl Decode for Executor {
     fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
         if matches!(&node.value, Value::Text(word) if word == SLURM) {
-            return Ok(Self { slurm: Some(SlurmExecutor::default()) });
+            return Ok(Self { slurm: Some(SlurmExecutor::default()), ..Self::default() });
         }
         let fields = Fields::new(node, at, Self::FIELDS)?;
-        Ok(Self { slurm: fields.take(SLURM)? })
+        Ok(Self { ray: fields.take(RAY)?, slurm: fields.take(SLURM)? })
     }
 }
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::shown::document;
 use super::{
-    Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Format, Job, Planned, SlurmExecutor, Source, job, plan,
+    Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Executor, Format, Job, Planned, SlurmExecutor, Source,
+    job, plan,
 };
 use crate::args::{Cli, Command};
 use crate::output::style::Styles;
@@ -557,6 +558,8 @@ fn every_field_is_documented_and_every_example_works() {
         ("stages", job::Stages::FIELDS),
         ("retries", job::Retries::FIELDS),
         ("activate", job::Activate::FIELDS),
+        ("ray", job::Ray::FIELDS),
+        ("executor", Executor::FIELDS),
         ("xla", job::Xla::FIELDS),
         ("nccl", job::Nccl::FIELDS),
         ("notify", job::Notify::FIELDS),

@@ -3,7 +3,6 @@
 //! With `WHARF_PILOT=full` what takes a minute and more is looked at as well: until Slurm itself has noticed that a node is gone.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
-mod direct;
 mod lab;
 mod slurm;
 

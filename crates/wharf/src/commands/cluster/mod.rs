@@ -26,6 +26,7 @@ mod run;
 mod submit;
 mod token;
 mod top;
+mod tune;
 mod usage;
 
 pub(super) use change::{cancel, hold, priority, release, requeue};
@@ -48,4 +49,5 @@ pub(super) use run::run;
 pub(super) use submit::submit;
 pub(super) use token::token;
 pub(super) use top::{explain_waiting, top};
+pub(super) use tune::tune;
 pub(super) use usage::usage;

@@ -12,6 +12,7 @@ use super::direct;
 use super::follow::show;
 use super::rows;
 use crate::args::{OutputFormat, SubmitArgs};
+use crate::commands::ray;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input::is_standard;
@@ -39,6 +40,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
             OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
         }
         return Ok(Exit::Ok);
+    }
+    if planned.iter().any(|job| job.ray.is_some()) {
+        return ray::submit(args, planned, terminal);
     }
     let is_one = planned.len() == 1 && planned.iter().all(|job| job.spec.array.len() <= 1);
     if args.follow && !is_one {
@@ -76,7 +80,7 @@ fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
 }
 
 /// The file's name for messages, and its text.
-fn read(path: &Path) -> Result<(String, String), CliError> {
+pub(super) fn read(path: &Path) -> Result<(String, String), CliError> {
     let name = if is_standard(path) { "stdin".to_owned() } else { path.display().to_string() };
     let mut text = String::new();
     let read = if is_standard(path) {
