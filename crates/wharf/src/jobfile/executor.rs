@@ -61,3 +61,25 @@ impl Decode for SlurmExecutor {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Format, read};
+    use super::*;
+
+    #[test]
+    fn slurm_is_a_word_or_has_settings() {
+        let executor = |text: &str| {
+            let jobs = read(&format!("command: x\nexecutor: {text}\n"), Format::Yaml);
+            jobs.map(|jobs| jobs[0].job.executor.clone()).map_err(|problem| problem.message)
+        };
+        let slurm = |slurm| Ok(Some(Executor { slurm: Some(slurm), ..Executor::default() }));
+        assert_eq!(executor("slurm"), slurm(SlurmExecutor::default()));
+        let options = Some(vec!["--exclusive".to_owned()]);
+        let partition = Some("gpu".to_owned());
+        let set = SlurmExecutor { partition, options, ..SlurmExecutor::default() };
+        assert_eq!(executor("{slurm: {partition: gpu, options: [--exclusive]}}"), slurm(set));
+        assert!(executor("{slurm: {queue: gpu}}").unwrap_err().contains("unknown field `queue`"));
+        assert!(executor("pbs").is_err());
+    }
+}

@@ -3,6 +3,7 @@
 //! With `WHARF_PILOT=full` what takes a minute and more is looked at as well: until Slurm itself has noticed that a node is gone.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod direct;
 mod lab;
 mod slurm;
 
@@ -225,6 +226,27 @@ fn slurmrestd_is_another_way() {
     lab.open("go");
     until("all jobs", || (lab.jobs("finished") == 6).then_some(()));
     lab.until_nothing_is_left();
+}
+
+#[test]
+fn example_runs_and_leaves_nothing_behind() {
+    let Some(slurm) = Slurm::start(2, 2) else { return };
+    if slurm::find("python3").is_none() {
+        return not_run("python3");
+    }
+    let folder = tempfile::Builder::new().prefix("demo").tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm-pilots/demo.sh");
+    let mut command = slurm.command("sh");
+    command.arg(demo).env("WHARF", env!("CARGO_BIN_EXE_wharf")).env("WHARF_HOME", folder.path());
+    command.env("HEAD", &address).env("LISTEN", &address).env("GPUS", "2").env("WHARF_CONFIG", "/dev/null");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said.matches("iteration 200/200").count(), 8, "{said}");
+    assert!(slurm.jobs("PENDING,RUNNING").is_empty());
 }
 
 fn not_run(program: &str) {
