@@ -11,7 +11,8 @@ mkdir -p "$WHARF_HOME/out"
 
 "$wharf" head --listen "${LISTEN:-0.0.0.0:${head##*:}}" &
 daemons=$!
-trap 'kill $daemons 2>/dev/null; wait' EXIT
+# Those that have ended already are no failure.
+trap 'kill $daemons 2>/dev/null || true; wait || true' EXIT
 until "$wharf" nodes > /dev/null 2>&1; do sleep 0.2; done
 
 # Two pilots at most, half an hour each; they end when they have been idle for some seconds.
