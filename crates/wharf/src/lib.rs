@@ -35,7 +35,7 @@ use crate::output::style::Styles;
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
     interrupt::install_panic_hook();
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = commands::slurm::arguments(std::env::args_os().collect());
     let exit = match config::parse(&arguments) {
         Ok(parsed) => run(&parsed),
         Err(Refusal::Arguments(error)) => refuse(&error, &arguments),
@@ -56,7 +56,11 @@ fn run(parsed: &Parsed) -> Exit {
     // A step ends with its trainer, whose log is not the place to say so.
     let is_apart = matches!(
         cli.command,
-        args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Pace(_) | args::Command::Step(_)
+        args::Command::Keeper(_)
+            | args::Command::Beside(_)
+            | args::Command::Batch(_)
+            | args::Command::Pace(_)
+            | args::Command::Step(_)
     );
     let watched = if is_apart { Ok(()) } else { interrupt::install() };
     let done = watched.and_then(|()| commands::execute(cli, &terminal));

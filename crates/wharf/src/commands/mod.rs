@@ -12,6 +12,7 @@ mod profile;
 mod replay;
 mod sim;
 mod size;
+pub(crate) mod slurm;
 mod step;
 mod sweep;
 mod trace;
@@ -44,6 +45,9 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
+        Command::Batch(args) => {
+            Ok(Exit::Passed(wharf_worker::batch_main(args.input.as_deref(), &args.command)))
+        }
         Command::Pace(args) => pace::execute(args),
         Command::Exec(args) => cluster::exec(args),
         Command::Submit(args) => cluster::submit(args, terminal),
@@ -66,6 +70,15 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Usage(args) => cluster::usage(args, terminal),
         Command::Report(args) => cluster::report(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
+        Command::Sbatch(args) => slurm::execute("sbatch", args),
+        Command::Squeue(args) => slurm::execute("squeue", args),
+        Command::Scancel(args) => slurm::execute("scancel", args),
+        Command::Sinfo(args) => slurm::execute("sinfo", args),
+        Command::Scontrol(args) => slurm::execute("scontrol", args),
+        Command::Sacct(args) => slurm::execute("sacct", args),
+        Command::Salloc(args) => slurm::execute("salloc", args),
+        Command::Srun(args) => slurm::execute("srun", args),
+        Command::SlurmShims(args) => slurm::shims(args, terminal),
         Command::Config(command) => config::execute(command, cli.global.config.as_deref(), terminal),
         Command::Install(command) => install::install(command, terminal),
         Command::Uninstall(args) => install::uninstall(args, terminal),

@@ -51,6 +51,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         Launcher::PerDevice => "per-device",
         Launcher::Torchrun => "torchrun",
         Launcher::Mpirun => "mpirun",
+        Launcher::Batch => "batch",
     };
     let checkpoint = spec.checkpoint.as_ref().map(|checkpoint| {
         let mut fields = Map::new();

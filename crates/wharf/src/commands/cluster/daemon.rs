@@ -150,6 +150,7 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         memory_gib: wharf_worker::memory_gib(),
         switch: args.switch,
         pool: args.pool.clone(),
+        features: args.feature.clone(),
         address: args.address.clone(),
         state_dir: home.worker_dir(&node),
         keeper_program: None,
