@@ -86,12 +86,13 @@ impl Dispatcher {
             return;
         }
         for element in self.whole(self.kept.first_of(job.0)) {
+            if self.engine.state().job(JobId(element)).phase != Phase::Held {
+                continue;
+            }
             if !self.has_room(job) {
                 return;
             }
-            if self.engine.state().job(JobId(element)).phase == Phase::Held {
-                self.let_go(JobId(element));
-            }
+            self.let_go(JobId(element));
         }
     }
 

@@ -22,6 +22,8 @@ mod replay;
 mod sandbox;
 mod security;
 mod sim;
+mod slurm;
+mod slurm_real;
 mod step;
 mod submit;
 mod sweep;

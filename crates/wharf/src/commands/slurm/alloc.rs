@@ -45,6 +45,28 @@ fn name_of(command: &[String]) -> String {
     first.rsplit('/').next().unwrap_or(first).to_owned()
 }
 
+/// Waits until a job runs; tells once that it has to be waited for.
+pub(super) async fn running(client: &Client, id: u32, tell: impl Fn()) -> Result<JobSummary, Fail> {
+    let mut is_told = false;
+    loop {
+        let filter = ListJobsRequest { job_ids: vec![id], ..ListJobsRequest::default() };
+        let job = client.list_jobs(filter).await?.into_iter().next();
+        let job = job.ok_or_else(|| Fail::failed(format!("Invalid job id {id}")))?;
+        if job.phase() == JobPhase::Running {
+            return Ok(job);
+        }
+        if view::outcome(&job).is_some() {
+            return Err(Fail::failed(format!("Job allocation {id} has been revoked: {}", job.reason)));
+        }
+        if !is_told {
+            tell();
+            is_told = true;
+        }
+        // The head says when a job ends, not when it begins.
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Devices that are held for commands beside the job's tasks.
 pub(super) struct Held {
     pub(super) job: JobSummary,
@@ -65,28 +87,7 @@ impl Held {
         let env: Variables = spec.env.clone().into_iter().collect();
         let ids = client.submit(vec![spec]).await?;
         let id = ids.first().copied().unwrap_or_default();
-        let mut is_told = false;
-        let job = loop {
-            let jobs =
-                client.list_jobs(ListJobsRequest { job_ids: vec![id], ..ListJobsRequest::default() }).await?;
-            let job = jobs.into_iter().next().ok_or_else(|| Fail::failed("the job is gone"))?;
-            match job.phase() {
-                JobPhase::Running => break job,
-                _ if view::outcome(&job).is_some() => {
-                    return Err(Fail::failed(format!(
-                        "Job allocation {id} has been revoked: {}",
-                        job.reason
-                    )));
-                }
-                _ => {}
-            }
-            if !is_told {
-                say(&format!("{who}: Pending job allocation {id}"));
-                is_told = true;
-            }
-            // The head says when a job ends, not when it begins.
-            tokio::time::sleep(LOOK).await;
-        };
+        let job = running(client, id, || say(&format!("{who}: Pending job allocation {id}"))).await?;
         let nodes: Vec<String> = job.placement.iter().map(|share| share.node.clone()).collect();
         let cpus: Vec<u32> = job.placement.iter().map(|share| share.devices.len() as u32).collect();
         let first = job.placement.first().map(|share| share.devices.clone()).unwrap_or_default();

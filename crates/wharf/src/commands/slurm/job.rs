@@ -16,7 +16,7 @@ use wharf_slurm::shape::{PARTITION, Shape, shape};
 use wharf_slurm::{Refusal, Request, joined};
 
 use super::begin::moment;
-use super::{Fail, view};
+use super::{Fail, say, view};
 use crate::args::env;
 
 /// Indexes of arrays are below: Wharf's own limit is on their number.
@@ -50,8 +50,11 @@ pub(super) struct Script<'a> {
 pub(super) async fn make(client: &Client, request: &Request, script: &Script<'_>) -> Result<Made, Fail> {
     let nodes = view::facts(&client.list_nodes().await?);
     let shape = shape(request, &nodes).map_err(|unfit| {
-        let text = format!("Batch job submission failed: {unfit}");
-        Refusal::failed(if request.has("test-only") { format!("allocation failure: {unfit}") } else { text })
+        if request.has("test-only") {
+            say(&format!("allocation failure: {unfit}"));
+            return Fail::Told(1);
+        }
+        Fail::failed(format!("Batch job submission failed: {unfit}"))
     })?;
     let array = request.array(ARRAY_SIZE_MAX)?;
     let cwd =

@@ -33,6 +33,8 @@ const NAMES: [&str; 8] = ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "s
 enum Fail {
     Refused(Refusal),
     Other(CliError),
+    /// Everything is said; this is the exit code.
+    Told(u8),
 }
 
 impl From<Refusal> for Fail {
@@ -104,6 +106,7 @@ pub(super) fn execute(name: &'static str, args: &SlurmArgs) -> Result<Exit, CliE
             }
             Ok(Exit::Passed(refusal.code()))
         }
+        Err(Fail::Told(code)) => Ok(Exit::Passed(code)),
         Err(Fail::Other(error)) if error.kind().exit() == Exit::Ok => Err(error),
         Err(Fail::Other(error)) => {
             let text = error.render(&Styles::plain());

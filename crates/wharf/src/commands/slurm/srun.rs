@@ -15,7 +15,7 @@ use wharf_slurm::export::{Variables, exported};
 use wharf_slurm::getopt::{self, Order};
 use wharf_slurm::{Request, hostlist, options, signal};
 
-use super::alloc::Held;
+use super::alloc::{Held, running};
 use super::job::shell;
 use super::{Fail, say, with};
 use crate::args::HomeArgs;
@@ -143,8 +143,10 @@ impl Plan {
             let exit = cluster::session(client, open(0, 0), true).await?;
             return Ok(exit.code());
         }
+        // A script may be faster than the news that all nodes of its job are ready.
+        running(client, self.job, || ()).await?;
         let output = Output::of(request, self.job, &folder)?;
-        let mut running = JoinSet::new();
+        let mut started = JoinSet::new();
         let mut inputs = Vec::new();
         let mut rank = 0;
         for (node, &count) in self.tasks.iter().enumerate() {
@@ -155,16 +157,16 @@ impl Plan {
                 inputs.push(input);
                 let said = client.exec(ReceiverStream::new(stream)).await?;
                 let task = Task { rank, node: self.nodes[node].clone(), output: output.clone() };
-                running.spawn(task.follow(said));
+                started.spawn(task.follow(said));
                 rank += 1;
             }
         }
         read_input(inputs);
         let mut worst = 0;
-        while let Some(ended) = running.join_next().await {
+        while let Some(ended) = started.join_next().await {
             worst = worst.max(ended.unwrap_or(1));
             if worst > 0 && request.has("kill-on-bad-exit") {
-                running.abort_all();
+                started.abort_all();
             }
         }
         Ok(u8::try_from(worst & 0xff).unwrap_or(1))
