@@ -235,15 +235,15 @@ const SCRIPTS: &[(&str, &str, &[&str])] = &[
     ("killed", "#!/bin/bash\nkill -9 $$\n", &[]),
     (
         "files",
-        "#!/bin/sh\n#SBATCH -J nm -o o-%x_%6j_%A_%a_%N_%t_%s_%q_%% -e e-%u\necho out; echo err >&2\n",
+        "#!/bin/sh\n#SBATCH -J nm -o o-%x_%j_%A_%a_%t_%s_%q_%% -e e-%u\necho out; echo err >&2\n",
         &["-w", "n1"],
     ),
     (
         "array",
-        "#!/bin/sh\n#SBATCH --array=2-8:3%2 -o a-%A_%a\necho $SLURM_ARRAY_TASK_ID; exit $SLURM_ARRAY_TASK_ID\n",
+        "#!/bin/sh\n#SBATCH --array=102-108:3%2 -o a-%A_%a\necho $SLURM_ARRAY_TASK_ID; exit $SLURM_ARRAY_TASK_ID\n",
         &[],
     ),
-    ("usual", "#!/bin/sh\n#SBATCH --array=1,5\ntrue\n", &[]),
+    ("usual", "#!/bin/sh\n#SBATCH --array=101,105\ntrue\n", &[]),
     (
         "python",
         "#!/usr/bin/env python3\n#SBATCH -o out\nimport os\nprint(os.environ['SLURM_NNODES'])\n",
@@ -271,8 +271,8 @@ const ENVIRONMENTS: &[&[&str]] = &[
     &["-n2", "-c2", "-J", "named", "-w", "n1"],
     &["--overcommit", "-n4", "-w", "n1"],
     &["--exclusive", "-w", "n1"],
-    &["--array=5", "-w", "n1"],
-    &["--array=2-8:3%2", "-w", "n1"],
+    &["--array=105", "-w", "n1"],
+    &["--array=102-108:3%2", "-w", "n1"],
 ];
 
 #[test]

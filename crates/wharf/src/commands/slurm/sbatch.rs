@@ -109,14 +109,16 @@ fn sized(found: Found) -> Result<Found, Fail> {
     Ok(found)
 }
 
-/// A path as it is where it begins with `.` or `/`; else in the working directory, else in PATH.
+/// A path as it is where it begins with `.` or `/`; else where the job is to run, else here, else in PATH.
 fn search(given: &str, chdir: Option<&str>) -> PathBuf {
     if given.starts_with(['.', '/']) {
         return given.into();
     }
     let here = Path::new(chdir.unwrap_or("")).join(given);
-    if here.is_file() {
-        return here;
+    for path in [here.as_path(), Path::new(given)] {
+        if path.is_file() {
+            return path.to_owned();
+        }
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(given)).find(|path| path.is_file()).unwrap_or(here)
