@@ -1,5 +1,6 @@
 //! What the journal keeps: wire types of their own, so that core types make no promise about their shape.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -149,6 +150,11 @@ pub(crate) enum Record {
         idle_s: f64,
         iterations: f64,
     },
+    /// What its trainer told last of everything but iterations, when a run was over.
+    JobMeasured {
+        job: u32,
+        metrics: BTreeMap<String, f64>,
+    },
     /// The parallel plan that it is launched with from now on, as stages, data and tensor; none: as it likes.
     JobPlanned {
         job: u32,
@@ -158,6 +164,15 @@ pub(crate) enum Record {
     NodeNoted {
         node: u32,
         reason: String,
+    },
+    /// A node is about to leave, or has left.
+    NodeLeft {
+        node: u32,
+        is_over: bool,
+    },
+    /// A node that had left is there again.
+    NodeCame {
+        node: u32,
     },
     /// Somebody has chosen who decides.
     PolicySet {
@@ -271,6 +286,8 @@ impl Record {
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
             | Self::NodeNoted { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::PolicySet { .. }
             | Self::LimitsSet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
@@ -298,6 +315,7 @@ impl Record {
             | Self::JobSignalled { job, .. }
             | Self::JobDelayed { job, .. }
             | Self::JobPlanned { job, .. }
+            | Self::JobMeasured { job, .. }
             | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
@@ -379,7 +397,10 @@ impl Record {
             | Self::JobSignalled { .. }
             | Self::JobDelayed { .. }
             | Self::JobPlanned { .. }
+            | Self::JobMeasured { .. }
             | Self::JobWatched { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::NodeNoted { .. } => {}
         }
         Ok(())

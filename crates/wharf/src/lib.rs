@@ -60,6 +60,7 @@ fn run(parsed: &Parsed) -> Exit {
             | args::Command::Beside(_)
             | args::Command::Batch(_)
             | args::Command::Pace(_)
+            | args::Command::RayNode(_)
             | args::Command::Step(_)
     );
     let watched = if is_apart { Ok(()) } else { interrupt::install() };

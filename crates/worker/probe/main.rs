@@ -75,6 +75,7 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
+        stay: None,
     };
     if std::env::var_os("PROBE_DISCOVER").is_some() {
         let found = Inventory::discover(128).await;

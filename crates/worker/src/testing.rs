@@ -21,5 +21,6 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
+        stay: None,
     }
 }

@@ -112,12 +112,17 @@ pub(crate) fn offered(config: &WorkerConfig) -> Vec<Device> {
         .collect()
 }
 
+/// Whether the devices are more than slots for processes.
+pub(crate) fn are_gpus(config: &WorkerConfig) -> bool {
+    config.device_type != "cpu"
+}
+
 /// The variables that show a task its devices and no others.
 pub(crate) fn visible(config: &WorkerConfig, devices: &[u32]) -> Vec<(&'static str, String)> {
     let runtime_index =
         |&index: &u32| config.watch.devices.get(index as usize).map_or(index, |found| found.index);
     let indexes = joined(devices.iter().map(runtime_index));
-    if config.device_type == "cpu" {
+    if !are_gpus(config) {
         return Vec::new();
     }
     if kind::is_amd(&config.device_type) {

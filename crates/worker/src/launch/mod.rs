@@ -3,6 +3,7 @@
 mod command;
 mod hosts;
 mod interface;
+mod ray;
 mod spool;
 
 use std::collections::BTreeMap;
@@ -127,7 +128,13 @@ impl Launching {
         start.env.extend(start.trainer.variables(launch.stop_signal));
         let paced = paced_command(config, launch)
             .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
-        start.steps = steps(config, launch, &start.env, &hostfile, counts);
+        let node = match launch.launcher() {
+            Launcher::Ray => Some(ray::Node::of(config, launch, start).map_err(|error| {
+                Exit::lost(format!("the worker cannot say what a Ray node is to do: {error}"))
+            })?),
+            _ => None,
+        };
+        start.steps = steps(config, launch, &start.env, &hostfile, counts, node.as_ref());
         let batch = self.batch_command(start, config, launch)?;
         if let Some(command) = paced.or(batch) {
             let process = Process { command, env: BTreeMap::new() };
@@ -210,7 +217,8 @@ fn devices_by_rank(launch: &LaunchTask) -> Vec<u32> {
 }
 
 fn counts(launch: &LaunchTask) -> Counts {
-    if matches!(launch.launcher(), Launcher::Plain | Launcher::Batch) {
+    // A Ray node starts its processes itself, and tells each its devices.
+    if matches!(launch.launcher(), Launcher::Plain | Launcher::Batch | Launcher::Ray) {
         return Counts { local: 1, all: launch.ranks.max(1), first: launch.rank };
     }
     // A node without devices still has a process.
@@ -228,6 +236,7 @@ fn steps(
     env: &BTreeMap<String, String>,
     hostfile: &Path,
     counts: Counts,
+    node: Option<&ray::Node>,
 ) -> Vec<Step> {
     let of = |name: &str| env.get(name).map_or("", String::as_str);
     let hostfile = hostfile.to_string_lossy();
@@ -242,8 +251,12 @@ fn steps(
         hostfile: &hostfile,
         forwarded: &forwarded,
     };
-    let processes = |command: &[String], env: BTreeMap<String, String>| {
-        let command = command::launched(launch.launcher(), command, &gang);
+    let processes = |command: &[String], mut env: BTreeMap<String, String>| {
+        let mut command = command::launched(launch.launcher(), command, &gang);
+        if let Some(node) = node {
+            command = node.before(&command);
+            env.extend(node.env.clone());
+        }
         let command = command::activated(&launch.activate, command);
         if launch.launcher() != Launcher::PerDevice {
             return vec![Process { command, env }];
@@ -316,7 +329,7 @@ mod tests {
         };
         let launch = LaunchTask { steps: vec![step("fetch", "a"), step("", "b")], ..LaunchTask::default() };
         let config = environment::tests::config("cpu");
-        let steps = steps(&config, &launch, &BTreeMap::new(), Path::new("/h"), counts(&launch));
+        let steps = steps(&config, &launch, &BTreeMap::new(), Path::new("/h"), counts(&launch), None);
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         assert_eq!(names, ["1/2: fetch", "2/2: b"]);
         assert_eq!(steps[0].processes[0].env, BTreeMap::from([("A".into(), "1".into())]));

@@ -151,7 +151,8 @@ fn show_nodes(home: &HomeArgs, list: Option<&str>, is_line: bool) -> Result<u8, 
         .map(|list| hostlist::expand(list).map_err(|error| Fail::failed(error.to_string())))
         .transpose()?;
     with(home, async |client| {
-        let nodes = client.list_nodes().await?;
+        let mut nodes = client.list_nodes().await?;
+        nodes.retain(view::is_there);
         let mut is_found = false;
         for node in nodes.iter().filter(|node| names.as_ref().is_none_or(|names| names.contains(&node.name)))
         {

@@ -32,7 +32,7 @@ const OPTIONS: &[Opt] = &[
 pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     let parsed = getopt::parse(OPTIONS, words, Order::Anywhere)?;
     let nodes = with(home, async |client| Ok(client.list_nodes().await?))?;
-    let mut nodes: Vec<Node> = nodes.iter().map(view::node).collect();
+    let mut nodes: Vec<Node> = nodes.iter().filter(|node| view::is_there(node)).map(view::node).collect();
     let value = |name: &str| parsed.given.iter().rev().find(|given| given.name == name)?.value.as_deref();
     let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
     if let Some(names) = value("nodes") {

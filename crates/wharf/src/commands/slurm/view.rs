@@ -165,6 +165,11 @@ pub(super) fn complete(row: &mut squeue::Job, spec: &JobSpec) {
     };
 }
 
+/// Nodes that have left for good are not told of.
+pub(super) fn is_there(node: &NodeSummary) -> bool {
+    node.health() != Health::Gone
+}
+
 /// What matters about nodes to those who ask for some.
 pub(super) fn facts(nodes: &[NodeSummary]) -> Vec<NodeFacts> {
     let fact = |node: &NodeSummary| NodeFacts {
@@ -176,14 +181,14 @@ pub(super) fn facts(nodes: &[NodeSummary]) -> Vec<NodeFacts> {
         memory_mib: u64::from(node.memory_gib) * 1024,
         features: node.features.clone(),
     };
-    nodes.iter().map(fact).collect()
+    nodes.iter().filter(|node| is_there(node)).map(fact).collect()
 }
 
 pub(super) fn node(node: &NodeSummary) -> Node {
     let is_cpu = node.device_type == CPU;
     let used = node.devices.saturating_sub(node.free);
     let state = match node.health() {
-        Health::Lost => NodeState::Down,
+        Health::Lost | Health::Gone => NodeState::Down,
         Health::Draining => NodeState::Draining,
         Health::Cordoned if used > 0 => NodeState::Draining,
         Health::Cordoned => NodeState::Drained,
