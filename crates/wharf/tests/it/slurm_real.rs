@@ -1,6 +1,7 @@
 //! The same scripts through a real Slurm and through Wharf: what comes of them is the same.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,9 @@ impl Slurm {
             folders.into_iter().any(|folder| folder.join(name).exists())
         });
         if !is_installed || !nix::unistd::geteuid().is_root() {
-            eprintln!(
+            // Standard error is all that is left to complain to.
+            let _ = writeln!(
+                std::io::stderr(),
                 "NOT RUN: comparison with a real Slurm needs root and Slurm; apt-get install slurmctld slurmd slurm-client munge"
             );
             return None;
