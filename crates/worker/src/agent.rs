@@ -369,6 +369,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 self.heartbeat = ticking(period.max(HEARTBEAT_MIN));
                 self.clock.on_welcome(Fence::new(welcome.fence_after_s, welcome.fence_grace_s));
                 self.keeper.ask(Request::Fence(self.clock.fence));
+                self.departure.on_welcome(Instant::now());
                 (self.notice)(Notice::Welcomed);
                 Some(())
             }

@@ -144,6 +144,9 @@ pub struct KeeperArgs {
     /// The worker's state directory
     #[arg(long, value_name = "DIR")]
     pub state_dir: PathBuf,
+    /// Do not end when a signal says so: its worker tells it when
+    #[arg(long, hide = true)]
+    pub through_signals: bool,
     /// Become a task's process instead, after what this says
     #[arg(long, value_name = "JSON", hide = true)]
     pub stage: Option<String>,

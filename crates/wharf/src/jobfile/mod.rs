@@ -7,6 +7,7 @@ mod array;
 mod choice;
 pub(crate) mod decode;
 mod environment;
+mod executor;
 pub mod job;
 pub(crate) mod node;
 mod plan;
@@ -25,6 +26,7 @@ use clap::ValueEnum;
 
 pub use array::{Array, ArrayError};
 pub use environment::{Export, SECRET_PARTS, USUAL};
+pub use executor::{Executor, SlurmExecutor};
 pub use job::Job;
 pub use units::{Deadline, Fraction, Limit, Past, Seconds, Size, StopSignal, UnitError};
 pub use words::{Words, WordsError};

@@ -7,6 +7,7 @@ use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
 use super::environment::{self, Variables};
+use super::executor::SlurmExecutor;
 use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
 use super::ray::{RayJob, ray_job};
 use super::units::{Deadline, Seconds, Size};
@@ -53,6 +54,8 @@ pub(crate) struct Resolved {
     pub(crate) ray: Option<RayJob>,
     /// Which of the file's jobs it waits for, by name; the field that says so.
     pub(crate) waits: Vec<(Kind, String, &'static str)>,
+    /// It is for a Slurm instead of the head.
+    pub(crate) slurm: Option<SlurmExecutor>,
 }
 
 /// Makes a spec of a job and checks it.
@@ -114,7 +117,8 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
     let checked = wharf_head::check::check(&spec);
     checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
     let ray = ray_job(job, &spec.name)?;
-    Ok(Resolved { spec, ray, waits })
+    let slurm = job.executor.as_ref().and_then(|executor| executor.slurm.clone());
+    Ok(Resolved { spec, ray, waits, slurm })
 }
 
 fn seconds(duration: Option<Seconds>) -> f64 {

@@ -12,6 +12,7 @@ mod foresee;
 mod image;
 mod install;
 mod interrupt;
+mod leaving;
 mod limits;
 mod local;
 mod marked;

@@ -4,6 +4,7 @@ mod change;
 mod connect;
 mod daemon;
 mod devices;
+mod direct;
 mod embedded;
 mod exec;
 mod filter;

@@ -8,6 +8,7 @@ use wharf_client::Client;
 use wharf_proto::Dependency;
 
 use super::connect::with;
+use super::direct;
 use super::follow::show;
 use super::rows;
 use crate::args::{OutputFormat, SubmitArgs};
@@ -29,6 +30,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
         return rows::submit(args, trace, terminal);
     }
     let planned = planned(args)?;
+    if planned.iter().any(|job| job.slurm.is_some()) {
+        return direct::submit(&planned, args, terminal);
+    }
     if args.dry_run {
         let document = shown::document(&planned);
         match terminal.format {
