@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use wharf_proto::{Cause, Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
 
 use crate::auth::is_name;
+use crate::batch::check_batch;
 use crate::notify::{Webhook, is_mail_address};
 use crate::{parameters, ray};
 
@@ -36,7 +37,7 @@ pub const LIMITS: &[&str] = &[
 pub const PATTERNS: &str = "jaAxnNu%";
 
 /// The largest number of a signal.
-const SIGNAL_MAX: i32 = 64;
+pub(crate) const SIGNAL_MAX: i32 = 64;
 
 /// Why a job is refused: which of its fields is wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -182,25 +183,6 @@ fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
         check_step(&format!("steps[{index}]"), step)?;
     }
     Ok(())
-}
-
-/// A batch script is all that its job runs.
-fn check_batch(spec: &JobSpec) -> Result<(), CheckError> {
-    let Some(batch) = spec.batch.as_ref().filter(|_| spec.launcher() == Launcher::Batch) else {
-        return wrong("batch", Problem::Besides("another launcher"));
-    };
-    if !spec.command.is_empty() || !spec.steps.is_empty() || !spec.activate.is_empty() {
-        return wrong("command", Problem::Besides("a batch script"));
-    }
-    if batch.script.is_empty() && !batch.is_allocation {
-        return wrong("script", Problem::Empty);
-    }
-    if !(0..=SIGNAL_MAX).contains(&batch.signal) {
-        return wrong("signal", Problem::Signal(batch.signal));
-    }
-    check_text("script", &batch.script)?;
-    check_path("input", &batch.input)?;
-    batch.arguments.iter().try_for_each(|word| check_text("arguments", word))
 }
 
 fn check_step(field: &str, step: &Step) -> Result<(), CheckError> {
