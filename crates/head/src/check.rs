@@ -165,6 +165,9 @@ pub(crate) fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), Ch
 }
 
 fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
+    if spec.launcher() == Launcher::Batch || spec.batch.is_some() {
+        return check_batch(spec);
+    }
     // A paced job without a command is the workers' own trainer.
     if spec.command.is_empty() && spec.steps.is_empty() && !spec.paced {
         return wrong("command", Problem::NoCommand);
@@ -179,6 +182,25 @@ fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
         check_step(&format!("steps[{index}]"), step)?;
     }
     Ok(())
+}
+
+/// A batch script is all that its job runs.
+fn check_batch(spec: &JobSpec) -> Result<(), CheckError> {
+    let Some(batch) = spec.batch.as_ref().filter(|_| spec.launcher() == Launcher::Batch) else {
+        return wrong("batch", Problem::Besides("another launcher"));
+    };
+    if !spec.command.is_empty() || !spec.steps.is_empty() || !spec.activate.is_empty() {
+        return wrong("command", Problem::Besides("a batch script"));
+    }
+    if batch.script.is_empty() && !batch.is_allocation {
+        return wrong("script", Problem::Empty);
+    }
+    if !(0..=SIGNAL_MAX).contains(&batch.signal) {
+        return wrong("signal", Problem::Signal(batch.signal));
+    }
+    check_text("script", &batch.script)?;
+    check_path("input", &batch.input)?;
+    batch.arguments.iter().try_for_each(|word| check_text("arguments", word))
 }
 
 fn check_step(field: &str, step: &Step) -> Result<(), CheckError> {
@@ -265,6 +287,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
         ("weight", spec.weight),
         ("retry_delay", spec.retry_delay_s.unwrap_or_default()),
         ("duration", spec.duration_s),
+        ("begin", spec.begin_s),
     ];
     for (field, value) in amounts {
         if !value.is_finite() || value < 0.0 {
@@ -298,7 +321,10 @@ fn check_paths(spec: &JobSpec) -> Result<(), CheckError> {
         [("output", spec.output.as_str()), ("error", &spec.error_output), ("checkpoint.dir", checkpoint)]
     {
         check_path(field, path)?;
-        check_patterns(field, path)?;
+        // Those of batch scripts are Slurm's, which leaves what it does not know as it is.
+        if spec.batch.is_none() {
+            check_patterns(field, path)?;
+        }
     }
     Ok(())
 }

@@ -99,6 +99,9 @@ pub struct WorkerArgs {
     /// The pool that this node belongs to; jobs can ask for one
     #[arg(long, value_name = "NAME", default_value = "")]
     pub pool: String,
+    /// Something that this node has, for `wharf sbatch --constraint`; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub feature: Vec<String>,
     /// The switch that this node hangs on: gangs are kept on one where that can be
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub switch: u32,

@@ -189,6 +189,7 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
         device_types: types,
         nodes,
         every_node,
+        ..proto::Gang::default()
     })
 }
 
@@ -230,6 +231,7 @@ fn dependencies(job: &Job) -> (Vec<proto::Dependency>, Waits) {
                         kind: kind.into(),
                         job_id: number.job,
                         array_index: number.index,
+                        ..proto::Dependency::default()
                     });
                 }
                 JobRef::Name(name) => waits.push((kind, name.clone(), field)),

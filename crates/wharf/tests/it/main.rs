@@ -25,6 +25,8 @@ mod replay;
 mod sandbox;
 mod security;
 mod sim;
+mod slurm;
+mod slurm_real;
 mod step;
 mod submit;
 mod sweep;

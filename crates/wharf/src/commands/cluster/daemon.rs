@@ -155,6 +155,7 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         memory_gib: args.memory.map_or_else(wharf_worker::memory_gib, whole_gib),
         switch: args.switch,
         pool: args.pool.clone(),
+        features: args.feature.clone(),
         address: args.address.clone(),
         state_dir: home.worker_dir(&node),
         keeper_program: None,

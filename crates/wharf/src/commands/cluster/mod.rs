@@ -33,7 +33,7 @@ pub(super) use change::{cancel, hold, priority, release, requeue};
 pub(super) use connect::connect;
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
-pub(super) use exec::{beside, exec};
+pub(super) use exec::{beside, exec, session};
 pub(super) use foresee::{explain, history, whatif};
 pub(super) use frame::Frame;
 pub(super) use home::address;

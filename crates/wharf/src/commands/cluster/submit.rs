@@ -163,7 +163,8 @@ async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<Taken>, C
     for Planned { mut spec, waits, .. } in planned {
         for (kind, index) in waits {
             let firsts = taken.get(index).map(Vec::as_slice).unwrap_or_default();
-            let wait = |job: &Taken| Dependency { kind: kind.into(), job_id: job.job_id, array_index: None };
+            let wait =
+                |job: &Taken| Dependency { kind: kind.into(), job_id: job.job_id, ..Dependency::default() };
             spec.dependencies.extend(firsts.iter().map(wait));
         }
         let (name, indexes) = (spec.name.clone(), spec.array.clone());
