@@ -152,9 +152,7 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     check_choices(spec)?;
     check_retry(spec)?;
     ray::check(spec)?;
-    if let Some(problem) = parameters::problem(spec) {
-        return wrong("parameters", problem);
-    }
+    parameters::problem(spec).map_or(Ok(()), |problem| wrong("parameters", problem))?;
     if !spec.account.is_empty() && !is_name(&spec.account) {
         return wrong("account", Problem::Account(spec.account.clone()));
     }

@@ -145,14 +145,15 @@ mod tests {
     fn parameters_that_cannot_be_are_told() {
         assert_eq!(problem(&spec(&["lr"], &[&["1"], &["2"]])), None);
         assert_eq!(problem(&JobSpec::default()), None);
-        let rows: &[(&[&str], &[&[&str]], Problem)] = &[
+        type Rows<'a> = &'a [&'a [&'a str]];
+        let table: &[(&[&str], Rows<'_>, Problem)] = &[
             (&["a b"], &[&["1"]], Problem::ParameterName("a b".into())),
             (&["a-b", "a_b"], &[&["1", "2"]], Problem::ParameterTwice("a_b".into())),
             (&["a"], &[&["1", "2"]], Problem::ParameterRows),
             (&["a"], &[], Problem::ParameterRows),
             (&["a"], &[&["\0"]], Problem::Nul),
         ];
-        for (names, rows, expected) in rows {
+        for (names, rows, expected) in table {
             assert_eq!(problem(&spec(names, rows)).as_ref(), Some(expected), "{names:?}");
         }
         let beyond = JobSpec { array: vec![2], ..spec(&["a"], &[&["1"]]) };
