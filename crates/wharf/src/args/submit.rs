@@ -280,12 +280,19 @@ fn given<T: Default + PartialEq>(record: T) -> Option<T> {
 impl SubmitArgs {
     /// What the flags say, as a job file would.
     pub fn to_job(&self) -> Job {
-        let JobFlags { gang, types, .. } = &self.job;
-        let flags = &self.job;
+        self.job.to_job(&self.command)
+    }
+}
+
+impl JobFlags {
+    /// What the flags say of a job with this command, as a job file would.
+    pub fn to_job(&self, command: &[String]) -> Job {
+        let Self { gang, types, .. } = self;
+        let flags = self;
         let jobs = |ids: &[JobNumber]| some(&ids.iter().map(|&id| job::JobRef::Id(id)).collect::<Vec<_>>());
         Job {
             name: flags.name.clone(),
-            command: some(&self.command).map(Words),
+            command: some(command).map(Words),
             per_node: flags.per_node.then_some(true),
             pool: flags.pool.clone(),
             reservation: flags.reservation.clone(),
@@ -324,9 +331,7 @@ impl SubmitArgs {
             ..flags.surroundings()
         }
     }
-}
 
-impl JobFlags {
     /// Who is to run it, where that is not the head.
     fn executor(&self) -> Option<Executor> {
         let options = some(&self.slurm_option);

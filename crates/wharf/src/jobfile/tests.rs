@@ -328,7 +328,7 @@ fn refusals_name_place_field_and_fix() {
         ),
         (
             "command: x\nlauncher: mpi",
-            "error: job:2:11: launcher: `mpi` is not known; it can be plain, per-device, torchrun, mpirun\n",
+            "error: job:2:11: launcher: `mpi` is not known; it can be plain, per-device, torchrun, mpirun, ray\n",
         ),
         (
             "command: x\nxla: {memory_fraction: 80}",
