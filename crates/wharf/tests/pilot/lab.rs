@@ -34,8 +34,8 @@ i=$(cat "$WHARF_CHECKPOINT_DIR/i" 2>/dev/null || echo 0)
 while [ "$i" -lt "$1" ]; do
   sleep 0.1
   i=$((i + 1))
-  echo "$i" > "$WHARF_CHECKPOINT_DIR/new" && mv "$WHARF_CHECKPOINT_DIR/new" "$WHARF_CHECKPOINT_DIR/i"
   echo "$i $WHARF_NODE" >> "$2"
+  echo "$i" > "$WHARF_CHECKPOINT_DIR/new" && mv "$WHARF_CHECKPOINT_DIR/new" "$WHARF_CHECKPOINT_DIR/i"
   "$WHARF" step "$i" --checkpointed "$i" 2>/dev/null || exit 0
 done
 "#;

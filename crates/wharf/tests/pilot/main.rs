@@ -21,14 +21,13 @@ fn is_full() -> bool {
     std::env::var_os("WHARF_PILOT").is_some_and(|value| value == "full")
 }
 
-/// The trainer has made every step once, but for steps that were cut off between being made and being saved.
+/// The trainer has made one step after the other, but for those that were cut off between being made and being saved.
 #[track_caller]
 fn assert_no_step_is_lost(lab: &Lab, count: u32) {
-    let steps = lab.steps();
-    let made: BTreeSet<u32> = steps.iter().map(|(step, _)| *step).collect();
-    assert_eq!(made, (1..=count).collect(), "every step is made");
-    let again = steps.len() as u32 - count;
-    assert!(again <= 1, "{again} steps were made again: {steps:?}");
+    let steps: Vec<u32> = lab.steps().into_iter().map(|(step, _)| step).collect();
+    let goes_on = |pair: &[u32]| pair[1] == pair[0] + 1 || pair[1] == pair[0];
+    assert!(steps.windows(2).all(goes_on), "{steps:?}");
+    assert_eq!((steps.first(), steps.last()), (Some(&1), Some(&count)));
 }
 
 #[test]
@@ -143,7 +142,9 @@ fn allocation_of_several_nodes_holds_gangs() {
     until("the gang's end", || (lab.jobs("finished") == 1).then_some(()));
     for rank in 0..2 {
         let text = fs::read_to_string(lab.path(&format!("rank-{rank}.txt"))).unwrap();
-        assert!(text.lines().all(|line| line == format!("{rank} 0,1,2,3 ")), "{text}");
+        // Slurm has ended what the shell was waiting for as well, of which it complains.
+        let mut said = text.lines().filter(|line| *line != "Terminated");
+        assert!(said.all(|line| line == format!("{rank} 0,1,2,3 ")), "{text}");
     }
     lab.until_nothing_is_left();
 }
