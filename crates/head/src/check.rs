@@ -2,6 +2,8 @@
 //!
 //! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
 
+mod container;
+
 use std::collections::BTreeSet;
 
 use wharf_proto::{Cause, Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
@@ -120,6 +122,9 @@ pub enum Problem {
     /// A text that cannot be an account's.
     #[error("`{0}` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are")]
     Account(String),
+    /// A text that cannot be a container's name.
+    #[error("`{0}` cannot be a container's name; two or more letters, digits, `_`, `-` and `.` are")]
+    ContainerName(String),
     /// A number that is no signal.
     #[error("{0} is not a signal; signals go from 1 to {SIGNAL_MAX}")]
     Signal(i32),
@@ -143,7 +148,8 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     if !spec.account.is_empty() && !is_name(&spec.account) {
         return wrong("account", Problem::Account(spec.account.clone()));
     }
-    spec.notify.as_ref().map_or(Ok(()), check_notify)
+    spec.notify.as_ref().map_or(Ok(()), check_notify)?;
+    spec.container.as_ref().map_or(Ok(()), container::check)
 }
 
 fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {

@@ -46,6 +46,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Beside(args) => Ok(cluster::beside(args)),
         Command::Pace(args) => pace::execute(args),
         Command::Exec(args) => cluster::exec(args),
+        Command::Cp(args) => cluster::cp(args),
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),
         Command::Job(args) => cluster::job(args, terminal),

@@ -4,6 +4,7 @@
 //! spec (`resolve`). Every refusal names file, line, column and field, and says what to write instead.
 
 mod array;
+mod container;
 pub(crate) mod decode;
 mod environment;
 pub mod job;
@@ -21,6 +22,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 pub use array::{Array, ArrayError};
+pub use container::{Network, Runtime, Shm};
 pub use environment::{Export, SECRET_PARTS, USUAL};
 pub use job::Job;
 pub use units::{Deadline, Fraction, Limit, Past, Seconds, Size, StopSignal, UnitError};

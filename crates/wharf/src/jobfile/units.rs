@@ -15,6 +15,12 @@ pub struct UnitError {
     expected: &'static str,
 }
 
+impl UnitError {
+    pub(super) fn new(given: &str, expected: &'static str) -> Self {
+        Self { given: given.to_owned(), expected }
+    }
+}
+
 /// A duration in seconds: `90`, `90s`, `1h30m`, `2d`, `1-02:03:04`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds(pub f64);

@@ -4,6 +4,7 @@
 mod accounting;
 mod cluster;
 mod config;
+mod containers;
 mod demo;
 mod elastic;
 mod exec;
@@ -11,6 +12,9 @@ mod failures;
 mod foresee;
 mod install;
 mod interrupt;
+#[expect(dead_code, reason = "the worker's own tests need more of it")]
+#[path = "../../../worker/tests/worker/lab.rs"]
+mod lab;
 mod limits;
 mod local;
 mod marked;

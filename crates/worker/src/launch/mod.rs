@@ -13,6 +13,7 @@ use nix::unistd::{User, geteuid};
 use wharf_proto::{LaunchTask, Launcher};
 
 use crate::WorkerConfig;
+use crate::container;
 use crate::environment::{self, Surroundings};
 use crate::keeper::limits;
 use crate::protocol::{Confinement, Limit, Process, Start, Step};
@@ -123,12 +124,64 @@ impl Launching {
         let paced = paced_command(config, launch)
             .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
         start.steps = steps(config, launch, &start.env, &hostfile, counts);
+        if paced.is_none() && launch.container.is_some() {
+            contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
+        }
         if let Some(command) = paced {
-            let process = Process { command, env: BTreeMap::new() };
+            let process = Process { command, ..Process::default() };
             start.steps = vec![Step { name: String::new(), processes: vec![process] }];
         }
         Ok(())
     }
+}
+
+/// Puts all processes of a task into containers.
+fn contain(
+    start: &mut Start,
+    config: &WorkerConfig,
+    launch: &LaunchTask,
+    hostfile: &Path,
+) -> Result<(), String> {
+    let Some(spec) = &launch.container else { return Ok(()) };
+    let is_per_device = launch.launcher() == Launcher::PerDevice;
+    for step in &mut start.steps {
+        for (local, process) in step.processes.iter_mut().enumerate() {
+            let devices = launch.devices.iter().copied();
+            let mut spec = spec.clone();
+            if is_per_device && local > 0 && !spec.name.is_empty() && !spec.per_node {
+                spec.name = format!("{}-{local}", spec.name);
+            }
+            let planned = container::plan(container::Wanted {
+                config,
+                task: start.task,
+                launch,
+                container: &spec,
+                env: &start.env,
+                own: std::mem::take(&mut process.env),
+                devices: if is_per_device {
+                    devices.skip(local).take(1).collect()
+                } else {
+                    devices.collect()
+                },
+                workdir: &start.workdir,
+                checkpoint_dir: &start.checkpoint_dir,
+                hostfile,
+            })?;
+            if !planned.contained.runtime.is_engine() {
+                // Its processes are the task's own: they inherit what is set here.
+                let own =
+                    |limit: &Limit| !start.confinement.limits.iter().any(|other| other.name == limit.name);
+                let more: Vec<Limit> =
+                    planned.contained.spec.ulimits.iter().filter(|limit| own(limit)).cloned().collect();
+                start.confinement.limits.extend(more);
+            }
+            let container::Planned { env, contained } = planned;
+            (process.env, process.container) = (env, Some(Box::new(contained)));
+        }
+    }
+    limits::check(&start.confinement.limits).map_err(|error| error.to_string())?;
+    start.env.retain(|name, _| !container::misleads(name));
+    Ok(())
 }
 
 /// The command of a paced task that has none of its own: this program's trainer, whatever path it has on this machine.
@@ -200,9 +253,10 @@ fn steps(
         let command = command::launched(launch.launcher(), command, &gang);
         let command = command::activated(&launch.activate, command);
         if launch.launcher() != Launcher::PerDevice {
-            return vec![Process { command, env }];
+            return vec![Process { command, env, container: None }];
         }
         let process = |local| Process {
+            container: None,
             command: command.clone(),
             env: env
                 .clone()

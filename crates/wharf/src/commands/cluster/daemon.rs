@@ -1,16 +1,17 @@
 //! `wharf head`, `wharf worker`, and the keeper that a worker starts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use wharf_head::{Head, HeadConfig};
 use wharf_tls::Fingerprint;
-use wharf_worker::{Notice, Rehearsal, WorkerConfig};
+use wharf_worker::{ContainerSettings, Notice, Rehearsal, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
-use crate::args::{HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
+use crate::args::{ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
@@ -159,8 +160,21 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         }),
         network_interface: args.network_interface.clone(),
         watch,
+        containers: containers(&args.containers),
         node,
     })
+}
+
+fn containers(args: &ContainerArgs) -> ContainerSettings {
+    ContainerSettings {
+        runtime: args.container_runtime,
+        command: args.container_command.as_ref().map(|words| words.0.clone()).unwrap_or_default(),
+        socket: args.container_socket.clone(),
+        binds: args.container_bind.clone(),
+        infiniband: args.infiniband_bind.iter().map(PathBuf::from).collect(),
+        image_cache_bytes: args.image_cache.0,
+        idle: Duration::try_from_secs_f64(args.container_idle.0).unwrap_or(Duration::MAX),
+    }
 }
 
 /// Where the head is, and the token to join with; empty where a worker has to have joined before.

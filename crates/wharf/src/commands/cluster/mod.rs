@@ -2,6 +2,7 @@
 
 mod change;
 mod connect;
+mod cp;
 mod daemon;
 mod devices;
 mod embedded;
@@ -28,6 +29,7 @@ mod usage;
 
 pub(super) use change::{cancel, hold, priority, release, requeue};
 pub(super) use connect::connect;
+pub(super) use cp::cp;
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec};
