@@ -6,9 +6,9 @@ use tokio_stream::Stream;
 use wharf_proto::cluster_client::ClusterClient;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{
-    ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, ExecInput, ExecOutput, ExplainRequest,
-    ExportRequest, Exported, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest,
-    JobDetail, JobFilter, JobSpec, JobSummary, LimitsReply, ListDetailsRequest, ListJobsRequest,
+    ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, Demand, ExecInput, ExecOutput, ExplainRequest,
+    ExportRequest, Exported, GetDemandRequest, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply,
+    InfoRequest, JobDetail, JobFilter, JobSpec, JobSummary, LimitsReply, ListDetailsRequest, ListJobsRequest,
     ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetLimitsRequest,
     SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest, WaitRequest,
 };
@@ -79,7 +79,23 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
-        Ok(self.inner.clone().list_nodes(ListNodesRequest {}).await?.into_inner().nodes)
+        Ok(self.inner.clone().list_nodes(ListNodesRequest { all: false }).await?.into_inner().nodes)
+    }
+
+    /// All nodes, those that are gone included.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn list_all_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
+        Ok(self.inner.clone().list_nodes(ListNodesRequest { all: true }).await?.into_inner().nodes)
+    }
+
+    /// What waiting jobs could use if there were more devices; jobs that are alike in one row.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn demand(&self) -> Result<Vec<Demand>, ClientError> {
+        Ok(self.inner.clone().get_demand(GetDemandRequest {}).await?.into_inner().demands)
     }
 
     /// Lets another policy decide; returns who decided so far, the latest last.

@@ -10,6 +10,7 @@ use wharf_proto::{Cause, Gang, JobSpec, Launcher, Notify, Step, dependency, noti
 
 use crate::auth::is_name;
 use crate::notify::{Webhook, is_mail_address};
+use crate::{parameters, ray};
 
 /// The most elements that an array may have.
 pub const ARRAY_MAX: usize = 1_000_000;
@@ -125,6 +126,15 @@ pub enum Problem {
     /// A text that cannot be a container's name.
     #[error("`{0}` cannot be a container's name; two or more letters, digits, `_`, `-` and `.` are")]
     ContainerName(String),
+    /// A text that cannot be a parameter's name.
+    #[error("`{0}` cannot be a parameter's name; up to 64 letters, digits, `_`, `-` and `.` are")]
+    ParameterName(String),
+    /// Two parameters that a variable could not tell apart.
+    #[error("`{0}` is named twice, or is told by the same variable as another; name it otherwise")]
+    ParameterTwice(String),
+    /// Not a value of each parameter for each element.
+    #[error("need an array, and for each of its elements as many values as there are names")]
+    ParameterRows,
     /// A number that is no signal.
     #[error("{0} is not a signal; signals go from 1 to {SIGNAL_MAX}")]
     Signal(i32),
@@ -145,14 +155,24 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     check_limits(spec)?;
     check_choices(spec)?;
     check_retry(spec)?;
+    ray::check(spec)?;
+    if let Some(problem) = parameters::problem(spec) {
+        return wrong("parameters", problem);
+    }
     if !spec.account.is_empty() && !is_name(&spec.account) {
         return wrong("account", Problem::Account(spec.account.clone()));
     }
     spec.notify.as_ref().map_or(Ok(()), check_notify)?;
-    spec.container.as_ref().map_or(Ok(()), container::check)
+    match &spec.container {
+        Some(_) if spec.launcher() == Launcher::Ray => {
+            wrong("container", Problem::Besides("the launcher `ray`"))
+        }
+        Some(container) => container::check(container),
+        None => Ok(()),
+    }
 }
 
-fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
+pub(crate) fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
     Err(CheckError { field: field.into(), problem })
 }
 
@@ -188,7 +208,7 @@ fn check_command(field: &str, command: &[String]) -> Result<(), CheckError> {
     command.iter().try_for_each(|word| check_text(field, word))
 }
 
-fn check_text(field: &str, text: &str) -> Result<(), CheckError> {
+pub(crate) fn check_text(field: &str, text: &str) -> Result<(), CheckError> {
     if text.contains('\0') { wrong(field, Problem::Nul) } else { Ok(()) }
 }
 
@@ -295,7 +315,7 @@ fn check_paths(spec: &JobSpec) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn check_path(field: &str, path: &str) -> Result<(), CheckError> {
+pub(crate) fn check_path(field: &str, path: &str) -> Result<(), CheckError> {
     check_text(field, path)?;
     if path.is_empty() || path.starts_with('/') {
         return Ok(());
@@ -337,7 +357,7 @@ fn check_choices(spec: &JobSpec) -> Result<(), CheckError> {
         wrong(field, Problem::Unknown { given: given.to_string(), known: known.to_owned() })
     };
     if Launcher::try_from(spec.launcher).is_err() {
-        return unknown("launcher", spec.launcher, "plain, per-device, torchrun or mpirun");
+        return unknown("launcher", spec.launcher, "plain, per-device, torchrun, mpirun or ray");
     }
     for dependency in &spec.dependencies {
         if dependency::Kind::try_from(dependency.kind).is_err() {
@@ -518,7 +538,7 @@ mod tests {
                 let core = ResourceLimit { name: "core".into(), value: Some(0) };
                 spec.limits = vec![core.clone(), core];
             }),
-            ("launcher: `9` is not known; it can be plain, per-device, torchrun or mpirun", |spec| {
+            ("launcher: `9` is not known; it can be plain, per-device, torchrun, mpirun or ray", |spec| {
                 spec.launcher = 9;
             }),
             (

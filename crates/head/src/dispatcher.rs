@@ -57,7 +57,7 @@ pub(crate) enum Input {
         command: Command,
         node: NodeId,
         reason: String,
-        reply: oneshot::Sender<Result<(), Ignored>>,
+        reply: oneshot::Sender<Result<(), String>>,
     },
     /// A question, answered from a state in which everything earlier is durable.
     Ask(Box<dyn FnOnce(&Dispatcher) + Send>),
@@ -375,17 +375,8 @@ impl Dispatcher {
                 self.reply(move || drop(reply.send(changed)));
             }
             Input::ChangeNode { command, node, reason, reply } => {
-                let is_opened = matches!(command, Command::OpenNode(_));
-                let result = self.command(command);
-                if result.is_ok() {
-                    self.note(Record::NodeNoted { node: node.0, reason });
-                }
-                if result.is_ok() && is_opened {
-                    self.forgive(node);
-                }
-                self.reply(move || {
-                    let _ = reply.send(result);
-                });
+                let result = self.change_node(command, node, reason);
+                self.reply(move || drop(reply.send(result)));
             }
             Input::Ask(question) => {
                 // Events of this batch must be durable before anybody hears of them, also by asking.
@@ -541,7 +532,7 @@ impl Dispatcher {
         self.outgoing.entry(node).or_default().push(ToWorker { message: Some(message) });
     }
 
-    fn reply(&mut self, reply: impl FnOnce() + Send + 'static) {
+    pub(crate) fn reply(&mut self, reply: impl FnOnce() + Send + 'static) {
         self.replies.push(Box::new(reply));
     }
 

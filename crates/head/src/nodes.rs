@@ -58,6 +58,11 @@ impl Dispatcher {
             }
             Some(_) => {}
         }
+        if register.leaving.is_empty() {
+            self.node_came(node);
+        } else {
+            self.node_leaves(node, register.leaving.clone());
+        }
         self.missing.remove(&node);
         let facts = self.facts.entry(node).or_default();
         facts.address.clone_from(&register.address);
@@ -89,6 +94,15 @@ impl Dispatcher {
             self.sessions.remove(&node);
             let until = self.lost_at();
             self.missing.insert(node, until);
+        }
+    }
+
+    /// Ends the connection of a node's worker, once all that it has said is durable.
+    pub(crate) fn close_session(&mut self, node: NodeId) {
+        if let Some(session) = self.sessions.remove(&node) {
+            self.node_of_session.remove(&session.id);
+            self.outgoing.remove(&node);
+            self.reply(move || drop(session));
         }
     }
 

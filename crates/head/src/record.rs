@@ -1,5 +1,6 @@
 //! What the journal keeps: wire types of their own, so that core types make no promise about their shape.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -144,6 +145,11 @@ pub(crate) enum Record {
         idle_s: f64,
         iterations: f64,
     },
+    /// What its trainer told last of everything but iterations, when a run was over.
+    JobMeasured {
+        job: u32,
+        metrics: BTreeMap<String, f64>,
+    },
     /// The parallel plan that it is launched with from now on, as stages, data and tensor; none: as it likes.
     JobPlanned {
         job: u32,
@@ -153,6 +159,15 @@ pub(crate) enum Record {
     NodeNoted {
         node: u32,
         reason: String,
+    },
+    /// A node is about to leave, or has left.
+    NodeLeft {
+        node: u32,
+        is_over: bool,
+    },
+    /// A node that had left is there again.
+    NodeCame {
+        node: u32,
     },
     /// Somebody has chosen who decides.
     PolicySet {
@@ -266,6 +281,8 @@ impl Record {
             | Self::DeviceLost { .. }
             | Self::DeviceReturned { .. }
             | Self::NodeNoted { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::PolicySet { .. }
             | Self::LimitsSet { .. } => 0..0,
             Self::ArraySubmitted { job, indexes, .. } => {
@@ -292,6 +309,7 @@ impl Record {
             | Self::JobCaused { job, .. }
             | Self::JobDelayed { job, .. }
             | Self::JobPlanned { job, .. }
+            | Self::JobMeasured { job, .. }
             | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
@@ -372,7 +390,10 @@ impl Record {
             | Self::JobCaused { .. }
             | Self::JobDelayed { .. }
             | Self::JobPlanned { .. }
+            | Self::JobMeasured { .. }
             | Self::JobWatched { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeCame { .. }
             | Self::NodeNoted { .. } => {}
         }
         Ok(())

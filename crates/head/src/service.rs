@@ -13,19 +13,20 @@ use wharf_proto::cluster_server::Cluster;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
-    ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, ExecInput, ExecOutput,
-    ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetJobRequest, GetLimitsRequest,
-    GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec, LimitsReply, ListDetailsRequest,
-    ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk, LogsRequest, PolicyReply,
-    Refusal, Role, SetLimitsRequest, SetPolicyRequest, SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply,
-    UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
+    ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, DemandReply, ExecInput,
+    ExecOutput, ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetDemandRequest,
+    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
+    LimitsReply, ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest,
+    LogChunk, LogsRequest, PolicyReply, Refusal, Role, SetLimitsRequest, SetPolicyRequest, SubmitReply,
+    SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
 use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
+use crate::ray::give_token;
 use crate::regime::PolicyChoice;
-use crate::{exec, live, usage, views};
+use crate::{exec, leaving, live, usage, views};
 
 /// Jobs whose histories are read at once, and how many may wait for who asked.
 const DETAILS_PAGE: usize = 100;
@@ -118,6 +119,7 @@ impl Cluster for Shared {
         let mut specs = request.into_inner().jobs;
         specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
+        specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, reply })?;
         let job_ids = receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)?;
@@ -154,8 +156,12 @@ impl Cluster for Shared {
         Ok(Response::new(ChangeJobsReply { refused, ..ChangeJobsReply::default() }))
     }
 
-    async fn list_nodes(&self, _: Request<ListNodesRequest>) -> Result<Response<ListNodesReply>, Status> {
-        let nodes = self.ask(views::nodes).await?;
+    async fn list_nodes(
+        &self,
+        request: Request<ListNodesRequest>,
+    ) -> Result<Response<ListNodesReply>, Status> {
+        let all = request.into_inner().all;
+        let nodes = self.ask(move |dispatcher| views::nodes(dispatcher, all)).await?;
         Ok(Response::new(ListNodesReply { nodes }))
     }
 
@@ -304,6 +310,11 @@ impl Cluster for Shared {
         exported.map(Response::new).map_err(|error| Status::internal(error.to_string()))
     }
 
+    async fn get_demand(&self, _: Request<GetDemandRequest>) -> Result<Response<DemandReply>, Status> {
+        let demands = self.ask(leaving::demands).await?;
+        Ok(Response::new(DemandReply { demands }))
+    }
+
     async fn get_policy(&self, _: Request<GetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {
         self.policies().await
     }
@@ -341,11 +352,12 @@ impl Service {
             Change::Cordon => (Command::CordonNode(node), request.reason),
             Change::Drain => (Command::DrainNode(node), request.reason),
             Change::Resume => (Command::OpenNode(node), String::new()),
+            Change::Remove => (Command::LoseNode(node), request.reason),
         };
         let (reply, receiver) = oneshot::channel();
         self.send(Input::ChangeNode { command, node, reason, reply })?;
         let result = receiver.await.map_err(|_| stopped())?;
-        result.map_err(|ignored| Status::failed_precondition(ignored.to_string()))
+        result.map_err(Status::failed_precondition)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Effects become tasks on workers, and what workers say becomes commands.
 
+use std::collections::BTreeMap;
+
 use wharf_core::{Command, JobId, NodeId, Phase, Plan};
 use wharf_proto::{
     Cause, Container, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
@@ -8,6 +10,7 @@ use wharf_proto::{
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
+use crate::parameters::Chosen;
 use crate::record::Record;
 use crate::wire::Names;
 
@@ -87,33 +90,35 @@ impl Dispatcher {
         };
         let address = |node| self.facts.get(&node).map(|facts| facts.address.clone()).unwrap_or_default();
         let devices = execution.tasks[rank].share.devices;
+        let chosen = Chosen::of(spec, array_index);
+        let checkpoint_dir = spec.checkpoint.as_ref().map_or("", |contract| &contract.dir);
         let is_shared = !state.schedule().neighbours(state.topology(), job).is_empty();
         Some(LaunchTask {
             task: Some(TaskId { job_id: job.0, generation: execution.generation }),
-            command: spec.command.clone(),
-            env: spec.env.clone(),
+            command: chosen.fill_all(&spec.command),
+            env: chosen.variables(&spec.env),
             workdir: spec.workdir.clone(),
-            output: names.expand(&spec.output),
+            output: chosen.fill(&names.expand(&spec.output)),
             devices: devices.iter().collect(),
             rank: rank as u32,
             ranks: execution.tasks.len() as u32,
             addresses: execution.tasks.iter().map(|task| address(task.share.node)).collect(),
             stop_signal: spec.stop_signal,
             grace_s: spec.grace_s,
-            steps: spec.steps.clone(),
+            steps: spec.steps.iter().map(|step| chosen.fill_step(step)).collect(),
             launcher: spec.launcher,
             cpus: spec.cpus * devices.len(),
             memory_mib: spec.memory_mib * u64::from(devices.len()),
             activate: spec.activate.clone(),
             limits: spec.limits.clone(),
-            error_output: names.expand(&spec.error_output),
+            error_output: chosen.fill(&names.expand(&spec.error_output)),
             user: spec.user.clone(),
             network_interface: spec.network_interface.clone(),
             master_port: u32::from(self.ports.of(job)),
             job_name: spec.name.clone(),
             devices_by_rank: execution.tasks.iter().map(|task| task.share.devices.len()).collect(),
             lease: None,
-            checkpoint_dir: names.expand(spec.checkpoint.as_ref().map_or("", |contract| &contract.dir)),
+            checkpoint_dir: chosen.fill(&names.expand(checkpoint_dir)),
             iterations_done: self.checkpointed(job),
             is_shared,
             array_index,
@@ -124,6 +129,7 @@ impl Dispatcher {
                 .container
                 .clone()
                 .map(|container| Container { name: names.expand(&container.name), ..container }),
+            ray: spec.ray.clone(),
         })
     }
 
@@ -206,6 +212,7 @@ impl Dispatcher {
             from_worker::Message::Progress(told) => self.task_progressed(told),
             from_worker::Message::Output(output) => self.on_output(output),
             from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
+            from_worker::Message::Leave(leave) => self.on_leave(node, leave),
             from_worker::Message::Register(_)
             | from_worker::Message::Heartbeat(_)
             | from_worker::Message::Exec(_) => {}
@@ -330,6 +337,7 @@ impl Dispatcher {
         let done = self.checkpointed(job);
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
         self.note_run(job);
+        self.note_metrics(job);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
         let wanted = self.engine.state().spec(job).iterations;
@@ -354,6 +362,17 @@ impl Dispatcher {
         });
         if is_delayed {
             self.delay(job);
+        }
+    }
+
+    /// Keeps what the trainer of a run that is over told last: that is what sweeps are compared by.
+    fn note_metrics(&mut self, job: JobId) {
+        let told = self.progress.get(&job).map(|told| told.metrics.iter());
+        // What is no number cannot be written down.
+        let finite = told.into_iter().flatten().filter(|(_, value)| value.is_finite());
+        let metrics: BTreeMap<String, f64> = finite.map(|(name, value)| (name.clone(), *value)).collect();
+        if !metrics.is_empty() {
+            self.note(Record::JobMeasured { job: job.0, metrics });
         }
     }
 

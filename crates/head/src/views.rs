@@ -1,6 +1,6 @@
 //! What people see of jobs and nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, NodeShare, Phase, Reshape, Reshapes, State};
 use wharf_proto::{
@@ -59,7 +59,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
         reason: reason(dispatcher, job),
-        metrics: dispatcher.progress.get(&job).map(|told| told.metrics.clone()).unwrap_or_default(),
+        metrics: metrics(dispatcher, job),
         iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
         array_index: spec.array.as_ref().map(|element| element.index),
         array_job: dispatcher.kept.first_of(job.0),
@@ -124,6 +124,12 @@ pub(crate) fn phase(life: &JobState) -> JobPhase {
     }
 }
 
+/// What a job's trainer told last: in this run, or else in the one before it.
+fn metrics(dispatcher: &Dispatcher, job: JobId) -> BTreeMap<String, f64> {
+    let now = dispatcher.progress.get(&job).map(|told| &told.metrics).filter(|metrics| !metrics.is_empty());
+    now.or_else(|| dispatcher.kept.metrics.get(&job.0)).cloned().unwrap_or_default()
+}
+
 /// Whose a job is; `None` where there is no such job.
 pub(crate) fn owner(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
     let state = dispatcher.engine.state();
@@ -141,7 +147,19 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
     // The first job stands for its array and tells all indexes, the others tell their own.
     let shown = if job.0 == first { dispatcher.whole(first) } else { job.0..job.0 + 1 };
     let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
-    let own = |spec: &JobSpec| JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
+    let own = |spec: &JobSpec| {
+        let mut spec = JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
+        // For workers only.
+        spec.ray.iter_mut().for_each(|ray| ray.token.clear());
+        if let (Some(parameters), [index], true) =
+            (&mut spec.parameters, spec.array.as_slice(), job.0 != first)
+        {
+            // The first job stands for all; the others tell their own values only, as an array's are many.
+            let own = parameters.rows.get(*index as usize).cloned();
+            parameters.rows = own.into_iter().collect();
+        }
+        spec
+    };
     let entry =
         |(time_s, what): (f64, String)| HistoryEntry { time_s: dispatcher.epoch_unix_s + time_s, what };
     Ok(JobDetail {
@@ -255,14 +273,15 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
 }
 
 /// All nodes, by id.
-pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
+pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary> {
     let state = dispatcher.engine.state();
     let mut jobs = Vec::new();
     let leaving = leaving(dispatcher);
     let nodes = state.topology().nodes().iter().enumerate();
     nodes
-        .map(|(index, node)| {
-            let id = NodeId::from_index(index);
+        .map(|(index, node)| (NodeId::from_index(index), node))
+        .filter(|&(id, _)| also_gone || !dispatcher.is_gone(id))
+        .map(|(id, node)| {
             state.schedule().jobs_on(state.topology(), id, &mut jobs);
             let facts = dispatcher.facts.get(&id).cloned().unwrap_or_default();
             NodeSummary {
@@ -280,6 +299,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher) -> Vec<NodeSummary> {
                 device: facts.devices,
                 reason: dispatcher.kept.node_reasons.get(&id.0).cloned().unwrap_or_default(),
                 version: facts.version,
+                is_away: state.schedule().is_there(id) && !dispatcher.sessions.contains_key(&id),
             }
         })
         .collect()
@@ -298,7 +318,9 @@ fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
 
 fn health(dispatcher: &Dispatcher, node: NodeId, is_left: bool) -> node_summary::Health {
     let schedule = dispatcher.engine.state().schedule();
-    if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
+    if dispatcher.is_gone(node) {
+        node_summary::Health::Gone
+    } else if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
         node_summary::Health::Lost
     } else if schedule.is_cordoned(node) && is_left {
         node_summary::Health::Draining
@@ -336,13 +358,15 @@ pub(crate) fn policies(dispatcher: &Dispatcher) -> Result<PolicyReply, JournalEr
 pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
     let state = dispatcher.engine.state();
     let counts = state.counts();
+    let gone = dispatcher.kept.left.iter().filter(|(_, is_over)| **is_over).map(|(&node, _)| NodeId(node));
+    let gone_devices: u32 = gone.clone().map(|node| state.topology().node(node).spec.devices).sum();
     InfoReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         policy: dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default(),
         jobs_live: counts.waiting + counts.held + counts.placed + counts.stopping,
         jobs_ended: counts.ended,
-        nodes: state.topology().nodes().len() as u32,
-        devices: state.topology().device_count(),
+        nodes: (state.topology().nodes().len() - gone.count()) as u32,
+        devices: state.topology().device_count() - gone_devices,
         devices_free: state.schedule().free_count(),
         epoch_s: dispatcher.epoch_unix_s,
         ..InfoReply::default()

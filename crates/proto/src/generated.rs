@@ -128,6 +128,67 @@ pub struct JobSpec {
     /// What its processes run in; absent: on the node itself.
     #[prost(message, optional, tag = "120")]
     pub container: ::core::option::Option<Container>,
+    /// With `launcher` RAY: the cluster that its command is the driver of.
+    #[prost(message, optional, tag = "150")]
+    pub ray: ::core::option::Option<Ray>,
+    /// Of an array: what its elements have different from each other. `{name}` in commands, variables and files becomes the
+    /// element's value, and WHARF_PARAM_NAME tells it.
+    #[prost(message, optional, tag = "151")]
+    pub parameters: ::core::option::Option<Parameters>,
+}
+/// Values by name for each element of an array.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Parameters {
+    #[prost(string, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// By the element's index.
+    #[prost(message, repeated, tag = "2")]
+    pub rows: ::prost::alloc::vec::Vec<Configuration>,
+}
+/// The values of one element, in the order of the names.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Configuration {
+    #[prost(string, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A Ray cluster on a job's gang: a Ray node on each of its nodes, and the command beside the first.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Ray {
+    /// The `ray` program; empty: what the job's environment has.
+    #[prost(string, tag = "1")]
+    pub program: ::prost::alloc::string::String,
+    /// Of each Ray node; absent: what the task has.
+    #[prost(uint32, optional, tag = "2")]
+    pub cpus: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub gpus: ::core::option::Option<u32>,
+    /// Of each Ray node in bytes; 0: a part of the task's memory.
+    #[prost(uint64, tag = "4")]
+    pub object_store_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub memory_bytes: u64,
+    /// Further arguments of `ray start`.
+    #[prost(string, repeated, tag = "6")]
+    pub head_args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "7")]
+    pub worker_args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Where each Ray node has its own folder; empty: where temporary files are.
+    #[prost(string, tag = "8")]
+    pub temp_dir: ::prost::alloc::string::String,
+    #[prost(bool, tag = "9")]
+    pub no_dashboard: bool,
+    /// The address that the dashboard listens at; empty: 127.0.0.1.
+    #[prost(string, tag = "10")]
+    pub dashboard_host: ::prost::alloc::string::String,
+    /// How long the cluster may take to come up; 0: 120 s and 2 s for each node.
+    #[prost(double, tag = "11")]
+    pub ready_timeout_s: f64,
+    /// Whoever reaches its ports may use it, as Ray before it knew tokens.
+    #[prost(bool, tag = "12")]
+    pub no_token: bool,
+    /// What clients of the cluster show; the head makes it, and tells workers only.
+    #[prost(string, tag = "13")]
+    pub token: ::prost::alloc::string::String,
 }
 /// A container, in words that every runtime is told in its own. Devices follow from the placement.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -879,7 +940,11 @@ pub struct UsageRow {
     pub interrupted: ::prost::alloc::vec::Vec<CauseCount>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListNodesRequest {}
+pub struct ListNodesRequest {
+    /// Also those that are gone.
+    #[prost(bool, tag = "160")]
+    pub all: bool,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListNodesReply {
     #[prost(message, repeated, tag = "1")]
@@ -916,6 +981,9 @@ pub struct NodeSummary {
     pub reason: ::prost::alloc::string::String,
     #[prost(string, tag = "14")]
     pub version: ::prost::alloc::string::String,
+    /// Nobody hears of its worker, which may come back: until it counts as lost, its jobs are not run elsewhere.
+    #[prost(bool, tag = "160")]
+    pub is_away: bool,
 }
 /// Nested message and enum types in `NodeSummary`.
 pub mod node_summary {
@@ -936,6 +1004,8 @@ pub mod node_summary {
         Cordoned = 1,
         Draining = 2,
         Lost = 3,
+        /// It has left, or was removed, and is not expected back.
+        Gone = 160,
     }
     impl Health {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -948,6 +1018,7 @@ pub mod node_summary {
                 Self::Cordoned => "CORDONED",
                 Self::Draining => "DRAINING",
                 Self::Lost => "LOST",
+                Self::Gone => "GONE",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -957,6 +1028,7 @@ pub mod node_summary {
                 "CORDONED" => Some(Self::Cordoned),
                 "DRAINING" => Some(Self::Draining),
                 "LOST" => Some(Self::Lost),
+                "GONE" => Some(Self::Gone),
                 _ => None,
             }
         }
@@ -1012,6 +1084,8 @@ pub mod change_node_request {
         Cordon = 0,
         Drain = 1,
         Resume = 2,
+        /// Its machine is off for good: what ran there does not run any more. Refused while its worker is connected.
+        Remove = 160,
     }
     impl Change {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -1023,6 +1097,7 @@ pub mod change_node_request {
                 Self::Cordon => "CORDON",
                 Self::Drain => "DRAIN",
                 Self::Resume => "RESUME",
+                Self::Remove => "REMOVE",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1031,6 +1106,7 @@ pub mod change_node_request {
                 "CORDON" => Some(Self::Cordon),
                 "DRAIN" => Some(Self::Drain),
                 "RESUME" => Some(Self::Resume),
+                "REMOVE" => Some(Self::Remove),
                 _ => None,
             }
         }
@@ -1038,6 +1114,38 @@ pub mod change_node_request {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ChangeNodeReply {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDemandRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DemandReply {
+    #[prost(message, repeated, tag = "1")]
+    pub demands: ::prost::alloc::vec::Vec<Demand>,
+}
+/// Waiting jobs that are alike in what they need.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Demand {
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub pool: ::prost::alloc::string::String,
+    /// Empty: any.
+    #[prost(string, repeated, tag = "3")]
+    pub device_types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Of each job.
+    #[prost(uint32, tag = "4")]
+    pub devices: u32,
+    /// On exactly so many nodes, evenly; 0: as the policy likes.
+    #[prost(uint32, tag = "5")]
+    pub nodes: u32,
+    /// For each device.
+    #[prost(uint32, tag = "6")]
+    pub cpus: u32,
+    #[prost(uint64, tag = "7")]
+    pub memory_mib: u64,
+    /// How many there are.
+    #[prost(uint32, tag = "8")]
+    pub jobs: u32,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainRequest {
     #[prost(uint32, tag = "1")]
@@ -1246,7 +1354,7 @@ pub mod exec_output {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
-    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 160")]
     pub message: ::core::option::Option<from_worker::Message>,
 }
 /// Nested message and enum types in `FromWorker`.
@@ -1269,6 +1377,8 @@ pub mod from_worker {
         Devices(super::DeviceReport),
         #[prost(message, tag = "8")]
         Exec(super::FromExec),
+        #[prost(message, tag = "160")]
+        Leave(super::Leave),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1335,6 +1445,18 @@ pub struct Register {
     pub device: ::prost::alloc::vec::Vec<Device>,
     #[prost(string, tag = "11")]
     pub version: ::prost::alloc::string::String,
+    /// It is about to leave, and why, as in Leave; empty: it is not.
+    #[prost(string, tag = "160")]
+    pub leaving: ::prost::alloc::string::String,
+}
+/// The worker's machine is not to be had much longer: its jobs move on, and no new ones start there.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leave {
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// It has no tasks any more and goes; the head answers by closing the stream.
+    #[prost(bool, tag = "2")]
+    pub is_over: bool,
 }
 /// A task is one node's part of a job's placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1463,6 +1585,9 @@ pub struct LaunchTask {
     /// As in JobSpec, its name filled in.
     #[prost(message, optional, tag = "120")]
     pub container: ::core::option::Option<Container>,
+    /// As in JobSpec.
+    #[prost(message, optional, tag = "150")]
+    pub ray: ::core::option::Option<Ray>,
 }
 /// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -1835,6 +1960,8 @@ pub enum Launcher {
     Torchrun = 2,
     /// `mpirun` on the first node, with a hostfile.
     Mpirun = 3,
+    /// A Ray cluster on the gang; the command runs on the first node, as its driver.
+    Ray = 4,
 }
 impl Launcher {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1847,6 +1974,7 @@ impl Launcher {
             Self::PerDevice => "PER_DEVICE",
             Self::Torchrun => "TORCHRUN",
             Self::Mpirun => "MPIRUN",
+            Self::Ray => "RAY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1856,6 +1984,7 @@ impl Launcher {
             "PER_DEVICE" => Some(Self::PerDevice),
             "TORCHRUN" => Some(Self::Torchrun),
             "MPIRUN" => Some(Self::Mpirun),
+            "RAY" => Some(Self::Ray),
             _ => None,
         }
     }
@@ -2414,6 +2543,28 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Export"));
             self.inner.unary(req, path, codec).await
         }
+        /// What waiting jobs could use if there were more devices.
+        pub async fn get_demand(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetDemandRequest>,
+        ) -> std::result::Result<tonic::Response<super::DemandReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/GetDemand",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "GetDemand"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2540,6 +2691,11 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::ExportRequest>,
         ) -> std::result::Result<tonic::Response<super::Exported>, tonic::Status>;
+        /// What waiting jobs could use if there were more devices.
+        async fn get_demand(
+            &self,
+            request: tonic::Request<super::GetDemandRequest>,
+        ) -> std::result::Result<tonic::Response<super::DemandReply>, tonic::Status>;
     }
     /// What people and tools ask of a head.
     #[derive(Debug)]
@@ -3388,6 +3544,49 @@ pub mod cluster_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/GetDemand" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetDemandSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::GetDemandRequest>
+                    for GetDemandSvc<T> {
+                        type Response = super::DemandReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetDemandRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::get_demand(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetDemandSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

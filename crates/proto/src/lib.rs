@@ -9,3 +9,6 @@ mod words;
 
 pub use generated::*;
 pub use {prost, tonic};
+
+/// How the reason of a worker begins that leaves without having had a task.
+pub const NO_JOB_CAME: &str = "no job came";

@@ -246,36 +246,20 @@ fn simulate(
 
 /// The policy and its numbers under Blox's mechanism.
 fn blox_settings(spec: &RunSpec<'_>, numbers: &blox::Numbers) -> Result<blox::Settings, RunError> {
-    let policy = blox::Policy::find(spec.policy).ok_or_else(|| RunError::NotInPreset {
-        policy: spec.policy.to_owned(),
-        preset: spec.preset.name.clone(),
-        choices: blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
-    })?;
+    let policy = blox::Policy::find(spec.policy)
+        .ok_or_else(|| not_in_preset(spec, blox::Policy::ALL.iter().map(|policy| policy.name())))?;
     if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !blox::Settings::NAMES.contains(key)) {
-        return Err(RunError::UnknownSetting {
-            key: key.to_owned(),
-            policy: spec.policy.to_owned(),
-            preset: spec.preset.name.clone(),
-            known: blox::Settings::NAMES.map(str::to_owned).to_vec(),
-        });
+        return Err(unknown_setting(spec, key, &blox::Settings::NAMES));
     }
     Ok(blox::Settings::new(policy, numbers, spec.settings)?)
 }
 
 /// The policy and its numbers under Crius's mechanism.
 fn crius_settings(spec: &RunSpec<'_>, numbers: &crius::Numbers) -> Result<crius::Settings, RunError> {
-    let policy = Variant::find(spec.policy).ok_or_else(|| RunError::NotInPreset {
-        policy: spec.policy.to_owned(),
-        preset: spec.preset.name.clone(),
-        choices: VARIANTS.iter().map(|variant| variant.name).collect(),
-    })?;
+    let policy = Variant::find(spec.policy)
+        .ok_or_else(|| not_in_preset(spec, VARIANTS.iter().map(|variant| variant.name)))?;
     if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !crius::Settings::NAMES.contains(key)) {
-        return Err(RunError::UnknownSetting {
-            key: key.to_owned(),
-            policy: spec.policy.to_owned(),
-            preset: spec.preset.name.clone(),
-            known: crius::Settings::NAMES.map(str::to_owned).to_vec(),
-        });
+        return Err(unknown_setting(spec, key, &crius::Settings::NAMES));
     }
     Ok(crius::Settings::new(policy, numbers, spec.settings, spec.rounds)?)
 }
@@ -284,11 +268,7 @@ fn crius_settings(spec: &RunSpec<'_>, numbers: &crius::Numbers) -> Result<crius:
 fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Settings, RunError> {
     let policy: muri::Policy = spec.policy.parse().map_err(|_| match wharf_policy::find(spec.policy) {
         Err(unknown) => RunError::Policy(unknown),
-        Ok(_) => RunError::NotInPreset {
-            policy: spec.policy.to_owned(),
-            preset: spec.preset.name.clone(),
-            choices: muri::Policy::ALL.iter().map(|policy| policy.name()).collect(),
-        },
+        Ok(_) => not_in_preset(spec, muri::Policy::ALL.iter().map(|policy| policy.name())),
     })?;
     if spec.rounds.is_some() {
         return Err(no_rounds(spec));
@@ -299,12 +279,9 @@ fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Se
             muri::SettingsError::BadValue { name, value, expected } => {
                 RunError::BadSetting(BadSetting { key: name, value, expected: expected.to_owned() })
             }
-            muri::SettingsError::UnknownSetting { name } => RunError::UnknownSetting {
-                key: name,
-                policy: spec.policy.to_owned(),
-                preset: spec.preset.name.clone(),
-                known: muri::Settings::NAMES.map(str::to_owned).to_vec(),
-            },
+            muri::SettingsError::UnknownSetting { name } => {
+                unknown_setting(spec, &name, &muri::Settings::NAMES)
+            }
             muri::SettingsError::UnknownPolicy { name } => {
                 RunError::Policy(wharf_policy::UnknownPolicy { name, nearest: None })
             }
@@ -315,11 +292,10 @@ fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Se
 
 /// The policy and its variant under Gavel's mechanism.
 fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel::Settings, RunError> {
-    let policy: gavel::Policy = spec.policy.parse().map_err(|_| RunError::NotInPreset {
-        policy: spec.policy.to_owned(),
-        preset: spec.preset.name.clone(),
-        choices: gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
-    })?;
+    let policy: gavel::Policy = spec
+        .policy
+        .parse()
+        .map_err(|_| not_in_preset(spec, gavel::Policy::ALL.iter().map(|policy| policy.name)))?;
     let mut settings = gavel::Settings::new(policy, numbers);
     settings.seed = spec.seed;
     settings.rounds = spec.rounds;
@@ -329,12 +305,7 @@ fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel:
                 RunError::BadSetting(BadSetting { key: name, value, expected: expected.to_owned() })
             }
             gavel::SettingsError::UnknownSetting { name } | gavel::SettingsError::UnknownPolicy { name } => {
-                RunError::UnknownSetting {
-                    key: name,
-                    policy: spec.policy.to_owned(),
-                    preset: spec.preset.name.clone(),
-                    known: gavel::Settings::NAMES.map(str::to_owned).to_vec(),
-                }
+                unknown_setting(spec, &name, &gavel::Settings::NAMES)
             }
         })?;
     }
@@ -344,20 +315,12 @@ fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel:
 /// The policy and the files under Sia's mechanism.
 fn sia_settings(spec: &RunSpec<'_>) -> Result<sia::Settings, RunError> {
     let policy = sia::Policy::ALL.into_iter().find(|policy| policy.name() == spec.policy);
-    let policy = policy.ok_or_else(|| RunError::NotInPreset {
-        policy: spec.policy.to_owned(),
-        preset: spec.preset.name.clone(),
-        choices: sia::Policy::ALL.iter().map(|policy| policy.name()).collect(),
-    })?;
+    let policy =
+        policy.ok_or_else(|| not_in_preset(spec, sia::Policy::ALL.iter().map(|policy| policy.name())))?;
     let mut settings = sia::Settings { rounds: spec.rounds, ..sia::Settings::new(policy) };
     match spec.settings.iter().find(|(key, value)| !settings.set(key, value)) {
         None => Ok(settings),
-        Some((key, _)) => Err(RunError::UnknownSetting {
-            key: key.to_owned(),
-            policy: spec.policy.to_owned(),
-            preset: spec.preset.name.clone(),
-            known: sia::Settings::NAMES.map(str::to_owned).to_vec(),
-        }),
+        Some((key, _)) => Err(unknown_setting(spec, key, &sia::Settings::NAMES)),
     }
 }
 
@@ -367,6 +330,23 @@ struct Prepared<'a> {
     failures: Failures,
     rules: Rules,
     jobs: Cow<'a, [JobSpec]>,
+}
+
+fn not_in_preset(spec: &RunSpec<'_>, choices: impl Iterator<Item = &'static str>) -> RunError {
+    RunError::NotInPreset {
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        choices: choices.collect(),
+    }
+}
+
+fn unknown_setting(spec: &RunSpec<'_>, key: &str, known: &[&str]) -> RunError {
+    RunError::UnknownSetting {
+        key: key.to_owned(),
+        policy: spec.policy.to_owned(),
+        preset: spec.preset.name.clone(),
+        known: known.iter().map(ToString::to_string).collect(),
+    }
 }
 
 fn no_rounds(spec: &RunSpec<'_>) -> RunError {

@@ -56,7 +56,11 @@ fn run(parsed: &Parsed) -> Exit {
     // A step ends with its trainer, whose log is not the place to say so.
     let is_apart = matches!(
         cli.command,
-        args::Command::Keeper(_) | args::Command::Beside(_) | args::Command::Pace(_) | args::Command::Step(_)
+        args::Command::Keeper(_)
+            | args::Command::Beside(_)
+            | args::Command::Pace(_)
+            | args::Command::RayNode(_)
+            | args::Command::Step(_)
     );
     let watched = if is_apart { Ok(()) } else { interrupt::install() };
     let done = watched.and_then(|()| commands::execute(cli, &terminal));

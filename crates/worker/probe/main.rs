@@ -75,6 +75,7 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
+        stay: None,
     };
     if let Ok(line) = std::env::var("PROBE_CONTAINER_COMMAND") {
         config.containers.command = line.split(' ').map(String::from).collect();

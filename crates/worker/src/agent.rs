@@ -2,6 +2,8 @@
 //!
 //! It holds no truth of its own that could be lost: tasks are the keeper's, decisions the head's.
 
+mod leaving;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use crate::launch::{Launching, Prepared};
 use crate::link::Keeper;
 use crate::output::{self, Wanted};
 use crate::protocol::{Event, Fence, Hello, Progress, Request, Start, output_file};
+use crate::stay::Departure;
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace};
 use crate::{Notice, Rehearsal, WorkerConfig, container, exec};
@@ -53,6 +56,7 @@ pub(crate) struct Agent<N> {
     sharing: Sharing,
     execs: exec::Sessions,
     clock: Clock,
+    departure: Departure,
 }
 
 /// What the agent knows of a task.
@@ -101,6 +105,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             sharing: Sharing::new(&config),
             execs: exec::Sessions::default(),
             clock: Clock::new(hello.fence, Instant::now()),
+            departure: Departure::new(config.stay, Instant::now()),
             config,
             keeper,
             notice,
@@ -137,9 +142,16 @@ impl<N: FnMut(Notice)> Agent<N> {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), WorkerError> {
         let mut shutdown = std::pin::pin!(shutdown);
+        let mut is_shut = false;
         loop {
             tokio::select! {
-                () = &mut shutdown => return Ok(()),
+                () = &mut shutdown, if !is_shut => {
+                    if !self.departure.has_end() {
+                        return Ok(());
+                    }
+                    is_shut = true;
+                    self.leave("it was told to end".to_owned(), true);
+                }
                 event = self.keeper.event() => match event {
                     Some(event) => self.on_keeper(event),
                     None => self.replace_keeper().await?,
@@ -148,9 +160,13 @@ impl<N: FnMut(Notice)> Agent<N> {
                 Some(devices) = self.device_news.recv() => self.on_devices(devices),
                 () = at(self.clock.due()) => self.cut_off(),
                 _ = self.rounds.tick() => self.retire_idle(),
+                () = at(self.departure.due()) => {}
                 _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
             }
             self.sharing.settle().await;
+            if self.departure.has_end() && self.look_at_stay() {
+                return Ok(());
+            }
         }
     }
 
@@ -217,6 +233,12 @@ impl<N: FnMut(Notice)> Agent<N> {
     }
 
     fn on_ended(&mut self, task: TaskKey, exit: Exit) {
+        if let Some(exit) = self.departure.on_ended(task, exit, Instant::now()) {
+            self.tell_ended(task, exit);
+        }
+    }
+
+    fn tell_ended(&mut self, task: TaskKey, exit: Exit) {
         self.sharing.ended(task);
         self.execs.end_task(task);
         self.tell(from_worker::Message::Ended(exit.to_message(task)));
@@ -290,7 +312,9 @@ impl<N: FnMut(Notice)> Agent<N> {
                 self.clock.on_away(last_contact, Instant::now());
                 self.end_outputs();
                 self.execs.end_all();
-                (self.notice)(Notice::HeadAway { reason, retry_in });
+                if !self.departure.on_closed(Instant::now()) {
+                    (self.notice)(Notice::HeadAway { reason, retry_in });
+                }
             }
         }
         Ok(())
@@ -329,6 +353,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             tasks: tasks.collect(),
             device: self.devices.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            leaving: self.departure.leaving().to_owned(),
         }));
         for (&task, known) in &self.tasks {
             if let Some(progress) = known.progress.clone() {
@@ -384,6 +409,9 @@ impl<N: FnMut(Notice)> Agent<N> {
     }
 
     async fn launch(&mut self, task: TaskKey, mut launch: LaunchTask) {
+        if self.turns_away(task) {
+            return;
+        }
         if let Some(rehearsal) = self.config.rehearsal {
             self.tasks.entry(task).or_insert_with(|| Known::new(None));
             self.on_started(task);

@@ -248,15 +248,19 @@ fn free(port: u16) -> Option<u16> {
     listener.local_addr().ok().map(|address| address.port())
 }
 
-/// Each process' share of the processors: of what the task asks for, or else as much as of the devices.
+/// Each process' share of the task's processors.
 fn threads(config: &WorkerConfig, launch: &LaunchTask, counts: Counts) -> Option<u32> {
+    processors_of(config, launch).map(|task| (task / counts.local.max(1)).max(1))
+}
+
+/// A task's processors: what it asks for, or else the same part of the node's as of its devices.
+pub(crate) fn processors_of(config: &WorkerConfig, launch: &LaunchTask) -> Option<u32> {
     let devices = u32::try_from(launch.devices.len()).unwrap_or(u32::MAX);
-    let task = match launch.cpus {
-        0 if config.cpus == 0 || config.devices == 0 => return None,
-        0 => config.cpus.saturating_mul(devices) / config.devices,
-        asked => asked,
-    };
-    Some((task / counts.local.max(1)).max(1))
+    match launch.cpus {
+        0 if config.cpus == 0 || config.devices == 0 => None,
+        0 => Some((config.cpus.saturating_mul(devices) / config.devices).max(1)),
+        asked => Some(asked),
+    }
 }
 
 /// Devices of the whole gang.

@@ -26,6 +26,8 @@ mod lock;
 mod output;
 mod pace;
 mod protocol;
+mod ray;
+mod stay;
 mod step;
 mod task;
 #[cfg(test)]
@@ -42,6 +44,8 @@ pub use error::{KeeperError, WorkerError};
 pub use exec::beside_main;
 pub use keeper::{keeper_main, stage_main};
 pub use pace::pace_main;
+pub use ray::ray_main;
+pub use stay::Stay;
 pub use step::{StepAnswer, StepReport, tell_step};
 
 /// Whether this program is statically linked: it can then load no library, the NVIDIA driver's neither.
@@ -77,7 +81,7 @@ pub struct WorkerConfig {
     /// Where it keeps its state; made if it is not there. A root worker's tasks of other users must be able
     /// to pass through the folders above it, or their progress is not heard.
     pub state_dir: PathBuf,
-    /// The program that has the subcommands `keeper`, `beside` and `pace`; without one, this very program.
+    /// The program that has the subcommands `keeper`, `beside`, `pace` and `ray-node`; without one, this very program.
     pub keeper_program: Option<PathBuf>,
     /// Tasks are not run, but treated like this.
     pub rehearsal: Option<Rehearsal>,
@@ -87,6 +91,8 @@ pub struct WorkerConfig {
     pub watch: Watch,
     /// What containers are run with, and what they get.
     pub containers: ContainerSettings,
+    /// When it leaves, where its machine is its own for a time only. It then also leaves, with its tasks, when it is told to end.
+    pub stay: Option<Stay>,
 }
 
 impl std::fmt::Debug for WorkerConfig {
@@ -108,6 +114,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("network_interface", &self.network_interface)
             .field("watch", &self.watch)
             .field("containers", &self.containers)
+            .field("stay", &self.stay)
             .finish()
     }
 }
@@ -169,6 +176,11 @@ pub enum Notice {
         index: u32,
         /// What is wrong with it; empty where it is well again.
         problem: String,
+    },
+    /// Its tasks are told to stop, and it goes.
+    Leaving {
+        /// Why.
+        reason: String,
     },
     /// Tasks share devices without NVIDIA's multi-process service, in turns.
     SharedInTurns {

@@ -21,5 +21,6 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
+        stay: None,
     }
 }

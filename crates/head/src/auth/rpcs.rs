@@ -37,6 +37,7 @@ const RPCS: &[(&str, Need)] = &[
     ("/wharf.v1.Cluster/SetLimits", Need::Admin),
     ("/wharf.v1.Cluster/GetLimits", Need::User),
     ("/wharf.v1.Cluster/Export", Need::User),
+    ("/wharf.v1.Cluster/GetDemand", Need::User),
     ("/wharf.v1.Workers/Attach", Need::Certificate),
     ("/wharf.v1.Access/Join", Need::Worker),
     ("/wharf.v1.Access/CreateToken", Need::Admin),

@@ -32,10 +32,14 @@ pub(crate) struct Kept {
     pub(crate) delays: BTreeMap<u32, f64>,
     /// The parallel plans of the placements that jobs have or had last, as stages, data and tensor.
     pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
+    /// What trainers told last, of jobs that have had a run.
+    pub(crate) metrics: BTreeMap<u32, BTreeMap<String, f64>>,
     /// On whose account jobs are booked, by the first job of their array or their own.
     pub(crate) accounts: BTreeMap<u32, Arc<str>>,
     /// Why nodes get no jobs.
     pub(crate) node_reasons: BTreeMap<u32, String>,
+    /// Nodes that are about to leave, or have left.
+    pub(crate) left: BTreeMap<u32, bool>,
     /// Who decides; `None` before anybody has chosen.
     pub(crate) policy: Option<PolicyChoice>,
     /// Who may have how much; `None` before anybody has said.
@@ -73,6 +77,9 @@ impl Kept {
             Record::JobDelayed { job, until } => {
                 self.delays.insert(job, until);
             }
+            Record::JobMeasured { job, ref metrics } => {
+                self.metrics.insert(job, metrics.clone());
+            }
             Record::JobPlanned { job, plan } => {
                 self.plans.remove(&job);
                 self.plans.extend(plan.map(|plan| (job, plan)));
@@ -82,6 +89,12 @@ impl Kept {
             }
             Record::NodeNoted { node, ref reason } => {
                 self.node_reasons.insert(node, reason.clone());
+            }
+            Record::NodeLeft { node, is_over } => {
+                self.left.insert(node, is_over);
+            }
+            Record::NodeCame { node } => {
+                self.left.remove(&node);
             }
             Record::JobEnded { job, end } => self.end(job, end == EndRecord::Finished),
             Record::ArraySubmitted { job, .. } => {
@@ -140,6 +153,9 @@ pub(crate) struct NodeImageRecord {
     broken: Vec<u32>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
+    /// Whether it has left, or is about to; absent: neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<bool>,
 }
 
 impl NodeImageRecord {
@@ -151,17 +167,19 @@ impl NodeImageRecord {
             is_closed: image.is_closed,
             broken: image.broken.iter().collect(),
             reason: String::new(),
+            left: None,
         }
     }
 
-    /// The same with why it gets no jobs.
-    pub(super) fn noted(self, reason: Option<&String>) -> Self {
-        Self { reason: reason.cloned().unwrap_or_default(), ..self }
+    /// The same with why it gets no jobs, and whether it has left.
+    pub(super) fn noted(self, reason: Option<&String>, left: Option<bool>) -> Self {
+        Self { reason: reason.cloned().unwrap_or_default(), left, ..self }
     }
 
-    /// Why it gets no jobs; empty: nobody said.
-    pub(super) fn reason(&self) -> &str {
-        &self.reason
+    /// Puts what the head knows of a node beside what the engine does.
+    pub(super) fn tell(&self, node: u32, kept: &mut Kept) {
+        kept.apply(&Record::NodeNoted { node, reason: self.reason.clone() });
+        kept.left.extend(self.left.map(|is_over| (node, is_over)));
     }
 
     pub(crate) fn to_core(&self) -> NodeImage {
@@ -236,6 +254,8 @@ pub(crate) struct JobImageRecord {
     account: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     plan: Option<(u32, u32, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    metrics: Option<BTreeMap<String, f64>>,
 }
 
 impl JobImageRecord {
@@ -278,6 +298,7 @@ impl JobImageRecord {
             delayed: kept.delays.get(&job).copied(),
             account: kept.accounts.get(&job).map(|account| account.to_string()),
             plan: kept.plans.get(&job).copied(),
+            metrics: kept.metrics.get(&job).cloned(),
         }
     }
 
@@ -292,6 +313,7 @@ impl JobImageRecord {
         kept.struck.extend(self.struck.clone().map(|struck| (job, struck)));
         kept.delays.extend(self.delayed.map(|until| (job, until)));
         kept.plans.extend(self.plan.map(|plan| (job, plan)));
+        kept.metrics.extend(self.metrics.clone().map(|metrics| (job, metrics)));
         kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {

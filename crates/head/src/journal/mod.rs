@@ -323,7 +323,8 @@ fn write_images(
     let mut insert = transaction.prepare("INSERT OR REPLACE INTO snapshot_nodes VALUES (?1, ?2)")?;
     for index in 0..state.topology().nodes().len() {
         let image = NodeImageRecord::of(&state.node_image(NodeId::from_index(index)));
-        let image = image.noted(kept.node_reasons.get(&(index as u32)));
+        let node = index as u32;
+        let image = image.noted(kept.node_reasons.get(&node), kept.left.get(&node).copied());
         insert.execute(params![index as i64, serde_json::to_string(&image).map_err(to_text)?])?;
     }
     let mut insert = transaction.prepare(

@@ -182,7 +182,7 @@ impl Replayed {
                 return Ok(None);
             };
             let node = nodes.len() as u32;
-            self.kept.apply(&Record::NodeNoted { node, reason: record.reason().to_owned() });
+            record.tell(node, &mut self.kept);
             nodes.push(record.to_core());
         }
         let mut jobs = Vec::new();

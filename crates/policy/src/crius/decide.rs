@@ -33,7 +33,9 @@ impl Crius {
             self.last_round = Some(now);
             self.notes.rounds += 1;
             let view = decision.view();
-            let lengths = self.jobs.keys().map(|&job| self.shortest_s(&view, job));
+            // What cannot run at all is not long.
+            let able = self.jobs.keys().filter(|&&job| self.class(job).fastest() > 0.0);
+            let lengths = able.map(|&job| self.shortest_s(&view, job));
             self.longest_s = lengths.fold(0.0, f64::max);
         }
         let is_full = is_round || is_freed || is_overdue || self.holder.is_some() || !self.rules.may_lend;

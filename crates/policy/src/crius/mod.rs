@@ -246,21 +246,31 @@ impl Crius {
         Self::remaining(view, job) / self.class(job).fastest().max(f64::MIN_POSITIVE)
     }
 
-    /// What an iteration per second of a job is worth. The longest jobs count `tail` times more than their length alone would
-    /// make them: the end of all work is the end of the last, and that cannot be made up for later.
+    /// What an iteration per second of a job is worth. The nearer a job is to being the longest, the more it counts, up to `tail`
+    /// times more than its length alone would make it: the end of all work is the end of the last job, and that cannot be
+    /// made up for later. It counts the less for that the more devices of a type it has, since others would wait for them.
     fn weight(&self, view: &View<'_>, job: JobId) -> f64 {
         match self.rules.value {
             Value::Finish => {
                 let soon = 1.0 / Self::remaining(view, job);
-                let fastest = self.class(job).fastest();
-                if self.longest_s <= 0.0 || fastest <= 0.0 {
+                if self.longest_s <= 0.0 {
                     return soon;
                 }
-                soon + self.rules.tail / (fastest * self.longest_s)
+                // Cubed, so that few are meant: half as long as the longest is an eighth of it.
+                let share = (self.shortest_s(view, job) / self.longest_s).min(1.0);
+                soon * (1.0 + self.rules.tail * share * share * share * self.left_to_others(job))
             }
             Value::Samples => f64::from(view.spec(job).batch_size.unwrap_or(1)),
             Value::Relative => 1.0 / self.class(job).asked.max(f64::MIN_POSITIVE),
         }
+    }
+
+    /// Which part of a type's devices a job leaves to others where it is fastest.
+    fn left_to_others(&self, job: JobId) -> f64 {
+        let class = self.class(job);
+        let Some(cell) = class.by_speed.first().map(|&index| class.cells[index]) else { return 0.0 };
+        let devices = self.pools.get(cell.kind).map_or(0, |pool| pool.devices).max(1);
+        (1.0 - f64::from(cell.count) / f64::from(devices)).max(0.0)
     }
 
     /// Which part of its worth a cell has left for a job that has to be started there.

@@ -18,8 +18,8 @@ const KNOBS: &[KnobInfo] = &[
     KnobInfo {
         name: "tail",
         values: "a number of at least 0",
-        default: "10",
-        help: "with value=finish, how much more the longest jobs count than their length alone makes them; 0: what is soon done goes first, whatever becomes of the rest",
+        default: "30",
+        help: "with value=finish, how many times more the longest job counts than its length alone makes it, and others the less the shorter they are; 0: what is soon done goes first, whatever becomes of the rest",
     },
     KnobInfo {
         name: "depth",
@@ -69,7 +69,7 @@ const ALL: Rules = Rules {
     is_data_parallel: false,
     has_deadlines: false,
     value: Value::Finish,
-    tail: 10.0,
+    tail: 30.0,
     depth: 3,
     budget: 100_000,
     is_pruned: true,

@@ -69,7 +69,8 @@ Examples:
   wharf worker                                Offer the devices of this machine to the local head
   wharf worker --devices v100:4               Say what there is instead of looking for it
   wharf worker --node left --devices cpu:2    Several workers on one machine need names
-  wharf worker --head node1:7717 --join-token-file join.token --address node7")]
+  wharf worker --head node1:7717 --join-token-file join.token --address node7
+  wharf worker --leave-when-idle 10m          Go, with a farewell to the head, when there is nothing to do")]
 pub struct WorkerArgs {
     /// Where the head's address and token are found.
     #[command(flatten)]
@@ -102,6 +103,24 @@ pub struct WorkerArgs {
     /// The switch that this node hangs on: gangs are kept on one where that can be
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub switch: u32,
+    /// The numbers that the runtime has for the devices, such as CUDA's; their order is that of `--devices` [default: from 0 on]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub device_numbers: Vec<u32>,
+    /// Processors that jobs may have here [default: all of this machine's]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
+    /// Memory that jobs may have here, as in `64GiB` [default: all of this machine's]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Size>,
+    /// When it is told to end, have jobs checkpoint and move on, instead of leaving them to the next worker
+    #[arg(long)]
+    pub leave: bool,
+    /// The same when it has had nothing to do for so long
+    #[arg(long, value_name = "DURATION")]
+    pub leave_when_idle: Option<Seconds>,
+    /// The same at this moment, in seconds since the Unix epoch
+    #[arg(long, value_name = "SECONDS")]
+    pub leave_at: Option<f64>,
     /// What runs containers here
     #[command(flatten)]
     pub containers: ContainerArgs,

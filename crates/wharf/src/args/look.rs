@@ -36,11 +36,15 @@ pub struct JobsArgs {
 #[command(after_help = "\
 Examples:
   wharf nodes
+  wharf nodes --all                  Also those that have left for good
   wharf nodes --output json")]
 pub struct NodesArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
+    /// Also those that are gone
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// `wharf node`
@@ -76,15 +80,18 @@ pub enum NodeCommand {
     Drain(NodeChangeArgs),
     /// Let jobs start on it again
     Resume(NodeChangeArgs),
+    /// Say that its machine is off and does not come back: what ran there is run elsewhere at once
+    Remove(NodeChangeArgs),
 }
 
-/// `wharf node cordon`, `drain`, `resume`
+/// `wharf node cordon`, `drain`, `resume`, `remove`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   wharf node cordon n0 --reason 'fan is loud'
   wharf node drain n0 --reason 'new driver'
-  wharf node resume n0")]
+  wharf node resume n0
+  wharf node remove n0 --reason 'sold'")]
 pub struct NodeChangeArgs {
     /// Where the cluster is.
     #[command(flatten)]

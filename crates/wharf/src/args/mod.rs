@@ -13,20 +13,24 @@ mod exec;
 mod filter;
 mod foresee;
 mod global;
+mod image;
 mod install;
 mod limits;
 mod local;
 mod look;
 mod pace;
+mod pilot;
 mod policy;
 mod preset;
 mod profile;
+mod ray;
 mod replay;
 mod sim;
 mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod tune;
 mod usage;
 
 use clap::{Args, Parser, Subcommand};
@@ -45,6 +49,10 @@ pub use exec::{BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use image::{
+    EngineArg, ImageBaseArgs, ImageBuildArgs, ImageCommand, ImageCommitArgs, ImageConvertArgs,
+    ImageFromEnvArgs, ImageListArgs, ImageLoginArgs, ImageNameArgs, ImagePruneArgs,
+};
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
@@ -52,18 +60,21 @@ pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
+pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
     ProfileCommArgs, ProfileCommand, ProfileDiffArgs, ProfileExportArgs, ProfileFilterArgs,
     ProfileImportArgs, ProfileKindArg, ProfileQueryArgs, ProfileShowArgs,
 };
+pub use ray::{RayArgs, RayCommand, RayJobArgs, RayLogsArgs, RayNodeArgs};
 pub use replay::ReplayArgs;
 pub use sim::SimArgs;
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
+pub use tune::{TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
 pub use usage::{UsageArgs, UsageBy};
 
 /// Gets deep-learning training jobs done sooner on the machines you have.
@@ -122,6 +133,12 @@ pub enum Command {
         after_help = "Examples:\n  wharf profile show\n  wharf profile query --model resnet50 --batch-size 64"
     )]
     Profile(ProfileCommand),
+    /// Images of containers: build, convert, push, keep
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf image build . --tag train:1\n  wharf image convert train:1 ./train"
+    )]
+    Image(ImageCommand),
     /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
     Demo(DemoArgs),
     /// Run a trace on a real cluster, and compare it with the simulator's prediction
@@ -134,6 +151,12 @@ pub enum Command {
     Head(HeadArgs),
     /// Offer this machine's devices to a head
     Worker(WorkerArgs),
+    /// Lend allocations of a Slurm to the head, as many as there is work for
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf pilot slurm --gpus 4 --max 8\n  wharf pilot status"
+    )]
+    Pilot(PilotCommand),
     /// The parent of a worker's tasks
     #[command(hide = true)]
     Keeper(KeeperArgs),
@@ -143,6 +166,21 @@ pub enum Command {
     /// The trainer of a paced job
     #[command(hide = true)]
     Pace(PaceArgs),
+    /// Run a job with many configurations, and compare what comes out
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf tune start rates.yaml\n  wharf tune results wharf-tune/rates --sort loss"
+    )]
+    Tune(TuneCommand),
+    /// Jobs of a Ray cluster that is there already
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf ray list --ray-address http://node1:8265\n  wharf ray logs --ray-address http://node1:8265 --follow raysubmit_x7Yz"
+    )]
+    Ray(RayCommand),
+    /// A node of a job's Ray cluster
+    #[command(hide = true)]
+    RayNode(RayNodeArgs),
     /// Hand a job to the head
     Submit(Box<SubmitArgs>),
     /// List jobs

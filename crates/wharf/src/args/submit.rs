@@ -24,6 +24,7 @@ Examples:
   wharf submit --container ubuntu:22.04 --mount ./data:/data -- ls /data
   wharf submit --example yaml > job.yaml               A file to begin with
   wharf submit job.yaml --dry-run                      Show what would be submitted
+  wharf submit --ray-address http://node1:8265 --follow -- python train.py     On somebody's Ray cluster
   wharf submit --trace jobs.csv --time-scale 60        Each row as a job, at its time; an hour in a minute
   wharf submit --trace jobs.csv --now -- python train.py --steps {iterations}")]
 pub struct SubmitArgs {
@@ -209,6 +210,9 @@ pub struct JobFlags {
     /// How its processes come to be on its gang [default: plain]
     #[arg(long, value_name = "NAME", value_enum)]
     pub launcher: Option<Launcher>,
+    /// Let a Ray cluster that is there already run it, by the address of its dashboard: `http://host:8265`
+    #[arg(long, value_name = "ADDRESS")]
+    pub ray_address: Option<String>,
     /// Tell it a plan of data parallelism on all its devices, where no profile knows a better one
     #[arg(long)]
     pub data_parallel: bool,
@@ -331,6 +335,7 @@ impl SubmitArgs {
             stop_signal: flags.stop_signal,
             grace: flags.grace,
             launcher: flags.launcher,
+            executor: given(job::Executor { ray: flags.ray_address.clone() }),
             data_parallel: flags.data_parallel.then_some(true),
             model: flags.model.clone(),
             batch_size: flags.batch_size,

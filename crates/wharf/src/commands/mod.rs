@@ -4,11 +4,13 @@ mod cluster;
 mod config;
 mod demo;
 mod help;
+mod image;
 mod install;
 mod pace;
 mod policies;
 mod presets;
 mod profile;
+mod ray;
 mod replay;
 mod sim;
 mod size;
@@ -36,15 +38,20 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Profile(command) => profile::execute(command, terminal),
+        Command::Image(command) => image::execute(command, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),
         Command::Local(args) => cluster::local(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
+        Command::Pilot(command) => cluster::pilot(command, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
         Command::Pace(args) => pace::execute(args),
+        Command::Tune(command) => cluster::tune(command, terminal),
+        Command::Ray(command) => ray::execute(command, terminal),
+        Command::RayNode(args) => Ok(Exit::Passed(wharf_worker::ray_main(&args.plan, &args.command))),
         Command::Exec(args) => cluster::exec(args),
         Command::Cp(args) => cluster::cp(args),
         Command::Submit(args) => cluster::submit(args, terminal),

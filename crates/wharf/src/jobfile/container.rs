@@ -8,8 +8,9 @@ use clap::ValueEnum;
 use wharf_proto as proto;
 use wharf_proto::container as wire;
 
+use super::choice::{NoChoice, choice};
 use super::decode::{Decode, Fields, Problem, written};
-use super::job::{Limits, NoChoice, choice, record};
+use super::job::{Limits, record};
 use super::node::{Node, Value};
 use super::units::UnitError;
 use super::words::Words;

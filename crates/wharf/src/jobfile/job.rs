@@ -1,15 +1,15 @@
 //! What a job file can say of a job. Every field is optional here: defaults are filled in when it becomes a spec.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
 use wharf_head::check::LIMITS;
 use wharf_proto as proto;
-use wharf_proto::notify::Moment;
 
 use super::array::Array;
+pub use super::choice::Moments;
+use super::choice::{NoChoice, choice};
 pub use super::container::{Container, Mount};
 use super::container::{Network, Runtime, Shm};
 use super::decode::{Decode, Fields, Problem, named, written};
@@ -129,6 +129,10 @@ record! {
         grace: Seconds,
         /// How its processes come to be.
         launcher: Launcher,
+        /// The Ray cluster that its command is the driver of.
+        ray: Ray,
+        /// Who runs it, where that is not the head's own workers.
+        executor: Executor,
         /// Whether its devices all do the same with different samples.
         data_parallel: bool,
         /// What it trains, for policies that know.
@@ -215,6 +219,44 @@ record! {
 }
 
 record! {
+    /// Who runs a job in the place of the head's own workers.
+    Executor {
+        /// The address of the dashboard of a Ray cluster that is there already.
+        ray: String,
+    }
+}
+
+record! {
+    /// A Ray cluster on the job's gang.
+    Ray {
+        /// The `ray` program, where it is not found in the job's environment.
+        program: String,
+        /// Processors of each Ray node.
+        cpus: u32,
+        /// Devices of each Ray node.
+        gpus: u32,
+        /// The object store of each Ray node.
+        object_store_memory: Size,
+        /// What else Ray may give away of each node's memory.
+        memory: Size,
+        /// Further arguments of `ray start` on the first node.
+        head_args: Words,
+        /// Further arguments of `ray start` on the others.
+        worker_args: Words,
+        /// Where each Ray node has its own folder.
+        temp_dir: String,
+        /// Whether there is a dashboard.
+        dashboard: bool,
+        /// The address that it listens at.
+        dashboard_host: String,
+        /// How long the cluster may take to come up.
+        ready_timeout: Seconds,
+        /// Whether clients of the cluster have to know its token.
+        token: bool,
+    }
+}
+
+record! {
     /// Settings of XLA.
     Xla {
         /// How much of a device's memory is taken.
@@ -294,7 +336,7 @@ macro_rules! decode_maps {
         })*
     };
 }
-decode_maps!(Job, Step, Stages, Activate, Xla, Nccl, Notify, Checkpoint);
+decode_maps!(Job, Step, Stages, Activate, Executor, Ray, Xla, Nccl, Notify, Checkpoint);
 
 /// Implements reading for values that have a written form.
 macro_rules! decode_written {
@@ -433,38 +475,6 @@ impl FromStr for JobRef {
     }
 }
 
-/// A moment that is worth telling, or several by one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Moments {
-    /// It started
-    Started,
-    /// It was stopped to make room
-    Preempted,
-    /// It succeeded
-    Finished,
-    /// It failed
-    Failed,
-    /// It was cancelled
-    Cancelled,
-    /// It is over, in whatever way
-    End,
-}
-
-impl Moments {
-    /// The moments as the contract has them.
-    #[must_use]
-    pub fn to_wire(self) -> &'static [Moment] {
-        match self {
-            Self::Started => &[Moment::Started],
-            Self::Preempted => &[Moment::Preempted],
-            Self::Finished => &[Moment::Finished],
-            Self::Failed => &[Moment::Failed],
-            Self::Cancelled => &[Moment::Cancelled],
-            Self::End => &[Moment::Finished, Moment::Failed, Moment::Cancelled],
-        }
-    }
-}
-
 /// How a job's processes come to be on its gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Launcher {
@@ -476,6 +486,8 @@ pub enum Launcher {
     Torchrun,
     /// `mpirun` on the first node
     Mpirun,
+    /// A Ray cluster, with the command as its driver
+    Ray,
 }
 
 impl From<Launcher> for proto::Launcher {
@@ -485,36 +497,8 @@ impl From<Launcher> for proto::Launcher {
             Launcher::PerDevice => Self::PerDevice,
             Launcher::Torchrun => Self::Torchrun,
             Launcher::Mpirun => Self::Mpirun,
+            Launcher::Ray => Self::Ray,
         }
-    }
-}
-
-/// A name that is none of a few.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoChoice {
-    given: String,
-    known: String,
-}
-
-impl fmt::Display for NoChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not known; it can be {}", self.given, self.known)
-    }
-}
-
-impl std::error::Error for NoChoice {}
-
-pub(super) fn choice<T: ValueEnum>(text: &str) -> Result<T, NoChoice> {
-    let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    let known: Vec<String> = names.map(|value| value.get_name().to_owned()).collect();
-    T::from_str(text, false).map_err(|_| NoChoice { given: text.to_owned(), known: known.join(", ") })
-}
-
-impl FromStr for Moments {
-    type Err = NoChoice;
-
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
     }
 }
 
@@ -570,6 +554,7 @@ impl Job {
             retry: layered(self.retry.take(), base.retry.take(), retry),
             retries: layered(self.retries.take(), base.retries.take(), Retries::or),
             activate: layered(self.activate.take(), base.activate.take(), Activate::or),
+            ray: layered(self.ray.take(), base.ray.take(), Ray::or),
             stages: layered(self.stages.take(), base.stages.take(), Stages::or),
             xla: layered(self.xla.take(), base.xla.take(), Xla::or),
             nccl: layered(self.nccl.take(), base.nccl.take(), Nccl::or),

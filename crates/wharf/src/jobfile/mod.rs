@@ -4,16 +4,19 @@
 //! spec (`resolve`). Every refusal names file, line, column and field, and says what to write instead.
 
 mod array;
+mod choice;
 mod container;
 pub(crate) mod decode;
 mod environment;
 pub mod job;
 pub(crate) mod node;
 mod plan;
+mod ray;
 mod resolve;
 pub(crate) mod shown;
 #[cfg(test)]
 mod tests;
+mod tune;
 mod units;
 mod words;
 
@@ -31,7 +34,9 @@ pub use words::{Words, WordsError};
 use decode::{Decode, Fields, Problem, place_of};
 use node::{Entry, Malformed, Node, Value};
 pub(crate) use plan::{Planned, Source, plan};
+pub(crate) use ray::RayJob;
 pub(crate) use resolve::Context;
+pub(crate) use tune::{Sweep, clashes, sweep};
 
 /// A job file that can be copied and changed.
 pub const EXAMPLE_YAML: &str = include_str!("example.yaml");
@@ -81,10 +86,13 @@ struct Entered {
     node: Node,
 }
 
+/// What is said of a text that is no document at all.
+fn malformed(Malformed { place, message }: Malformed) -> Problem {
+    Problem { place, field: String::new(), message, hint: None }
+}
+
 /// The jobs of a document: itself, or those under `jobs` with what stands beside it as their defaults.
 fn read(text: &str, format: Format) -> Result<Vec<Entered>, Problem> {
-    let malformed =
-        |Malformed { place, message }| Problem { place, field: String::new(), message, hint: None };
     let node = match format {
         Format::Yaml => Node::from_yaml(text),
         Format::Toml => Node::from_toml(text),

@@ -6,6 +6,7 @@ use wharf_sim::nearest::nearest;
 
 use super::decode::Problem;
 use super::node::Place;
+use super::ray::RayJob;
 use super::resolve::{Resolved, Wrong, resolve};
 use super::{Context, Entered, Format, Job, place_of, read};
 use crate::error::CliError;
@@ -14,6 +15,8 @@ use crate::error::CliError;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Planned {
     pub(crate) spec: JobSpec,
+    /// What a Ray cluster is told, where one is to run it.
+    pub(crate) ray: Option<RayJob>,
     /// Which of the jobs before it in the plan it waits for.
     pub(crate) waits: Vec<(Kind, usize)>,
 }
@@ -33,9 +36,9 @@ pub(crate) fn plan(
     context: &Context,
 ) -> Result<Vec<Planned>, CliError> {
     let Some(source) = source else {
-        let Resolved { spec, waits } = resolve(flags, context).map_err(|wrong| of_flags(&wrong))?;
+        let Resolved { spec, ray, waits } = resolve(flags, context).map_err(|wrong| of_flags(&wrong))?;
         return match waits.first() {
-            None => Ok(vec![Planned { spec, waits: vec![] }]),
+            None => Ok(vec![Planned { spec, ray, waits: vec![] }]),
             Some((_, name, _)) => Err(CliError::usage(format!("`{name}` is no job's id"))
                 .hint("names stand for jobs of the same file only")),
         };
@@ -73,7 +76,7 @@ fn of_flags(wrong: &Wrong) -> CliError {
     CliError::usage(format!("{}: {}", wrong.field, wrong.message))
 }
 
-fn of_file(source: &Source<'_>, problem: Problem) -> CliError {
+pub(super) fn of_file(source: &Source<'_>, problem: Problem) -> CliError {
     let Place { line, column } = problem.place;
     let place = if line > 0 { format!("{}:{line}:{column}", source.name) } else { source.name.to_owned() };
     let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
@@ -112,7 +115,8 @@ fn ordered(entered: &[Entered], resolved: Vec<Resolved>) -> Result<Vec<Planned>,
         };
         positions[index] = Some(planned.len());
         let waits = waits[index].iter().filter_map(|&(kind, other)| Some((kind, positions[other]?)));
-        planned.push(Planned { spec: resolved[index].spec.clone(), waits: waits.collect() });
+        let Resolved { spec, ray, .. } = resolved[index].clone();
+        planned.push(Planned { spec, ray, waits: waits.collect() });
     }
     Ok(planned)
 }

@@ -7,8 +7,9 @@ use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
 use super::environment::{self, Export, Variables};
-use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify};
-use super::units::{Deadline, Seconds};
+use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
+use super::ray::{RayJob, ray_job};
+use super::units::{Deadline, Seconds, Size};
 use super::words::{Words, quote};
 
 /// How long a job may take to stop where it does not say.
@@ -41,7 +42,7 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    fn new(field: &str, message: impl Into<String>) -> Self {
+    pub(super) fn new(field: &str, message: impl Into<String>) -> Self {
         Self { field: field.to_owned(), message: message.into() }
     }
 }
@@ -50,16 +51,18 @@ impl Wrong {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) spec: JobSpec,
+    /// The same for Ray, where a Ray cluster is to run it.
+    pub(crate) ray: Option<RayJob>,
     /// Which of the file's jobs it waits for, by name; the field that says so.
     pub(crate) waits: Vec<(Kind, String, &'static str)>,
 }
 
 /// Makes a spec of a job and checks it.
 pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
-    let workdir = path(context, &context.workdir, job.workdir.as_deref().unwrap_or_default());
+    let workdir = path_below(context, &context.workdir, job.workdir.as_deref().unwrap_or_default());
     let file = |name: &Option<String>| match name.as_deref() {
         None | Some("") => String::new(),
-        Some(name) => text(&path(context, &workdir, name)),
+        Some(name) => text(&path_below(context, &workdir, name)),
     };
     let (dependencies, waits) = dependencies(job);
     let retries = job.retries.clone().unwrap_or_default();
@@ -86,6 +89,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         array: job.array.clone().map(super::array::Array::into_indexes).unwrap_or_default(),
         steps: steps(job),
         launcher: job.launcher.map_or(proto::Launcher::Plain, Into::into).into(),
+        ray: job.ray.as_ref().map(ray),
         data_parallel: job.data_parallel.unwrap_or_default(),
         cpus: job.cpus.unwrap_or_default(),
         memory_mib: job.memory.map_or(0, |memory| memory.mib()),
@@ -110,12 +114,13 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         container: job
             .container
             .as_ref()
-            .map(|container| container.to_wire(|name| path(context, &context.folder, name))),
+            .map(|container| container.to_wire(|name| path_below(context, &context.folder, name))),
         ..JobSpec::default()
     };
     let checked = wharf_head::check::check(&spec);
     checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
-    Ok(Resolved { spec, waits })
+    let ray = ray_job(job, &spec.name)?;
+    Ok(Resolved { spec, ray, waits })
 }
 
 fn seconds(duration: Option<Seconds>) -> f64 {
@@ -131,7 +136,7 @@ fn words(words: Option<&Words>) -> Vec<String> {
 }
 
 /// A path below `base` unless it is absolute; `~/` is the submitting user's home.
-fn path(context: &Context, base: &Path, name: &str) -> PathBuf {
+pub(super) fn path_below(context: &Context, base: &Path, name: &str) -> PathBuf {
     match (name.strip_prefix("~/"), context.shell.get("HOME")) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ if name.is_empty() => base.to_owned(),
@@ -245,7 +250,7 @@ fn variables(job: &Job, context: &Context) -> Result<Variables, Wrong> {
     let export = || if job.container.is_some() { Export::nothing() } else { Export::default() };
     let mut variables = job.export.clone().unwrap_or_else(export).of(&context.shell);
     if let Some(name) = &job.env_file {
-        let file = path(context, &context.folder, name);
+        let file = path_below(context, &context.folder, name);
         let shown = file.display();
         let read = std::fs::read_to_string(&file);
         let read = read.map_err(|error| Wrong::new("env_file", format!("cannot read `{shown}`: {error}")))?;
@@ -260,7 +265,7 @@ fn variables(job: &Job, context: &Context) -> Result<Variables, Wrong> {
 }
 
 /// Lines of shell that activate an environment, every value quoted.
-fn activation(activate: &Activate) -> Vec<String> {
+pub(super) fn activation(activate: &Activate) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(modules) = activate.modules.as_ref().filter(|modules| !modules.is_empty()) {
         let names: Vec<String> = modules.iter().map(|name| quote(name)).collect();
@@ -275,6 +280,25 @@ fn activation(activate: &Activate) -> Vec<String> {
     }
     lines.extend(activate.lines.iter().flatten().cloned());
     lines
+}
+
+fn ray(ray: &Ray) -> proto::Ray {
+    let bytes = |size: Option<Size>| size.map_or(0, |size| size.0);
+    proto::Ray {
+        program: ray.program.clone().unwrap_or_default(),
+        cpus: ray.cpus,
+        gpus: ray.gpus,
+        object_store_bytes: bytes(ray.object_store_memory),
+        memory_bytes: bytes(ray.memory),
+        head_args: words(ray.head_args.as_ref()),
+        worker_args: words(ray.worker_args.as_ref()),
+        temp_dir: ray.temp_dir.clone().unwrap_or_default(),
+        no_dashboard: ray.dashboard == Some(false),
+        dashboard_host: ray.dashboard_host.clone().unwrap_or_default(),
+        ready_timeout_s: seconds(ray.ready_timeout),
+        no_token: ray.token == Some(false),
+        token: String::new(),
+    }
 }
 
 fn limits(job: &Job) -> Vec<ResourceLimit> {
@@ -302,7 +326,7 @@ fn notify(notify: &Notify) -> proto::Notify {
 }
 
 fn checkpoint(checkpoint: &Checkpoint, context: &Context, workdir: &Path) -> proto::Checkpoint {
-    let dir = checkpoint.dir.as_deref().map(|dir| text(&path(context, workdir, dir)));
+    let dir = checkpoint.dir.as_deref().map(|dir| text(&path_below(context, workdir, dir)));
     proto::Checkpoint {
         dir: dir.unwrap_or_default(),
         resume_codes: checkpoint.resume_codes.clone().unwrap_or_default(),

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use wharf_proto::{Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, Step, dependency, notify};
+use wharf_proto::{
+    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, Ray, Step, dependency, notify,
+};
 
-use super::Planned;
+use super::{Planned, RayJob};
 use crate::number::JobNumber;
 
 /// Jobs that would be submitted, in their order.
@@ -17,11 +19,17 @@ pub(crate) fn document(planned: &[Planned]) -> Value {
             let waits = job.waits.iter().map(|(kind, index)| {
                 json!({ "kind": kind_name(*kind), "job": planned.get(*index).map(|other| &other.spec.name) })
             });
+            put(&mut shown, "executor", json!(job.ray.as_ref().map(executed)));
             put(&mut shown, "waits_for", json!(waits.collect::<Vec<_>>()));
             Value::Object(shown)
         })
         .collect();
     json!({ "schema": 1, "jobs": jobs })
+}
+
+/// A Ray cluster, and what it is told.
+fn executed(job: &RayJob) -> Value {
+    json!({ "ray": job.address, "job": job })
 }
 
 /// Adds a field unless it is at its default.
@@ -51,6 +59,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         Launcher::PerDevice => "per-device",
         Launcher::Torchrun => "torchrun",
         Launcher::Mpirun => "mpirun",
+        Launcher::Ray => "ray",
     };
     let checkpoint = spec.checkpoint.as_ref().map(|checkpoint| {
         let mut fields = Map::new();
@@ -72,6 +81,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("steps", json!(spec.steps.iter().map(step).collect::<Vec<_>>())),
         ("gang", json!(spec.gang.as_ref().map(gang))),
         ("launcher", json!(launcher)),
+        ("ray", json!(spec.ray.as_ref().map(ray))),
         ("data_parallel", json!(spec.data_parallel)),
         ("cpus", json!(spec.cpus)),
         ("memory_mib", json!(spec.memory_mib)),
@@ -173,6 +183,27 @@ fn gang(gang: &Gang) -> Map<String, Value> {
     put(&mut fields, "nodes", json!(gang.nodes));
     put(&mut fields, "every_node", json!(gang.every_node));
     put(&mut fields, "types", json!(gang.device_types));
+    fields
+}
+
+fn ray(ray: &Ray) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for (name, value) in [
+        ("program", json!(ray.program)),
+        ("cpus", json!(ray.cpus)),
+        ("gpus", json!(ray.gpus)),
+        ("object_store_bytes", json!(ray.object_store_bytes)),
+        ("memory_bytes", json!(ray.memory_bytes)),
+        ("head_args", json!(ray.head_args)),
+        ("worker_args", json!(ray.worker_args)),
+        ("temp_dir", json!(ray.temp_dir)),
+        ("no_dashboard", json!(ray.no_dashboard)),
+        ("dashboard_host", json!(ray.dashboard_host)),
+        ("ready_timeout_s", json!(ray.ready_timeout_s)),
+        ("no_token", json!(ray.no_token)),
+    ] {
+        put(&mut fields, name, value);
+    }
     fields
 }
 

@@ -556,6 +556,8 @@ fn every_field_is_documented_and_every_example_works() {
         ("stages", job::Stages::FIELDS),
         ("retries", job::Retries::FIELDS),
         ("activate", job::Activate::FIELDS),
+        ("ray", job::Ray::FIELDS),
+        ("executor", job::Executor::FIELDS),
         ("xla", job::Xla::FIELDS),
         ("nccl", job::Nccl::FIELDS),
         ("notify", job::Notify::FIELDS),

@@ -76,10 +76,17 @@ impl Marked {
 
     /// Processes that carry the mark, by their command lines.
     fn processes(&self) -> Vec<String> {
+        self.processes_with("")
+    }
+
+    /// Those of them that also have a variable that begins so.
+    pub(crate) fn processes_with(&self, start: &str) -> Vec<String> {
         let mark = format!("{MARK}={}", self.folder.path().display()).into_bytes();
         let is_marked = |folder: &Path| {
             let environ = fs::read(folder.join("environ")).unwrap_or_default();
-            environ.split(|byte| *byte == 0).any(|variable| variable == mark)
+            let mut variables = environ.split(|byte| *byte == 0);
+            variables.clone().any(|variable| variable == mark)
+                && variables.any(|variable| variable.starts_with(start.as_bytes()))
         };
         let folders = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
         let told = |folder: PathBuf| fs::read_to_string(folder.join("cmdline")).unwrap_or_default();

@@ -230,6 +230,20 @@ impl Cluster {
         }
     }
 
+    /// Ports at which somebody listens on a node.
+    pub(crate) fn listening(&self, node: &str) -> Vec<u16> {
+        let machine = self.machines.iter().find(|machine| machine.name == node).unwrap();
+        let table = |name: &str| {
+            std::fs::read_to_string(format!("/proc/{}/net/{name}", machine.init)).unwrap_or_default()
+        };
+        let port = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let is_listening = fields.get(3) == Some(&"0A");
+            u16::from_str_radix(fields.get(1)?.rsplit(':').next()?, 16).ok().filter(|_| is_listening)
+        };
+        [table("tcp"), table("tcp6")].iter().flat_map(|table| table.lines().filter_map(port)).collect()
+    }
+
     /// Pulls the network cable of a node, or plugs it in again.
     pub(crate) fn plug(&self, node: &str, is_in: bool) {
         self.hub.ip(&format!("link set {node} {}", if is_in { "up" } else { "down" }));

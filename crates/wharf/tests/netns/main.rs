@@ -1,6 +1,7 @@
 //! Gangs over several machines, made of namespaces: real training, power cuts, broken networks.
 //!
-//! Needs root, `ip`, `unshare` and `nsenter`; the training also a Python with JAX, named by `WHARF_TEST_PYTHON` (else `python3`).
+//! Needs root, `ip`, `unshare` and `nsenter`; the training also a Python with JAX, named by `WHARF_TEST_PYTHON` (else `python3`), and
+//! the Ray cluster a `ray` program, named by `WHARF_TEST_RAY` (else the one in the search path).
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 #![expect(
     clippy::print_stderr,
@@ -23,6 +24,8 @@ const LOST_AFTER_S: u32 = 3;
 const LIMIT: Duration = Duration::from_secs(90);
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/distributed/jax_multi.py");
+/// The machines of most tests.
+const NODES: [&str; 3] = ["nd1", "nd2", "nd3"];
 const ITERATIONS: u32 = 600;
 /// Says who it is, then trains.
 const TRAIN: &str =
@@ -233,4 +236,47 @@ fn a_node_that_is_cut_off_stops_its_task_before_it_is_run_elsewhere() {
         began - cut,
     );
     cluster.say(&["cancel", "0"]);
+}
+
+fn ray() -> Option<std::path::PathBuf> {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&search).map(|folder| folder.join("ray"));
+    let named = std::env::var_os("WHARF_TEST_RAY").map(std::path::PathBuf::from);
+    named.or_else(|| found.find(|path| path.is_file()))
+}
+
+#[test]
+fn a_ray_cluster_spans_three_machines_and_leaves_none_of_it() {
+    const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ray-multinode");
+    let no_ray = || ray().is_none().then(|| "there is no `ray`; WHARF_TEST_RAY names one".to_owned());
+    if cannot_run("a Ray cluster over three machines", obstacle().or_else(no_ray)) {
+        return;
+    }
+    let cluster = Cluster::new(3, LOST_AFTER_S);
+    let begin = now_s();
+    let folder = cluster.path("");
+    let before: Vec<Vec<u16>> = NODES.iter().map(|node| cluster.listening(node)).collect();
+    let mut submit = cluster.wharf(&["submit", "--wait", "--workdir", EXAMPLE]);
+    let ray = ray().unwrap();
+    let search = format!("{}:{}", ray.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    submit.arg(format!("{EXAMPLE}/job.yaml")).env("PATH", search);
+    submit.args(["--output-file", &format!("{}/ray-%n.out", folder.display())]);
+    for name in ["TRIAL", "TMPDIR"] {
+        submit.args(["--env", &format!("{name}={}", folder.display())]);
+    }
+    let code = submit.stdout(Stdio::null()).status().unwrap().code();
+    let said = cluster.read("ray-0.out");
+    assert_eq!(code, Some(0), "{said}{}{}", cluster.read("ray-1.out"), cluster.read("ray-2.out"));
+    assert!(said.contains("a task ran on each of 3 nodes\n"), "{said}");
+    for (index, node) in NODES.iter().enumerate() {
+        assert!(said.contains(&format!("10.77.0.{}:", index + 1)), "{said}");
+        assert!(said.contains(&format!(" on {node} ran a task")), "{said}");
+    }
+    until("the end of all processes", LIMIT, || survivors(&cluster, 1).is_empty().then_some(()));
+    let left = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("wr-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let after: Vec<Vec<u16>> = NODES.iter().map(|node| cluster.listening(node)).collect();
+    assert_eq!(before, after);
+    eprintln!("a Ray cluster over three machines: {:.1} s from submission to its end", now_s() - begin);
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::argv::Argv;
-use super::{Contained, ContainerRuntime, api, apptainer, charliecloud, docker, image, node};
+use super::{Contained, ContainerRuntime, api, apptainer, charliecloud, docker, image, node, serve};
 
 /// As shells have it.
 const CODE_NOT_FOUND: u8 = 127;
@@ -59,7 +59,9 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
                 told(contained, &[])?;
                 return node::exec(contained, image, command).map_err(Failed::from);
             }
-            become_words(contained, docker::run(contained, image, command).map_err(text)?, |_| {})
+            let argv = docker::run(contained, image, command).map_err(text)?;
+            told(contained, &argv.warnings)?;
+            serve::serve(contained, &argv.words).map_err(Failed::from)
         }
         ContainerRuntime::Apptainer | ContainerRuntime::Singularity => {
             let instance = if spec.per_node { Some(node::instance(contained, image)?) } else { None };

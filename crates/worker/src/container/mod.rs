@@ -15,6 +15,7 @@ mod enter;
 mod image;
 mod node;
 mod plan;
+mod serve;
 mod settings;
 mod spec;
 #[cfg(test)]

@@ -3,29 +3,13 @@
 //! Whoever executes something holds the container with a shared lock; it is removed only by who gets the lock alone.
 
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
-use nix::sys::signal::{Signal, kill};
-use tokio::process::Command;
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::image::{answer, tool};
-use super::{Contained, ENGINE_VARIABLE, apptainer, docker, engine, image};
+use super::{Contained, ENGINE_VARIABLE, apptainer, docker, image, serve};
 use crate::lock;
-
-const CODE_SIGNAL_BASE: i32 = 128;
-/// The signals that are handed on to the command.
-const SIGNALS: [(SignalKind, Signal); 6] = [
-    (SignalKind::terminate(), Signal::SIGTERM),
-    (SignalKind::interrupt(), Signal::SIGINT),
-    (SignalKind::hangup(), Signal::SIGHUP),
-    (SignalKind::quit(), Signal::SIGQUIT),
-    (SignalKind::user_defined1(), Signal::SIGUSR1),
-    (SignalKind::user_defined2(), Signal::SIGUSR2),
-];
 
 /// How long a container may have been unused before it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,8 +65,7 @@ pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
     };
     let used = taken(contained, || found(contained), make, remove)?;
     let argv = docker::exec(contained, command);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let code = runtime.map_err(|error| error.to_string())?.block_on(serve(contained, &argv.words));
+    let code = serve::serve(contained, &argv.words);
     // Idle from now on, not since the command began; only a guess would be off where that cannot be said.
     let _ = used.set_modified(SystemTime::now());
     code
@@ -121,39 +104,6 @@ fn apart(contained: &Contained, words: &[String]) -> Result<(), String> {
     }
     let status = command.status().map_err(|error| format!("cannot start `{program}`: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("the container could not be made ({status})")) }
-}
-
-async fn serve(contained: &Contained, words: &[String]) -> Result<u8, String> {
-    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
-    let failed = |error: std::io::Error| format!("cannot execute it in the container: {error}");
-    let mut signals = Vec::new();
-    for (kind, number) in SIGNALS {
-        signals.push((signal(kind).map_err(failed)?, number));
-    }
-    // In a group of its own, so that a signal does not end it before the command.
-    let mut child =
-        Command::new(program).args(rest).stdin(Stdio::null()).process_group(0).spawn().map_err(failed)?;
-    let status = loop {
-        let next = std::future::poll_fn(|context| {
-            for (signal, number) in &mut signals {
-                if signal.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(*number);
-                }
-            }
-            std::task::Poll::Pending
-        });
-        tokio::select! {
-            status = child.wait() => break status.map_err(failed)?,
-            number = next => {
-                for pid in engine::inside(&contained.state_dir, contained.task) {
-                    // Gone by itself meanwhile, which is as good.
-                    let _ = kill(pid, number);
-                }
-            }
-        }
-    };
-    let code = status.code().unwrap_or_else(|| CODE_SIGNAL_BASE + status.signal().unwrap_or_default());
-    Ok(u8::try_from(code & 0xff).unwrap_or(1))
 }
 
 /// Apptainer's instance, which its `exec` takes in the place of an image.

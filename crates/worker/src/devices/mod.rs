@@ -118,10 +118,15 @@ pub(crate) fn numbers(config: &WorkerConfig, devices: &[u32]) -> Vec<u32> {
     devices.iter().map(number).collect()
 }
 
+/// Whether the devices are more than slots for processes.
+pub(crate) fn are_gpus(config: &WorkerConfig) -> bool {
+    config.device_type != "cpu"
+}
+
 /// The variables that show a task its devices and no others.
 pub(crate) fn visible(config: &WorkerConfig, devices: &[u32]) -> Vec<(&'static str, String)> {
     let indexes = joined(numbers(config, devices).into_iter());
-    if config.device_type == "cpu" {
+    if !are_gpus(config) {
         return Vec::new();
     }
     if kind::is_amd(&config.device_type) {

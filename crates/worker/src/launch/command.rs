@@ -46,7 +46,8 @@ exec "${wharf_command[@]}"
 /// The command with its launcher before it.
 pub(super) fn launched(launcher: Launcher, command: &[String], gang: &Gang<'_>) -> Vec<String> {
     match launcher {
-        Launcher::Plain | Launcher::PerDevice => command.to_vec(),
+        // A Ray node is not told by words alone: see `launch::ray`.
+        Launcher::Plain | Launcher::PerDevice | Launcher::Ray => command.to_vec(),
         // Left empty, so that it is refused as an empty command.
         _ if command.is_empty() => Vec::new(),
         Launcher::Torchrun => torchrun(command, gang),

@@ -3,6 +3,7 @@
 mod command;
 mod hosts;
 mod interface;
+mod ray;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -123,7 +124,13 @@ impl Launching {
         start.env.extend(start.trainer.variables(launch.stop_signal));
         let paced = paced_command(config, launch)
             .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
-        start.steps = steps(config, launch, &start.env, &hostfile, counts);
+        let node = match launch.launcher() {
+            Launcher::Ray => Some(ray::Node::of(config, launch, start).map_err(|error| {
+                Exit::lost(format!("the worker cannot say what a Ray node is to do: {error}"))
+            })?),
+            _ => None,
+        };
+        start.steps = steps(config, launch, &start.env, &hostfile, counts, node.as_ref());
         if paced.is_none() && launch.container.is_some() {
             contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
         }
@@ -190,13 +197,17 @@ fn paced_command(config: &WorkerConfig, launch: &LaunchTask) -> io::Result<Optio
     if !launch.command.is_empty() || !launch.steps.is_empty() {
         return Ok(None);
     }
+    Ok(Some([own_program(config)?, "pace".to_owned(), iterations.to_string()].to_vec()))
+}
+
+/// The program that has the subcommands which stand for a task's command.
+fn own_program(config: &WorkerConfig) -> io::Result<String> {
     let program = match &config.keeper_program {
         Some(program) => program.clone(),
         None => std::env::current_exe()?,
     };
     let program = program.into_os_string().into_string();
-    let program = program.map_err(|_| io::Error::other("its path is not UTF-8"))?;
-    Ok(Some([program, "pace".to_owned(), iterations.to_string()].to_vec()))
+    program.map_err(|_| io::Error::other("its path is not UTF-8"))
 }
 
 fn joined_unless_empty(workdir: &Path, path: &str) -> PathBuf {
@@ -217,7 +228,8 @@ fn devices_by_rank(launch: &LaunchTask) -> Vec<u32> {
 }
 
 fn counts(launch: &LaunchTask) -> Counts {
-    if launch.launcher() == Launcher::Plain {
+    // A Ray node starts its processes itself, and tells each its devices.
+    if matches!(launch.launcher(), Launcher::Plain | Launcher::Ray) {
         return Counts { local: 1, all: launch.ranks.max(1), first: launch.rank };
     }
     // A node without devices still has a process.
@@ -235,6 +247,7 @@ fn steps(
     env: &BTreeMap<String, String>,
     hostfile: &Path,
     counts: Counts,
+    node: Option<&ray::Node>,
 ) -> Vec<Step> {
     let of = |name: &str| env.get(name).map_or("", String::as_str);
     let hostfile = hostfile.to_string_lossy();
@@ -249,8 +262,12 @@ fn steps(
         hostfile: &hostfile,
         forwarded: &forwarded,
     };
-    let processes = |command: &[String], env: BTreeMap<String, String>| {
-        let command = command::launched(launch.launcher(), command, &gang);
+    let processes = |command: &[String], mut env: BTreeMap<String, String>| {
+        let mut command = command::launched(launch.launcher(), command, &gang);
+        if let Some(node) = node {
+            command = node.before(&command);
+            env.extend(node.env.clone());
+        }
         let command = command::activated(&launch.activate, command);
         if launch.launcher() != Launcher::PerDevice {
             return vec![Process { command, env, container: None }];
@@ -324,7 +341,7 @@ mod tests {
         };
         let launch = LaunchTask { steps: vec![step("fetch", "a"), step("", "b")], ..LaunchTask::default() };
         let config = environment::tests::config("cpu");
-        let steps = steps(&config, &launch, &BTreeMap::new(), Path::new("/h"), counts(&launch));
+        let steps = steps(&config, &launch, &BTreeMap::new(), Path::new("/h"), counts(&launch), None);
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         assert_eq!(names, ["1/2: fetch", "2/2: b"]);
         assert_eq!(steps[0].processes[0].env, BTreeMap::from([("A".into(), "1".into())]));

@@ -287,12 +287,17 @@ async fn leftovers_of_dead_tasks_are_removed() {
     until("the container without variables", emptied).await;
     // Everything of Wharf dies at once, and the engine's program that it had started: the container goes on.
     let keeper = keeper_pid(&state).unwrap().to_string();
-    let children = read(Path::new(&format!("/proc/{keeper}/task/{keeper}/children")));
-    let is_program = |pid: &&str| read(Path::new(&format!("/proc/{pid}/cmdline"))).contains("\0run\0");
-    let program: Vec<&str> = children.split_whitespace().filter(is_program).collect();
+    let children = |pid: &str| {
+        let told = read(Path::new(&format!("/proc/{pid}/task/{pid}/children")));
+        told.split_whitespace().map(String::from).collect::<Vec<_>>()
+    };
+    let is_engines = |pid: &String| read(Path::new(&format!("/proc/{pid}/cmdline"))).contains("conmon");
+    let mut program: Vec<String> = children(&keeper).into_iter().filter(|pid| !is_engines(pid)).collect();
+    let below: Vec<String> = program.iter().flat_map(|pid| children(pid)).collect();
+    program.extend(below.into_iter().filter(|pid| !is_engines(pid)));
     worker.kill();
     let kill = |pid: &str| std::process::Command::new("kill").args(["-9", pid]).status().unwrap();
-    for pid in program.iter().chain(&[keeper.as_str()]) {
+    for pid in program.iter().chain(&[keeper.clone()]) {
         kill(pid);
     }
     until("the end of Wharf", || !runs(&keeper) && !program.iter().any(|pid| runs(pid))).await;

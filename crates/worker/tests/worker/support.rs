@@ -256,6 +256,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
+        stay: None,
     }
 }
 

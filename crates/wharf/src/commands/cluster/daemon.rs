@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use wharf_head::{Head, HeadConfig};
 use wharf_tls::Fingerprint;
-use wharf_worker::{ContainerSettings, Notice, Rehearsal, WorkerConfig};
+use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
@@ -16,10 +16,14 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
+use crate::jobfile::Size;
 use crate::output::Terminal;
 
 /// How long the events of jobs that are over can be looked up.
 const HISTORY_DAYS: f64 = 90.0;
+
+/// A moment that no worker outlasts, and that every clock can hold.
+const MAX_STAY_S: f64 = 1e10;
 
 /// An async runtime for a daemon or a client.
 pub(in crate::commands) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
@@ -115,6 +119,7 @@ pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Res
             Notice::HeadAway { reason, retry_in } => {
                 terminal.warn(&format!("{reason}; next try in {:.1} s", retry_in.as_secs_f64()));
             }
+            Notice::Leaving { reason } => terminal.note(&format!("leaves: {reason}")),
             Notice::CutOff => terminal.warn("cut off from the head for too long: the tasks are stopped"),
             Notice::Reduced { what } => terminal.warn(&what),
             Notice::Device { index, problem } if problem.is_empty() => {
@@ -147,8 +152,8 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         token,
         device_type,
         devices,
-        cpus: wharf_worker::processors(),
-        memory_gib: wharf_worker::memory_gib(),
+        cpus: args.cpus.unwrap_or_else(wharf_worker::processors),
+        memory_gib: args.memory.map_or_else(wharf_worker::memory_gib, whole_gib),
         switch: args.switch,
         pool: args.pool.clone(),
         address: args.address.clone(),
@@ -161,6 +166,7 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         network_interface: args.network_interface.clone(),
         watch,
         containers: containers(&args.containers),
+        stay: stay(args),
         node,
     })
 }
@@ -175,6 +181,17 @@ fn containers(args: &ContainerArgs) -> ContainerSettings {
         image_cache_bytes: args.image_cache.0,
         idle: Duration::try_from_secs_f64(args.container_idle.0).unwrap_or(Duration::MAX),
     }
+}
+
+fn whole_gib(memory: Size) -> u32 {
+    u32::try_from(memory.0 >> 30).unwrap_or(u32::MAX)
+}
+
+/// When it leaves, where the arguments say so.
+fn stay(args: &WorkerArgs) -> Option<Stay> {
+    let idle = args.leave_when_idle.map(|idle| Duration::from_secs_f64(idle.0.min(MAX_STAY_S)));
+    let until = args.leave_at.map(|at_s| UNIX_EPOCH + Duration::from_secs_f64(at_s.clamp(0.0, MAX_STAY_S)));
+    (args.leave || idle.is_some() || until.is_some()).then_some(Stay { idle, until })
 }
 
 /// Where the head is, and the token to join with; empty where a worker has to have joined before.
@@ -202,14 +219,14 @@ pub(in crate::commands) fn keeper(args: &KeeperArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-fn on_signal() -> Arc<Notify> {
+pub(super) fn on_signal() -> Arc<Notify> {
     let notify = Arc::new(Notify::new());
     let handler = notify.clone();
     interrupt::handle_with(move || handler.notify_one());
     notify
 }
 
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = text.trim();
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use wharf_core::DEVICES_PER_NODE_MAX;
+use wharf_proto::Device;
 use wharf_worker::{Inventory, Source, Watch};
 
 use crate::args::WorkerArgs;
@@ -18,9 +19,25 @@ pub(super) async fn offered(
     let watch = Watch { command: args.health_check.clone(), ..Watch::default() };
     if let Some(declared) = &args.devices {
         let (device_type, count) = input::devices(declared)?;
-        return Ok((device_type, count, watch));
+        if !args.device_numbers.is_empty() && args.device_numbers.len() != count as usize {
+            return Err(CliError::usage(format!(
+                "`--device-numbers` has to name {count}, as many as there are"
+            )));
+        }
+        let device = |&index: &u32| Device { index, model: device_type.clone(), ..Device::default() };
+        let devices = args.device_numbers.iter().map(device).collect();
+        return Ok((device_type, count, Watch { devices, ..watch }));
     }
-    let found = Inventory::discover(DEVICES_PER_NODE_MAX).await;
+    let mut found = Inventory::discover(DEVICES_PER_NODE_MAX).await;
+    if !args.device_numbers.is_empty() {
+        // What else the machine has is not this worker's.
+        found.devices.retain(|device| args.device_numbers.contains(&device.index));
+        found.left_out.retain(|device| args.device_numbers.contains(&device.index));
+        if found.devices.is_empty() {
+            return Err(CliError::usage("no device that was found has one of these numbers")
+                .hint("say what they are with `--devices TYPE:COUNT`"));
+        }
+    }
     let count = u32::try_from(found.devices.len()).unwrap_or(DEVICES_PER_NODE_MAX);
     let by = match found.source {
         Source::Nvml => "by NVML",

@@ -87,12 +87,15 @@ pub(super) fn health_name(node: &NodeSummary) -> &'static str {
         node_summary::Health::Cordoned => "cordoned",
         node_summary::Health::Draining => "draining",
         node_summary::Health::Lost => "lost",
+        node_summary::Health::Gone => "gone",
     }
 }
 
 /// Lists nodes.
 pub(in crate::commands) fn nodes(args: &NodesArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let nodes = with(&args.home, async |client| Ok(client.list_nodes().await?))?;
+    let nodes = with(&args.home, async |client| {
+        Ok(if args.all { client.list_all_nodes().await? } else { client.list_nodes().await? })
+    })?;
     let rows: Vec<NodeRow> = nodes.into_iter().map(NodeRow::from).collect();
     if terminal.format == OutputFormat::Json {
         terminal.json(&serde_json::json!({ "schema": 1, "nodes": rows }))?;
@@ -114,6 +117,7 @@ pub(in crate::commands) fn node(args: &NodeArgs, terminal: &Terminal) -> Result<
         Some(NodeCommand::Cordon(args)) => change(args, Change::Cordon, terminal),
         Some(NodeCommand::Drain(args)) => change(args, Change::Drain, terminal),
         Some(NodeCommand::Resume(args)) => change(args, Change::Resume, terminal),
+        Some(NodeCommand::Remove(args)) => change(args, Change::Remove, terminal),
     }
 }
 
@@ -125,6 +129,7 @@ fn change(args: &NodeChangeArgs, change: Change, terminal: &Terminal) -> Result<
         Change::Cordon => "no new jobs start on it",
         Change::Drain => "no new jobs start on it, and those that run leave",
         Change::Resume => "jobs may start on it",
+        Change::Remove => "it is not expected back; what ran there is run elsewhere",
     };
     terminal.note(&format!("node `{}`: {done}", args.name));
     Ok(Exit::Ok)
@@ -132,7 +137,7 @@ fn change(args: &NodeChangeArgs, change: Change, terminal: &Terminal) -> Result<
 
 fn show(args: &NodeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let name = args.name.as_deref().unwrap_or_default();
-    let nodes = with(&args.home, async |client| Ok(client.list_nodes().await?))?;
+    let nodes = with(&args.home, async |client| Ok(client.list_all_nodes().await?))?;
     let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
     let found = nodes.into_iter().find(|node| node.name == name);
     let row = NodeRow::from(found.ok_or_else(|| {

@@ -194,6 +194,11 @@ fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
             Err(_) => "to run as it likes".to_owned(),
         },
         "job_delayed" => "waits a little before it is run again".to_owned(),
+        "job_measured" => {
+            let told = record["metrics"].as_object().into_iter().flatten();
+            let told: Vec<String> = told.map(|(name, value)| format!("{name} {value}")).collect();
+            format!("its trainer told {} last", told.join(", "))
+        }
         "job_watched" => {
             let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
             let (watched_s, idle_s) = (seconds("watched_s"), seconds("idle_s"));

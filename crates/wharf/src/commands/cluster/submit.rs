@@ -11,6 +11,7 @@ use super::connect::with;
 use super::follow::show;
 use super::rows;
 use crate::args::{OutputFormat, SubmitArgs};
+use crate::commands::ray;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input::is_standard;
@@ -35,6 +36,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
             OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
         }
         return Ok(Exit::Ok);
+    }
+    if planned.iter().any(|job| job.ray.is_some()) {
+        return ray::submit(args, planned, terminal);
     }
     let is_one = planned.len() == 1 && planned.iter().all(|job| job.spec.array.len() <= 1);
     if args.follow && !is_one {
@@ -73,7 +77,7 @@ fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
 }
 
 /// The file's name for messages, and its text.
-fn read(path: &Path) -> Result<(String, String), CliError> {
+pub(super) fn read(path: &Path) -> Result<(String, String), CliError> {
     let name = if is_standard(path) { "stdin".to_owned() } else { path.display().to_string() };
     let mut text = String::new();
     let read = if is_standard(path) {
@@ -154,7 +158,7 @@ async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<Taken>, C
     }
     // Of each job those to wait for: an array's first stands for all of its elements.
     let mut taken: Vec<Vec<Taken>> = Vec::new();
-    for Planned { mut spec, waits } in planned {
+    for Planned { mut spec, waits, .. } in planned {
         for (kind, index) in waits {
             let firsts = taken.get(index).map(Vec::as_slice).unwrap_or_default();
             let wait = |job: &Taken| Dependency { kind: kind.into(), job_id: job.job_id, array_index: None };

@@ -1,0 +1,337 @@
+//! A job of a job file as a job of Slurm's, without workers in between: Slurm places it, runs it and keeps its output.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use wharf_proto::{JobSpec, Launcher};
+
+use crate::error::PilotError;
+use crate::queue::{Filter, JobState, Queue, QueueError, QueueJob, Submission};
+use crate::script::{line, quoted};
+
+/// What a job file does not say of Slurm.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Empty: the job's pool, else Slurm's default.
+    pub partition: String,
+    /// Slurm's account; empty: the default.
+    pub account: String,
+    /// Empty: the default.
+    pub qos: String,
+    /// Further options of sbatch.
+    pub extra: Vec<String>,
+}
+
+/// Generic resources that stand for devices.
+const GRES: &str = "gpu";
+/// The type of devices that are no devices.
+const SLOTS: &str = "cpu";
+
+/// The job as Slurm takes it.
+///
+/// # Errors
+/// [`PilotError::Job`] with the field that Slurm has nothing for.
+pub fn submission(spec: &JobSpec, options: &Options) -> Result<Submission, PilotError> {
+    refuse(spec)?;
+    let gang = spec.gang.clone().unwrap_or_default();
+    let nodes = gang.nodes.max(1);
+    let devices = gang.devices.max(1).div_ceil(nodes);
+    let is_slots = gang.device_types.iter().any(|kind| kind == SLOTS);
+    let gres = match gang.device_types.first() {
+        _ if is_slots => String::new(),
+        Some(kind) if *kind != GRES => format!("{GRES}:{kind}:{devices}"),
+        _ => format!("{GRES}:{devices}"),
+    };
+    let tasks_per_node = if spec.launcher() == Launcher::PerDevice { devices } else { 1 };
+    // Wharf counts processors for each device, and a slot is one.
+    let cpus = if is_slots { spec.cpus.max(1) } else { spec.cpus };
+    let indexes = spec.array.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let or = |own: &str, other: &str| if own.is_empty() { other.to_owned() } else { own.to_owned() };
+    Ok(Submission {
+        script: script(spec, nodes, tasks_per_node),
+        name: spec.name.clone(),
+        partition: or(&options.partition, &spec.pool),
+        account: options.account.clone(),
+        qos: options.qos.clone(),
+        limit_min: (spec.time_limit_s / 60.0).ceil() as u32,
+        nodes,
+        tasks_per_node,
+        cpus: cpus * (devices / tasks_per_node),
+        memory_mib: spec.memory_mib * u64::from(devices),
+        gres,
+        array: indexes,
+        workdir: spec.workdir.clone().into(),
+        output: spec.output.clone(),
+        error: spec.error_output.clone(),
+        requeue: true,
+        hold: spec.held,
+        extra: options.extra.clone(),
+        ..Submission::default()
+    })
+}
+
+/// What Slurm has no counterpart for is refused, rather than forgotten.
+fn refuse(spec: &JobSpec) -> Result<(), PilotError> {
+    let wrong = |field, reason: &str| Err(PilotError::Job { field, reason: reason.to_owned() });
+    if !spec.dependencies.is_empty() {
+        return wrong("after", "jobs of a head are none of Slurm's; use `--slurm-option --dependency=...`");
+    }
+    if spec.gang.as_ref().is_some_and(|gang| gang.every_node) {
+        return wrong("per_node", "Slurm has no job for every node");
+    }
+    if !matches!(spec.launcher(), Launcher::Plain | Launcher::PerDevice) {
+        return wrong(
+            "launcher",
+            "only `plain` and `per-device` can be handed to Slurm; start others with srun",
+        );
+    }
+    if spec.notify.is_some() {
+        return wrong("notify", "Slurm tells by mail only; use `--slurm-option --mail-type=...`");
+    }
+    if !spec.limits.is_empty() {
+        return wrong(
+            "limits",
+            "Slurm hands on the limits of the submitting shell; set them there with `ulimit`",
+        );
+    }
+    if !spec.reservation.is_empty() {
+        return wrong("reservation", "it is the head's; use `--slurm-option --reservation=...`");
+    }
+    if spec.paced || (spec.command.is_empty() && spec.steps.is_empty()) {
+        return wrong("command", "there is nothing to run");
+    }
+    if spec.gang.as_ref().is_some_and(|gang| gang.nodes > 1 && gang.devices % gang.nodes != 0) {
+        return wrong("gang", "nodes of a Slurm job have equally many devices");
+    }
+    Ok(())
+}
+
+/// What runs on the first node: the environment, then the command there or on every node.
+fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32) -> String {
+    let mut text = String::from("#!/bin/bash\n");
+    // Writing to a string cannot fail.
+    for (name, value) in &spec.env {
+        let _ = writeln!(text, "export {name}={}", quoted(value));
+    }
+    text.push_str(
+        "export WHARF_JOB_ID=$SLURM_JOB_ID WHARF_NODES=$SLURM_JOB_NUM_NODES WHARF_RESTART=${SLURM_RESTART_COUNT:-0}\n\
+         if [ -n \"$SLURM_ARRAY_TASK_ID\" ]; then export WHARF_ARRAY_INDEX=$SLURM_ARRAY_TASK_ID; fi\n",
+    );
+    if let Some(dir) =
+        spec.checkpoint.as_ref().map(|checkpoint| &checkpoint.dir).filter(|dir| !dir.is_empty())
+    {
+        let dir = checkpoint_dir(dir);
+        let _ = writeln!(
+            text,
+            "export WHARF_CHECKPOINT_DIR={dir}\nmkdir -p -- \"$WHARF_CHECKPOINT_DIR\" || exit 1"
+        );
+    }
+    for activation in &spec.activate {
+        text.push_str(activation);
+        text.push('\n');
+    }
+    let is_gang = nodes > 1 || tasks_per_node > 1;
+    if is_gang {
+        text.push_str(
+            "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n\
+             export MASTER_ADDR MASTER_PORT=$((20000 + SLURM_JOB_ID % 12000))\n",
+        );
+    }
+    let commands: Vec<String> = if spec.steps.is_empty() {
+        vec![command(&spec.command, is_gang, tasks_per_node)]
+    } else {
+        let step = |step: &wharf_proto::Step| {
+            let env: String =
+                step.env.iter().map(|(name, value)| format!("export {name}={}; ", quoted(value))).collect();
+            format!("( {env}{} )", command(&step.command, is_gang, tasks_per_node))
+        };
+        spec.steps.iter().map(step).collect()
+    };
+    let last = commands.len() - 1;
+    for (index, command) in commands.into_iter().enumerate() {
+        let _ =
+            if index < last { writeln!(text, "{command} || exit $?") } else { writeln!(text, "{command}") };
+    }
+    text
+}
+
+/// One command, on this node or on all; what it is run by says who it is.
+fn command(words: &[String], is_gang: bool, tasks_per_node: u32) -> String {
+    let words = line(words.iter().map(String::as_str));
+    if !is_gang {
+        return format!("env RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 NODE_RANK=0 {words}");
+    }
+    let ranked = format!(
+        "RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID; \
+         export RANK WORLD_SIZE LOCAL_RANK NODE_RANK; exec {words}"
+    );
+    format!("srun --ntasks-per-node={tasks_per_node} --kill-on-bad-exit=1 sh -c {}", quoted(&ranked))
+}
+
+/// The folder with what Wharf's patterns mean here; the rest of it reaches the shell as it is.
+fn checkpoint_dir(pattern: &str) -> String {
+    let mut text = String::new();
+    let mut plain = String::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        let variable = match (letter, letters.clone().next()) {
+            ('%', Some('j')) => Some("$SLURM_JOB_ID"),
+            ('%', Some('A')) => Some("${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"),
+            ('%', Some('a')) => Some("$SLURM_ARRAY_TASK_ID"),
+            ('%', Some('x')) => Some("$SLURM_JOB_NAME"),
+            ('%', Some('u')) => Some("$USER"),
+            ('%', Some('%')) => Some("%"),
+            _ => None,
+        };
+        match variable {
+            Some(variable) => {
+                letters.next();
+                if !plain.is_empty() {
+                    text.push_str(&quoted(&std::mem::take(&mut plain)));
+                }
+                let _ = write!(text, "\"{variable}\"");
+            }
+            None => plain.push(letter),
+        }
+    }
+    if !plain.is_empty() {
+        text.push_str(&quoted(&plain));
+    }
+    text
+}
+
+/// Looks at a job until all of it is over, and returns how it ended. What is new is told.
+///
+/// # Errors
+/// [`QueueError`] where Slurm does not answer several times in a row.
+pub async fn follow(
+    queue: &dyn Queue,
+    id: &str,
+    interval: Duration,
+    mut tell: impl FnMut(&QueueJob),
+) -> Result<Vec<QueueJob>, QueueError> {
+    const ATTEMPTS: u32 = 5;
+    let filter = Filter::Id(id.to_owned());
+    let mut known: Vec<QueueJob> = Vec::new();
+    let mut failures = 0;
+    loop {
+        let jobs = match queue.list(&filter).await {
+            Ok(jobs) => jobs,
+            Err(error) if failures >= ATTEMPTS => return Err(error),
+            Err(_) => {
+                failures += 1;
+                tokio::time::sleep(interval).await;
+                continue;
+            }
+        };
+        failures = 0;
+        for job in &jobs {
+            match known.iter_mut().find(|known| known.id == job.id) {
+                Some(known) if known.state == job.state => {}
+                Some(known) => {
+                    *known = job.clone();
+                    tell(job);
+                }
+                None => {
+                    known.push(job.clone());
+                    tell(job);
+                }
+            }
+        }
+        let is_over = |job: &QueueJob| matches!(job.state, JobState::Over(_));
+        // What Slurm has forgotten is over as well.
+        if jobs.iter().all(is_over) {
+            return Ok(known);
+        }
+        tokio::time::sleep(interval).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_proto::{Checkpoint, Gang, Step};
+
+    use super::*;
+
+    fn spec(command: &[&str]) -> JobSpec {
+        JobSpec {
+            name: "train".into(),
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            workdir: "/data/it's here".into(),
+            ..JobSpec::default()
+        }
+    }
+
+    #[test]
+    fn job_becomes_options_of_slurm() {
+        let job = JobSpec {
+            gang: Some(Gang { devices: 8, nodes: 2, device_types: vec!["v100".into()], ..Gang::default() }),
+            time_limit_s: 3601.0,
+            cpus: 4,
+            memory_mib: 1024,
+            pool: "big".into(),
+            array: vec![0, 1, 7],
+            ..spec(&["true"])
+        };
+        let made = submission(&job, &Options::default()).unwrap();
+        assert_eq!((made.nodes, made.tasks_per_node, made.gres.as_str()), (2, 1, "gpu:v100:4"));
+        assert_eq!((made.limit_min, made.cpus, made.memory_mib), (61, 16, 4096));
+        assert_eq!((made.partition.as_str(), made.array.as_str()), ("big", "0,1,7"));
+        let each = JobSpec { launcher: Launcher::PerDevice.into(), ..job };
+        let made = submission(&each, &Options { partition: "p".into(), ..Options::default() }).unwrap();
+        assert_eq!((made.tasks_per_node, made.cpus, made.partition.as_str()), (4, 4, "p"));
+        assert!(made.script.contains("srun --ntasks-per-node=4 "), "{}", made.script);
+        let slots = Gang { devices: 2, device_types: vec!["cpu".into()], ..Gang::default() };
+        let made =
+            submission(&JobSpec { gang: Some(slots), ..spec(&["true"]) }, &Options::default()).unwrap();
+        assert_eq!((made.gres.as_str(), made.cpus), ("", 2));
+    }
+
+    #[test]
+    fn command_reaches_the_program_as_it_is() {
+        let words = ["printf", "%s|", "a b", "it's", "$HOME", "`id`", "x\ny"];
+        let mut job = spec(&words);
+        job.env = [("A".to_owned(), "1 '2' $3".to_owned())].into_iter().collect();
+        let run = |job: &JobSpec| {
+            let script = submission(job, &Options::default()).unwrap().script;
+            let output = std::process::Command::new("bash").arg("-c").arg(&script).output().unwrap();
+            (String::from_utf8(output.stdout).unwrap(), output.status.code())
+        };
+        assert_eq!(run(&job), ("a b|it's|$HOME|`id`|x\ny|".to_owned(), Some(0)));
+        job.command = ["sh", "-c", "echo \"$A $RANK\"; exit 7"].map(str::to_owned).to_vec();
+        assert_eq!(run(&job), ("1 '2' $3 0\n".to_owned(), Some(7)));
+        let step = |text: &str| Step {
+            command: ["sh", "-c", text].map(str::to_owned).to_vec(),
+            env: [("B".to_owned(), "b".to_owned())].into_iter().collect(),
+            ..Step::default()
+        };
+        let steps = vec![step("echo $B"), step("exit 3"), step("echo never")];
+        assert_eq!(run(&JobSpec { steps, ..spec(&[]) }), ("b\n".to_owned(), Some(3)));
+    }
+
+    #[test]
+    fn folders_have_slurms_numbers_and_nothing_else_is_expanded() {
+        assert_eq!(checkpoint_dir("ck/%j/$HOME x"), "ck/\"$SLURM_JOB_ID\"'/$HOME x'");
+        assert_eq!(checkpoint_dir("100%%"), "100\"%\"");
+        let job = JobSpec {
+            checkpoint: Some(Checkpoint { dir: "ck-%j".into(), ..Checkpoint::default() }),
+            ..spec(&["true"])
+        };
+        let script = submission(&job, &Options::default()).unwrap().script;
+        assert!(script.contains("export WHARF_CHECKPOINT_DIR=ck-\"$SLURM_JOB_ID\"\n"), "{script}");
+    }
+
+    #[test]
+    fn what_slurm_has_nothing_for_is_refused() {
+        let refused = |job: JobSpec| match submission(&job, &Options::default()) {
+            Err(PilotError::Job { field, .. }) => field,
+            other => panic!("{other:?}"),
+        };
+        let mpi = JobSpec { launcher: Launcher::Mpirun.into(), ..spec(&["true"]) };
+        assert_eq!(refused(mpi), "launcher");
+        assert_eq!(refused(spec(&[])), "command");
+        assert_eq!(refused(JobSpec { reservation: "r".into(), ..spec(&["true"]) }), "reservation");
+        let odd = Gang { devices: 3, nodes: 2, ..Gang::default() };
+        assert_eq!(refused(JobSpec { gang: Some(odd), ..spec(&["true"]) }), "gang");
+    }
+}

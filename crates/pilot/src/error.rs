@@ -1,0 +1,74 @@
+//! What keeps pilots from being had.
+
+use std::io;
+use std::path::PathBuf;
+
+use wharf_client::ClientError;
+
+use crate::queue::QueueError;
+
+/// Why pilots cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum PilotError {
+    /// A setting makes no sense.
+    #[error("{setting}: {reason}")]
+    Setting {
+        /// Its name.
+        setting: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file or folder of the pilots cannot be had.
+    #[error("cannot {what} `{}`", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("`{}` is not what it should be", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Somebody else keeps pilots for this head.
+    #[error("pilots of this head are kept by another process (`{}` is locked)", path.display())]
+    InUse {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// The batch system does not do its part.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The head does not do its part.
+    #[error(transparent)]
+    Head(#[from] ClientError),
+    /// A pilot was not started by the batch system.
+    #[error("`{variable}` is not set: this is meant to be run by Slurm")]
+    Outside {
+        /// What is missing.
+        variable: &'static str,
+    },
+    /// A job cannot be handed to Slurm as it is.
+    #[error("{field}: {reason}")]
+    Job {
+        /// The field of the job file.
+        field: &'static str,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl PilotError {
+    pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { what, path, source }
+    }
+}

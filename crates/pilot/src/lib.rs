@@ -1,0 +1,29 @@
+//! Workers inside the allocations of a Slurm that somebody else runs, as many as there is work for.
+//!
+//! A *pilot* is a Slurm job that runs a worker on each of its nodes. The [`Manager`] looks at what waits in the head, at the pilots
+//! in Slurm and at the nodes they became, lets [`decide`] say how many more are wanted, and hands them in through a [`Queue`]. It
+//! keeps little in memory: pilots are found again by what their Slurm jobs say of them, and what is left is in its folder.
+//!
+//! [`direct`] is the other way to a Slurm: a job of a job file as a job of Slurm's, without workers in between.
+
+pub mod decide;
+pub mod demand;
+pub mod direct;
+mod error;
+mod head;
+mod health;
+mod manager;
+pub mod node;
+mod queue;
+mod script;
+mod settings;
+mod store;
+
+pub use error::PilotError;
+pub use manager::{Manager, Stopping};
+pub use queue::{
+    CommandQueue, Filter, JobState, Queue, QueueError, QueueJob, RestQueue, RestTarget, Submission,
+};
+pub use script::quoted;
+pub use settings::{Backoff, Bounds, Settings, Shape};
+pub use store::{PilotRow, Status, Store};

@@ -1,0 +1,156 @@
+//! Tables as squeue, sinfo and sacct print them: formats such as `%.18i %R`, columns such as `jobid%20`.
+
+/// How wide a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    /// As wide as its value.
+    Own,
+    /// As wide as the widest value of all rows (`#`).
+    Widest,
+    /// So wide, and cut to it.
+    Fixed(usize),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Piece {
+    /// What stands before the field.
+    before: String,
+    letter: char,
+    width: Width,
+    is_right: bool,
+}
+
+/// A format string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pieces: Vec<Piece>,
+    after: String,
+}
+
+impl Layout {
+    /// Reads a format: `%[.][#|width]letter`, anything else as it is.
+    #[must_use]
+    pub fn parse(format: &str) -> Self {
+        let (mut pieces, mut before) = (Vec::new(), String::new());
+        let mut letters = format.chars().peekable();
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                before.push(letter);
+                continue;
+            }
+            if letters.next_if_eq(&'%').is_some() {
+                before.push('%');
+                continue;
+            }
+            let is_right = letters.next_if_eq(&'.').is_some();
+            let mut digits = String::new();
+            while let Some(digit) = letters.next_if(char::is_ascii_digit) {
+                digits.push(digit);
+            }
+            let width = match digits.parse() {
+                Ok(width) => Width::Fixed(width),
+                Err(_) if letters.next_if_eq(&'#').is_some() => Width::Widest,
+                Err(_) => Width::Own,
+            };
+            match letters.next() {
+                Some(letter) => {
+                    pieces.push(Piece { before: std::mem::take(&mut before), letter, width, is_right })
+                }
+                None => before.push('%'),
+            }
+        }
+        Self { pieces, after: before }
+    }
+
+    /// Columns one after the other, each with its letter and width, as `--Format` has them.
+    #[must_use]
+    pub fn of_columns(columns: &[(char, usize)]) -> Self {
+        let piece = |&(letter, width): &(char, usize)| Piece {
+            before: String::new(),
+            letter,
+            width: Width::Fixed(width),
+            is_right: false,
+        };
+        Self { pieces: columns.iter().map(piece).collect(), after: String::new() }
+    }
+
+    /// The fields, in order.
+    pub fn letters(&self) -> impl Iterator<Item = char> {
+        self.pieces.iter().map(|piece| piece.letter)
+    }
+
+    /// All lines: the titles if they are wanted, and a line for each row, whose fields are in the order of [`Self::letters`].
+    #[must_use]
+    pub fn lines(&self, titles: Option<&[String]>, rows: &[Vec<String>]) -> Vec<String> {
+        let all = || titles.into_iter().map(<[String]>::to_vec).chain(rows.iter().cloned());
+        let widest =
+            |index: usize| all().filter_map(|row| Some(row.get(index)?.chars().count())).max().unwrap_or(0);
+        let widths: Vec<Width> = self
+            .pieces
+            .iter()
+            .enumerate()
+            .map(|(index, piece)| match piece.width {
+                Width::Widest => Width::Fixed(widest(index)),
+                other => other,
+            })
+            .collect();
+        all().map(|row| self.line(&row, &widths)).collect()
+    }
+
+    fn line(&self, row: &[String], widths: &[Width]) -> String {
+        let mut line = String::new();
+        for (index, piece) in self.pieces.iter().enumerate() {
+            line += &piece.before;
+            let value = row.get(index).map_or("", String::as_str);
+            match widths[index] {
+                Width::Own | Width::Widest => line += value,
+                Width::Fixed(width) => line += &fitted(value, width, piece.is_right),
+            }
+        }
+        line + &self.after
+    }
+}
+
+fn fitted(value: &str, width: usize, is_right: bool) -> String {
+    let cut: String = value.chars().take(width).collect();
+    if is_right { format!("{cut:>width$}") } else { format!("{cut:<width$}") }
+}
+
+/// A column of sacct: its name, and its width, negative where it is left-justified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// In lower case.
+    pub name: String,
+    /// How wide.
+    pub width: usize,
+    /// Values stand at the left.
+    pub is_left: bool,
+}
+
+impl Column {
+    /// Reads `name` or `name%width`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let (name, width) = text.split_once('%').unwrap_or((text, ""));
+        let name = name.to_ascii_lowercase();
+        let (own, own_left) = match name.as_str() {
+            "jobid" => (12, true),
+            "exitcode" | "derivedexitcode" => (8, false),
+            "submit" | "start" | "end" => (19, false),
+            _ => (10, false),
+        };
+        let is_left = width.starts_with('-') || width.is_empty() && own_left;
+        Self { name, width: width.trim_start_matches('-').parse().unwrap_or(own), is_left }
+    }
+
+    /// A value as wide as the column; one that is cut ends with `+`.
+    #[must_use]
+    pub fn fitted(&self, value: &str) -> String {
+        let cut = if value.chars().count() > self.width && self.width > 0 {
+            value.chars().take(self.width - 1).chain(['+']).collect()
+        } else {
+            value.to_owned()
+        };
+        fitted(&cut, self.width, !self.is_left)
+    }
+}

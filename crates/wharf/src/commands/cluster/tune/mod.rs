@@ -1,0 +1,176 @@
+//! `wharf tune`: a sweep over parameters as one object, which is an array and a folder.
+
+mod store;
+mod table;
+
+use std::path::PathBuf;
+
+use wharf_client::Client;
+use wharf_proto::{JobPhase, JobSpec, JobSummary, ListJobsRequest};
+
+use self::store::{Record, Submission};
+use self::table::Table;
+use super::connect::with;
+use super::submit::{context, read, wait};
+use crate::args::{OutputFormat, TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::jobfile::{Format, Job, Source, Sweep, clashes, sweep};
+use crate::output::Terminal;
+
+/// Where sweeps have their folders.
+const FOLDER: &str = "wharf-tune";
+
+/// Does what the arguments say.
+pub(in crate::commands) fn tune(command: &TuneCommand, terminal: &Terminal) -> Result<Exit, CliError> {
+    match command {
+        TuneCommand::Start(args) => start(args, terminal),
+        TuneCommand::Status(args) => status(args, terminal),
+        TuneCommand::Retry(args) => retry(args, terminal),
+        TuneCommand::Results(args) => results(args, terminal),
+    }
+}
+
+fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let sweep = planned(args)?;
+    clashes(&sweep.spec).iter().for_each(|clash| terminal.warn(clash));
+    let mut record = Record::new(&sweep);
+    if args.dry_run {
+        return tell(&Table::new(&record, vec![]), false, terminal);
+    }
+    let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(FOLDER).join(file_name(&sweep.name)));
+    if store::is_taken(&folder) {
+        return Err(CliError::usage(format!("`{}` has a sweep already", folder.display()))
+            .hint("run its failed elements with `wharf tune retry`, or name another folder with `--dir`"));
+    }
+    // Before anything runs: what cannot be written down would be lost.
+    record.write(&folder)?;
+    with(&args.home, async |client| {
+        let ids = submit(client, &mut record, sweep.spec).await;
+        if ids.is_err() {
+            // Nothing was taken: the folder is free again.
+            let _ = std::fs::remove_file(folder.join("sweep.json"));
+        }
+        let ids = ids?;
+        record.write(&folder)?;
+        let job = ids.first().copied().unwrap_or_default();
+        match terminal.format {
+            OutputFormat::Json => {
+                let count = ids.len();
+                terminal.json(
+                    &serde_json::json!({ "schema": 1, "job_id": job, "count": count, "dir": folder }),
+                )?;
+            }
+            OutputFormat::Table | OutputFormat::Plain => terminal.data(&format!("{job}\n"))?,
+        }
+        terminal.note(&format!(
+            "{} configurations as array {job}; `wharf tune results {}`",
+            ids.len(),
+            folder.display()
+        ));
+        if args.wait { wait(client, terminal, &ids).await } else { Ok(Exit::Ok) }
+    })
+}
+
+fn planned(args: &TuneStartArgs) -> Result<Sweep, CliError> {
+    let context = context(Some(&args.file), None)?;
+    let (name, text) = read(&args.file)?;
+    let format = args.format.or_else(|| Format::of(&args.file)).ok_or_else(|| {
+        CliError::usage(format!("cannot tell the form of `{name}`"))
+            .hint("say `--format yaml`, `toml` or `json`")
+    })?;
+    sweep(Source { name: &name, text: &text, format }, &Job::default(), &context)
+}
+
+/// A name as a folder can have it.
+fn file_name(name: &str) -> String {
+    let plain = |letter: char| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
+    name.chars().map(plain).collect::<String>().trim_start_matches('.').to_owned()
+}
+
+/// Hands an array in and writes down which jobs it is.
+async fn submit(client: &Client, record: &mut Record, spec: JobSpec) -> Result<Vec<u32>, CliError> {
+    let indexes = spec.array.clone();
+    let ids = client.submit(vec![spec]).await?;
+    let job_id = ids.iter().copied().min().unwrap_or_default();
+    record.submissions.push(Submission { job_id, indexes });
+    Ok(ids)
+}
+
+/// The latest jobs of a sweep's elements.
+async fn jobs(client: &Client, record: &Record) -> Result<Vec<JobSummary>, CliError> {
+    let job_ids: Vec<u32> = record.latest().into_iter().flatten().collect();
+    if job_ids.is_empty() {
+        return Ok(vec![]);
+    }
+    Ok(client.list_jobs(ListJobsRequest { job_ids, ..Default::default() }).await?)
+}
+
+fn table(args: &TuneArgs) -> Result<(Record, Table), CliError> {
+    let record = Record::read(&args.dir)?;
+    let jobs = with(&args.home, async |client| jobs(client, &record).await)?;
+    let table = Table::new(&record, jobs);
+    Ok((record, table))
+}
+
+fn status(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let (record, table) = table(args)?;
+    let job_id = record.first_job();
+    let document = serde_json::json!({
+        "schema": 1,
+        "name": record.name,
+        "job_id": job_id,
+        "elements": record.rows.len(),
+        "attempts": record.submissions.len(),
+        "states": table.counts(),
+    });
+    match terminal.format {
+        OutputFormat::Json => terminal.json(&document)?,
+        OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn retry(args: &TuneRetryArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let folder = &args.sweep.dir;
+    let mut record = Record::read(folder)?;
+    with(&args.sweep.home, async |client| {
+        let jobs = jobs(client, &record).await?;
+        let has_failed = |job: &&JobSummary| matches!(job.phase(), JobPhase::Failed | JobPhase::TimedOut);
+        let mut failed: Vec<u32> = jobs.iter().filter(has_failed).filter_map(|job| job.array_index).collect();
+        failed.sort_unstable();
+        let Some(first) = record.first_job().filter(|_| !failed.is_empty()) else {
+            terminal.note("no element has failed");
+            return Ok(Exit::Ok);
+        };
+        // As it was submitted, whatever has become of the file since.
+        let Some(spec) = client.get_job(first).await?.spec else {
+            return Err(CliError::input(format!("the head does not know any more what job {first} was")));
+        };
+        let count = failed.len();
+        let ids = submit(client, &mut record, JobSpec { array: failed, ..spec }).await?;
+        record.write(folder)?;
+        let job = ids.first().copied().unwrap_or_default();
+        terminal.data(&format!("{job}\n"))?;
+        terminal.note(&format!("{count} of {} elements again, as array {job}", record.rows.len()));
+        if args.wait { wait(client, terminal, &ids).await } else { Ok(Exit::Ok) }
+    })
+}
+
+fn results(args: &TuneResultsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let (_, mut table) = table(&args.sweep)?;
+    if let Some(by) = &args.sort {
+        table.sort(by)?;
+    }
+    tell(&table, args.csv, terminal)
+}
+
+fn tell(table: &Table, is_csv: bool, terminal: &Terminal) -> Result<Exit, CliError> {
+    match terminal.format {
+        _ if is_csv => terminal.data(&table.to_csv()?)?,
+        OutputFormat::Json => terminal.json(&table.to_json())?,
+        OutputFormat::Plain => terminal.data(&table.to_plain())?,
+        OutputFormat::Table => terminal.data(&table.to_text())?,
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,140 @@
+//! A sweep's results: what each element was told, what its trainer told last, and what became of it.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use wharf_proto::JobSummary;
+
+use super::store::{Record, csv_text};
+use crate::error::CliError;
+use crate::number::JobNumber;
+
+/// One element.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) index: usize,
+    job: String,
+    values: Vec<String>,
+    pub(super) phase: String,
+    exit_code: Option<i32>,
+    metrics: BTreeMap<String, f64>,
+}
+
+/// All elements.
+pub(super) struct Table {
+    names: Vec<String>,
+    /// Of all elements.
+    metrics: BTreeSet<String>,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Table {
+    /// What the head tells of a sweep's jobs.
+    pub(super) fn new(record: &Record, jobs: Vec<JobSummary>) -> Self {
+        let jobs: BTreeMap<u32, JobSummary> = jobs.into_iter().map(|job| (job.job_id, job)).collect();
+        let latest = record.latest().into_iter().zip(&record.rows).enumerate();
+        let row = |(index, (job, values)): (usize, (Option<u32>, &Vec<String>))| {
+            let job = job.and_then(|job| jobs.get(&job));
+            Row {
+                index,
+                job: job.map(|job| JobNumber::of(job).to_string()).unwrap_or_default(),
+                values: values.clone(),
+                phase: job.map_or("unknown", |job| job.phase().word()).to_owned(),
+                exit_code: job.filter(|job| job.end_s > 0.0).map(|job| job.exit_code),
+                metrics: job.map(|job| job.metrics.clone().into_iter().collect()).unwrap_or_default(),
+            }
+        };
+        let rows: Vec<Row> = latest.map(row).collect();
+        let metrics = rows.iter().flat_map(|row| row.metrics.keys().cloned()).collect();
+        Self { names: record.names.clone(), metrics, rows }
+    }
+
+    /// Sorts by a metric or a parameter; elements without it come last.
+    pub(super) fn sort(&mut self, by: &str) -> Result<(), CliError> {
+        let (name, is_reversed) = by.strip_prefix('-').map_or((by, false), |name| (name, true));
+        let column = self.names.iter().position(|known| known == name);
+        if column.is_none() && !self.metrics.contains(name) {
+            let known: Vec<&str> = self.metrics.iter().chain(&self.names).map(String::as_str).collect();
+            return Err(CliError::usage(format!("no element has told `{name}`, and it is no parameter"))
+                .hint(format!("known are {}", known.join(", "))));
+        }
+        let number = |row: &Row| match column {
+            Some(column) => row.values.get(column).and_then(|value| value.parse().ok()),
+            None => row.metrics.get(name).copied().filter(|value| !value.is_nan()),
+        };
+        let text = |row: &Row| column.and_then(|column| row.values.get(column).cloned()).unwrap_or_default();
+        self.rows.sort_by(|one, other| {
+            let order = match (number(one), number(other)) {
+                (Some(one), Some(other)) => one.total_cmp(&other),
+                (Some(_), None) => return Ordering::Less,
+                (None, Some(_)) => return Ordering::Greater,
+                (None, None) => text(one).cmp(&text(other)),
+            };
+            if is_reversed { order.reverse() } else { order }
+        });
+        Ok(())
+    }
+
+    /// How many elements are in which phase.
+    pub(super) fn counts(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        self.rows.iter().for_each(|row| *counts.entry(row.phase.as_str()).or_insert(0) += 1);
+        counts
+    }
+
+    fn header(&self) -> Vec<&str> {
+        let names = self.names.iter().chain(&self.metrics).map(String::as_str);
+        ["index", "job"].into_iter().chain(names).chain(["state", "exit"]).collect()
+    }
+
+    fn cells(&self) -> impl Iterator<Item = Vec<String>> {
+        self.rows.iter().map(|row| {
+            let metric = |name: &String| row.metrics.get(name).map(f64::to_string).unwrap_or_default();
+            let mut cells = vec![row.index.to_string(), row.job.clone()];
+            cells.extend(row.values.iter().cloned());
+            cells.extend(self.metrics.iter().map(metric));
+            cells.extend([row.phase.clone(), row.exit_code.map(|code| code.to_string()).unwrap_or_default()]);
+            cells
+        })
+    }
+
+    pub(super) fn to_csv(&self) -> Result<String, CliError> {
+        csv_text(&self.header(), self.cells())
+    }
+
+    /// Tab-separated.
+    pub(super) fn to_plain(&self) -> String {
+        let lines =
+            std::iter::once(self.header().join("\t")).chain(self.cells().map(|cells| cells.join("\t")));
+        lines.map(|line| line + "\n").collect()
+    }
+
+    /// In columns.
+    pub(super) fn to_text(&self) -> String {
+        let header = self.header().into_iter().map(str::to_owned).collect();
+        let lines: Vec<Vec<String>> = std::iter::once(header).chain(self.cells()).collect();
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+        let line = |cells: &Vec<String>| {
+            let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}  "));
+            padded.collect::<String>().trim_end().to_owned() + "\n"
+        };
+        lines.iter().map(line).collect()
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let row = |row: &Row| {
+            let parameters: BTreeMap<_, _> = self.names.iter().zip(&row.values).collect();
+            json!({
+                "index": row.index,
+                "job": row.job,
+                "parameters": parameters,
+                "metrics": row.metrics,
+                "state": row.phase,
+                "exit_code": row.exit_code,
+            })
+        };
+        json!({ "schema": 1, "elements": self.rows.iter().map(row).collect::<Vec<_>>() })
+    }
+}

@@ -1,0 +1,69 @@
+//! Values that are one of a few names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use wharf_proto::notify::Moment;
+
+/// A moment that is worth telling, or several by one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Moments {
+    /// It started
+    Started,
+    /// It was stopped to make room
+    Preempted,
+    /// It succeeded
+    Finished,
+    /// It failed
+    Failed,
+    /// It was cancelled
+    Cancelled,
+    /// It is over, in whatever way
+    End,
+}
+
+impl Moments {
+    /// The moments as the contract has them.
+    #[must_use]
+    pub fn to_wire(self) -> &'static [Moment] {
+        match self {
+            Self::Started => &[Moment::Started],
+            Self::Preempted => &[Moment::Preempted],
+            Self::Finished => &[Moment::Finished],
+            Self::Failed => &[Moment::Failed],
+            Self::Cancelled => &[Moment::Cancelled],
+            Self::End => &[Moment::Finished, Moment::Failed, Moment::Cancelled],
+        }
+    }
+}
+
+/// A name that is none of a few.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoChoice {
+    given: String,
+    known: String,
+}
+
+impl fmt::Display for NoChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not known; it can be {}", self.given, self.known)
+    }
+}
+
+impl std::error::Error for NoChoice {}
+
+/// The value of that name.
+pub(super) fn choice<T: ValueEnum>(text: &str) -> Result<T, NoChoice> {
+    let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let known: Vec<String> = names.map(|value| value.get_name().to_owned()).collect();
+    T::from_str(text, false).map_err(|_| NoChoice { given: text.to_owned(), known: known.join(", ") })
+}
+
+impl FromStr for Moments {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoChoice> {
+        choice(text)
+    }
+}

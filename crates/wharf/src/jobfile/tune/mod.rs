@@ -1,0 +1,147 @@
+//! Sweep files: parameters over a job. What they become is one array, whose element `i` has the `i`-th configuration.
+
+mod clash;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use wharf_proto::{Configuration, JobSpec, Parameters};
+
+use super::array::Array;
+use super::decode::{Decode, Fields, Problem, place_of, written};
+use super::job::Job;
+use super::node::{Node, Value};
+use super::plan::{Source, of_file};
+use super::resolve::{Context, Resolved, Wrong, path_below, resolve};
+use super::units::UnitError;
+use super::{Format, malformed};
+use crate::error::CliError;
+pub(crate) use clash::clashes;
+use search::{Domain, Search};
+
+/// What a sweep file says.
+const FIELDS: &[&str] = &["name", "parameters", "search", "count", "seed", "csv", "job"];
+
+/// A sweep that can be submitted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sweep {
+    /// What it is called.
+    pub(crate) name: String,
+    /// The array, with all parameters.
+    pub(crate) spec: JobSpec,
+}
+
+impl Sweep {
+    /// The parameters' names, and the configurations by index.
+    pub(crate) fn parameters(&self) -> (&[String], &[Configuration]) {
+        self.spec.parameters.as_ref().map_or((&[], &[]), |all| (&all.names, &all.rows))
+    }
+}
+
+/// Reads a sweep file.
+pub(crate) fn sweep(source: Source<'_>, flags: &Job, context: &Context) -> Result<Sweep, CliError> {
+    let read = |problem| of_file(&source, problem);
+    let node = match source.format {
+        Format::Yaml => Node::from_yaml(source.text),
+        Format::Toml => Node::from_toml(source.text),
+        Format::Json => Node::from_json(source.text),
+    };
+    let node = node.map_err(malformed).map_err(read)?;
+    decode(&node, flags, context).map_err(read)
+}
+
+fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem> {
+    let fields = Fields::new(node, "", FIELDS)?;
+    let at = |field: &str, message: String| Problem {
+        place: place_of(node, field),
+        field: field.to_owned(),
+        message,
+        hint: None,
+    };
+    let domains = fields.take::<Domains>("parameters")?;
+    let table: Option<String> = fields.take("csv")?;
+    let parameters = match (domains, table) {
+        (Some(Domains(domains)), None) => {
+            let search = Search {
+                kind: fields.take("search")?.unwrap_or_default(),
+                count: fields.take("count")?,
+                seed: fields.take("seed")?.unwrap_or(0),
+            };
+            search.parameters(&domains).map_err(|(field, message)| at(&field, message))?
+        }
+        (None, Some(table)) => {
+            let path = path_below(context, &context.folder, &table);
+            from_csv(&path).map_err(|message| at("csv", message))?
+        }
+        (Some(_), Some(_)) => {
+            return Err(at("csv", "it has the parameters; leave `parameters` out".to_owned()));
+        }
+        (None, None) => {
+            return Err(at(
+                "",
+                "there is nothing to sweep over; name `parameters`, or a file with `csv`".to_owned(),
+            ));
+        }
+    };
+    let job: Option<Job> = fields.take("job")?;
+    let Some(job) = job else { return Err(at("", "there is nothing to run; describe a `job`".to_owned())) };
+    if job.array.is_some() {
+        return Err(at("job.array", "a sweep is an array already; leave it out".to_owned()));
+    }
+    let name: Option<String> = fields.take("name")?;
+    let count = parameters.rows.len();
+    let indexes = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
+    let array = Array::new(indexes).map_err(|error| at("parameters", error.to_string()))?;
+    let job = Job { array: Some(array), ..flags.clone().over(job) };
+    let job = Job { name: job.name.clone().or(name), ..job };
+    let refused = |Wrong { field, message }| at(&format!("job.{field}"), message);
+    let Resolved { mut spec, .. } = resolve(&job, context).map_err(refused)?;
+    spec.parameters = Some(parameters);
+    wharf_head::check::check(&spec).map_err(|error| at("parameters", error.problem.to_string()))?;
+    Ok(Sweep { name: spec.name.clone(), spec })
+}
+
+/// Parameters in the order of the file.
+struct Domains(Vec<(String, Domain)>);
+
+impl Decode for Domains {
+    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
+        let Value::Map(entries) = &node.value else {
+            let message = format!("expected a map from names to values, found {}", node.kind());
+            return Err(Problem { place: node.place, field: at.to_owned(), message, hint: None });
+        };
+        let read = entries.iter().map(|entry| {
+            let domain = Domain::decode(&entry.value, &super::decode::path(at, &entry.key))?;
+            Ok((entry.key.clone(), domain))
+        });
+        read.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Decode for u64 {
+    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
+        written(node, at, "a whole number from 0 on")
+    }
+}
+
+/// A column for each parameter, a row for each configuration.
+fn from_csv(path: &Path) -> Result<Parameters, String> {
+    let failed = |error: csv::Error| format!("cannot read `{}`: {error}", path.display());
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(path).map_err(failed)?;
+    let texts = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<String>>();
+    let names = texts(reader.headers().map_err(failed)?);
+    let rows = reader.records().map(|record| Ok(Configuration { values: texts(&record?) }));
+    let rows = rows.collect::<Result<Vec<_>, csv::Error>>().map_err(failed)?;
+    if rows.is_empty() {
+        return Err(format!("`{}` has no rows below its header", path.display()));
+    }
+    Ok(Parameters { names, rows })
+}
+
+/// A text that is no number.
+fn number(text: &str) -> Result<f64, UnitError> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+    value.ok_or_else(|| UnitError::new(text, "a number"))
+}

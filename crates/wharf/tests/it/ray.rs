@@ -1,0 +1,267 @@
+//! Ray clusters on the gangs of jobs, with real Ray: several at a time, exit codes, cancelling, and that nothing is left.
+//!
+//! Needs a `ray` program: what `WHARF_TEST_RAY` names, else the one in the search path.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::marked::Marked;
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ray-multinode");
+/// Long enough for a busy machine to start Ray.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A driver that says that it is up, waits for a word, runs a task on every node, and fails in its own way.
+const DRIVER: &str = "\
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import nodes
+open('up', 'w').close()
+while not os.path.exists('go'): time.sleep(0.05)
+nodes.main()
+sys.exit(6)
+";
+
+/// The folder of the `ray` program; none, and that is said, where there is none.
+pub(crate) fn ray_folder(test: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("WHARF_TEST_RAY").map(PathBuf::from);
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let found = named.or_else(|| {
+        std::env::split_paths(&search).map(|folder| folder.join("ray")).find(|path| path.is_file())
+    });
+    if found.is_none() {
+        let line = format!(
+            "NOT RUN: {test} needs Ray; pip install 'ray[default]' and name its `ray` in WHARF_TEST_RAY\n"
+        );
+        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+    }
+    found.and_then(|ray| ray.parent().map(Path::to_owned))
+}
+
+/// A cluster on this machine whose jobs find Ray.
+struct Rays {
+    marked: Marked,
+    path: String,
+}
+
+impl Rays {
+    fn new(nodes: usize, ray: &Path) -> Self {
+        let search = std::env::var("PATH").unwrap_or_default();
+        let rays = Self { marked: Marked::new(), path: format!("{}:{search}", ray.display()) };
+        let mut words = vec!["local", "--detach"];
+        words.extend(std::iter::repeat_n(["--worker", "cpu:1"], nodes).flatten());
+        rays.say(&words);
+        rays
+    }
+
+    #[track_caller]
+    fn say(&self, words: &[&str]) -> String {
+        let output = self.marked.command(words).env("PATH", &self.path).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn code(&self, words: &[&str]) -> Option<i32> {
+        self.marked.command(words).env("PATH", &self.path).output().unwrap().status.code()
+    }
+
+    /// Waits until something is so; tells what the job said where it is not.
+    #[track_caller]
+    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(begin.elapsed() < PATIENCE, "waited for {what}: {}", self.say(&["jobs", "--all"]));
+            // What is looked at is outside of this process and cannot tell.
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+    }
+
+    /// Folders of Ray nodes that are there.
+    fn folders(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.marked.path("tmp")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("wr-")).collect()
+    }
+
+    /// Neither processes nor folders of jobs are left, and nobody listens at the ports any more.
+    #[track_caller]
+    fn assert_clean(&self, ports: &[u16]) {
+        self.until("the end of all processes of jobs", || {
+            self.marked.processes_with("WHARF_JOB_ID=").is_empty().then_some(())
+        });
+        assert_eq!(self.folders(), Vec::<PathBuf>::new());
+        let left: Vec<u16> = listening().into_iter().filter(|port| is_within(*port, ports)).collect();
+        assert_eq!(left, [0; 0], "of {ports:?}");
+    }
+
+    fn stop(self) {
+        self.say(&["local", "--stop"]);
+        self.marked.assert_nothing_left();
+    }
+}
+
+/// Whether a port belongs to a block that begins at one of these.
+fn is_within(port: u16, blocks: &[u16]) -> bool {
+    blocks.iter().any(|base| (*base..base + 256).contains(&port))
+}
+
+/// Ports of this machine at which somebody listens.
+fn listening() -> Vec<u16> {
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let port = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_listening = fields.get(3) == Some(&"0A");
+        let port = fields.get(1)?.rsplit(':').next()?;
+        u16::from_str_radix(port, 16).ok().filter(|_| is_listening)
+    };
+    tables.iter().flat_map(|table| table.lines().filter_map(port)).collect()
+}
+
+/// Where Ray's head of a job is, as the job's log says.
+fn base(log: &str) -> u16 {
+    let (_, rest) = log.split_once("is up at 127.0.0.2:").unwrap_or_else(|| panic!("{log}"));
+    rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn two_clusters_on_one_machine_do_not_meet_and_exit_as_their_drivers() {
+    let Some(ray) = ray_folder("two Ray clusters at a time") else { return };
+    let rays = Rays::new(5, &ray);
+    // The first one waits while the other comes and goes.
+    let file = rays.marked.path("wait.yaml");
+    let text = format!(
+        "name: waits\ncommand: [python, -c, {DRIVER:?}, {EXAMPLE:?}]\nlauncher: ray\ngang: 2x1\n\
+         ray: {{cpus: 1, object_store_memory: 100MB, dashboard: false}}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    rays.say(&["submit", file.to_str().unwrap()]);
+    rays.until("the first driver", || rays.marked.path("up").exists().then_some(()));
+    assert_eq!(rays.folders().len(), 2, "each Ray node has its own");
+    let first = base(&rays.say(&["logs", "0"]));
+
+    let job = format!("{EXAMPLE}/job.yaml");
+    rays.say(&["submit", &job, "--workdir", EXAMPLE, "--wait"]);
+    let log = rays.say(&["logs", "1"]);
+    assert!(log.contains("a Ray cluster of 3 nodes is up at"), "{log}");
+    assert!(log.contains("a task ran on each of 3 nodes\n"), "{log}");
+    let second = base(&log);
+    assert_ne!(first, second);
+    assert_eq!(rays.folders().len(), 2, "those of the first are left alone");
+    let second_left: Vec<u16> = listening().into_iter().filter(|port| is_within(*port, &[second])).collect();
+    assert_eq!(second_left, [0; 0]);
+
+    std::fs::write(rays.marked.path("go"), "").unwrap();
+    assert_eq!(rays.code(&["submit", "--wait", "--after-any", "0", "--", "true"]), Some(0));
+    let log = rays.say(&["logs", "0"]);
+    assert!(log.contains("a task ran on each of 2 nodes\n"), "{log}");
+    assert_eq!(rays.marked.json(&["job", "0"])["job"]["exit_code"], 6, "{log}");
+    assert_eq!(rays.marked.json(&["job", "0"])["job"]["phase"], "failed");
+    rays.assert_clean(&[first, second]);
+    rays.stop();
+}
+
+#[test]
+fn cancelled_while_it_starts_and_while_it_runs_it_leaves_nothing() {
+    let Some(ray) = ray_folder("cancelling a job with a Ray cluster") else { return };
+    let rays = Rays::new(2, &ray);
+    let file = rays.marked.path("sleep.yaml");
+    let text = "name: sleeps\ncommand: [sh, -c, 'echo $RAY_ADDRESS $ip_head $OMP_NUM_THREADS > up; exec sleep 600']\n\
+                launcher: ray\ngang: 2x1\nray: {cpus: 1, object_store_memory: 100MB, dashboard: false}\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    rays.say(&["submit", file]);
+    let up = rays.until("the driver", || {
+        std::fs::read_to_string(rays.marked.path("up")).ok().filter(|text| text.ends_with('\n'))
+    });
+    let log = rays.say(&["logs", "0"]);
+    let base = base(&log);
+    assert_eq!(up, format!("127.0.0.2:{base} 127.0.0.2:{base} 1\n"));
+    rays.say(&["cancel", "0"]);
+    assert_eq!(rays.code(&["submit", "--wait", "--after-any", "0", "--", "true"]), Some(0));
+    rays.assert_clean(&[base]);
+
+    rays.say(&["submit", file]);
+    rays.until("a Ray that starts", || {
+        rays.folders().iter().any(|folder| folder.join("start.log").exists()).then_some(())
+    });
+    rays.say(&["cancel", "2"]);
+    assert_eq!(rays.code(&["submit", "--wait", "--after-any", "2", "--", "true"]), Some(0));
+    assert_eq!(rays.marked.json(&["job", "2"])["job"]["phase"], "cancelled");
+    rays.assert_clean(&[]);
+    rays.stop();
+}
+
+#[test]
+fn without_ray_it_says_what_is_missing() {
+    let marked = Marked::new();
+    marked.say(&["local", "--detach", "--worker", "cpu:1"]);
+    std::fs::write(marked.path("job.yaml"), "command: 'true'\nlauncher: ray\nray: {program: /no/such/ray}\n")
+        .unwrap();
+    assert_eq!(marked.run(&["submit", "--wait", "job.yaml"]).status.code(), Some(127));
+    let log = marked.say(&["logs", "0"]);
+    assert!(log.contains("there is no `/no/such/ray` in this job's environment"), "{log}");
+    assert!(log.contains("name it in `ray.program`"), "{log}");
+    marked.say(&["local", "--stop"]);
+    marked.assert_nothing_left();
+}
+
+#[test]
+fn a_ray_cluster_that_is_there_takes_jobs_through_its_own_api() {
+    let Some(ray) = ray_folder("jobs for a Ray cluster that is there already") else { return };
+    let rays = Rays::new(1, &ray);
+    let file = rays.marked.path("cluster.yaml");
+    let text = "name: cluster\ncommand: [sh, -c, 'touch up; until [ -e go ]; do sleep 0.1; done']\nlauncher: ray\n\
+                ray: {cpus: 2, object_store_memory: 100MB}\n";
+    std::fs::write(&file, text).unwrap();
+    rays.say(&["submit", file.to_str().unwrap()]);
+    rays.until("the cluster", || rays.marked.path("up").exists().then_some(()));
+    let log = rays.say(&["logs", "0"]);
+    let address = log.split_once("its dashboard at ").unwrap_or_else(|| panic!("{log}")).1.trim();
+    let token = rays.folders()[0].join("token");
+    let ask = |words: &[&str]| {
+        let mut command = rays.marked.command(words);
+        let output = command.env("RAY_AUTH_TOKEN_PATH", &token).env("PATH", &rays.path).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let listed = rays.until("the dashboard", || {
+        let (code, listed, _) = ask(&["ray", "list", "--ray-address", address, "--output", "json"]);
+        (code == Some(0)).then_some(listed)
+    });
+    assert!(listed.contains("\"jobs\""), "{listed}");
+    let stranger = rays.marked.run(&["ray", "list", "--ray-address", address]);
+    assert_eq!(stranger.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&stranger.stderr).contains("RAY_AUTH_TOKEN_PATH"));
+
+    let submit = ["submit", "--ray-address", address, "--env", "WHO=ray's own"];
+    let print = ["--follow", "--", "sh", "-c", "echo \"hello, $WHO\""];
+    let (code, said, told) = ask(&[&submit[..], &print[..]].concat());
+    assert_eq!(code, Some(0), "{told}");
+    assert!(said.contains("hello, ray's own\n"), "{said}");
+    let (code, _, told) = ask(&[&submit[..], &["--wait", "--", "sh", "-c", "exit 5"]].concat());
+    assert_eq!(code, Some(5), "{told}");
+    let (code, id, told) = ask(&[&submit[..], &["--name", "long", "--", "sleep", "600"]].concat());
+    assert_eq!(code, Some(0), "{told}");
+    let id = id.trim();
+    let status = || {
+        let (_, said, _) = ask(&["ray", "status", "--ray-address", address, id, "--output", "json"]);
+        let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(told["job"]["metadata"]["name"], "long");
+        told["job"]["status"].as_str().unwrap().to_owned()
+    };
+    rays.until("the long job", || (status() == "RUNNING").then_some(()));
+    assert_eq!(ask(&["ray", "stop", "--ray-address", address, id]).0, Some(0));
+    assert_eq!(ask(&["ray", "logs", "--ray-address", address, "--follow", id]).0, Some(143));
+    assert_eq!(status(), "STOPPED");
+    let (code, _, told) = ask(&["ray", "status", "--ray-address", address, "no-such-job"]);
+    assert_eq!(code, Some(2), "{told}");
+
+    std::fs::write(rays.marked.path("go"), "").unwrap();
+    assert_eq!(rays.code(&["submit", "--wait", "--after-ok", "0", "--", "true"]), Some(0));
+    rays.assert_clean(&[base(&log)]);
+    rays.stop();
+}

@@ -1,0 +1,252 @@
+//! Pilots on a real Slurm: four nodes with files that stand for GPUs. Where there is no Slurm, that is said.
+//!
+//! With `WHARF_PILOT=full` what takes a minute and more is looked at as well: until Slurm itself has noticed that a node is gone.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+mod lab;
+mod slurm;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+
+use lab::Lab;
+use slurm::{Rest, Slurm, until};
+use wharf_pilot::{Filter, JobState, Queue, RestQueue, RestTarget, Submission};
+
+/// Whether there is time for what takes a minute and more.
+fn is_full() -> bool {
+    std::env::var_os("WHARF_PILOT").is_some_and(|value| value == "full")
+}
+
+/// The trainer has made every step once, but for steps that were cut off between being made and being saved.
+#[track_caller]
+fn assert_no_step_is_lost(lab: &Lab, count: u32) {
+    let steps = lab.steps();
+    let made: BTreeSet<u32> = steps.iter().map(|(step, _)| *step).collect();
+    assert_eq!(made, (1..=count).collect(), "every step is made");
+    let again = steps.len() as u32 - count;
+    assert!(again <= 1, "{again} steps were made again: {steps:?}");
+}
+
+#[test]
+fn pilots_grow_with_the_queue_and_shrink_to_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let keeper = lab.pilots(&["--max", "4", "--pool", "slurm"]);
+    lab.submit_waiting("go", &["--array", "1-10", "--output-file", "out-%a.txt"]);
+    until("three pilots", || (lab.up().len() == 3 && lab.jobs("running") == 10).then_some(()));
+    assert_eq!(lab.up(), ["slurm-0", "slurm-1", "slurm-2"]);
+    assert_eq!(lab.slurm.jobs("RUNNING").len(), 3);
+
+    // More work, more pilots, but never more than there may be.
+    lab.submit_waiting("go", &["--array", "1-20", "--pool", "slurm", "--type", "gpu"]);
+    until("a fourth pilot", || (lab.up().len() == 4 && lab.jobs("running") == 16).then_some(()));
+    let status = lab.status();
+    assert_eq!((&status["submitted"], &status["failures"]), (&4.into(), &0.into()), "{}", lab.said());
+    assert!(lab.say(&["pilot", "status"]).contains("4 up, 0 starting, 0 pending"));
+
+    lab.open("go");
+    until("all jobs", || (lab.jobs("finished") == 30).then_some(()));
+    lab.until_nothing_is_left();
+    let nodes = lab.json(&["nodes", "--all"]);
+    for node in nodes["nodes"].as_array().unwrap() {
+        assert_eq!((&node["health"], &node["pool"]), (&"gone".into(), &"slurm".into()), "{node}");
+    }
+    let over = |pilots: &serde_json::Value| pilots.as_object().unwrap().is_empty().then_some(());
+    until("the end of all pilots", || over(&lab.status()["pilots"]));
+    let folder = lab.path("home/pilots/pilots");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "nothing of them is left, no token neither");
+    assert_eq!(fs::read_dir(lab.path("scratch")).unwrap().count(), 0);
+    assert!(!lab.say(&["token", "list"]).contains(" token worker - slurm-"), "their tokens are revoked");
+
+    // What left comes back under the same names.
+    lab.submit_waiting("go", &["--gang", "4"]);
+    until("one more job", || (lab.jobs("finished") == 31).then_some(()));
+    assert_eq!(lab.json(&["nodes", "--all"])["nodes"].as_array().unwrap().len(), 4);
+    assert_eq!(keeper.stop(), Some(143));
+}
+
+#[test]
+fn cancelling_a_pilot_loses_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let _keeper = lab.pilots(&["--max", "2"]);
+    lab.submit_trainer(60);
+    lab.until_step(15);
+    let pilot = lab.slurm.jobs("RUNNING");
+    assert_eq!(pilot.len(), 1);
+    lab.slurm.run("scancel", &[&pilot[0]]);
+    until("the trainer's end", || (lab.jobs("finished") == 1).then_some(()));
+    assert_no_step_is_lost(&lab, 60);
+    let job = lab.json(&["job", "0"]);
+    assert_eq!(job["job"]["preemptions"], 0, "{job}");
+    assert_ne!(lab.slurm.jobs("all").len(), 1, "another pilot has gone on");
+    lab.until_nothing_is_left();
+}
+
+#[test]
+fn killed_node_is_left_and_its_work_goes_on_elsewhere() {
+    let Some(lab) = Lab::new() else { return };
+    let _keeper = lab.pilots(&["--max", "2"]);
+    lab.submit_trainer(50);
+    lab.until_step(10);
+    let node = lab.slurm.run("squeue", &["-h", "-t", "RUNNING", "-o", "%N"]).trim().to_owned();
+    lab.slurm.cut_power(&node);
+    until("the trainer's end", || (lab.jobs("finished") == 1).then_some(()));
+    let steps = lab.steps();
+    let nodes: BTreeSet<&String> = steps.iter().map(|(_, node)| node).collect();
+    assert_eq!(nodes.len(), 2, "it has moved: {steps:?}");
+    assert_no_step_is_lost(&lab, 50);
+    if is_full() {
+        let is_failed = || lab.slurm.jobs("NODE_FAIL").first().cloned();
+        until("Slurm to notice", is_failed);
+        lab.slurm.start_node(&node);
+        lab.until_nothing_is_left();
+    }
+}
+
+#[test]
+fn job_that_takes_longer_than_its_pilot_moves_with_its_checkpoint() {
+    let Some(lab) = Lab::new() else { return };
+    // Slurm counts in minutes; of this one eight seconds are left for work.
+    let _keeper = lab.pilots(&["--max", "2", "--time-limit", "1m", "--leave-before", "52s"]);
+    lab.submit_trainer(100);
+    until("the trainer's end", || (lab.jobs("finished") == 1).then_some(()));
+    assert_no_step_is_lost(&lab, 100);
+    let job = lab.json(&["job", "0"]);
+    let pilots = lab.slurm.jobs("all").len();
+    assert!(pilots >= 2, "it needed more than one pilot: {job}");
+    let ended = lab.slurm.run("squeue", &["-h", "-t", "TIMEOUT,FAILED,CANCELLED", "-o", "%i %T"]);
+    assert_eq!(ended, "", "each pilot has left by itself");
+    lab.until_nothing_is_left();
+}
+
+#[test]
+fn failing_queue_is_left_alone() {
+    let Some(lab) = Lab::new() else { return };
+    lab.submit_waiting("go", &["--array", "1-8"]);
+    let keeper = lab.pilots(&["--partition", "nowhere"]);
+    until("three failures", || (lab.failures() >= 3).then_some(()));
+    let status = lab.status();
+    assert!(status["submitted"].as_u64().unwrap() <= 4, "{}", lab.said());
+    assert!(status["trouble"].as_str().unwrap().contains("nvalid partition"), "{status}");
+    assert!(lab.say(&["pilot", "status"]).contains("failures in a row"));
+    assert!(lab.said().contains("nothing is submitted for 4 s"), "{}", lab.said());
+    assert_eq!(lab.slurm.jobs("all").len(), 0);
+    keeper.stop();
+
+    // Pilots that start and die: one at a time is tried, and not often. What is known outlasts the process.
+    let _keeper = lab.pilots(&["--program", "/bin/false"]);
+    until("one more failure", || (lab.failures() >= 4).then_some(()));
+    let status = lab.status();
+    assert!(status["submitted"].as_u64().unwrap() <= 5, "{}", lab.said());
+    assert!(status["trouble"].as_str().unwrap().contains("before its worker had joined"), "{status}");
+    assert!(lab.slurm.jobs("all").len() <= 1);
+}
+
+#[test]
+fn whoever_keeps_pilots_may_be_killed_and_is_alone() {
+    let Some(lab) = Lab::new() else { return };
+    let keeper = lab.pilots(&["--max", "1"]);
+    lab.submit_waiting("go", &["--gang", "2"]);
+    until("a pilot", || (lab.up().len() == 1 && lab.jobs("running") == 1).then_some(()));
+    let second = lab.output(&["pilot", "slurm", "--gpus", "4"]);
+    assert_eq!(second.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("kept by another process"));
+    kill(keeper.pid(), Signal::SIGKILL).unwrap();
+    drop(keeper);
+
+    // The next one finds the pilot, by its Slurm job alone.
+    fs::remove_file(lab.path("home/pilots/status.json")).unwrap();
+    let keeper = lab.pilots(&["--max", "1", "--keep"]);
+    lab.submit_waiting("go", &["--gang", "4"]);
+    until("the pilot to be known", || {
+        let pilots = lab.output(&["pilot", "status", "--output", "json"]);
+        let known: serde_json::Value = serde_json::from_slice(&pilots.stdout).ok()?;
+        (known["status"]["pilots"].as_object()?.values().next()?["stage"] == "up").then_some(())
+    });
+    assert_eq!(lab.status()["submitted"], 0);
+    assert_eq!(keeper.stop(), Some(143));
+    assert_eq!(lab.slurm.jobs("RUNNING").len(), 1, "it was to be kept");
+
+    let keeper = lab.pilots(&["--max", "1"]);
+    until("the pilot to be known again", || (lab.status()["pid"] == keeper.0.id()).then_some(()));
+    assert_eq!(keeper.stop(), Some(143));
+    assert!(lab.slurm.jobs("PENDING,RUNNING").is_empty(), "it was not to be kept: {}", lab.said());
+    until("the job to wait again", || (lab.jobs("waiting") == 2).then_some(()));
+    assert!(lab.up().is_empty());
+}
+
+#[test]
+fn slurmrestd_is_another_way() {
+    let Some(mut lab) = Lab::new() else { return };
+    if slurm::find("slurmrestd").is_none() {
+        return not_run("slurmrestd");
+    }
+    let address = lab.slurm.start_rest(Rest::Token);
+    let token = lab.slurm.run("scontrol", &["token", "lifespan=3600"]);
+    fs::write(lab.path("jwt"), token).unwrap();
+    let token_file = lab.path("jwt");
+    let rest = ["--rest", &address, "--rest-token-file", token_file.to_str().unwrap()];
+    let bad = lab.pilots(&[&rest[..], &["--partition", "nowhere"]].concat());
+    lab.submit_waiting("go", &["--array", "1-6"]);
+    until("failures", || (lab.failures() >= 2).then_some(()));
+    assert!(lab.status()["trouble"].as_str().unwrap().contains("nvalid partition"), "{}", lab.said());
+    bad.stop();
+
+    let _keeper = lab.pilots(&rest);
+    until("two pilots", || (lab.up().len() == 2 && lab.jobs("running") == 6).then_some(()));
+    lab.open("go");
+    until("all jobs", || (lab.jobs("finished") == 6).then_some(()));
+    lab.until_nothing_is_left();
+}
+
+fn not_run(program: &str) {
+    use std::io::Write as _;
+    let text = format!("NOT RUN: this needs `{program}`; apt-get install {program}\n");
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn slurmrestd_behind_a_socket_takes_lists_and_cancels() {
+    let Some(mut slurm) = Slurm::start(1, 2) else { return };
+    if slurm::find("slurmrestd").is_none() {
+        return not_run("slurmrestd");
+    }
+    let socket = slurm.start_rest(Rest::Socket);
+    let queue = RestQueue::new(RestTarget::Socket(socket.into()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut submission = Submission {
+            script: "#!/bin/sh\nexec sleep 600\n".into(),
+            name: "probe".into(),
+            comment: "a word".into(),
+            nodes: 1,
+            gres: "gpu:1".into(),
+            limit_min: 5,
+            workdir: "/tmp".into(),
+            output: "/dev/null".into(),
+            env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into_iter().collect(),
+            ..Submission::default()
+        };
+        let id = queue.submit(&submission).await.unwrap();
+        let state = async |id: &str| {
+            let jobs = queue.list(&Filter::Name("probe".into())).await.unwrap();
+            let job = jobs.into_iter().find(|job| job.id == id).unwrap();
+            assert_eq!(job.comment, "a word");
+            job.state
+        };
+        while state(&id).await != JobState::Running {
+            tokio::task::yield_now().await;
+        }
+        queue.cancel(&id).await.unwrap();
+        while !matches!(state(&id).await, JobState::Over(_)) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(state(&id).await, JobState::Over("CANCELLED".into()));
+        queue.cancel("999999").await.unwrap();
+        submission.partition = "nowhere".into();
+        let refused = queue.submit(&submission).await.unwrap_err().to_string();
+        assert!(refused.contains("nvalid partition"), "{refused}");
+    });
+}

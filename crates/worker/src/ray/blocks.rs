@@ -1,0 +1,345 @@
+//! Blocks of ports: each Ray node has one, so that several clusters live on one host and none takes another's ports.
+//!
+//! A block is one or more slots of [`SLOT`] ports below the range of which Linux gives ports to outgoing connections. Which slot
+//! a job gets follows from its id, and where that is taken, the next one. A slot is taken while the file that stands for it is
+//! locked, which ends with its owner however that dies and is seen from any container that has the same folder; or while the process
+//! that the file names lives; or while anybody listens at one of its ports.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::libc::O_NOFOLLOW;
+use nix::unistd::geteuid;
+
+use super::folder;
+use super::processes::start_time;
+
+/// Ports of a slot.
+pub(super) const SLOT: u16 = 256;
+/// Above the ports that Ray gives its workers by itself.
+const FIRST: u16 = 20_000;
+/// Where Linux' ephemeral ports begin unless somebody changed that.
+const END: u16 = 32_768;
+/// Where the kernel tells where they do.
+const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+/// Folders for the files of slots, best first: every user has to be able to write there.
+const FOLDERS: [&str; 2] = ["/run/lock/wharf-ports", "/tmp/wharf-ports"];
+
+/// What each port of a block is for, counted from its base.
+pub(super) mod port {
+    pub(in crate::ray) const GCS: u16 = 0;
+    pub(in crate::ray) const CLIENT: u16 = 1;
+    pub(in crate::ray) const DASHBOARD: u16 = 2;
+    pub(in crate::ray) const AUTOSCALER_METRICS: u16 = 3;
+    pub(in crate::ray) const DASHBOARD_METRICS: u16 = 4;
+    pub(in crate::ray) const NODE_MANAGER: u16 = 8;
+    pub(in crate::ray) const OBJECT_MANAGER: u16 = 9;
+    pub(in crate::ray) const RUNTIME_ENV_AGENT: u16 = 10;
+    pub(in crate::ray) const AGENT_GRPC: u16 = 11;
+    pub(in crate::ray) const AGENT_HTTP: u16 = 12;
+    pub(in crate::ray) const METRICS: u16 = 13;
+    /// From here on: one for each process that Ray starts to work.
+    pub(in crate::ray) const WORKERS: u16 = 16;
+}
+
+/// Why there are no ports.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BlockError {
+    #[error("cannot use {path}, where blocks of ports are written down: {source}")]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("all {slots} blocks of ports from {first} on are taken on this node")]
+    Full { slots: u16, first: u16 },
+}
+
+/// So many slots as a Ray node with these processors needs: two workers for each, and some.
+pub(super) fn slots_for(cpus: u32) -> u16 {
+    let workers = cpus.saturating_mul(2).saturating_add(8);
+    let ports = workers.saturating_add(u32::from(port::WORKERS));
+    u16::try_from(ports.div_ceil(u32::from(SLOT))).unwrap_or(u16::MAX)
+}
+
+/// The ports that blocks are made of, where the kernel's ephemeral ones are these.
+fn range(ephemeral: Option<Range<u16>>) -> Range<u16> {
+    let Some(ephemeral) = ephemeral else { return FIRST..END };
+    let below = FIRST..END.min(ephemeral.start);
+    let above = ephemeral.end.max(FIRST)..u16::MAX;
+    let fits = |range: &Range<u16>| range.end.saturating_sub(range.start) >= SLOT;
+    // Where all are ephemeral, what is free is found out by trying.
+    [below, above].into_iter().find(fits).unwrap_or(FIRST..END)
+}
+
+/// Reads `32768\t60999`.
+fn ephemeral(text: &str) -> Option<Range<u16>> {
+    let mut numbers = text.split_whitespace().map(str::parse::<u16>);
+    let (first, last) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(first..last.saturating_add(1))
+}
+
+/// Slots in the order in which they are tried: the wanted one, and then those after it.
+fn probed(wanted: u32, slots: u16) -> impl Iterator<Item = u16> {
+    let first = wanted.checked_rem(u32::from(slots)).unwrap_or(0);
+    (0..u32::from(slots)).filter_map(move |step| u16::try_from((first + step) % u32::from(slots)).ok())
+}
+
+/// The slots of this host.
+pub(super) struct Blocks {
+    folder: PathBuf,
+    range: Range<u16>,
+}
+
+/// Ports that are a Ray node's own until this is dropped.
+#[derive(Debug)]
+pub(super) struct Block {
+    base: u16,
+    end: u16,
+    files: Vec<File>,
+}
+
+impl Block {
+    pub(super) fn port(&self, offset: u16) -> u16 {
+        self.base + offset
+    }
+
+    /// The ports of Ray's workers, both ends included.
+    pub(super) fn workers(&self) -> (u16, u16) {
+        (self.base + port::WORKERS, self.end - 1)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        for file in &self.files {
+            // The lock goes with the file, and that is what counts.
+            let _ = file.set_len(0);
+        }
+    }
+}
+
+impl Blocks {
+    /// Those of this host, in the first folder that can be had.
+    pub(super) fn of_host() -> Result<Self, BlockError> {
+        let text = std::fs::read_to_string(EPHEMERAL).unwrap_or_default();
+        let range = range(ephemeral(&text));
+        let mut failed = None;
+        for folder in FOLDERS.map(Path::new) {
+            match shared_folder(folder) {
+                Ok(()) => return Ok(Self { folder: folder.to_owned(), range }),
+                Err(source) => failed = Some(BlockError::Folder { path: folder.to_owned(), source }),
+            }
+        }
+        Err(failed.unwrap_or(BlockError::Full { slots: 0, first: range.start }))
+    }
+
+    fn slots(&self) -> u16 {
+        (self.range.end - self.range.start) / SLOT
+    }
+
+    /// Which slot begins at a port; any number where none does.
+    pub(super) fn slot_at(&self, base: u16) -> u32 {
+        u32::from(base.saturating_sub(self.range.start) / SLOT)
+    }
+
+    /// Takes slots for a Ray node that has its files in `temp_dir`, beginning with the wanted one.
+    pub(super) fn claim(&self, wanted: u32, slots: u16, temp_dir: &Path) -> Result<Block, BlockError> {
+        let failed = |source| BlockError::Folder { path: self.folder.clone(), source };
+        // One at a time: two that look at the same moment would both see a slot free.
+        let gate = open_shared(&self.folder.join("lock")).map_err(failed)?;
+        gate.lock().map_err(failed)?;
+        let last = self.slots().checked_sub(slots);
+        let fits = |slot: &u16| last.is_some_and(|last| *slot <= last);
+        for slot in probed(wanted, self.slots()).filter(fits) {
+            if let Some(block) = self.take(slot, slots, temp_dir) {
+                return Ok(block);
+            }
+        }
+        Err(BlockError::Full { slots: self.slots(), first: self.range.start })
+    }
+
+    fn take(&self, slot: u16, slots: u16, temp_dir: &Path) -> Option<Block> {
+        let base = self.range.start + slot * SLOT;
+        let end = base + slots * SLOT;
+        let files = (slot..slot + slots).map(|slot| free_file(&self.folder.join(slot.to_string())));
+        let mut files = files.collect::<Option<Vec<File>>>()?;
+        // Workers' ports as well: the port of another job's rendezvous may be among them.
+        (base..end).all(is_free).then_some(())?;
+        for file in &mut files {
+            write_owner(file, temp_dir).ok()?;
+        }
+        Some(Block { base, end, files })
+    }
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
+}
+
+/// A folder that everybody can make files in and nobody can take another's away.
+fn shared_folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o1777).create(path) {
+        Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o1777))?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    // There, and for us to write in.
+    open_shared(&path.join("lock")).map(drop)
+}
+
+/// Opens a file that everybody may lock and write; never through a link that somebody put there.
+fn open_shared(path: &Path) -> io::Result<File> {
+    let open = |is_new: bool| {
+        OpenOptions::new().read(true).write(true).create_new(is_new).custom_flags(O_NOFOLLOW).open(path)
+    };
+    // Kernels refuse to "create" what somebody else has made in such a folder.
+    match open(false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    match open(true) {
+        Ok(file) => {
+            file.set_permissions(Permissions::from_mode(0o666))?;
+            Ok(file)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file of a slot, locked, if nobody has it. What a dead owner has left behind is removed.
+fn free_file(path: &Path) -> Option<File> {
+    // A slot whose file cannot be had is somebody else's.
+    let mut file = open_shared(path).ok()?;
+    file.try_lock().ok()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    if let Some(owner) = Owner::read(&text) {
+        if owner.lives() {
+            return None;
+        }
+        // Only what this user wrote may say what this user removes.
+        if file.metadata().is_ok_and(|facts| facts.uid() == geteuid().as_raw()) {
+            folder::remove_left(&owner.temp_dir);
+        }
+    }
+    Some(file)
+}
+
+fn write_owner(file: &mut File, temp_dir: &Path) -> io::Result<()> {
+    let pid = std::process::id();
+    let start = start_time(pid.cast_signed()).unwrap_or_default();
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{pid} {start} {}", temp_dir.display())
+}
+
+/// Who wrote down that a slot is theirs.
+#[derive(Debug, PartialEq, Eq)]
+struct Owner {
+    pid: i32,
+    start: u64,
+    temp_dir: PathBuf,
+}
+
+impl Owner {
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.trim_end().splitn(3, ' ');
+        let (pid, start) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { pid, start, temp_dir: parts.next()?.into() })
+    }
+
+    fn lives(&self) -> bool {
+        start_time(self.pid) == Some(self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_below_the_ephemeral_ones_or_above_or_tried() {
+        for (text, expected) in [
+            ("32768\t60999\n", 20_000..32_768),
+            ("25000 60999", 20_000..25_000),
+            ("1024 60999", 61_000..65_535),
+            ("1024 65535", 20_000..32_768),
+            ("nonsense", 20_000..32_768),
+        ] {
+            assert_eq!(range(ephemeral(text)), expected, "{text}");
+        }
+        let usual = Blocks { folder: PathBuf::new(), range: 20_000..32_768 };
+        assert_eq!(usual.slots(), 49);
+        assert_eq!(usual.slot_at(20_000 + 7 * 256), 7);
+    }
+
+    #[test]
+    fn slots_follow_the_job_and_are_probed_in_turn() {
+        let of = |job| probed(job, 49).take(3).collect::<Vec<u16>>();
+        assert_eq!(of(0), [0, 1, 2]);
+        assert_eq!(of(49 + 47), [47, 48, 0]);
+        assert_eq!(probed(5, 49).count(), 49);
+        assert_eq!(probed(5, 0).count(), 0);
+    }
+
+    #[test]
+    fn many_processors_need_several_slots() {
+        for (cpus, slots) in [(1, 1), (116, 1), (117, 2), (500, 4)] {
+            assert_eq!(slots_for(cpus), slots, "{cpus}");
+        }
+    }
+
+    /// Slots of a test's own folder, at ports that no other test tries.
+    fn blocks(folder: &Path, first: u16, slots: u16) -> Blocks {
+        shared_folder(folder).unwrap();
+        Blocks { folder: folder.to_owned(), range: first..first + slots * SLOT }
+    }
+
+    #[test]
+    fn claimed_slots_are_nobody_elses_until_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let blocks = blocks(&folder.path().join("ports"), 10_240, 3);
+        let temp_dir = Path::new("/tmp/wr-none");
+        let first = blocks.claim(4, 1, temp_dir).unwrap();
+        assert_eq!((first.port(port::GCS), first.workers()), (10_496, (10_512, 10_751)));
+        let second = blocks.claim(4, 1, temp_dir).unwrap();
+        assert_eq!(second.port(port::METRICS), 10_752 + 13);
+        assert!(matches!(blocks.claim(4, 2, temp_dir), Err(BlockError::Full { slots: 3, .. })));
+        drop(first);
+        let wide = blocks.claim(0, 2, temp_dir).unwrap();
+        assert_eq!((wide.port(0), wide.workers().1), (10_240, 10_751));
+    }
+
+    #[test]
+    fn a_slot_with_a_listener_or_a_living_owner_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ports");
+        let blocks = blocks(&path, 11_264, 3);
+        let _listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 11_264 + 200)).unwrap();
+        let own = std::process::id();
+        let start = start_time(own.cast_signed()).unwrap();
+        std::fs::write(path.join("1"), format!("{own} {start} /tmp/wr-none\n")).unwrap();
+        let block = blocks.claim(0, 1, Path::new("/tmp/wr-none")).unwrap();
+        assert_eq!(block.port(0), 11_264 + 2 * 256);
+        // A number that is another process' by now is no owner.
+        std::fs::write(path.join("1"), format!("{own} {} /tmp/wr-none\n", start + 1)).unwrap();
+        assert_eq!(blocks.claim(0, 1, Path::new("/tmp/wr-none")).unwrap().port(0), 11_264 + 256);
+    }
+
+    #[test]
+    fn what_a_dead_owner_left_is_removed_with_its_slot() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ports");
+        let blocks = blocks(&path, 12_288, 1);
+        let left = folder::make(Some(folder.path()), 7, 1, 0).unwrap();
+        let innocent = folder.path().join("innocent");
+        std::fs::create_dir(&innocent).unwrap();
+        for folder in [&left, &innocent] {
+            std::fs::write(path.join("0"), format!("2147483647 1 {}\n", folder.display())).unwrap();
+            drop(blocks.claim(0, 1, Path::new("/tmp/wr-none")).unwrap());
+        }
+        assert_eq!((left.exists(), innocent.exists()), (false, true));
+    }
+}
