@@ -78,7 +78,9 @@ fn commands_and_copies_go_into_the_container() {
     std::fs::read(&started).unwrap();
     until("the job to run", || cluster.say(&["jobs"]).contains("running"));
     assert_eq!(cluster.say(&["exec", "0", "--", "cat", "/etc/image"]), "inside\n");
-    assert!(cluster.say(&["job", "0"]).contains(&format!("runtime charliecloud, image {image}")));
+    let shown: serde_json::Value =
+        serde_json::from_str(&cluster.say(&["job", "0", "--output", "json"])).unwrap();
+    assert_eq!(shown["container"], serde_json::json!({ "runtime": "charliecloud", "image": image }));
 
     // A file and a folder in, and back.
     let long = vec![b'x'; 3_000_000];
