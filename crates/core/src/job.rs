@@ -95,6 +95,8 @@ pub struct Needs {
     pub pool: Option<Arc<str>>,
     /// The one node that it can run on.
     pub node: Option<Arc<str>>,
+    /// The only nodes that will do; empty where any will.
+    pub names: Vec<Arc<str>>,
     /// The named reservation whose nodes it runs on.
     pub reservation: Option<Arc<str>>,
     /// Processors for each device; 0 where that does not matter.
@@ -108,6 +110,7 @@ impl Needs {
     pub fn allow(&self, node: &NodeSpec) -> bool {
         self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
             && self.node.as_ref().is_none_or(|name| *name == node.name)
+            && (self.names.is_empty() || self.names.contains(&node.name))
     }
 
     /// Devices that so many processors and so much memory are enough for.

@@ -27,6 +27,9 @@ pub(crate) struct Struck {
     /// What it exited with, where that was its own doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<i32>,
+    /// The signal that ended it, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<i32>,
     /// How often, by word.
     pub(crate) counts: BTreeMap<String, u32>,
 }
@@ -174,9 +177,7 @@ impl Dispatcher {
                 continue;
             }
             self.kept.delays.remove(&job.0);
-            if !self.kept.holds.contains(&job.0) {
-                self.engine_command(Command::ReleaseJob(job));
-            }
+            self.let_go(job);
         }
     }
 
@@ -184,6 +185,9 @@ impl Dispatcher {
     pub(crate) fn delayed(&self, job: JobId) -> Option<String> {
         let until = Time::try_new(*self.kept.delays.get(&job.0)?)?;
         let left_s = until.since(self.now()).max(0.0).ceil();
+        if self.engine.state().job(job).first_start.is_none() {
+            return Some(format!("begins in {left_s:.0} s"));
+        }
         Some(format!("retries in {left_s:.0} s after {}", self.last_cause(job)))
     }
 

@@ -3,13 +3,13 @@
 //! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
 
 mod container;
+mod told;
 
 use std::collections::BTreeSet;
 
-use wharf_proto::{Cause, Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
+use wharf_proto::{Cause, Gang, JobSpec, Launcher, Step, dependency};
 
 use crate::auth::is_name;
-use crate::notify::{Webhook, is_mail_address};
 use crate::{parameters, ray};
 
 /// The most elements that an array may have.
@@ -162,14 +162,8 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     if !spec.account.is_empty() && !is_name(&spec.account) {
         return wrong("account", Problem::Account(spec.account.clone()));
     }
-    spec.notify.as_ref().map_or(Ok(()), check_notify)?;
-    match &spec.container {
-        Some(_) if spec.launcher() == Launcher::Ray => {
-            wrong("container", Problem::Besides("the launcher `ray`"))
-        }
-        Some(container) => container::check(container),
-        None => Ok(()),
-    }
+    spec.notify.as_ref().map_or(Ok(()), told::check)?;
+    container::check(spec)
 }
 
 pub(crate) fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
@@ -177,6 +171,9 @@ pub(crate) fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), Ch
 }
 
 fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
+    if spec.launcher() == Launcher::Batch || spec.batch.is_some() {
+        return check_batch(spec);
+    }
     // A paced job without a command is the workers' own trainer.
     if spec.command.is_empty() && spec.steps.is_empty() && !spec.paced {
         return wrong("command", Problem::NoCommand);
@@ -191,6 +188,25 @@ fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
         check_step(&format!("steps[{index}]"), step)?;
     }
     Ok(())
+}
+
+/// A batch script is all that its job runs.
+fn check_batch(spec: &JobSpec) -> Result<(), CheckError> {
+    let Some(batch) = spec.batch.as_ref().filter(|_| spec.launcher() == Launcher::Batch) else {
+        return wrong("batch", Problem::Besides("another launcher"));
+    };
+    if !spec.command.is_empty() || !spec.steps.is_empty() || !spec.activate.is_empty() {
+        return wrong("command", Problem::Besides("a batch script"));
+    }
+    if batch.script.is_empty() && !batch.is_allocation {
+        return wrong("script", Problem::Empty);
+    }
+    if !(0..=SIGNAL_MAX).contains(&batch.signal) {
+        return wrong("signal", Problem::Signal(batch.signal));
+    }
+    check_text("script", &batch.script)?;
+    check_path("input", &batch.input)?;
+    batch.arguments.iter().try_for_each(|word| check_text("arguments", word))
 }
 
 fn check_step(field: &str, step: &Step) -> Result<(), CheckError> {
@@ -277,6 +293,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
         ("weight", spec.weight),
         ("retry_delay", spec.retry_delay_s.unwrap_or_default()),
         ("duration", spec.duration_s),
+        ("begin", spec.begin_s),
     ];
     for (field, value) in amounts {
         if !value.is_finite() || value < 0.0 {
@@ -310,7 +327,10 @@ fn check_paths(spec: &JobSpec) -> Result<(), CheckError> {
         [("output", spec.output.as_str()), ("error", &spec.error_output), ("checkpoint.dir", checkpoint)]
     {
         check_path(field, path)?;
-        check_patterns(field, path)?;
+        // Those of batch scripts are Slurm's, which leaves what it does not know as it is.
+        if spec.batch.is_none() {
+            check_patterns(field, path)?;
+        }
     }
     Ok(())
 }
@@ -384,39 +404,9 @@ fn check_retry(spec: &JobSpec) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn check_notify(notify: &Notify) -> Result<(), CheckError> {
-    if notify.command.is_empty() && notify.webhook.is_empty() && notify.mail.is_empty() {
-        return wrong("notify", Problem::NoTarget);
-    }
-    if !notify.command.is_empty() {
-        check_command("notify.command", &notify.command)?;
-    }
-    if !notify.webhook.is_empty() && Webhook::parse(&notify.webhook).is_none() {
-        return wrong("notify.webhook", Problem::Address(shown(&notify.webhook)));
-    }
-    if !notify.mail.is_empty() && !is_mail_address(&notify.mail) {
-        return wrong("notify.mail", Problem::Mail(notify.mail.escape_debug().to_string()));
-    }
-    match notify.on.iter().find(|&&moment| notify::Moment::try_from(moment).is_err()) {
-        None => Ok(()),
-        Some(moment) => {
-            let known = "started, preempted, finished, failed or cancelled".to_owned();
-            wrong("notify.on", Problem::Unknown { given: moment.to_string(), known })
-        }
-    }
-}
-
-/// An address without what may be secret in it: everything after the host.
-fn shown(address: &str) -> String {
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = host.rsplit('@').next().unwrap_or_default();
-    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
-}
-
 #[cfg(test)]
 mod tests {
-    use wharf_proto::{Checkpoint, Dependency, ResourceLimit, RetryRule};
+    use wharf_proto::{Checkpoint, Dependency, Notify, ResourceLimit, RetryRule};
 
     use super::*;
 

@@ -18,6 +18,7 @@ use wharf_proto::{
 };
 
 use crate::activity::Watch;
+use crate::batch::Batches;
 use crate::causes::Origin;
 use crate::clock::Clock;
 use crate::execution::{Execution, TaskPhase};
@@ -124,6 +125,7 @@ pub(crate) struct Dispatcher {
     pub(crate) array_live: BTreeMap<u32, u32>,
     pub(crate) kept: Kept,
     pub(crate) gates: Gates,
+    pub(crate) batches: Batches,
     pub(crate) executions: BTreeMap<JobId, Execution>,
     pub(crate) sessions: BTreeMap<NodeId, Session>,
     pub(crate) node_of_session: BTreeMap<u64, NodeId>,
@@ -139,7 +141,7 @@ pub(crate) struct Dispatcher {
     pub(crate) readers: Readers,
     waiters: BTreeMap<JobId, Vec<oneshot::Sender<()>>>,
     /// When running jobs reach their time limits.
-    limits: BTreeMap<(Time, JobId), u32>,
+    pub(crate) limits: BTreeMap<(Time, JobId), u32>,
     pub(crate) lost_after_s: f64,
     /// Messages and replies that go out once everything is durable.
     pub(crate) outgoing: BTreeMap<NodeId, Vec<ToWorker>>,
@@ -246,6 +248,7 @@ impl Dispatcher {
             array_live: BTreeMap::new(),
             kept,
             gates: Gates::default(),
+            batches: Batches::default(),
             executions: BTreeMap::new(),
             sessions: BTreeMap::new(),
             node_of_session: BTreeMap::new(),
@@ -357,7 +360,8 @@ impl Dispatcher {
         let missing = self.missing.values().min().copied();
         let limit = self.limits.keys().next().map(|&(at, _)| at);
         let delay = self.delays.first().map(|&(until, _)| until);
-        [missing, limit, delay, self.engine.next_decision()].into_iter().flatten().min()
+        let warning = self.batches.next_warning();
+        [missing, limit, delay, warning, self.engine.next_decision()].into_iter().flatten().min()
     }
 
     fn handle(&mut self, input: Input) -> Result<(), JournalError> {
@@ -472,6 +476,7 @@ impl Dispatcher {
         let is_finished = self.engine.state().job(job).phase == Phase::Ended(JobEnd::Finished);
         self.kept.end(job.0, is_finished);
         self.progress.remove(&job);
+        self.fill_up(job);
         self.forget_spec(job);
         for waiter in self.waiters.remove(&job).unwrap_or_default() {
             self.reply(move || {
@@ -481,21 +486,11 @@ impl Dispatcher {
         self.open_gates(job);
     }
 
-    fn watch_limits(&mut self, launched: &[JobId]) {
-        for &job in launched {
-            let limit_s = self.spec(job).map_or(0.0, |spec| spec.time_limit_s);
-            if limit_s > 0.0 {
-                // Counted from when it got its devices, which a restart of the head does not change.
-                let life = self.engine.state().job(job);
-                self.limits.insert((life.placed_at().plus(limit_s.min(1e9)), job), life.generation);
-            }
-        }
-    }
-
     /// Deals with what is due: nodes that did not come back, jobs that reached their limit.
     fn expire(&mut self) {
         let now = self.now();
         self.expire_delays();
+        self.warn_jobs();
         while let Some((&(at, job), &generation)) = self.limits.first_key_value() {
             if at > now {
                 break;

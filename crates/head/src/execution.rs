@@ -29,12 +29,14 @@ pub(crate) struct End {
     pub(crate) is_by_itself: bool,
     /// Why, where its worker knows more than the code.
     pub(crate) cause: Cause,
+    /// The signal that ended it; 0: none did.
+    pub(crate) signal: i32,
 }
 
 impl End {
     /// The end of a task that nobody knows any more.
     pub(crate) fn lost(code: i32, cause: Cause) -> Self {
-        Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false, cause }
+        Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false, cause, signal: 0 }
     }
 }
 
@@ -73,6 +75,7 @@ pub(crate) struct Failure {
     pub(crate) code: i32,
     pub(crate) cause: Cause,
     pub(crate) node: NodeId,
+    pub(crate) signal: i32,
 }
 
 impl Execution {
@@ -115,10 +118,11 @@ impl Execution {
             return false;
         }
         let cause = if end.cause == Cause::NoCause { Cause::UserError } else { end.cause };
+        let failure = Failure { code, cause, node, signal: end.signal };
         if end.is_by_itself {
-            self.failure.get_or_insert(Failure { code, cause, node });
+            self.failure.get_or_insert(failure);
         } else if !is_stopping {
-            self.echo.get_or_insert(Failure { code, cause, node });
+            self.echo.get_or_insert(failure);
         }
         !is_stopping && !self.is_over()
     }
@@ -189,7 +193,7 @@ mod tests {
 
     fn told(code: i32) -> End {
         let cause = Cause::NoCause;
-        End { code, is_blameless: false, is_interrupted: false, is_by_itself: true, cause }
+        End { code, is_blameless: false, is_interrupted: false, is_by_itself: true, cause, signal: 0 }
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn is_named(pattern: &str, name: &str) -> bool {
 fn can(change: Change, life: &JobState) -> bool {
     match change {
         Change::Cancel | Change::Priority => !life.is_ended(),
-        Change::Hold => matches!(life.phase, Phase::Waiting | Phase::Held),
+        Change::Hold | Change::Begin => matches!(life.phase, Phase::Waiting | Phase::Held),
+        Change::Signal => life.phase == Phase::Running,
         Change::Release => life.phase == Phase::Held,
         Change::Requeue => matches!(life.phase, Phase::Placed | Phase::Running),
     }

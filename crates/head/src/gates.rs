@@ -18,6 +18,8 @@ pub(crate) struct Edge {
 pub(crate) struct Gate {
     pub(crate) jobs: Range<u32>,
     pub(crate) edges: Vec<Edge>,
+    /// One of them is enough.
+    pub(crate) is_any: bool,
 }
 
 /// Whether a job may start as far as other jobs are concerned.
@@ -42,13 +44,14 @@ impl Gates {
         let mut open = Vec::new();
         for edge in &gate.edges {
             match life_of(edge.job).map_or(Some(false), |life| is_ok(edge.kind, life)) {
-                Some(true) => {}
-                Some(false) => return Verdict::Impossible,
+                Some(true) if gate.is_any => return Verdict::Met,
+                Some(false) if !gate.is_any => return Verdict::Impossible,
+                Some(_) => {}
                 None => open.push(*edge),
             }
         }
         if open.is_empty() {
-            return Verdict::Met;
+            return if gate.is_any { Verdict::Impossible } else { Verdict::Met };
         }
         for edge in &open {
             self.by_target.entry(edge.job).or_default().push((gate.jobs.start, edge.kind));
@@ -70,21 +73,19 @@ impl Gates {
         let mut open = Vec::new();
         for (first, kind) in waiting {
             // One that was impossible for another reason is gone.
-            let Some((_, left)) = self.gates.get_mut(&first) else { continue };
-            let verdict = match is_ok(kind, life) {
-                None => {
-                    open.push((first, kind));
+            let Some((gate, left)) = self.gates.get_mut(&first) else { continue };
+            let Some(is_ok) = is_ok(kind, life) else {
+                open.push((first, kind));
+                continue;
+            };
+            let verdict = if is_ok { Verdict::Met } else { Verdict::Impossible };
+            // Of all, the last one decides, unless it decides for the worse; of any, the other way round.
+            if is_ok != gate.is_any {
+                *left -= 1;
+                if *left > 0 {
                     continue;
                 }
-                Some(true) => {
-                    *left -= 1;
-                    if *left > 0 {
-                        continue;
-                    }
-                    Verdict::Met
-                }
-                Some(false) => Verdict::Impossible,
-            };
+            }
             judged.extend(self.gates.remove(&first).map(|(gate, _)| (gate, verdict)));
         }
         if !open.is_empty() {

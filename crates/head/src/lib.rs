@@ -2,6 +2,7 @@
 
 mod activity;
 mod auth;
+mod batch;
 mod causes;
 pub mod check;
 mod chosen;

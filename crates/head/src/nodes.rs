@@ -29,6 +29,7 @@ pub(crate) struct Session {
 pub(crate) struct NodeFacts {
     pub(crate) address: String,
     pub(crate) version: String,
+    pub(crate) features: Vec<String>,
     pub(crate) devices: Vec<Device>,
 }
 
@@ -67,6 +68,7 @@ impl Dispatcher {
         let facts = self.facts.entry(node).or_default();
         facts.address.clone_from(&register.address);
         facts.version.clone_from(&register.version);
+        facts.features.clone_from(&register.features);
         if let Some(replaced) = self.sessions.insert(node, Session { id: session, sender }) {
             self.node_of_session.remove(&replaced.id);
         }
@@ -163,6 +165,7 @@ impl Dispatcher {
                     is_interrupted: state.interrupted,
                     is_by_itself: state.by_itself,
                     cause: state.cause(),
+                    signal: state.signal,
                 };
                 self.note_reason(task, state.error.clone());
                 self.task_over(job, task.generation, node, end);

@@ -132,7 +132,12 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<i32>,
     },
-    /// It waits until then, after a failure.
+    /// The signal that ended the run whose cause was told last.
+    JobSignalled {
+        job: u32,
+        signal: i32,
+    },
+    /// It waits until then: after a failure, or because it is to begin no earlier.
     JobDelayed {
         job: u32,
         until: f64,
@@ -307,6 +312,7 @@ impl Record {
             | Self::JobRetried { job }
             | Self::JobNoted { job, .. }
             | Self::JobCaused { job, .. }
+            | Self::JobSignalled { job, .. }
             | Self::JobDelayed { job, .. }
             | Self::JobPlanned { job, .. }
             | Self::JobMeasured { job, .. }
@@ -388,6 +394,7 @@ impl Record {
             | Self::JobRetried { .. }
             | Self::JobNoted { .. }
             | Self::JobCaused { .. }
+            | Self::JobSignalled { .. }
             | Self::JobDelayed { .. }
             | Self::JobPlanned { .. }
             | Self::JobMeasured { .. }

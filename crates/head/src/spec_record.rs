@@ -48,6 +48,8 @@ pub(crate) struct NeedsRecord {
     pool: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    names: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reservation: Option<String>,
     cpus: u32,
@@ -60,6 +62,7 @@ impl NeedsRecord {
             nodes: needs.nodes,
             pool: needs.pool.as_deref().map(str::to_owned),
             node: needs.node.as_deref().map(str::to_owned),
+            names: needs.names.iter().map(|name| name.to_string()).collect(),
             reservation: needs.reservation.as_deref().map(str::to_owned),
             cpus: needs.cpus,
             memory_mib: needs.memory_mib,
@@ -71,6 +74,7 @@ impl NeedsRecord {
             nodes: self.nodes,
             pool: self.pool.as_deref().map(Into::into),
             node: self.node.as_deref().map(Into::into),
+            names: self.names.iter().map(|name| name.as_str().into()).collect(),
             reservation: self.reservation.as_deref().map(Into::into),
             cpus: self.cpus,
             memory_mib: self.memory_mib,

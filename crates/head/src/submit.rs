@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use wharf_core::{Command, Ignored, JobId, JobSpec, Needs, NodeId, Phase};
+use wharf_core::{Command, Ignored, JobId, JobSpec, Needs, NodeId, Phase, Time};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::dependency::Kind;
 use wharf_proto::{ChangeJobsRequest, Dependency, JobSpec as WireSpec, Refusal};
@@ -75,23 +75,31 @@ impl Dispatcher {
     /// Holds new jobs that must not start yet, and lets go of those that may.
     fn gate(&mut self, jobs: Range<u32>, edges: Vec<Edge>) {
         let Some(spec) = self.specs.get(&jobs.start) else { return };
-        let is_held = spec.held;
+        let (is_held, is_any, limit) = (spec.held, spec.any_dependency, spec.array_limit);
+        let begin = Time::try_new(spec.begin_s - self.epoch_unix_s).filter(|begin| *begin > self.now());
         let correlated: Vec<Dependency> =
             spec.dependencies.iter().copied().filter(|one| one.kind() == Kind::AfterCorr).collect();
         if is_held {
             jobs.clone().for_each(|job| self.want_hold(job));
         }
-        if is_held || !edges.is_empty() || !correlated.is_empty() {
+        let waits = begin.is_some() || limit > 0;
+        if is_held || waits || !edges.is_empty() || !correlated.is_empty() {
             jobs.clone().for_each(|job| self.engine_command(Command::HoldJob(JobId(job))));
         }
-        if correlated.is_empty() {
-            self.add_gate(Gate { jobs, edges });
-            return;
+        if let Some(begin) = begin {
+            jobs.clone().for_each(|job| self.wait_until(JobId(job), begin));
         }
-        for job in jobs {
-            let mut edges = edges.clone();
-            edges.extend(correlated.iter().map(|one| self.counterpart(one.job_id, job)));
-            self.add_gate(Gate { jobs: job..job + 1, edges });
+        if correlated.is_empty() {
+            self.add_gate(Gate { jobs: jobs.clone(), edges, is_any });
+        } else {
+            for job in jobs.clone() {
+                let mut edges = edges.clone();
+                edges.extend(correlated.iter().map(|one| self.counterpart(one.job_id, job)));
+                self.add_gate(Gate { jobs: job..job + 1, edges, is_any });
+            }
+        }
+        if waits {
+            jobs.for_each(|job| self.let_go(JobId(job)));
         }
     }
 
@@ -163,11 +171,15 @@ impl Dispatcher {
     fn open(&mut self, gate: &Gate, verdict: Verdict) {
         for job in gate.jobs.clone() {
             match verdict {
-                Verdict::Impossible => self.engine_command(Command::CancelJob(JobId(job))),
-                Verdict::Met if !self.kept.holds.contains(&job) && !self.kept.delays.contains_key(&job) => {
-                    self.engine_command(Command::ReleaseJob(JobId(job)));
+                Verdict::Impossible if self.stays_if_impossible(JobId(job)) => {
+                    self.batches.strand(JobId(job))
                 }
-                Verdict::Met | Verdict::Open => {}
+                Verdict::Impossible => self.engine_command(Command::CancelJob(JobId(job))),
+                Verdict::Met => {
+                    self.wait_after(JobId(job));
+                    self.let_go(JobId(job));
+                }
+                Verdict::Open => {}
             }
         }
     }
@@ -189,7 +201,10 @@ impl Dispatcher {
             let mut edges = self.edges(&spec.dependencies, &core, first);
             let correlated = spec.dependencies.iter().filter(|one| one.kind() == Kind::AfterCorr);
             edges.extend(correlated.map(|one| self.counterpart(one.job_id, job.0)));
-            self.add_gate(Gate { jobs: job.0..job.0 + 1, edges });
+            self.add_gate(Gate { jobs: job.0..job.0 + 1, edges, is_any: spec.any_dependency });
+            if spec.array_limit > 0 {
+                self.let_go(job);
+            }
         }
     }
 
@@ -235,9 +250,12 @@ impl Dispatcher {
             Change::Hold => {
                 self.command(Command::HoldJob(job))?;
                 self.want_hold(job.0);
+                self.fill_up(job);
                 Ok(())
             }
             Change::Release => self.release(job),
+            Change::Signal => self.signal(job, request),
+            Change::Begin => self.begin_at(job, request.begin_s),
         }
     }
 
@@ -255,6 +273,11 @@ impl Dispatcher {
         if self.kept.holds.remove(&job.0) {
             self.journal.note(self.now(), Record::HoldLifted { job: job.0 });
         }
-        if self.gates.of(job).is_none() { self.command(Command::ReleaseJob(job)) } else { Ok(()) }
+        // One that waits after a failure has waited enough; one that has not begun yet begins when it is to.
+        if self.engine.state().job(job).first_start.is_some() {
+            self.kept.delays.remove(&job.0);
+        }
+        self.let_go(job);
+        Ok(())
     }
 }

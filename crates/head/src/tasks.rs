@@ -69,7 +69,8 @@ impl Dispatcher {
 
     /// Tells one worker to start its task of a job.
     pub(crate) fn order(&mut self, job: JobId, node: NodeId) {
-        let Some(message) = self.launch_task(job, node) else { return };
+        let Some(mut message) = self.launch_task(job, node) else { return };
+        self.fill_in_batch(job, &mut message);
         self.send(node, to_worker::Message::Launch(Box::new(message)));
     }
 
@@ -129,6 +130,7 @@ impl Dispatcher {
                 .container
                 .clone()
                 .map(|container| Container { name: names.expand(&container.name), ..container }),
+            batch: None,
             ray: spec.ray.clone(),
         })
     }
@@ -204,6 +206,7 @@ impl Dispatcher {
                         is_interrupted: ended.interrupted,
                         is_by_itself: ended.by_itself,
                         cause: ended.cause(),
+                        signal: ended.signal,
                     };
                     self.note_reason(task, ended.error);
                     self.task_over(JobId(task.job_id), task.generation, node, end);
@@ -310,10 +313,14 @@ impl Dispatcher {
     }
 
     fn task_ended(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
+        let is_batch = self.spec(job).is_some_and(|spec| spec.batch.is_some());
         let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
             return;
         };
-        let stops_others = execution.end_task(node, end);
+        // A batch script that ends takes along the tasks that are only held for it.
+        let is_script = is_batch && execution.tasks.first().is_some_and(|task| task.share.node == node);
+        let fails = execution.end_task(node, end);
+        let stops_others = fails || is_script && !execution.is_stopping && !execution.is_over();
         self.launched_if_up(job);
         if stops_others && let Some(execution) = self.executions.get_mut(&job) {
             execution.is_stopping = true;
@@ -390,6 +397,9 @@ impl Dispatcher {
             return (true, false);
         }
         self.note_cause(job, failure.cause, Some(failure.node), Some(failure.code));
+        if failure.signal > 0 {
+            self.note(Record::JobSignalled { job: job.0, signal: failure.signal });
+        }
         let goes_on = self.may_retry(job, failure.code, failure.cause);
         (goes_on, goes_on && failure.cause.is_own())
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, NodeShare, Phase, Reshape, Reshapes, State};
 use wharf_proto::{
     Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
-    NodeSummary, PolicyChange, PolicyReply, Share, node_summary,
+    NodeSummary, PolicyChange, PolicyReply, Share, Wait, node_summary,
 };
 
 use crate::causes::Struck;
@@ -71,6 +71,13 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         plan: dispatcher.planned(job),
         reshapes: Some(life.reshapes()).filter(|counts| *counts != Reshapes::default()).map(wire::reshapes),
         deadline_s: spec.deadline.map(unix_s).unwrap_or_default(),
+        signal: dispatcher.kept.struck.get(&job.0).and_then(|struck| struck.signal).unwrap_or_default(),
+        restarts: life.generation.saturating_sub(1),
+        wait: dispatcher.wait_of(job).into(),
+        nodes: spec.gang.needs.as_ref().and_then(|needs| needs.nodes).unwrap_or_default(),
+        time_limit_s: dispatcher.spec(job).map_or(0.0, |spec| spec.time_limit_s),
+        array_limit: dispatcher.spec(job).map_or(0, |spec| spec.array_limit),
+        run_s: life.first_start.map(|_| unix_s(life.placed_at())).unwrap_or_default(),
         device_type: device_type
             .map(|kind| state.topology().types()[kind.index()].to_string())
             .unwrap_or_default(),
@@ -262,6 +269,14 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
     if let Some(delayed) = dispatcher.delayed(job).filter(|_| !by_someone) {
         return delayed;
     }
+    match dispatcher.wait_of(job) {
+        Wait::Impossible => return "waits for what can never be: another job ended otherwise".to_owned(),
+        Wait::ArrayLimit => {
+            let limit = dispatcher.spec(job).map_or(0, |spec| spec.array_limit);
+            return format!("other elements of its array go first: it may run {limit} at a time");
+        }
+        _ => {}
+    }
     if open.is_empty() || by_someone {
         return dispatcher.engine.explain(dispatcher.now(), job).to_string();
     }
@@ -299,6 +314,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary
                 device: facts.devices,
                 reason: dispatcher.kept.node_reasons.get(&id.0).cloned().unwrap_or_default(),
                 version: facts.version,
+                features: facts.features,
                 is_away: state.schedule().is_there(id) && !dispatcher.sessions.contains_key(&id),
             }
         })

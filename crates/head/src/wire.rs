@@ -49,6 +49,7 @@ fn gang(spec: &WireSpec) -> Gang {
         nodes: (gang.nodes > 0).then_some(gang.nodes),
         pool: (!spec.pool.is_empty()).then(|| spec.pool.as_str().into()),
         node: None,
+        names: gang.node_names.iter().map(|name| name.as_str().into()).collect(),
         reservation: (!spec.reservation.is_empty()).then(|| spec.reservation.as_str().into()),
         cpus: spec.cpus,
         memory_mib: spec.memory_mib,

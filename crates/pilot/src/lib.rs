@@ -22,7 +22,7 @@ mod store;
 pub use error::PilotError;
 pub use manager::{Manager, Stopping};
 pub use queue::{
-    CommandQueue, Filter, JobState, Queue, QueueError, QueueJob, RestQueue, RestTarget, Submission,
+    Answer, CommandQueue, Filter, JobState, Queue, QueueError, QueueJob, RestQueue, RestTarget, Submission,
 };
 pub use script::quoted;
 pub use settings::{Backoff, Bounds, Settings, Shape};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wharf_tls::{create_private, is_missing, write_private};
@@ -11,6 +13,9 @@ use wharf_tls::{create_private, is_missing, write_private};
 use crate::error::PilotError;
 use crate::health::Health;
 use crate::node::NodeSpec;
+
+/// How long somebody who only asks may hold the lock.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A folder that everybody who runs pilots can read: on a file system that nodes share.
 #[derive(Clone, Debug)]
@@ -107,13 +112,26 @@ impl Store {
     /// # Errors
     /// [`PilotError::InUse`] where somebody does.
     pub fn lock(&self) -> Result<Held, PilotError> {
-        lock(&self.folder.join("lock"))
+        let path = self.folder.join("lock");
+        let file = open_lock(&path)?;
+        // Somebody who only asks lets go in a moment; the wait has to end if it is somebody else.
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let locked = file.lock().map(|()| Held { _file: file });
+            // Nobody listens any more only where the patience was at its end.
+            let _ = sender.send(locked);
+        });
+        match receiver.recv_timeout(LOCK_PATIENCE) {
+            Ok(locked) => locked.map_err(PilotError::file("lock", path)),
+            Err(_) => Err(PilotError::InUse { path }),
+        }
     }
 
-    /// Whether somebody keeps pilots now.
+    /// Whether somebody keeps pilots now, as far as that can be told.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        matches!(self.lock(), Err(PilotError::InUse { .. }))
+        let locked = open_lock(&self.folder.join("lock")).map(|file| file.try_lock());
+        matches!(locked, Ok(Err(TryLockError::WouldBlock)))
     }
 
     /// What was last written down; none where nobody has.
@@ -187,17 +205,9 @@ fn make_folder(path: &Path) -> Result<(), PilotError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(PilotError::file("make", path))
 }
 
-/// Takes a lock, or tells that somebody has it.
-pub(crate) fn lock(path: &Path) -> Result<Held, PilotError> {
+fn open_lock(path: &Path) -> Result<File, PilotError> {
     let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = opened.map_err(PilotError::file("open", path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Held { _file: file }),
-        Err(TryLockError::WouldBlock) => Err(PilotError::InUse { path: path.to_owned() }),
-        Err(TryLockError::Error(source)) => {
-            Err(PilotError::File { what: "lock", path: path.to_owned(), source })
-        }
-    }
+    opened.map_err(PilotError::file("open", path))
 }
 
 #[cfg(test)]

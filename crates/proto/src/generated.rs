@@ -125,9 +125,21 @@ pub struct JobSpec {
     /// Its devices all do the same with different samples, where no profile knows a better plan.
     #[prost(bool, tag = "110")]
     pub data_parallel: bool,
-    /// What its processes run in; absent: on the node itself.
-    #[prost(message, optional, tag = "120")]
-    pub container: ::core::option::Option<Container>,
+    /// Of a job that came by sbatch: in the place of `command`, with the launcher BATCH.
+    #[prost(message, optional, tag = "130")]
+    pub batch: ::core::option::Option<Batch>,
+    /// It does not start before, in seconds since the Unix epoch; 0: as soon as can be.
+    #[prost(double, tag = "131")]
+    pub begin_s: f64,
+    /// Of an array: at most so many elements at a time; 0: as many as there is room for.
+    #[prost(uint32, tag = "132")]
+    pub array_limit: u32,
+    /// One of its dependencies is enough.
+    #[prost(bool, tag = "133")]
+    pub any_dependency: bool,
+    /// It stays, held, where what it depends on can never be; otherwise it is cancelled then.
+    #[prost(bool, tag = "134")]
+    pub stays_if_impossible: bool,
     /// With `launcher` RAY: the cluster that its command is the driver of.
     #[prost(message, optional, tag = "150")]
     pub ray: ::core::option::Option<Ray>,
@@ -190,175 +202,38 @@ pub struct Ray {
     #[prost(string, tag = "13")]
     pub token: ::prost::alloc::string::String,
 }
-/// A container, in words that every runtime is told in its own. Devices follow from the placement.
+/// A batch script, which runs on the first node of its gang. The others keep a task each, for commands beside it.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Container {
-    #[prost(enumeration = "container::Runtime", tag = "1")]
-    pub runtime: i32,
-    /// A name that the runtime knows or can pull; or, on the node, a folder, a .tar.gz, a .sqfs, a .sif.
-    #[prost(string, tag = "2")]
-    pub image: ::prost::alloc::string::String,
-    /// Patterns as in `JobSpec.output`. Empty: made from job and rank.
-    #[prost(string, tag = "3")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(message, repeated, tag = "4")]
-    pub mounts: ::prost::alloc::vec::Vec<Mount>,
-    /// Variables that are set within only; stronger than the job's.
-    #[prost(btree_map = "string, string", tag = "5")]
-    pub env: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
-    /// A file on the node with more of them, read by the runtime.
-    #[prost(string, tag = "6")]
-    pub env_file: ::prost::alloc::string::String,
-    /// Within; empty: the job's, which is then mounted at the same path.
-    #[prost(string, tag = "7")]
-    pub workdir: ::prost::alloc::string::String,
-    /// Shared memory; 0: as the runtime has it.
-    #[prost(uint64, tag = "8")]
-    pub shm_bytes: u64,
-    /// The node's own.
-    #[prost(bool, tag = "9")]
-    pub shm_host: bool,
-    #[prost(enumeration = "container::Network", tag = "10")]
-    pub network: i32,
-    #[prost(bool, tag = "11")]
-    pub privileged: bool,
-    /// What the image holds can be written over.
-    #[prost(bool, tag = "12")]
-    pub writable_root: bool,
-    /// Who it runs as within, as `NAME` or `UID\[:GID\]`; empty: as the runtime has it.
-    #[prost(string, tag = "13")]
-    pub user: ::prost::alloc::string::String,
-    /// A first process that collects orphans.
-    #[prost(bool, tag = "14")]
-    pub init: bool,
-    #[prost(message, repeated, tag = "15")]
-    pub ulimits: ::prost::alloc::vec::Vec<ResourceLimit>,
-    /// Instead of the image's; empty: none is used, the command is run as it is.
-    #[prost(string, repeated, tag = "16")]
-    pub entrypoint: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Files of devices, as in `/dev/fuse`, beside those of the placement.
-    #[prost(string, repeated, tag = "17")]
-    pub devices: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// With what the worker is told that InfiniBand needs.
-    #[prost(bool, tag = "18")]
-    pub infiniband: bool,
-    /// It stays when its command has ended.
-    #[prost(bool, tag = "19")]
-    pub keep: bool,
-    /// What the runtime cannot do is an error, and not only said.
-    #[prost(bool, tag = "20")]
-    pub strict: bool,
-    /// One of that name on each node, that outlives tasks: they are executed in it.
-    #[prost(bool, tag = "21")]
-    pub per_node: bool,
-}
-/// Nested message and enum types in `Container`.
-pub mod container {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum Runtime {
-        /// The worker's choice, from what it has and what the image is.
-        Auto = 0,
-        Docker = 1,
-        Podman = 2,
-        Apptainer = 3,
-        Singularity = 4,
-        Charliecloud = 5,
-    }
-    impl Runtime {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Auto => "AUTO",
-                Self::Docker => "DOCKER",
-                Self::Podman => "PODMAN",
-                Self::Apptainer => "APPTAINER",
-                Self::Singularity => "SINGULARITY",
-                Self::Charliecloud => "CHARLIECLOUD",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "AUTO" => Some(Self::Auto),
-                "DOCKER" => Some(Self::Docker),
-                "PODMAN" => Some(Self::Podman),
-                "APPTAINER" => Some(Self::Apptainer),
-                "SINGULARITY" => Some(Self::Singularity),
-                "CHARLIECLOUD" => Some(Self::Charliecloud),
-                _ => None,
-            }
-        }
-    }
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum Network {
-        /// As the runtime has it, if nobody says.
-        Usual = 0,
-        Host = 1,
-        Bridge = 2,
-        None = 3,
-    }
-    impl Network {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Usual => "USUAL",
-                Self::Host => "HOST",
-                Self::Bridge => "BRIDGE",
-                Self::None => "NONE",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "USUAL" => Some(Self::Usual),
-                "HOST" => Some(Self::Host),
-                "BRIDGE" => Some(Self::Bridge),
-                "NONE" => Some(Self::None),
-                _ => None,
-            }
-        }
-    }
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Mount {
-    /// A path of the node; without any `/`, a named volume.
+pub struct Batch {
     #[prost(string, tag = "1")]
-    pub src: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub dst: ::prost::alloc::string::String,
-    #[prost(bool, tag = "3")]
-    pub read_only: bool,
+    pub script: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub arguments: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What it reads; patterns as in Slurm, as in `output` and `error_output` then. Empty: nothing.
+    #[prost(string, tag = "3")]
+    pub input: ::prost::alloc::string::String,
+    /// Its output files are added to; otherwise they are begun anew with each run.
+    #[prost(bool, tag = "4")]
+    pub append: bool,
+    /// All tasks that its steps are made for; 0: one for each processor.
+    #[prost(uint32, tag = "5")]
+    pub tasks: u32,
+    #[prost(uint32, tag = "6")]
+    pub cpus_per_task: u32,
+    /// There is no script: devices are held for commands beside its tasks.
+    #[prost(bool, tag = "7")]
+    pub is_allocation: bool,
+    /// A signal that it gets before its time limit; 0: none.
+    #[prost(int32, tag = "8")]
+    pub signal: i32,
+    #[prost(double, tag = "9")]
+    pub signal_before_s: f64,
+    /// Only the script itself gets it, otherwise only the commands beside it.
+    #[prost(bool, tag = "10")]
+    pub signal_script: bool,
+    /// It is never run again.
+    #[prost(bool, tag = "11")]
+    pub no_requeue: bool,
 }
 /// How a model is divided among the devices of a gang: their number is the product of the three.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -510,8 +385,11 @@ pub struct Gang {
     /// Once on every node of the pool, instead of `devices`: one job for each.
     #[prost(bool, tag = "6")]
     pub every_node: bool,
+    /// The only nodes that will do; empty: any.
+    #[prost(string, repeated, tag = "130")]
+    pub node_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Dependency {
     #[prost(enumeration = "dependency::Kind", tag = "1")]
     pub kind: i32,
@@ -520,6 +398,9 @@ pub struct Dependency {
     pub job_id: u32,
     #[prost(uint32, optional, tag = "3")]
     pub array_index: ::core::option::Option<u32>,
+    /// Of AFTER: so long after the other one began.
+    #[prost(double, tag = "130")]
+    pub delay_s: f64,
 }
 /// Nested message and enum types in `Dependency`.
 pub mod dependency {
@@ -644,6 +525,25 @@ pub struct JobSummary {
     /// When it should be over, in seconds since the Unix epoch; 0: nobody said.
     #[prost(double, tag = "113")]
     pub deadline_s: f64,
+    /// The signal that ended it, where one did.
+    #[prost(int32, tag = "130")]
+    pub signal: i32,
+    /// How often it was started again.
+    #[prost(uint32, tag = "131")]
+    pub restarts: u32,
+    /// What holds it, where something does.
+    #[prost(enumeration = "Wait", tag = "132")]
+    pub wait: i32,
+    /// Of what it asks for: nodes (0: as the policy likes) and seconds (0: no limit).
+    #[prost(uint32, tag = "133")]
+    pub nodes: u32,
+    #[prost(double, tag = "134")]
+    pub time_limit_s: f64,
+    #[prost(uint32, tag = "135")]
+    pub array_limit: u32,
+    /// When its present or last run began; 0: there was none.
+    #[prost(double, tag = "136")]
+    pub run_s: f64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Reshapes {
@@ -750,6 +650,16 @@ pub struct ChangeJobsRequest {
     /// Only tell which those are.
     #[prost(bool, tag = "61")]
     pub dry_run: bool,
+    #[prost(int32, tag = "130")]
+    pub signal: i32,
+    /// The first process of the first task gets it; the commands beside its tasks do.
+    #[prost(bool, tag = "131")]
+    pub signal_script: bool,
+    #[prost(bool, tag = "133")]
+    pub signal_beside: bool,
+    /// In seconds since the Unix epoch; 0: at once.
+    #[prost(double, tag = "132")]
+    pub begin_s: f64,
 }
 /// Nested message and enum types in `ChangeJobsRequest`.
 pub mod change_jobs_request {
@@ -771,6 +681,10 @@ pub mod change_jobs_request {
         Release = 2,
         Requeue = 3,
         Priority = 4,
+        /// Send a signal to processes of jobs that run.
+        Signal = 5,
+        /// Let jobs begin at another time.
+        Begin = 6,
     }
     impl Change {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -784,6 +698,8 @@ pub mod change_jobs_request {
                 Self::Release => "RELEASE",
                 Self::Requeue => "REQUEUE",
                 Self::Priority => "PRIORITY",
+                Self::Signal => "SIGNAL",
+                Self::Begin => "BEGIN",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -794,6 +710,8 @@ pub mod change_jobs_request {
                 "RELEASE" => Some(Self::Release),
                 "REQUEUE" => Some(Self::Requeue),
                 "PRIORITY" => Some(Self::Priority),
+                "SIGNAL" => Some(Self::Signal),
+                "BEGIN" => Some(Self::Begin),
                 _ => None,
             }
         }
@@ -981,6 +899,9 @@ pub struct NodeSummary {
     pub reason: ::prost::alloc::string::String,
     #[prost(string, tag = "14")]
     pub version: ::prost::alloc::string::String,
+    /// What its worker says that it has.
+    #[prost(string, repeated, tag = "130")]
+    pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Nobody hears of its worker, which may come back: until it counts as lost, its jobs are not run elsewhere.
     #[prost(bool, tag = "160")]
     pub is_away: bool,
@@ -1291,14 +1212,14 @@ pub struct ExportedJob {
     #[prost(uint32, tag = "50")]
     pub array_job: u32,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecInput {
     #[prost(oneof = "exec_input::Message", tags = "1, 2, 3, 4")]
     pub message: ::core::option::Option<exec_input::Message>,
 }
 /// Nested message and enum types in `ExecInput`.
 pub mod exec_input {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Message {
         #[prost(message, tag = "1")]
         Open(super::ExecOpen),
@@ -1311,7 +1232,7 @@ pub mod exec_input {
         Size(super::TerminalSize),
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecOpen {
     #[prost(uint32, tag = "1")]
     pub job_id: u32,
@@ -1323,6 +1244,14 @@ pub struct ExecOpen {
     /// A terminal of this size; absent: plain pipes.
     #[prost(message, optional, tag = "4")]
     pub terminal: ::core::option::Option<TerminalSize>,
+    /// In the place of the task's own, and its folder; empty: as the task's.
+    #[prost(btree_map = "string, string", tag = "130")]
+    pub env: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(string, tag = "131")]
+    pub workdir: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TerminalSize {
@@ -1388,7 +1317,7 @@ pub struct FromWorkerBatch {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 80")]
+    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 80, 130")]
     pub message: ::core::option::Option<to_worker::Message>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -1411,6 +1340,8 @@ pub mod to_worker {
         Exec(super::ToExec),
         #[prost(message, tag = "80")]
         SetPace(super::SetPace),
+        #[prost(message, tag = "130")]
+        Signal(super::SignalTask),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1445,6 +1376,8 @@ pub struct Register {
     pub device: ::prost::alloc::vec::Vec<Device>,
     #[prost(string, tag = "11")]
     pub version: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "130")]
+    pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// It is about to leave, and why, as in Leave; empty: it is not.
     #[prost(string, tag = "160")]
     pub leaving: ::prost::alloc::string::String,
@@ -1491,6 +1424,9 @@ pub struct TaskState {
     /// As in TaskEnded.
     #[prost(enumeration = "Cause", tag = "60")]
     pub cause: i32,
+    /// As in TaskEnded.
+    #[prost(int32, tag = "130")]
+    pub signal: i32,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {
@@ -1582,9 +1518,9 @@ pub struct LaunchTask {
     /// How it is to divide its work; absent: as it likes.
     #[prost(message, optional, tag = "110")]
     pub plan: ::core::option::Option<Plan>,
-    /// As in JobSpec, its name filled in.
-    #[prost(message, optional, tag = "120")]
-    pub container: ::core::option::Option<Container>,
+    /// Without a script: nothing is to run but what is asked for beside it.
+    #[prost(message, optional, tag = "130")]
+    pub batch: ::core::option::Option<Batch>,
     /// As in JobSpec.
     #[prost(message, optional, tag = "150")]
     pub ray: ::core::option::Option<Ray>,
@@ -1617,6 +1553,20 @@ pub struct SetPace {
 pub struct StopTask {
     #[prost(message, optional, tag = "1")]
     pub task: ::core::option::Option<TaskId>,
+}
+/// A signal for a task that runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SignalTask {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskId>,
+    #[prost(int32, tag = "2")]
+    pub signal: i32,
+    /// Its first process gets it.
+    #[prost(bool, tag = "3")]
+    pub script: bool,
+    /// The commands beside it do.
+    #[prost(bool, tag = "4")]
+    pub beside: bool,
 }
 /// The head has journaled the end: the worker may forget it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1651,6 +1601,9 @@ pub struct TaskEnded {
     /// What the worker knows of why; absent where the exit code says it all.
     #[prost(enumeration = "Cause", tag = "60")]
     pub cause: i32,
+    /// The signal that ended it, where one did.
+    #[prost(int32, tag = "130")]
+    pub signal: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {
@@ -1675,7 +1628,7 @@ pub struct DeviceReport {
     pub devices: ::prost::alloc::vec::Vec<Device>,
 }
 /// Between a client and the command that runs for it beside a task.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToExec {
     #[prost(uint64, tag = "1")]
     pub session: u64,
@@ -1960,6 +1913,8 @@ pub enum Launcher {
     Torchrun = 2,
     /// `mpirun` on the first node, with a hostfile.
     Mpirun = 3,
+    /// A batch script on the first node.
+    Batch = 5,
     /// A Ray cluster on the gang; the command runs on the first node, as its driver.
     Ray = 4,
 }
@@ -1974,6 +1929,7 @@ impl Launcher {
             Self::PerDevice => "PER_DEVICE",
             Self::Torchrun => "TORCHRUN",
             Self::Mpirun => "MPIRUN",
+            Self::Batch => "BATCH",
             Self::Ray => "RAY",
         }
     }
@@ -1984,6 +1940,7 @@ impl Launcher {
             "PER_DEVICE" => Some(Self::PerDevice),
             "TORCHRUN" => Some(Self::Torchrun),
             "MPIRUN" => Some(Self::Mpirun),
+            "BATCH" => Some(Self::Batch),
             "RAY" => Some(Self::Ray),
             _ => None,
         }
@@ -2032,6 +1989,50 @@ impl JobPhase {
             "FAILED" => Some(Self::Failed),
             "CANCELLED" => Some(Self::Cancelled),
             "TIMED_OUT" => Some(Self::TimedOut),
+            _ => None,
+        }
+    }
+}
+/// What holds a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Wait {
+    NoWait = 0,
+    /// Somebody.
+    Person = 1,
+    /// Jobs that it depends on.
+    Dependency = 2,
+    /// The same, and they can never become what it wants them to.
+    Impossible = 3,
+    /// The time that it begins at, or may be run again at.
+    Time = 4,
+    /// Other elements of its array.
+    ArrayLimit = 5,
+}
+impl Wait {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::NoWait => "NO_WAIT",
+            Self::Person => "PERSON",
+            Self::Dependency => "DEPENDENCY",
+            Self::Impossible => "IMPOSSIBLE",
+            Self::Time => "TIME",
+            Self::ArrayLimit => "ARRAY_LIMIT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NO_WAIT" => Some(Self::NoWait),
+            "PERSON" => Some(Self::Person),
+            "DEPENDENCY" => Some(Self::Dependency),
+            "IMPOSSIBLE" => Some(Self::Impossible),
+            "TIME" => Some(Self::Time),
+            "ARRAY_LIMIT" => Some(Self::ArrayLimit),
             _ => None,
         }
     }

@@ -6,4 +6,5 @@ pub mod fairness;
 pub mod lp;
 pub mod matching;
 pub mod packing;
+pub mod pivoting;
 pub mod sharing;

@@ -35,7 +35,7 @@ use crate::output::style::Styles;
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
     interrupt::install_panic_hook();
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = commands::slurm::arguments(std::env::args_os().collect());
     let exit = match config::parse(&arguments) {
         Ok(parsed) => run(&parsed),
         Err(Refusal::Arguments(error)) => refuse(&error, &arguments),
@@ -58,6 +58,7 @@ fn run(parsed: &Parsed) -> Exit {
         cli.command,
         args::Command::Keeper(_)
             | args::Command::Beside(_)
+            | args::Command::Batch(_)
             | args::Command::Pace(_)
             | args::Command::RayNode(_)
             | args::Command::Step(_)

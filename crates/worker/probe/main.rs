@@ -68,6 +68,7 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         memory_gib: 1,
         switch: 0,
         pool: String::new(),
+        features: Vec::new(),
         address: "127.0.0.1".into(),
         state_dir,
         keeper_program: None,

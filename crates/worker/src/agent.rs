@@ -12,8 +12,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_proto::{
-    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, SetPace, TaskProgress,
-    TaskStarted, TaskState, ToExec, from_worker, to_worker,
+    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, SetPace, SignalTask,
+    TaskProgress, TaskStarted, TaskState, ToExec, from_worker, to_worker,
 };
 
 use crate::devices::{self, Sharing};
@@ -55,6 +55,8 @@ pub(crate) struct Agent<N> {
     device_news: mpsc::Receiver<Vec<Device>>,
     sharing: Sharing,
     execs: exec::Sessions,
+    /// Signals for tasks whose processes are asked for.
+    signals: Vec<(TaskKey, i32)>,
     clock: Clock,
     departure: Departure,
 }
@@ -104,6 +106,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             device_news: devices::watch(&config),
             sharing: Sharing::new(&config),
             execs: exec::Sessions::default(),
+            signals: Vec::new(),
             clock: Clock::new(hello.fence, Instant::now()),
             departure: Departure::new(config.stay, Instant::now()),
             config,
@@ -207,7 +210,12 @@ impl<N: FnMut(Notice)> Agent<N> {
             Event::Progress { task, progress } => self.on_progress(task, progress),
             Event::Ended { task, exit } => self.on_ended(task, exit),
             Event::Reduced { what } => self.reduced(what),
-            Event::Located { task, process } => self.execs.located(&self.config, task, process),
+            Event::Located { task, process } => {
+                self.execs.located(&self.config, task, process);
+                for (_, signal) in self.signals.extract_if(.., |(of, _)| *of == task) {
+                    exec::signal(process, signal);
+                }
+            }
             Event::Stale { task, newest } => {
                 if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
                     self.tasks.remove(&task);
@@ -339,6 +347,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             by_itself: known.exit.as_ref().is_some_and(|exit| exit.by_itself),
             progress: known.progress.clone().map(|progress| told(task, progress)),
             cause: known.exit.as_ref().map_or(0, |exit| exit.wire_cause().into()),
+            signal: known.exit.as_ref().map_or(0, |exit| exit.signal),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {
@@ -353,6 +362,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             tasks: tasks.collect(),
             device: self.devices.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            features: config.features.clone(),
             leaving: self.departure.leaving().to_owned(),
         }));
         for (&task, known) in &self.tasks {
@@ -375,6 +385,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 self.heartbeat = ticking(period.max(HEARTBEAT_MIN));
                 self.clock.on_welcome(Fence::new(welcome.fence_after_s, welcome.fence_grace_s));
                 self.keeper.ask(Request::Fence(self.clock.fence));
+                self.departure.on_welcome(Instant::now());
                 (self.notice)(Notice::Welcomed);
                 Some(())
             }
@@ -390,6 +401,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::SendOutput(wanted) => self.send_output(&wanted),
             to_worker::Message::RenewLease(renewal) => self.renew(&renewal),
             to_worker::Message::SetPace(pace) => self.set_pace(&pace),
+            to_worker::Message::Signal(wanted) => self.signal(&wanted),
             to_worker::Message::Exec(message) => {
                 self.on_exec(message);
                 Some(())
@@ -475,7 +487,21 @@ impl<N: FnMut(Notice)> Agent<N> {
         Some(())
     }
 
+    /// Sends a signal to a task's first process, which the keeper knows, or to the commands beside it.
+    fn signal(&mut self, wanted: &SignalTask) -> Option<()> {
+        let task: TaskKey = wanted.task?.into();
+        if wanted.beside {
+            self.execs.signal(task, wanted.signal);
+        }
+        if wanted.script {
+            self.signals.push((task, wanted.signal));
+            self.keeper.ask(Request::Locate { task });
+        }
+        Some(())
+    }
+
     fn forget(&mut self, task: TaskKey) {
+        self.launching.forget(&self.config, task);
         if self.tasks.get(&task).is_some_and(|known| known.exit.is_some()) {
             self.tasks.remove(&task);
         }

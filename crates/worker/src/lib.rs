@@ -9,6 +9,7 @@
 //! - the agent: the stream to the head, the environment of a task, streams of output.
 
 mod agent;
+mod batch;
 mod container;
 mod devices;
 mod door;
@@ -37,12 +38,13 @@ mod trainer;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use batch::batch_main;
 pub use container::{ContainerMount, ContainerRuntime, ContainerSettings};
 pub use devices::{Inventory, Source, Watch, memory_gib, processors};
 pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
 pub use exec::beside_main;
-pub use keeper::{keeper_main, stage_main};
+pub use keeper::{keeper_main, outlast_signals, stage_main};
 pub use pace::pace_main;
 pub use ray::ray_main;
 pub use stay::Stay;
@@ -76,12 +78,14 @@ pub struct WorkerConfig {
     pub switch: u32,
     /// The part of the cluster that it belongs to; empty where there are no parts.
     pub pool: String,
+    /// What it is said to have, for jobs that ask for it by name.
+    pub features: Vec<String>,
     /// Where other nodes of a gang reach it.
     pub address: String,
     /// Where it keeps its state; made if it is not there. A root worker's tasks of other users must be able
     /// to pass through the folders above it, or their progress is not heard.
     pub state_dir: PathBuf,
-    /// The program that has the subcommands `keeper`, `beside`, `pace` and `ray-node`; without one, this very program.
+    /// The program that has the subcommands `keeper`, `beside`, `batch`, `pace` and `ray-node`; without one, this very program.
     pub keeper_program: Option<PathBuf>,
     /// Tasks are not run, but treated like this.
     pub rehearsal: Option<Rehearsal>,

@@ -183,6 +183,9 @@ fn spawn(program: &Path, config: &WorkerConfig) -> io::Result<Child> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
     let mut command = Command::new(program);
     command.arg("keeper").arg("--state-dir").arg(&config.state_dir);
+    if config.stay.is_some() {
+        command.arg("--through-signals");
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     // Tasks inherit the keeper's environment, which therefore must not hold the token.
     for name in telling_variables(config) {

@@ -89,6 +89,9 @@ pub(crate) struct Start {
     pub(crate) output: PathBuf,
     /// Empty: with the output.
     pub(crate) error_output: PathBuf,
+    /// How those are opened.
+    #[serde(default)]
+    pub(crate) files: Manner,
     /// Made if it is not there; empty: none is asked for.
     pub(crate) checkpoint_dir: PathBuf,
     /// Kept free for the task until it runs; 0: none.
@@ -99,6 +102,15 @@ pub(crate) struct Start {
     pub(crate) trainer: Trainer,
     /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
     pub(crate) refused: Option<Exit>,
+}
+
+/// How a task's output files are opened; by default they are added to, and their folders are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manner {
+    /// What was in them is thrown away.
+    pub(crate) is_anew: bool,
+    /// Their folders have to be there.
+    pub(crate) needs_folder: bool,
 }
 
 /// Processes that run at the same time: most steps have one.

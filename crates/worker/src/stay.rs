@@ -13,6 +13,8 @@ use crate::task::{Exit, TaskKey};
 
 /// How long an end is kept: so long a signal may take from one process of a machine to the other.
 const KEPT: Duration = Duration::from_millis(250);
+/// How long the head may take to let it in, however soon it would leave afterwards.
+const ENTRY: Duration = Duration::from_secs(60);
 /// How long the head may take to answer a farewell.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -45,6 +47,7 @@ pub(crate) struct Departure {
     stay: Option<Stay>,
     until: Option<Instant>,
     idle_since: Option<Instant>,
+    is_welcome: bool,
     has_worked: bool,
     pub(crate) phase: Phase,
     kept: VecDeque<(Instant, TaskKey, Exit)>,
@@ -58,6 +61,7 @@ impl Departure {
             stay,
             until,
             idle_since: Some(now),
+            is_welcome: false,
             has_worked: false,
             phase: Phase::Staying,
             kept: VecDeque::new(),
@@ -67,6 +71,20 @@ impl Departure {
     /// Whether it leaves when it is told to end, instead of only going away from its tasks.
     pub(crate) fn has_end(&self) -> bool {
         self.stay.is_some()
+    }
+
+    /// The head has let it in: from now on there may be something to do.
+    pub(crate) fn on_welcome(&mut self, now: Instant) {
+        if !self.is_welcome {
+            self.is_welcome = true;
+            self.idle_since = self.idle_since.map(|_| now);
+        }
+    }
+
+    /// How long it may have nothing to do.
+    fn patience(&self) -> Option<Duration> {
+        let idle = self.stay?.idle?;
+        Some(if self.is_welcome { idle } else { idle.max(ENTRY) })
     }
 
     /// Notes whether there is anything to do.
@@ -86,7 +104,7 @@ impl Departure {
         if self.until.is_some_and(|until| until <= now) {
             return Some("its time on this machine is nearly over".to_owned());
         }
-        let idle = self.stay?.idle?;
+        let idle = self.patience()?;
         let is_idle = self.idle_since.is_some_and(|since| since + idle <= now);
         let idle_s = idle.as_secs_f64();
         is_idle.then(|| match self.has_worked {
@@ -100,8 +118,7 @@ impl Departure {
         let kept = self.kept.front().map(|(due, ..)| *due);
         let next = match self.phase {
             Phase::Staying => {
-                let idle = self.stay.and_then(|stay| stay.idle);
-                let idle = idle.zip(self.idle_since).map(|(idle, since)| since + idle);
+                let idle = self.patience().zip(self.idle_since).map(|(idle, since)| since + idle);
                 self.until.into_iter().chain(idle).min()
             }
             Phase::Leaving { .. } => None,
@@ -181,7 +198,10 @@ mod tests {
     fn staying(idle_s: u64) -> (Departure, Instant) {
         let now = Instant::now();
         let stay = Stay { idle: Some(Duration::from_secs(idle_s)), until: None };
-        (Departure::new(Some(stay), now), now)
+        let mut departure = Departure::new(Some(stay), now);
+        assert_eq!(departure.due(), Some(now + ENTRY), "the head may take its time");
+        departure.on_welcome(now);
+        (departure, now)
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub(crate) struct Exit {
     pub(crate) by_itself: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cause: Option<Cause>,
+    /// The signal that ended it; 0: none did.
+    #[serde(default)]
+    pub(crate) signal: i32,
 }
 
 /// The code of a task whose end nobody saw.
@@ -66,7 +69,7 @@ const CODE_REFUSED: i32 = 126;
 
 impl Exit {
     pub(crate) fn code(code: i32) -> Self {
-        Self { code, error: String::new(), interrupted: false, by_itself: false, cause: None }
+        Self { code, error: String::new(), interrupted: false, by_itself: false, cause: None, signal: 0 }
     }
 
     /// The end of a task that nobody saw ending, or that was never begun.
@@ -119,6 +122,7 @@ impl Exit {
             interrupted: self.interrupted,
             by_itself: self.by_itself,
             cause: self.wire_cause().into(),
+            signal: self.signal,
         }
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         memory_gib: 0,
         switch: 0,
         pool: String::new(),
+        features: Vec::new(),
         address: "127.0.0.1".into(),
         state_dir: "/tmp/w".into(),
         keeper_program: None,

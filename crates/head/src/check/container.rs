@@ -1,11 +1,23 @@
 //! Whether a container makes sense by itself. What the node's runtime cannot do is said there.
 
-use wharf_proto::Container;
 use wharf_proto::container::{Network, Runtime};
+use wharf_proto::{Container, JobSpec, Launcher};
 
 use super::{CheckError, LIMITS, Problem, check_environment, check_path, check_patterns, check_text, wrong};
 
-pub(super) fn check(container: &Container) -> Result<(), CheckError> {
+/// Looks at a job's container, if it has one.
+pub(super) fn check(spec: &JobSpec) -> Result<(), CheckError> {
+    match &spec.container {
+        Some(_) if spec.launcher() == Launcher::Ray => {
+            wrong("container", Problem::Besides("the launcher `ray`"))
+        }
+        Some(_) if spec.batch.is_some() => wrong("container", Problem::Besides("a batch script")),
+        Some(container) => check_container(container),
+        None => Ok(()),
+    }
+}
+
+fn check_container(container: &Container) -> Result<(), CheckError> {
     if container.image.is_empty() {
         return wrong("container.image", Problem::Empty);
     }
@@ -88,7 +100,7 @@ mod tests {
             mounts: vec![mount("/a", "/b"), mount("volume", "/c")],
             ..Container::default()
         };
-        assert_eq!(check(&good), Ok(()));
+        assert_eq!(check_container(&good), Ok(()));
         let table: &[(&str, Change)] = &[
             ("image: is empty; leave it out or fill it in", |container| container.image.clear()),
             (
@@ -120,11 +132,11 @@ mod tests {
         for (expected, change) in table {
             let mut container = good.clone();
             change(&mut container);
-            let refused = check(&container).unwrap_err().to_string();
+            let refused = check_container(&container).unwrap_err().to_string();
             assert_eq!(refused, format!("container.{expected}"));
         }
         let ulimits = vec![ResourceLimit { name: "files".into(), value: None }];
-        let refused = check(&Container { ulimits, ..good }).unwrap_err().to_string();
+        let refused = check_container(&Container { ulimits, ..good }).unwrap_err().to_string();
         assert!(refused.starts_with("container.ulimits: `files` is not known; it can be as, "), "{refused}");
     }
 }

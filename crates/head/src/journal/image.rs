@@ -72,7 +72,10 @@ impl Kept {
                 let struck = self.struck.entry(job).or_default();
                 *struck.counts.entry(cause.clone()).or_default() += 1;
                 struck.last.clone_from(cause);
-                (struck.node, struck.code) = (node, code);
+                (struck.node, struck.code, struck.signal) = (node, code, None);
+            }
+            Record::JobSignalled { job, signal } => {
+                self.struck.entry(job).or_default().signal = Some(signal);
             }
             Record::JobDelayed { job, until } => {
                 self.delays.insert(job, until);

@@ -225,7 +225,7 @@ fn a_node_that_fails_different_jobs_is_taken_out() {
     // Another one gets a turn there.
     world.dispatcher.engine_command(Command::CancelJob(JobId(0)));
     lose(&mut world, 20.0);
-    let health = |world: &VirtualCluster| views::nodes(&world.dispatcher)[0].clone();
+    let health = |world: &VirtualCluster| views::nodes(&world.dispatcher, false)[0].clone();
     assert_eq!(health(&world).reason, "");
     lose(&mut world, 30.0);
     let reason = health(&world).reason;
@@ -260,7 +260,7 @@ fn a_device_that_breaks_again_and_again_stays_out() {
     }
     report(&mut world, "");
     assert!(is_out(&world), "it seems well, as it did before");
-    let shown = views::nodes(&world.dispatcher)[0].device[0].problem.clone();
+    let shown = views::nodes(&world.dispatcher, false)[0].device[0].problem.clone();
     assert!(shown.contains("`wharf node resume v100-0`"), "{shown}");
     assert_eq!(world.warnings.lock().unwrap().len(), 1);
     resume(&mut world, "v100-0");

@@ -18,7 +18,7 @@ fn world(folder: &tempfile::TempDir, nodes: u32) -> VirtualCluster {
 
 fn job(name: &str, dependencies: &[(Kind, u32)]) -> JobSpec {
     let dependency =
-        |&(kind, job_id): &(Kind, u32)| Dependency { kind: kind.into(), job_id, array_index: None };
+        |&(kind, job_id): &(Kind, u32)| Dependency { kind: kind.into(), job_id, ..Dependency::default() };
     JobSpec {
         name: name.to_owned(),
         command: vec!["true".to_owned()],
@@ -81,7 +81,8 @@ fn arrays_are_waited_for_as_a_whole_or_element_by_element() {
     assert_eq!(world.submit(vec![array("left", &[3, 5], &[])]), [0, 1]);
     world.submit(vec![array("right", &[3, 5], &[(Kind::AfterCorr, 0)])]);
     world.submit(vec![job("all", &[(Kind::AfterOk, 0)])]);
-    let one = Dependency { kind: Kind::AfterOk.into(), job_id: 0, array_index: Some(5) };
+    let one =
+        Dependency { kind: Kind::AfterOk.into(), job_id: 0, array_index: Some(5), ..Dependency::default() };
     world.submit(vec![JobSpec { dependencies: vec![one], ..job("one", &[]) }]);
     let ends = world.exit(JobId(1), 0);
     world.step(ends);

@@ -4,6 +4,7 @@ mod causes;
 mod decisions;
 mod gates;
 mod journal;
+mod leaving;
 mod plans;
 mod preemption;
 mod restarts;

@@ -14,7 +14,7 @@ pub(crate) use command::usual_environment;
 pub use rest::{RestQueue, RestTarget};
 
 /// The answer to a question, later.
-pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, QueueError>> + Send + 'a>>;
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, QueueError>> + Send + 'a>>;
 
 /// A way to a Slurm.
 pub trait Queue: Send + Sync {

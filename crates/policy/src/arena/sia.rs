@@ -3,13 +3,12 @@
 //!
 //! Kept as published: throughput is taken to grow with the number of devices; where a job does not fit one device, that of one
 //! device is half of what it should be; the number of devices of a running job follows the program one change late,
-//! and only where its type changes do its devices; a newcomer is worth a thousand.
-//!
-//! Not kept: the published solver is given -10^9 for what cannot run, and scales by that, so that all it sees of the rest is the
-//! newcomer's thousand. Which of the possible choices it then makes is chance; here it is the best.
+//! and only where its type changes do its devices; a newcomer is worth a thousand; and the solver is given -10^9 for what cannot
+//! run. It divides all values by that, so that goodputs are hardly more than its tolerance: what it finds is seldom the best, and which of
+//! many near ones depends on how it pivots. [`pivoting`](wharf_solver::pivoting) therefore pivots as it does.
 
 use wharf_perf::cells::DEVICE_COUNTS as COUNTS;
-use wharf_solver::choice::{Configuration, Holder, adjust};
+use wharf_solver::pivoting::{Constraint, Outcome, Program, solve};
 
 use super::Rules;
 use super::gavel::{CHANGES_MAX, place_all};
@@ -31,6 +30,10 @@ const NEWCOMER: f64 = 1000.0;
 pub(super) struct Sia {
     /// Jobs that were taken in, each with what the last program gave it, as a number of [`COUNTS`] by type.
     admitted: Vec<(u32, usize)>,
+    /// Whether a job was ever taken in; from then on changes are limited.
+    has_admitted: bool,
+    /// What newcomers were worth that were given nothing in this pass, since anything changed: the like of them get nothing either.
+    refused: Vec<Vec<f64>>,
 }
 
 fn kind_of(configuration: usize) -> Kind {
@@ -44,34 +47,23 @@ fn count_of(configuration: usize) -> u32 {
 impl Sia {
     /// Takes a job in, if the program and the places allow.
     fn fit(&mut self, world: &mut World, job: u32, force_opt: bool) -> bool {
-        let rows: Vec<Vec<(usize, Configuration)>> =
-            self.admitted.iter().map(|&(job, held)| row(world, job, Some(held))).collect();
-        let plain: Vec<Vec<Configuration>> =
-            rows.iter().map(|row| row.iter().map(|&(_, configuration)| configuration).collect()).collect();
-        let current = |row: &[(usize, Configuration)], held: usize| {
-            row.iter().position(|(known, _)| *known == held).unwrap_or_default()
-        };
-        let holders: Vec<Holder<'_>> = plain
-            .iter()
-            .zip(rows.iter().zip(&self.admitted))
-            .map(|(configurations, (row, &(_, held)))| Holder { configurations, current: current(row, held) })
-            .collect();
-        let own = row(world, job, None);
-        let newcomer: Vec<Configuration> = own
-            .iter()
-            .map(|&(_, configuration)| Configuration {
-                value: configuration.value + NEWCOMER,
-                ..configuration
-            })
-            .collect();
+        let own = row(world, job);
+        if own.iter().all(|value| *value <= INFEASIBLE) || self.refused.contains(&own) {
+            return false;
+        }
+        let others = self.admitted.iter().flat_map(|&(job, _)| row(world, job));
+        let values: Vec<f64> = others.chain(own.iter().copied()).collect();
         let kinds = world.site().kinds();
         let capacity: Vec<u32> = kinds.map(|kind| world.site().kind(kind).device_count()).collect();
-        let Some(found) = adjust(&capacity, &holders, &newcomer, CHANGES_MAX) else { return false };
+        let held: Vec<usize> = self.admitted.iter().map(|&(_, held)| held).collect();
+        let Some(found) = choose(&values, &capacity, self.has_admitted.then_some(&held)) else {
+            self.refused.push(own);
+            return false;
+        };
+        self.refused.clear();
         let before = self.admitted.clone();
-        for (index, to) in found.changes {
-            self.admitted[index].1 = rows[index][to].0;
-        }
-        self.admitted.push((job, own[found.pick].0));
+        self.admitted = before.iter().map(|&(job, _)| job).chain([job]).zip(found).collect();
+        self.has_admitted = true;
         let is_placed = self.apply(world, &before, force_opt);
         if !is_placed {
             self.admitted.pop();
@@ -101,8 +93,49 @@ impl Sia {
     }
 }
 
-/// What a job is worth in each configuration that it can run in; what it has is always one of them.
-fn row(world: &World, job: u32, held: Option<usize>) -> Vec<(usize, Configuration)> {
+/// What each job is given, the newcomer last, by the published program; `None` where the newcomer is given nothing.
+fn choose(values: &[f64], capacity: &[u32], held: Option<&Vec<usize>>) -> Option<Vec<usize>> {
+    let width = capacity.len() * COUNTS.len();
+    let jobs = values.len() / width;
+    let outcome = solve(&program(values, capacity, held));
+    // Going in circles ends the published simulator; here the newcomer waits.
+    let Outcome::Found(found) = outcome else { return None };
+    let given = |job: usize| (0..width).find(|configuration| found[configuration * jobs + job]);
+    (0..jobs).map(given).collect()
+}
+
+/// The published program, with its columns and rows in their order: columns by configuration, then by job.
+fn program(values: &[f64], capacity: &[u32], held: Option<&Vec<usize>>) -> Program {
+    let width = capacity.len() * COUNTS.len();
+    let jobs = values.len() / width;
+    let at = |job: usize, configuration: usize| configuration * jobs + job;
+    let mut costs = vec![0.0; values.len()];
+    for (index, value) in values.iter().enumerate() {
+        let (job, configuration) = (index / width, index % width);
+        let bonus = if job + 1 == jobs { NEWCOMER } else { 0.0 };
+        costs[at(job, configuration)] = -(value + bonus);
+    }
+    let at_most =
+        |entries: Vec<(usize, f64)>, upper: f64| Constraint { entries, lower: f64::NEG_INFINITY, upper };
+    let all = |job: usize, value: f64| (0..width).map(move |configuration| (at(job, configuration), value));
+    let mut constraints = vec![at_most(all(jobs - 1, 1.0).collect(), 1.0)];
+    for (kind, &capacity) in capacity.iter().enumerate() {
+        let columns = at(0, kind * COUNTS.len())..at(0, (kind + 1) * COUNTS.len());
+        let entries = columns.map(|column| (column, f64::from(count_of(column / jobs)))).collect();
+        constraints.push(at_most(entries, f64::from(capacity)));
+    }
+    if let Some(held) = held {
+        let kept = held.iter().enumerate().map(|(job, &held)| (at(job, held), -1.0));
+        let limit = CHANGES_MAX as f64 - jobs as f64;
+        constraints.push(at_most(kept.chain(all(jobs - 1, -1.0)).collect(), limit));
+    }
+    let one = |job: usize| Constraint { entries: all(job, 1.0).collect(), lower: 1.0, upper: 1.0 };
+    constraints.extend((0..jobs - 1).map(one));
+    Program { costs, constraints }
+}
+
+/// What a job is worth in each configuration.
+fn row(world: &World, job: u32) -> Vec<f64> {
     let kinds = world.site().kinds();
     let throughputs: Vec<f64> =
         kinds.flat_map(|kind| COUNTS.map(|devices| throughput(world, job, kind, devices))).collect();
@@ -113,19 +146,11 @@ fn row(world: &World, job: u32, held: Option<usize>) -> Vec<(usize, Configuratio
     let useful_s = state.executed_s - f64::from(state.reschedules) * RESTART_S;
     let useful = (useful_s / (state.executed_s + RESTART_S)).max(USE_MIN);
     let value = |throughput: f64| {
-        let goodput = f64::from(fewest) * throughput / least;
+        let goodput = f64::from(fewest) * (throughput / least);
         (goodput * useful).sqrt().min(VALUE_MAX)
     };
-    let is_wanted = |index: usize, throughput: f64| throughput > 0.0 || held == Some(index);
-    throughputs
-        .iter()
-        .enumerate()
-        .filter(|&(index, &throughput)| is_wanted(index, throughput))
-        .map(|(index, &throughput)| {
-            let value = if throughput > 0.0 { value(throughput) } else { 0.0 };
-            (index, Configuration { kind: kind_of(index).index(), count: count_of(index), value })
-        })
-        .collect()
+    let of = |throughput: f64| if throughput > 0.0 { value(throughput) } else { INFEASIBLE };
+    throughputs.into_iter().map(of).collect()
 }
 
 /// Samples per second by the published model: in proportion to the devices.
@@ -153,10 +178,12 @@ impl Rules for Sia {
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
         self.admitted.retain(|(job, _)| !world.ended.contains(job));
+        self.refused.clear();
         world.retry(|world, job| Tried::or_waits(self.fit(world, job, false)));
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
+        self.refused.clear();
         world.drop_impossible();
         world.take_in(|world, job| Tried::or_waits(self.fit(world, job, true)));
     }

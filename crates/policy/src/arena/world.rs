@@ -266,11 +266,18 @@ impl World {
         nodes: &mut Vec<u32>,
     ) -> Option<Shape> {
         let mut shape = asked.shape;
-        while self.is_feasible(job, asked.kind, shape, force_opt) {
+        if self.is_feasible(job, asked.kind, shape, force_opt) && table.emptiest(asked.kind, shape, nodes) {
+            return Some(shape);
+        }
+        // Where it cannot run in its best locality it may still in the next.
+        while let Some(worse) = shape.halved().filter(|_| is_relaxed) {
+            shape = worse;
+            if !self.is_feasible(job, asked.kind, shape, force_opt) {
+                return None;
+            }
             if table.emptiest(asked.kind, shape, nodes) {
                 return Some(shape);
             }
-            shape = shape.halved().filter(|_| is_relaxed)?;
         }
         None
     }

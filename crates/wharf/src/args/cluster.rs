@@ -100,6 +100,9 @@ pub struct WorkerArgs {
     /// The pool that this node belongs to; jobs can ask for one
     #[arg(long, value_name = "NAME", default_value = "")]
     pub pool: String,
+    /// Something that this node has, for `wharf sbatch --constraint`; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub feature: Vec<String>,
     /// The switch that this node hangs on: gangs are kept on one where that can be
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub switch: u32,
@@ -172,6 +175,9 @@ pub struct KeeperArgs {
     /// The worker's state directory
     #[arg(long, value_name = "DIR")]
     pub state_dir: PathBuf,
+    /// Do not end when a signal says so: its worker tells it when
+    #[arg(long, hide = true)]
+    pub through_signals: bool,
     /// Become a task's process instead, after what this says
     #[arg(long, value_name = "JSON", hide = true)]
     pub stage: Option<String>,

@@ -29,6 +29,18 @@ pub struct ExecArgs {
     pub command: Vec<String>,
 }
 
+/// `wharf batch`: what the worker starts for batch scripts.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  (started by wharf worker)")]
+pub struct BatchArgs {
+    /// What the script reads
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<std::path::PathBuf>,
+    /// The script and its arguments; without one, wait for a signal
+    #[arg(last = true, value_name = "SCRIPT")]
+    pub command: Vec<String>,
+}
+
 /// `wharf beside`: what the worker starts for `wharf exec`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  (started by wharf worker)")]

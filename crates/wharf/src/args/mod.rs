@@ -26,6 +26,7 @@ mod profile;
 mod ray;
 mod replay;
 mod sim;
+mod slurm;
 mod step;
 mod submit;
 mod sweep;
@@ -45,7 +46,7 @@ pub use cluster::{
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use cp::{CpArgs, CpPlace};
 pub use demo::DemoArgs;
-pub use exec::{BesideArgs, ExecArgs};
+pub use exec::{BatchArgs, BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, OutputFormat};
@@ -70,6 +71,7 @@ pub use profile::{
 pub use ray::{RayArgs, RayCommand, RayJobArgs, RayLogsArgs, RayNodeArgs};
 pub use replay::ReplayArgs;
 pub use sim::SimArgs;
+pub use slurm::{ShimsArgs, SlurmArgs};
 pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
@@ -163,6 +165,9 @@ pub enum Command {
     /// What becomes a command beside a task
     #[command(hide = true)]
     Beside(BesideArgs),
+    /// What becomes a batch script
+    #[command(hide = true)]
+    Batch(BatchArgs),
     /// The trainer of a paced job
     #[command(hide = true)]
     Pace(PaceArgs),
@@ -227,6 +232,24 @@ pub enum Command {
     Report(ReportArgs),
     /// From within a job: tell how far it has come, and learn whether to go on
     Step(StepArgs),
+    /// Submit a batch script, as Slurm's sbatch does
+    Sbatch(SlurmArgs),
+    /// List jobs, as Slurm's squeue does
+    Squeue(SlurmArgs),
+    /// Cancel or signal jobs, as Slurm's scancel does
+    Scancel(SlurmArgs),
+    /// Show partitions and nodes, as Slurm's sinfo does
+    Sinfo(SlurmArgs),
+    /// Show and change jobs and nodes, as Slurm's scontrol does
+    Scontrol(SlurmArgs),
+    /// Show jobs that are over, too, as Slurm's sacct does
+    Sacct(SlurmArgs),
+    /// Run a command with devices of its own, as Slurm's salloc does
+    Salloc(SlurmArgs),
+    /// Run a command on all nodes of a job, as Slurm's srun does
+    Srun(SlurmArgs),
+    /// Write links to this program that are called sbatch, squeue, srun and so on
+    SlurmShims(ShimsArgs),
     /// Show and check the configuration: the file, and what is in force
     #[command(subcommand, after_help = "Examples:\n  wharf config show\n  wharf config check")]
     Config(ConfigCommand),

@@ -8,7 +8,8 @@ use wharf_proto::Cause;
 use super::cluster::HomeArgs;
 use crate::jobfile::job::{self, Launcher, Moments};
 use crate::jobfile::{
-    Array, Deadline, Export, Format, Job, Limit, Runtime, Seconds, Size, StopSignal, Words,
+    Array, Deadline, Executor, Export, Format, Job, Limit, Runtime, Seconds, Size, SlurmExecutor, StopSignal,
+    Words,
 };
 use crate::number::JobNumber;
 
@@ -25,6 +26,7 @@ Examples:
   wharf submit --example yaml > job.yaml               A file to begin with
   wharf submit job.yaml --dry-run                      Show what would be submitted
   wharf submit --ray-address http://node1:8265 --follow -- python train.py     On somebody's Ray cluster
+  wharf submit job.yaml --slurm --wait                 As a job of the Slurm that is here
   wharf submit --trace jobs.csv --time-scale 60        Each row as a job, at its time; an hour in a minute
   wharf submit --trace jobs.csv --now -- python train.py --steps {iterations}")]
 pub struct SubmitArgs {
@@ -213,6 +215,12 @@ pub struct JobFlags {
     /// Let a Ray cluster that is there already run it, by the address of its dashboard: `http://host:8265`
     #[arg(long, value_name = "ADDRESS")]
     pub ray_address: Option<String>,
+    /// Hand it to a Slurm as one of Slurm's own jobs, instead of to the head
+    #[arg(long)]
+    pub slurm: bool,
+    /// An option of sbatch, as in `--partition=gpu`; may be given several times
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, requires = "slurm")]
+    pub slurm_option: Vec<String>,
     /// Tell it a plan of data parallelism on all its devices, where no profile knows a better one
     #[arg(long)]
     pub data_parallel: bool,
@@ -301,12 +309,19 @@ fn given<T: Default + PartialEq>(record: T) -> Option<T> {
 impl SubmitArgs {
     /// What the flags say, as a job file would.
     pub fn to_job(&self) -> Job {
-        let JobFlags { gang, types, .. } = &self.job;
-        let flags = &self.job;
+        self.job.to_job(&self.command)
+    }
+}
+
+impl JobFlags {
+    /// What the flags say of a job with this command, as a job file would.
+    pub fn to_job(&self, command: &[String]) -> Job {
+        let Self { gang, types, .. } = self;
+        let flags = self;
         let jobs = |ids: &[JobNumber]| some(&ids.iter().map(|&id| job::JobRef::Id(id)).collect::<Vec<_>>());
         Job {
             name: flags.name.clone(),
-            command: some(&self.command).map(Words),
+            command: some(command).map(Words),
             per_node: flags.per_node.then_some(true),
             pool: flags.pool.clone(),
             reservation: flags.reservation.clone(),
@@ -335,7 +350,7 @@ impl SubmitArgs {
             stop_signal: flags.stop_signal,
             grace: flags.grace,
             launcher: flags.launcher,
-            executor: given(job::Executor { ray: flags.ray_address.clone() }),
+            executor: flags.executor(),
             data_parallel: flags.data_parallel.then_some(true),
             model: flags.model.clone(),
             batch_size: flags.batch_size,
@@ -345,9 +360,14 @@ impl SubmitArgs {
             ..flags.surroundings()
         }
     }
-}
 
-impl JobFlags {
+    /// Who is to run it, where that is not the head.
+    fn executor(&self) -> Option<Executor> {
+        let options = some(&self.slurm_option);
+        let slurm = self.slurm.then(|| SlurmExecutor { options, ..SlurmExecutor::default() });
+        given(Executor { ray: self.ray_address.clone(), slurm })
+    }
+
     /// The part of a job that is about what surrounds it.
     fn surroundings(&self) -> Job {
         let limits = job::Limits(self.limits.iter().cloned().collect());

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::cluster::HomeArgs;
+use super::submit::JobFlags;
 use crate::jobfile::Format;
 
 /// `wharf tune`
 #[derive(Debug, Subcommand)]
 pub enum TuneCommand {
     /// Run a job with many configurations, as one array
-    Start(TuneStartArgs),
+    Start(Box<TuneStartArgs>),
     /// Show how far a sweep is
     Status(TuneArgs),
     /// Run those elements of a sweep again that have failed
@@ -31,6 +32,7 @@ pub enum TuneCommand {
 Examples:
   wharf tune start rates.yaml
   wharf tune start rates.yaml --dry-run           Show the configurations
+  wharf tune start rates.yaml --gang 2 --cpus 4   Flags win over the file's job
   wharf tune start rates.yaml --wait --dir runs/rates
 
 A sweep file:
@@ -60,6 +62,9 @@ pub struct TuneStartArgs {
     /// Wait until all elements are over; the exit code is the first that is not 0
     #[arg(long)]
     pub wait: bool,
+    /// What lies over the file's job.
+    #[command(flatten)]
+    pub job: JobFlags,
 }
 
 /// A sweep that was started.

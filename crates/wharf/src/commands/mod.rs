@@ -14,6 +14,7 @@ mod ray;
 mod replay;
 mod sim;
 mod size;
+pub(crate) mod slurm;
 mod step;
 mod sweep;
 mod trace;
@@ -48,6 +49,9 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Pilot(command) => cluster::pilot(command, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
+        Command::Batch(args) => {
+            Ok(Exit::Passed(wharf_worker::batch_main(args.input.as_deref(), &args.command)))
+        }
         Command::Pace(args) => pace::execute(args),
         Command::Tune(command) => cluster::tune(command, terminal),
         Command::Ray(command) => ray::execute(command, terminal),
@@ -74,6 +78,15 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Usage(args) => cluster::usage(args, terminal),
         Command::Report(args) => cluster::report(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
+        Command::Sbatch(args) => slurm::execute("sbatch", args),
+        Command::Squeue(args) => slurm::execute("squeue", args),
+        Command::Scancel(args) => slurm::execute("scancel", args),
+        Command::Sinfo(args) => slurm::execute("sinfo", args),
+        Command::Scontrol(args) => slurm::execute("scontrol", args),
+        Command::Sacct(args) => slurm::execute("sacct", args),
+        Command::Salloc(args) => slurm::execute("salloc", args),
+        Command::Srun(args) => slurm::execute("srun", args),
+        Command::SlurmShims(args) => slurm::shims(args, terminal),
         Command::Config(command) => config::execute(command, cli.global.config.as_deref(), terminal),
         Command::Install(command) => install::install(command, terminal),
         Command::Uninstall(args) => install::uninstall(args, terminal),

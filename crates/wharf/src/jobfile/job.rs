@@ -14,6 +14,7 @@ pub use super::container::{Container, Mount};
 use super::container::{Network, Runtime, Shm};
 use super::decode::{Decode, Fields, Problem, named, written};
 use super::environment::Export;
+use super::executor::Executor;
 use super::node::{Node, Value};
 use super::units::{Deadline, Fraction, Limit, Seconds, Size, StopSignal};
 use super::words::Words;
@@ -219,14 +220,6 @@ record! {
 }
 
 record! {
-    /// Who runs a job in the place of the head's own workers.
-    Executor {
-        /// The address of the dashboard of a Ray cluster that is there already.
-        ray: String,
-    }
-}
-
-record! {
     /// A Ray cluster on the job's gang.
     Ray {
         /// The `ray` program, where it is not found in the job's environment.
@@ -336,7 +329,7 @@ macro_rules! decode_maps {
         })*
     };
 }
-decode_maps!(Job, Step, Stages, Activate, Executor, Ray, Xla, Nccl, Notify, Checkpoint);
+decode_maps!(Job, Step, Stages, Activate, Ray, Xla, Nccl, Notify, Checkpoint);
 
 /// Implements reading for values that have a written form.
 macro_rules! decode_written {

@@ -8,7 +8,7 @@ use super::decode::Problem;
 use super::node::Place;
 use super::ray::RayJob;
 use super::resolve::{Resolved, Wrong, resolve};
-use super::{Context, Entered, Format, Job, place_of, read};
+use super::{Context, Entered, Format, Job, SlurmExecutor, place_of, read};
 use crate::error::CliError;
 
 /// A job to hand in after those that it waits for.
@@ -19,6 +19,8 @@ pub(crate) struct Planned {
     pub(crate) ray: Option<RayJob>,
     /// Which of the jobs before it in the plan it waits for.
     pub(crate) waits: Vec<(Kind, usize)>,
+    /// It is for a Slurm instead of the head.
+    pub(crate) slurm: Option<SlurmExecutor>,
 }
 
 /// A job file's text, its form, and the name that messages have for it.
@@ -36,9 +38,10 @@ pub(crate) fn plan(
     context: &Context,
 ) -> Result<Vec<Planned>, CliError> {
     let Some(source) = source else {
-        let Resolved { spec, ray, waits } = resolve(flags, context).map_err(|wrong| of_flags(&wrong))?;
+        let Resolved { spec, ray, waits, slurm } =
+            resolve(flags, context).map_err(|wrong| of_flags(&wrong))?;
         return match waits.first() {
-            None => Ok(vec![Planned { spec, ray, waits: vec![] }]),
+            None => Ok(vec![Planned { spec, ray, waits: vec![], slurm }]),
             Some((_, name, _)) => Err(CliError::usage(format!("`{name}` is no job's id"))
                 .hint("names stand for jobs of the same file only")),
         };
@@ -115,8 +118,8 @@ fn ordered(entered: &[Entered], resolved: Vec<Resolved>) -> Result<Vec<Planned>,
         };
         positions[index] = Some(planned.len());
         let waits = waits[index].iter().filter_map(|&(kind, other)| Some((kind, positions[other]?)));
-        let Resolved { spec, ray, .. } = resolved[index].clone();
-        planned.push(Planned { spec, ray, waits: waits.collect() });
+        let Resolved { spec, ray, slurm, .. } = resolved[index].clone();
+        planned.push(Planned { spec, ray, waits: waits.collect(), slurm });
     }
     Ok(planned)
 }

@@ -7,6 +7,7 @@ use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
 use super::environment::{self, Export, Variables};
+use super::executor::SlurmExecutor;
 use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
 use super::ray::{RayJob, ray_job};
 use super::units::{Deadline, Seconds, Size};
@@ -55,6 +56,8 @@ pub(crate) struct Resolved {
     pub(crate) ray: Option<RayJob>,
     /// Which of the file's jobs it waits for, by name; the field that says so.
     pub(crate) waits: Vec<(Kind, String, &'static str)>,
+    /// It is for a Slurm instead of the head.
+    pub(crate) slurm: Option<SlurmExecutor>,
 }
 
 /// Makes a spec of a job and checks it.
@@ -120,7 +123,8 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
     let checked = wharf_head::check::check(&spec);
     checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
     let ray = ray_job(job, &spec.name)?;
-    Ok(Resolved { spec, ray, waits })
+    let slurm = job.executor.as_ref().and_then(|executor| executor.slurm.clone());
+    Ok(Resolved { spec, ray, waits, slurm })
 }
 
 fn seconds(duration: Option<Seconds>) -> f64 {
@@ -191,6 +195,7 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
         device_types: types,
         nodes,
         every_node,
+        ..proto::Gang::default()
     })
 }
 
@@ -232,6 +237,7 @@ fn dependencies(job: &Job) -> (Vec<proto::Dependency>, Waits) {
                         kind: kind.into(),
                         job_id: number.job,
                         array_index: number.index,
+                        ..proto::Dependency::default()
                     });
                 }
                 JobRef::Name(name) => waits.push((kind, name.clone(), field)),

@@ -59,6 +59,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         Launcher::PerDevice => "per-device",
         Launcher::Torchrun => "torchrun",
         Launcher::Mpirun => "mpirun",
+        Launcher::Batch => "batch",
         Launcher::Ray => "ray",
     };
     let checkpoint = spec.checkpoint.as_ref().map(|checkpoint| {

@@ -6,7 +6,10 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::shown::document;
-use super::{Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Format, Job, Planned, Source, job, plan};
+use super::{
+    Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Executor, Format, Job, Planned, SlurmExecutor, Source,
+    job, plan,
+};
 use crate::args::{Cli, Command};
 use crate::output::style::Styles;
 
@@ -326,7 +329,7 @@ fn refusals_name_place_field_and_fix() {
         ),
         (
             "command: x\nlauncher: mpi",
-            "error: job:2:11: launcher: `mpi` is not known; it can be plain, per-device, torchrun, mpirun\n",
+            "error: job:2:11: launcher: `mpi` is not known; it can be plain, per-device, torchrun, mpirun, ray\n",
         ),
         (
             "command: x\nxla: {memory_fraction: 80}",
@@ -557,13 +560,14 @@ fn every_field_is_documented_and_every_example_works() {
         ("retries", job::Retries::FIELDS),
         ("activate", job::Activate::FIELDS),
         ("ray", job::Ray::FIELDS),
-        ("executor", job::Executor::FIELDS),
+        ("executor", Executor::FIELDS),
         ("xla", job::Xla::FIELDS),
         ("nccl", job::Nccl::FIELDS),
         ("notify", job::Notify::FIELDS),
         ("checkpoint", job::Checkpoint::FIELDS),
         ("container", job::Container::FIELDS),
         ("container", job::Mount::FIELDS),
+        ("executor", SlurmExecutor::FIELDS),
     ];
     for (record, fields) in records {
         let section = text.split(&format!("\n### `{record}`\n")).nth(1).unwrap();

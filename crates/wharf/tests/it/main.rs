@@ -16,6 +16,7 @@ mod interrupt;
 #[expect(dead_code, reason = "the worker's own tests need more of it")]
 #[path = "../../../worker/tests/worker/lab.rs"]
 mod lab;
+mod leaving;
 mod limits;
 mod local;
 mod marked;
@@ -28,6 +29,8 @@ mod replay;
 mod sandbox;
 mod security;
 mod sim;
+mod slurm;
+mod slurm_real;
 mod step;
 mod submit;
 mod sweep;

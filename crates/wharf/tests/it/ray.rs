@@ -164,24 +164,51 @@ fn two_clusters_on_one_machine_do_not_meet_and_exit_as_their_drivers() {
     rays.stop();
 }
 
+/// A driver that needs all nodes of its cluster once more when it is told to stop.
+const SAVER: &str = "\
+import os, signal, sys, time
+sys.path.insert(0, sys.argv[1])
+import nodes
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+with open('up.part', 'w') as up: print(os.environ['RAY_ADDRESS'], os.environ['ip_head'], os.environ['OMP_NUM_THREADS'], file=up)
+os.rename('up.part', 'up')
+while not told: time.sleep(0.05)
+sys.exit(nodes.main())
+";
+
+/// A `ray` of a version that does not know an option yet.
+const OLD_RAY: &str = "\
+#!/bin/sh
+case \"$*\" in *--runtime-env-agent-port=*) echo 'Error: No such option: --runtime-env-agent-port' >&2; exit 2 ;; esac
+exec ray \"$@\"
+";
+
 #[test]
-fn cancelled_while_it_starts_and_while_it_runs_it_leaves_nothing() {
+fn cancelled_while_it_runs_it_can_save_and_while_it_starts_too_nothing_is_left() {
+    use std::os::unix::fs::PermissionsExt as _;
+
     let Some(ray) = ray_folder("cancelling a job with a Ray cluster") else { return };
     let rays = Rays::new(2, &ray);
-    let file = rays.marked.path("sleep.yaml");
-    let text = "name: sleeps\ncommand: [sh, -c, 'echo $RAY_ADDRESS $ip_head $OMP_NUM_THREADS > up; exec sleep 600']\n\
-                launcher: ray\ngang: 2x1\nray: {cpus: 1, object_store_memory: 100MB, dashboard: false}\n";
+    let old = rays.marked.path("old-ray");
+    std::fs::write(&old, OLD_RAY).unwrap();
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let file = rays.marked.path("save.yaml");
+    let text = format!(
+        "name: saves\ncommand: [python, -c, {SAVER:?}, {EXAMPLE:?}]\nlauncher: ray\ngang: 2x1\ngrace: 90s\n\
+         ray: {{program: {old:?}, cpus: 1, object_store_memory: 100MB, dashboard: false}}\n"
+    );
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
     rays.say(&["submit", file]);
-    let up = rays.until("the driver", || {
-        std::fs::read_to_string(rays.marked.path("up")).ok().filter(|text| text.ends_with('\n'))
-    });
-    let log = rays.say(&["logs", "0"]);
-    let base = base(&log);
+    let up = rays.until("the driver", || std::fs::read_to_string(rays.marked.path("up")).ok());
+    let base = base(&rays.say(&["logs", "0"]));
     assert_eq!(up, format!("127.0.0.2:{base} 127.0.0.2:{base} 1\n"));
     rays.say(&["cancel", "0"]);
     assert_eq!(rays.code(&["submit", "--wait", "--after-any", "0", "--", "true"]), Some(0));
+    let log = rays.say(&["logs", "0"]);
+    assert!(log.contains("a task ran on each of 2 nodes\n"), "all nodes stay while it saves: {log}");
+    assert_eq!(rays.marked.json(&["job", "0"])["job"]["phase"], "cancelled");
     rays.assert_clean(&[base]);
 
     rays.say(&["submit", file]);

@@ -469,6 +469,7 @@ async fn certificates_are_renewed_before_they_end() {
         memory_gib: 1,
         switch: 0,
         pool: String::new(),
+        features: Vec::new(),
         address: "127.0.0.1".into(),
         state_dir: state_dir.clone(),
         network_interface: None,

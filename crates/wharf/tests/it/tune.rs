@@ -70,6 +70,11 @@ fn a_sweep_runs_is_repaired_and_compared() {
     let sorted = marked.json(&["tune", "results", "wharf-tune/rates", "--sort=-loss"]);
     assert_eq!(sorted["elements"][0]["parameters"], serde_json::json!({ "lr": "0.1", "optimiser": "sgd" }));
     assert_eq!(sorted["elements"][3]["job"], "6_3", "{sorted}");
+    // The journal has what trainers told.
+    marked.say(&["local", "--stop"]);
+    marked.say(&["local", "--detach", "--worker", "cpu:4"]);
+    let replayed = marked.say(&["tune", "results", "wharf-tune/rates", "--sort", "loss", "--csv"]);
+    assert_eq!(replayed, results);
     let unknown = marked.run(&["tune", "results", "wharf-tune/rates", "--sort", "accuracy"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("known are loss, lr, optimiser"));

@@ -148,7 +148,9 @@ impl Lab {
     pub(crate) fn up(&self) -> Vec<String> {
         let nodes = self.json(&["nodes"]);
         let nodes = nodes["nodes"].as_array().unwrap().iter().filter(|node| node["health"] == "up");
-        nodes.map(|node| node["name"].as_str().unwrap().to_owned()).collect()
+        let mut names: Vec<String> = nodes.map(|node| node["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
     }
 
     /// Jobs in that state.

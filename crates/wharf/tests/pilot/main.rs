@@ -3,6 +3,7 @@
 //! With `WHARF_PILOT=full` what takes a minute and more is looked at as well: until Slurm itself has noticed that a node is gone.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod direct;
 mod lab;
 mod slurm;
 
@@ -79,7 +80,8 @@ fn cancelling_a_pilot_loses_nothing() {
     until("the trainer's end", || (lab.jobs("finished") == 1).then_some(()));
     assert_no_step_is_lost(&lab, 60);
     let job = lab.json(&["job", "0"]);
-    assert_eq!(job["job"]["preemptions"], 0, "{job}");
+    assert_eq!(job["job"]["causes"], serde_json::json!({ "request": 1 }), "{job}");
+    assert!(!job.to_string().contains("not known"), "its end was seen: {job}");
     assert_ne!(lab.slurm.jobs("all").len(), 1, "another pilot has gone on");
     lab.until_nothing_is_left();
 }
@@ -118,6 +120,31 @@ fn job_that_takes_longer_than_its_pilot_moves_with_its_checkpoint() {
     assert!(pilots >= 2, "it needed more than one pilot: {job}");
     let ended = lab.slurm.run("squeue", &["-h", "-t", "TIMEOUT,FAILED,CANCELLED", "-o", "%i %T"]);
     assert_eq!(ended, "", "each pilot has left by itself");
+    lab.until_nothing_is_left();
+}
+
+#[test]
+fn allocation_of_several_nodes_holds_gangs() {
+    let Some(lab) = Lab::new() else { return };
+    let _keeper = lab.pilots(&["--max", "1", "--nodes", "2"]);
+    let script =
+        "echo \"$NODE_RANK $CUDA_VISIBLE_DEVICES $SLURM_JOB_ID\"; until [ -e \"$0\" ]; do sleep 0.1; done";
+    let gate = lab.path("go");
+    let out = ["submit", "--gang", "2x4", "--output-file", "rank-%n.txt", "--", "sh", "-c"];
+    lab.say(&[&out[..], &[script, gate.to_str().unwrap()]].concat());
+    until("the gang", || (lab.jobs("running") == 1).then_some(()));
+    assert_eq!(lab.up(), ["slurm-0-0", "slurm-0-1"]);
+    let pilot = lab.slurm.jobs("RUNNING");
+    assert_eq!(pilot.len(), 1, "both nodes are one allocation");
+    // Here srun ends the workers at once; the head need not wait for them to come back.
+    lab.slurm.run("scancel", &[&pilot[0]]);
+    until("another allocation", || lab.slurm.jobs("RUNNING").into_iter().find(|id| *id != pilot[0]));
+    lab.open("go");
+    until("the gang's end", || (lab.jobs("finished") == 1).then_some(()));
+    for rank in 0..2 {
+        let text = fs::read_to_string(lab.path(&format!("rank-{rank}.txt"))).unwrap();
+        assert!(text.lines().all(|line| line == format!("{rank} 0,1,2,3 ")), "{text}");
+    }
     lab.until_nothing_is_left();
 }
 
@@ -199,6 +226,27 @@ fn slurmrestd_is_another_way() {
     lab.open("go");
     until("all jobs", || (lab.jobs("finished") == 6).then_some(()));
     lab.until_nothing_is_left();
+}
+
+#[test]
+fn example_runs_and_leaves_nothing_behind() {
+    let Some(slurm) = Slurm::start(2, 2) else { return };
+    if slurm::find("python3").is_none() {
+        return not_run("python3");
+    }
+    let folder = tempfile::Builder::new().prefix("demo").tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm-pilots/demo.sh");
+    let mut command = slurm.command("sh");
+    command.arg(demo).env("WHARF", env!("CARGO_BIN_EXE_wharf")).env("WHARF_HOME", folder.path());
+    command.env("HEAD", &address).env("LISTEN", &address).env("GPUS", "2").env("WHARF_CONFIG", "/dev/null");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said.matches("done: ").count(), 8, "{said}");
+    assert!(slurm.jobs("PENDING,RUNNING").is_empty());
 }
 
 fn not_run(program: &str) {

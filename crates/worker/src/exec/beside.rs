@@ -19,6 +19,10 @@ use super::rooms;
 /// As shells have it.
 const CODE_NOT_FOUND: u8 = 127;
 const CODE_NOT_EXECUTABLE: u8 = 126;
+/// What variables are called that go over the task's own, before their names.
+pub(super) const OVER: &str = "WHARF_BESIDE_ENV_";
+/// The variable with the folder, where it is not the task's.
+pub(super) const WORKDIR: &str = "WHARF_BESIDE_DIR";
 /// What every terminal of today understands.
 const TERM: &str = "xterm-256color";
 
@@ -48,6 +52,7 @@ fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<
         fs::read(process.join("environ")).map_err(failed("cannot read the task's environment"))?;
     let workdir =
         fs::read_link(process.join("cwd")).map_err(failed("cannot read the task's working directory"))?;
+    let workdir = std::env::var_os(WORKDIR).map_or(workdir, PathBuf::from);
     let owner = fs::metadata(&process).map_err(failed("the task is gone"))?;
     if let Err(error) = join_cgroups(&process) {
         // The command is worth more than its limits, but who relies on them has to know.
@@ -84,8 +89,16 @@ fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<
     if is_terminal {
         next.env("TERM", TERM);
     }
-    next.args(arguments).envs(variables).current_dir(&workdir);
+    next.args(arguments).envs(variables).envs(over()).current_dir(&workdir);
     Ok(failed(&format!("cannot start '{}'", program.to_string_lossy()))(next.exec()))
+}
+
+/// Variables that whoever asked for the command wants it to have.
+fn over() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.as_encoded_bytes().strip_prefix(OVER.as_bytes())?.to_vec();
+        Some((OsString::from_vec(name), value))
+    })
 }
 
 /// Names and values out of what the kernel has of a process.

@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wharf_proto::{ExecOpen, TerminalSize, exec_input, exec_output};
 
+use super::beside::{OVER, WORKDIR};
 use super::{Message, Output, from_exec};
 use crate::WorkerConfig;
 
@@ -121,6 +122,12 @@ impl Spawned {
             Message::Input(exec_input::Message::End(_)) => *input = None,
             Message::Input(exec_input::Message::Size(size)) => self.resize(size),
             Message::Input(exec_input::Message::Open(_)) => (),
+            Message::Signal(signal) => {
+                if let Ok(signal) = Signal::try_from(signal) {
+                    // One that has just ended needs none.
+                    let _ = killpg(self.group, signal);
+                }
+            }
             Message::Taken(bytes) => {
                 let room = WINDOW_BYTES.saturating_sub(window.available_permits());
                 window.add_permits(usize::try_from(bytes).unwrap_or(room).min(room));
@@ -151,6 +158,11 @@ fn spawn(config: &WorkerConfig, process: i32, open: &ExecOpen) -> io::Result<Spa
     };
     let mut command = Command::new(program);
     command.arg("beside").arg("--task").arg(process.to_string());
+    // Not as arguments, which everybody on the machine can read.
+    command.envs(open.env.iter().map(|(name, value)| (format!("{OVER}{name}"), value)));
+    if !open.workdir.is_empty() {
+        command.env(WORKDIR, &open.workdir);
+    }
     let terminal = match open.terminal {
         Some(size) => {
             let (master, slave) = open_terminal(size)?;

@@ -9,6 +9,8 @@ mod rooms;
 
 use std::collections::HashMap;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::sync::mpsc;
 use wharf_proto::{ExecOpen, ExecOutput, FromExec, FromWorker, ToExec, exec_input, exec_output, from_worker};
 
@@ -25,6 +27,7 @@ enum Message {
     Input(exec_input::Message),
     /// So many bytes of output were taken.
     Taken(u64),
+    Signal(i32),
 }
 
 /// All commands that were asked for and are not over.
@@ -103,6 +106,14 @@ impl Sessions {
         self.open.values().filter(|session| session.waiting.is_some()).map(|session| session.task).collect()
     }
 
+    /// Sends a signal to all commands beside a task.
+    pub(crate) fn signal(&self, task: TaskKey, signal: i32) {
+        for session in self.open.values().filter(|session| session.task == task) {
+            // One that is over needs none.
+            let _ = session.messages.send(Message::Signal(signal));
+        }
+    }
+
     /// A task is over: its devices will be another's, and nothing may stay beside it.
     pub(crate) fn end_task(&mut self, task: TaskKey) {
         self.open.retain(|_, session| session.task != task);
@@ -111,6 +122,14 @@ impl Sessions {
     /// Nobody is at the other end any more.
     pub(crate) fn end_all(&mut self) {
         self.open.clear();
+    }
+}
+
+/// Sends a signal to one process, if it is there.
+pub(crate) fn signal(process: Option<i32>, signal: i32) {
+    if let (Some(process), Ok(signal)) = (process, Signal::try_from(signal)) {
+        // One that has just ended needs none.
+        let _ = kill(Pid::from_raw(process), signal);
     }
 }
 

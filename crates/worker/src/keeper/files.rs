@@ -13,7 +13,7 @@ use nix::unistd::geteuid;
 
 use super::process::failure;
 use super::stage::Login;
-use crate::protocol::{Start, Step, output_file};
+use crate::protocol::{Manner, Start, Step, output_file};
 use crate::task::{Exit, TaskKey};
 
 /// What the keeper opens for a step.
@@ -46,7 +46,7 @@ impl Files {
             .map_err(|error| failure(&error, format_args!("open the output {}", start.output.display())))?;
         let error_output = match start.workdir.join(&start.error_output) {
             _ if start.error_output.as_os_str().is_empty() => None,
-            path => Some(open(&path).map_err(|error| {
+            path => Some(open(&path, start.files).map_err(|error| {
                 failure(&error, format_args!("open the error output {}", path.display()))
             })?),
         };
@@ -81,7 +81,7 @@ fn open_output(state_dir: &Path, start: &Start) -> io::Result<File> {
         return append(&own);
     }
     let path = start.workdir.join(&start.output);
-    let file = open(&path)?;
+    let file = open(&path, start.files)?;
     if file.metadata()?.is_file() {
         link(&path, &own)?;
     }
@@ -96,15 +96,21 @@ fn link(path: &Path, own: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file that a job names, with the folders that it lies in.
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    match check_kind(path).and_then(|()| append(path)) {
+/// Opens a file that a job names, mostly with the folders that it lies in.
+pub(super) fn open(path: &Path, manner: Manner) -> io::Result<File> {
+    let file = match check_kind(path).and_then(|()| append(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-            append(path)
+            if !manner.needs_folder {
+                std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+            }
+            append(path)?
         }
-        file => file,
+        file => file?,
+    };
+    if manner.is_anew && file.metadata()?.is_file() {
+        file.set_len(0)?;
     }
+    Ok(file)
 }
 
 /// A pipe without a reader would stop the keeper.

@@ -21,6 +21,8 @@ mod trainers;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -57,6 +59,21 @@ pub fn keeper_main(state_dir: &Path) -> Result<(), KeeperError> {
     // The worker that waits for this line may be dead by now.
     let _ = writeln!(stdout, "{READY}").and_then(|()| stdout.flush());
     keeper.serve()
+}
+
+/// From now on this process does not end when it is told to by a signal: whoever ends a whole machine, or a part of it, tells its
+/// processes all at once, and tasks need a keeper for as long as they take.
+///
+/// # Errors
+/// [`KeeperError::System`] where signals cannot be handled.
+pub fn outlast_signals() -> Result<(), KeeperError> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        // Nobody looks at the flag. What the keeper starts has the usual handling again.
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
+            .map_err(|source| KeeperError::System { what: "handle signals", source })?;
+    }
+    Ok(())
 }
 
 /// Makes this the only keeper of the state directory.

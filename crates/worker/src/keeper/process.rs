@@ -137,6 +137,7 @@ fn login(start: &Start, name: &str) -> Result<Login, Exit> {
         error_output: below(&start.error_output),
         checkpoint_dir: start.checkpoint_dir.clone(),
         header: String::new(),
+        files: start.files,
     })
 }
 
@@ -226,7 +227,8 @@ pub(crate) fn reap() -> Reaped {
         match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) => reaped.ended.push((pid, Exit::code(code))),
             Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                reaped.ended.push((pid, Exit::code(CODE_SIGNAL_BASE + signal as i32)));
+                let exit = Exit::code(CODE_SIGNAL_BASE + signal as i32);
+                reaped.ended.push((pid, Exit { signal: signal as i32, ..exit }));
             }
             Err(Errno::EINVAL) => reaped.nameless = true,
             Ok(WaitStatus::StillAlive) => return reaped,

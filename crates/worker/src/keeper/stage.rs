@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::process::{CODE_NOT_EXECUTABLE, CODE_NOT_FOUND};
 use super::{files, limits, note};
 use crate::container::{self, Contained, Idle};
-use crate::protocol::{Limit, container_mark, node_mark, refusal_file};
+use crate::protocol::{Limit, Manner, container_mark, node_mark, refusal_file};
 use crate::task::TaskKey;
 
 /// What is to be done before the command runs.
@@ -71,6 +71,9 @@ pub(crate) struct Login {
     pub(super) checkpoint_dir: PathBuf,
     /// Written to the output before all else.
     pub(super) header: String,
+    /// How its files are opened.
+    #[serde(default)]
+    pub(super) files: Manner,
 }
 
 impl Login {
@@ -234,7 +237,8 @@ fn switch(login: &Login) -> io::Result<()> {
 /// Opens as the user what only the user's rights may reach.
 fn open_files(login: &Login) -> Result<(), Refusal> {
     let open = |path: &Path| {
-        files::open(path).map_err(Refusal::of(format_args!("open the output {}", path.display())))
+        files::open(path, login.files)
+            .map_err(Refusal::of(format_args!("open the output {}", path.display())))
     };
     let failed = |errno: nix::errno::Errno| Refusal::new(format!("cannot set up the output: {errno}"));
     if !login.output.as_os_str().is_empty() {

@@ -47,7 +47,7 @@ exec "${wharf_command[@]}"
 pub(super) fn launched(launcher: Launcher, command: &[String], gang: &Gang<'_>) -> Vec<String> {
     match launcher {
         // A Ray node is not told by words alone: see `launch::ray`.
-        Launcher::Plain | Launcher::PerDevice | Launcher::Ray => command.to_vec(),
+        Launcher::Plain | Launcher::PerDevice | Launcher::Batch | Launcher::Ray => command.to_vec(),
         // Left empty, so that it is refused as an empty command.
         _ if command.is_empty() => Vec::new(),
         Launcher::Torchrun => torchrun(command, gang),

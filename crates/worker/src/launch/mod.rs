@@ -1,9 +1,11 @@
 //! From what the head sends to what the keeper starts: commands, environment, files, limits.
 
 mod command;
+mod contain;
 mod hosts;
 mod interface;
 mod ray;
+mod spool;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +16,9 @@ use nix::unistd::{User, geteuid};
 use wharf_proto::{LaunchTask, Launcher};
 
 use crate::WorkerConfig;
-use crate::container;
 use crate::environment::{self, Surroundings};
 use crate::keeper::limits;
-use crate::protocol::{Confinement, Limit, Process, Start, Step};
+use crate::protocol::{Confinement, Limit, Manner, Process, Start, Step};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::Trainer;
 use hosts::Hostfiles;
@@ -74,6 +75,10 @@ impl Launching {
             env: BTreeMap::new(),
             output: PathBuf::from(&launch.output),
             error_output: PathBuf::from(&launch.error_output),
+            files: launch
+                .batch
+                .as_ref()
+                .map_or_else(Manner::default, |batch| Manner { is_anew: !batch.append, needs_folder: true }),
             checkpoint_dir: joined_unless_empty(&workdir, &launch.checkpoint_dir),
             workdir,
             port: 0,
@@ -132,9 +137,10 @@ impl Launching {
         };
         start.steps = steps(config, launch, &start.env, &hostfile, counts, node.as_ref());
         if paced.is_none() && launch.container.is_some() {
-            contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
+            contain::contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
         }
-        if let Some(command) = paced {
+        let batch = self.batch_command(start, config, launch)?;
+        if let Some(command) = paced.or(batch) {
             let process = Process { command, ..Process::default() };
             start.steps = vec![Step { name: String::new(), processes: vec![process] }];
         }
@@ -142,65 +148,43 @@ impl Launching {
     }
 }
 
-/// Puts all processes of a task into containers.
-fn contain(
-    start: &mut Start,
-    config: &WorkerConfig,
-    launch: &LaunchTask,
-    hostfile: &Path,
-) -> Result<(), String> {
-    let Some(spec) = &launch.container else { return Ok(()) };
-    let is_per_device = launch.launcher() == Launcher::PerDevice;
-    for step in &mut start.steps {
-        for (local, process) in step.processes.iter_mut().enumerate() {
-            let devices = launch.devices.iter().copied();
-            let mut spec = spec.clone();
-            if is_per_device && local > 0 && !spec.name.is_empty() && !spec.per_node {
-                spec.name = format!("{}-{local}", spec.name);
-            }
-            let planned = container::plan(container::Wanted {
-                config,
-                task: start.task,
-                launch,
-                container: &spec,
-                env: &start.env,
-                own: std::mem::take(&mut process.env),
-                devices: if is_per_device {
-                    devices.skip(local).take(1).collect()
-                } else {
-                    devices.collect()
-                },
-                workdir: &start.workdir,
-                checkpoint_dir: &start.checkpoint_dir,
-                hostfile,
-            })?;
-            if !planned.contained.runtime.is_engine() {
-                // Its processes are the task's own: they inherit what is set here.
-                let own =
-                    |limit: &Limit| !start.confinement.limits.iter().any(|other| other.name == limit.name);
-                let more: Vec<Limit> =
-                    planned.contained.spec.ulimits.iter().filter(|limit| own(limit)).cloned().collect();
-                start.confinement.limits.extend(more);
-            }
-            let container::Planned { env, contained } = planned;
-            (process.env, process.container) = (env, Some(Box::new(contained)));
+impl Launching {
+    /// The command of a batch script's task: this program, which becomes the script, or waits on the other nodes.
+    fn batch_command(
+        &self,
+        start: &mut Start,
+        config: &WorkerConfig,
+        launch: &LaunchTask,
+    ) -> Result<Option<Vec<String>>, Exit> {
+        let Some(batch) = &launch.batch else { return Ok(None) };
+        let program = own_program(config)
+            .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
+        let mut command = vec![program, "batch".to_owned()];
+        let tmp = ("TMPDIR".to_owned(), "/tmp".to_owned());
+        start.env.entry(tmp.0).or_insert(tmp.1);
+        if batch.is_allocation {
+            return Ok(Some(command));
         }
+        let user = start.confinement.user.as_deref();
+        let script = spool::write(&config.state_dir, start.task, &batch.script, user)
+            .map_err(|error| Exit::lost(format!("cannot keep the batch script: {error}")))?;
+        let steps = script.with_file_name("steps").to_string_lossy().into_owned();
+        start.env.insert("WHARF_STEP_FILE".to_owned(), steps);
+        if !batch.input.is_empty() {
+            command.extend(["--input".to_owned(), batch.input.clone()]);
+        }
+        command.extend(["--".to_owned(), script.to_string_lossy().into_owned()]);
+        command.extend(batch.arguments.iter().cloned());
+        Ok(Some(command))
     }
-    limits::check(&start.confinement.limits).map_err(|error| error.to_string())?;
-    start.env.retain(|name, _| !container::misleads(name));
-    Ok(())
+
+    /// Drops what was kept for a task that is over.
+    pub(crate) fn forget(&self, config: &WorkerConfig, task: TaskKey) {
+        spool::remove(&config.state_dir, task);
+    }
 }
 
-/// The command of a paced task that has none of its own: this program's trainer, whatever path it has on this machine.
-fn paced_command(config: &WorkerConfig, launch: &LaunchTask) -> io::Result<Option<Vec<String>>> {
-    let Some(iterations) = launch.paced_iterations else { return Ok(None) };
-    if !launch.command.is_empty() || !launch.steps.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some([own_program(config)?, "pace".to_owned(), iterations.to_string()].to_vec()))
-}
-
-/// The program that has the subcommands which stand for a task's command.
+/// This program, whatever path it has on this machine.
 fn own_program(config: &WorkerConfig) -> io::Result<String> {
     let program = match &config.keeper_program {
         Some(program) => program.clone(),
@@ -208,6 +192,15 @@ fn own_program(config: &WorkerConfig) -> io::Result<String> {
     };
     let program = program.into_os_string().into_string();
     program.map_err(|_| io::Error::other("its path is not UTF-8"))
+}
+
+/// The command of a paced task that has none of its own: this program's trainer.
+fn paced_command(config: &WorkerConfig, launch: &LaunchTask) -> io::Result<Option<Vec<String>>> {
+    let Some(iterations) = launch.paced_iterations else { return Ok(None) };
+    if !launch.command.is_empty() || !launch.steps.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some([own_program(config)?, "pace".to_owned(), iterations.to_string()].to_vec()))
 }
 
 fn joined_unless_empty(workdir: &Path, path: &str) -> PathBuf {
@@ -229,7 +222,7 @@ fn devices_by_rank(launch: &LaunchTask) -> Vec<u32> {
 
 fn counts(launch: &LaunchTask) -> Counts {
     // A Ray node starts its processes itself, and tells each its devices.
-    if matches!(launch.launcher(), Launcher::Plain | Launcher::Ray) {
+    if matches!(launch.launcher(), Launcher::Plain | Launcher::Batch | Launcher::Ray) {
         return Counts { local: 1, all: launch.ranks.max(1), first: launch.rank };
     }
     // A node without devices still has a process.

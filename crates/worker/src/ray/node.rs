@@ -414,6 +414,10 @@ impl Node {
             ray.env("AUTOSCALER_METRIC_PORT", block.port(port::AUTOSCALER_METRICS).to_string());
             ray.env("DASHBOARD_METRIC_PORT", block.port(port::DASHBOARD_METRICS).to_string());
         }
+        if let Some(folder) = &self.folder {
+            // What its processes leave there when they are killed goes with the folder.
+            ray.env("TMPDIR", folder);
+        }
         if !self.plan.has_threads {
             // Ray gives each of its tasks as many threads as that has processors.
             ray.env_remove("OMP_NUM_THREADS");

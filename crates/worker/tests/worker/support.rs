@@ -249,6 +249,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         memory_gib: 1,
         switch: 7,
         pool: String::new(),
+        features: Vec::new(),
         address: "10.0.0.9".into(),
         state_dir: state_dir.to_owned(),
         keeper_program: Some(probe()),

@@ -156,6 +156,7 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         memory_gib: args.memory.map_or_else(wharf_worker::memory_gib, whole_gib),
         switch: args.switch,
         pool: args.pool.clone(),
+        features: args.feature.clone(),
         address: args.address.clone(),
         state_dir: home.worker_dir(&node),
         keeper_program: None,
@@ -214,7 +215,8 @@ pub(in crate::commands) fn keeper(args: &KeeperArgs) -> Result<Exit, CliError> {
     if let Some(stage) = &args.stage {
         return Ok(Exit::Passed(wharf_worker::stage_main(&args.state_dir, stage, &args.command)));
     }
-    wharf_worker::keeper_main(&args.state_dir)
+    let kept = if args.through_signals { wharf_worker::outlast_signals() } else { Ok(()) };
+    kept.and_then(|()| wharf_worker::keeper_main(&args.state_dir))
         .map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
     Ok(Exit::Ok)
 }

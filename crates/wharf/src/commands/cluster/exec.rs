@@ -7,6 +7,7 @@ use nix::sys::termios::{self, SetArg, Termios};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use wharf_client::Client;
 use wharf_proto::tonic::Streaming;
 use wharf_proto::{ExecInput, ExecOpen, ExecOutput, TerminalSize, exec_input, exec_output};
 
@@ -27,30 +28,39 @@ const INPUT_PIECES: usize = 4;
 pub(in crate::commands) fn exec(args: &ExecArgs) -> Result<Exit, CliError> {
     with(&args.home, async |client| {
         let job_id = id_of(client, args.job).await?;
-        let terminal = args.pty.then(size);
-        let (inputs, stream) = mpsc::channel(INPUT_PIECES);
         let command = args.command.clone();
-        let open = ExecOpen { job_id, rank: args.rank, command, terminal };
-        // The channel is new: there is room.
-        let _ = inputs.send(message(exec_input::Message::Open(open))).await;
-        let output = client.exec(ReceiverStream::new(stream)).await?;
-        let _raw = if args.pty { Raw::enter()? } else { None };
-        read_input(inputs.clone());
-        if args.pty {
-            let changes = signal(SignalKind::window_change());
-            let mut changes = changes.map_err(|error| {
-                CliError::new(ErrorKind::Internal, "cannot watch the terminal's size").caused_by(error)
-            })?;
-            tokio::spawn(async move {
-                while changes.recv().await.is_some() {
-                    if inputs.send(message(exec_input::Message::Size(size()))).await.is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        show(output).await
+        let open = ExecOpen { job_id, rank: args.rank, command, ..ExecOpen::default() };
+        session(client, open, args.pty).await
     })
+}
+
+/// Runs a command beside a task, with a terminal if that is wanted, its input and output here.
+pub(in crate::commands) async fn session(
+    client: &Client,
+    open: ExecOpen,
+    is_pty: bool,
+) -> Result<Exit, CliError> {
+    let (inputs, stream) = mpsc::channel(INPUT_PIECES);
+    let open = ExecOpen { terminal: is_pty.then(size), ..open };
+    // The channel is new: there is room.
+    let _ = inputs.send(message(exec_input::Message::Open(open))).await;
+    let output = client.exec(ReceiverStream::new(stream)).await?;
+    let _raw = if is_pty { Raw::enter()? } else { None };
+    read_input(inputs.clone());
+    if is_pty {
+        let changes = signal(SignalKind::window_change());
+        let mut changes = changes.map_err(|error| {
+            CliError::new(ErrorKind::Internal, "cannot watch the terminal's size").caused_by(error)
+        })?;
+        tokio::spawn(async move {
+            while changes.recv().await.is_some() {
+                if inputs.send(message(exec_input::Message::Size(size()))).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    show(output).await
 }
 
 /// Becomes a command beside a task; returns only where that is not possible.

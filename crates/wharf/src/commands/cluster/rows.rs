@@ -33,7 +33,7 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
         trace.jobs.iter().map(|row| spec(row, args, &context, began_s)).collect::<Result<_, _>>()?;
     if args.dry_run {
         let planned: Vec<Planned> =
-            specs.into_iter().map(|spec| Planned { spec, ray: None, waits: vec![] }).collect();
+            specs.into_iter().map(|spec| Planned { spec, ray: None, waits: vec![], slurm: None }).collect();
         let document = shown::document(&planned);
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,

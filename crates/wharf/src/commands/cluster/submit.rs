@@ -8,6 +8,7 @@ use wharf_client::Client;
 use wharf_proto::Dependency;
 
 use super::connect::with;
+use super::direct;
 use super::follow::show;
 use super::rows;
 use crate::args::{OutputFormat, SubmitArgs};
@@ -29,6 +30,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
         return rows::submit(args, trace, terminal);
     }
     let planned = planned(args)?;
+    if planned.iter().any(|job| job.slurm.is_some()) {
+        return direct::submit(&planned, args, terminal);
+    }
     if args.dry_run {
         let document = shown::document(&planned);
         match terminal.format {
@@ -161,7 +165,8 @@ async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<Taken>, C
     for Planned { mut spec, waits, .. } in planned {
         for (kind, index) in waits {
             let firsts = taken.get(index).map(Vec::as_slice).unwrap_or_default();
-            let wait = |job: &Taken| Dependency { kind: kind.into(), job_id: job.job_id, array_index: None };
+            let wait =
+                |job: &Taken| Dependency { kind: kind.into(), job_id: job.job_id, ..Dependency::default() };
             spec.dependencies.extend(firsts.iter().map(wait));
         }
         let (name, indexes) = (spec.name.clone(), spec.array.clone());

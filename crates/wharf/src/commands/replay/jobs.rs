@@ -19,7 +19,7 @@ pub(in crate::commands) fn paced(job: &JobSpec, began_s: f64) -> WireSpec {
             devices_max: job.gang.devices_max,
             device_types: job.gang.device_types.iter().map(ToString::to_string).collect(),
             nodes: needs.nodes.unwrap_or(0),
-            every_node: false,
+            ..Gang::default()
         }),
         pool: needs.pool.as_deref().unwrap_or_default().to_owned(),
         cpus: needs.cpus,

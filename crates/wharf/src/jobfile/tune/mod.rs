@@ -87,7 +87,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     };
     let job: Option<Job> = fields.take("job")?;
     let Some(job) = job else { return Err(at("", "there is nothing to run; describe a `job`".to_owned())) };
-    if job.array.is_some() {
+    if flags.array.is_some() || job.array.is_some() {
         return Err(at("job.array", "a sweep is an array already; leave it out".to_owned()));
     }
     let name: Option<String> = fields.take("name")?;
@@ -97,7 +97,13 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     let job = Job { array: Some(array), ..flags.clone().over(job) };
     let job = Job { name: job.name.clone().or(name), ..job };
     let refused = |Wrong { field, message }| at(&format!("job.{field}"), message);
-    let Resolved { mut spec, .. } = resolve(&job, context).map_err(refused)?;
+    let Resolved { mut spec, waits, .. } = resolve(&job, context).map_err(refused)?;
+    if let Some((_, name, field)) = waits.first() {
+        return Err(at(
+            &format!("job.{field}"),
+            format!("`{name}` is no job's id; a sweep has no other jobs"),
+        ));
+    }
     spec.parameters = Some(parameters);
     wharf_head::check::check(&spec).map_err(|error| at("parameters", error.problem.to_string()))?;
     Ok(Sweep { name: spec.name.clone(), spec })

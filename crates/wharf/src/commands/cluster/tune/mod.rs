@@ -15,7 +15,7 @@ use super::submit::{context, read, wait};
 use crate::args::{OutputFormat, TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::jobfile::{Format, Job, Source, Sweep, clashes, sweep};
+use crate::jobfile::{Format, Source, Sweep, clashes, sweep};
 use crate::output::Terminal;
 
 /// Where sweeps have their folders.
@@ -73,13 +73,13 @@ fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
 }
 
 fn planned(args: &TuneStartArgs) -> Result<Sweep, CliError> {
-    let context = context(Some(&args.file), None)?;
+    let context = context(Some(&args.file), args.job.user.as_deref())?;
     let (name, text) = read(&args.file)?;
     let format = args.format.or_else(|| Format::of(&args.file)).ok_or_else(|| {
         CliError::usage(format!("cannot tell the form of `{name}`"))
             .hint("say `--format yaml`, `toml` or `json`")
     })?;
-    sweep(Source { name: &name, text: &text, format }, &Job::default(), &context)
+    sweep(Source { name: &name, text: &text, format }, &args.job.to_job(&[]), &context)
 }
 
 /// A name as a folder can have it.

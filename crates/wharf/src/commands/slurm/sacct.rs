@@ -1,0 +1,204 @@
+//! `wharf sacct`: jobs that are over, too.
+
+use jiff::Zoned;
+use wharf_client::Client;
+use wharf_proto::{JobFilter, JobSummary, ListJobsRequest};
+use wharf_slurm::getopt::{self, Opt, Order, Parsed, Takes};
+use wharf_slurm::layout::Column;
+use wharf_slurm::limit::Full;
+use wharf_slurm::outcome::State;
+use wharf_slurm::squeue::Job;
+
+use super::begin::moment;
+use super::{Fail, print, view, with};
+use crate::args::HomeArgs;
+
+use Takes::{Nothing, Value};
+
+const OPTIONS: &[Opt] = &[
+    Opt::new("accounts", 'A', Value),
+    Opt::new("allocations", 'X', Nothing),
+    Opt::new("allusers", 'a', Nothing),
+    Opt::new("brief", 'b', Nothing),
+    Opt::new("delimiter", ' ', Value),
+    Opt::new("duplicates", 'D', Nothing),
+    Opt::new("endtime", 'E', Value),
+    Opt::new("format", 'o', Value),
+    Opt::new("helpformat", 'e', Nothing),
+    Opt::new("jobs", 'j', Value),
+    Opt::new("long", 'l', Nothing),
+    Opt::new("name", ' ', Value),
+    Opt::new("noheader", 'n', Nothing),
+    Opt::new("parsable", 'p', Nothing),
+    Opt::new("parsable2", 'P', Nothing),
+    Opt::new("partition", 'r', Value),
+    Opt::new("starttime", 'S', Value),
+    Opt::new("state", 's', Value),
+    Opt::new("units", ' ', Value),
+    Opt::new("user", 'u', Value),
+    Opt::new("version", 'V', Nothing),
+];
+
+/// What is printed where nobody says, and what can be.
+const DEFAULT: &str = "jobid,jobname,partition,account,alloccpus,state,exitcode";
+const BRIEF: &str = "jobid,state,exitcode";
+const KNOWN: &[&str] = &[
+    "account",
+    "alloccpus",
+    "allocnodes",
+    "cputime",
+    "derivedexitcode",
+    "elapsed",
+    "elapsedraw",
+    "end",
+    "exitcode",
+    "jobid",
+    "jobidraw",
+    "jobname",
+    "ncpus",
+    "nnodes",
+    "nodelist",
+    "partition",
+    "priority",
+    "reason",
+    "start",
+    "state",
+    "submit",
+    "timelimit",
+    "user",
+];
+
+pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
+    let parsed = getopt::parse(OPTIONS, words, Order::Anywhere)?;
+    let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
+    if has("helpformat") {
+        print(&KNOWN.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+        return Ok(0);
+    }
+    let usual = if has("brief") { BRIEF } else { DEFAULT };
+    let columns: Vec<Column> =
+        value(&parsed, "format").unwrap_or(usual).split(',').map(Column::parse).collect();
+    if let Some(unknown) = columns.iter().find(|column| !KNOWN.contains(&column.name.as_str())) {
+        return Err(Fail::failed(format!("Invalid field requested: \"{}\"", unknown.name)));
+    }
+    let rows = with(home, async |client| rows(client, &parsed).await)?;
+    print(&lines(&columns, &rows, &parsed))?;
+    Ok(0)
+}
+
+fn value<'a>(parsed: &'a Parsed, name: &str) -> Option<&'a str> {
+    parsed.given.iter().rev().find(|given| given.name == name)?.value.as_deref()
+}
+
+async fn rows(client: &Client, parsed: &Parsed) -> Result<Vec<Job>, Fail> {
+    let at = |name: &str| -> Result<Option<f64>, Fail> {
+        let Some(text) = value(parsed, name) else { return Ok(None) };
+        let invalid = || Fail::failed(format!("Invalid time specification (pos=0): {text}"));
+        moment(text, &Zoned::now()).map(Some).ok_or_else(invalid)
+    };
+    let (since_s, until_s) = (at("starttime")?, at("endtime")?);
+    let filter = (since_s.is_some() || until_s.is_some()).then(|| JobFilter {
+        since_s,
+        until_s,
+        ..JobFilter::default()
+    });
+    let jobs: Vec<JobSummary> =
+        client.list_jobs(ListJobsRequest { filter, ..ListJobsRequest::default() }).await?;
+    let mut rows = view::rows(&jobs, &client.list_nodes().await?, false);
+    let states = match value(parsed, "state") {
+        None => None,
+        Some(names) => {
+            let state = |name: &str| {
+                State::of_name(name).ok_or_else(|| Fail::failed(format!("Invalid state: {name}")))
+            };
+            Some(names.split(',').map(state).collect::<Result<Vec<_>, Fail>>()?)
+        }
+    };
+    let one_of = |name: &str, text: &str| {
+        value(parsed, name).is_none_or(|list| list.split(',').any(|one| one == text))
+    };
+    rows.retain(|row| {
+        value(parsed, "jobs").is_none_or(|ids| ids.split(',').any(|id| row.is_named(id)))
+            && one_of("user", &row.user)
+            && one_of("accounts", &row.account)
+            && one_of("partition", &row.partition)
+            && one_of("name", &row.name)
+            && states.as_ref().is_none_or(|states| states.contains(&row.state))
+    });
+    rows.sort_by_key(|row| (row.array, row.job));
+    Ok(rows)
+}
+
+fn field(job: &Job, name: &str) -> String {
+    let or = |text: &str| if text.is_empty() { "Unknown".to_owned() } else { text.to_owned() };
+    match name {
+        "account" => job.account.clone(),
+        "alloccpus" | "ncpus" => if job.state == State::Pending { 0 } else { job.cpus }.to_string(),
+        "allocnodes" | "nnodes" => job.nodes.to_string(),
+        "cputime" => Full(job.used_s * u64::from(job.cpus)).to_string(),
+        "elapsed" => Full(job.used_s).to_string(),
+        "elapsedraw" => job.used_s.to_string(),
+        "submit" => or(&job.times[0]),
+        "start" => or(&job.times[1]),
+        "end" => or(&job.times[2]),
+        "exitcode" => job.exit.clone(),
+        // Steps are not kept.
+        "derivedexitcode" => "0:0".to_owned(),
+        "jobid" => job.id.clone(),
+        "jobidraw" => job.job.to_string(),
+        "jobname" => job.name.clone(),
+        "nodelist" if job.nodelist.is_empty() => "None assigned".to_owned(),
+        "nodelist" => job.nodelist.clone(),
+        "partition" => job.partition.clone(),
+        "priority" => job.priority.to_string(),
+        "reason" => job.reason.clone(),
+        "state" => job.state.names().1.to_owned(),
+        "timelimit" => job.limit.to_string(),
+        "user" => job.user.clone(),
+        _ => String::new(),
+    }
+}
+
+fn title(name: &str) -> String {
+    let known = [
+        ("jobid", "JobID"),
+        ("jobidraw", "JobIDRaw"),
+        ("jobname", "JobName"),
+        ("alloccpus", "AllocCPUS"),
+        ("allocnodes", "AllocNodes"),
+        ("exitcode", "ExitCode"),
+        ("derivedexitcode", "DerivedExitCode"),
+        ("ncpus", "NCPUS"),
+        ("nnodes", "NNodes"),
+        ("nodelist", "NodeList"),
+        ("cputime", "CPUTime"),
+        ("elapsedraw", "ElapsedRaw"),
+        ("timelimit", "Timelimit"),
+    ];
+    let capital = || name[..1].to_ascii_uppercase() + &name[1..];
+    known.iter().find(|(key, _)| *key == name).map_or_else(capital, |(_, title)| (*title).to_owned())
+}
+
+fn lines(columns: &[Column], rows: &[Job], parsed: &Parsed) -> Vec<String> {
+    let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
+    let is_bare = has("noheader");
+    if has("parsable") || has("parsable2") {
+        let delimiter = value(parsed, "delimiter").unwrap_or("|");
+        let after = if has("parsable") { delimiter } else { "" };
+        let joined = |values: Vec<String>| values.join(delimiter) + after;
+        let header = (!is_bare).then(|| joined(columns.iter().map(|column| title(&column.name)).collect()));
+        let rows =
+            rows.iter().map(|row| joined(columns.iter().map(|column| field(row, &column.name)).collect()));
+        return header.into_iter().chain(rows).collect();
+    }
+    // A blank after each column, also the last one.
+    let line =
+        |of: &dyn Fn(&Column) -> String| columns.iter().map(|column| of(column) + " ").collect::<String>();
+    let mut lines = Vec::new();
+    if !is_bare {
+        lines.push(line(&|column| column.fitted(&title(&column.name))));
+        lines.push(line(&|column| "-".repeat(column.width)));
+    }
+    lines.extend(rows.iter().map(|row| line(&|column| column.fitted(&field(row, &column.name)))));
+    lines
+}

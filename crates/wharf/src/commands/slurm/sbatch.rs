@@ -1,0 +1,175 @@
+//! `wharf sbatch`
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use wharf_client::Client;
+use wharf_slurm::getopt::{self, Order, Parsed};
+use wharf_slurm::{Request, Sources, hostlist, options, script};
+
+use super::job::{Made, Script, make};
+use super::{Fail, print, say, view, with};
+use crate::args::HomeArgs;
+
+/// The largest script that sbatch takes.
+const SCRIPT_BYTES_MAX: u64 = 4 << 20;
+
+pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
+    let parsed = getopt::parse(&options::sbatch(), words, Order::First)?;
+    let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
+    if has("help") || has("usage") {
+        print(&usage())?;
+        return Ok(0);
+    }
+    if has("version") {
+        print(&[format!("wharf {} (options of slurm 22.05)", env!("CARGO_PKG_VERSION"))])?;
+        return Ok(0);
+    }
+    let found = find(&parsed)?;
+    let text = script::accept(&found.bytes)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let sources =
+        Sources { name: &found.shown, script: text, variable: &variable, command_line: &parsed.given };
+    let (request, notes) = Request::read(&sources)?;
+    if !request.has("quiet") {
+        notes.iter().for_each(|note| say(&format!("sbatch: {note}")));
+    }
+    request.check()?;
+    if request.verbosity() > 0 {
+        show(&request);
+    }
+    let script =
+        Script { name: &found.name, text: Some(text), arguments: &found.arguments, path: &found.shown };
+    let submitted = with(home, async |client| submit(client, &request, &script).await);
+    match (submitted, std::env::var("SLURM_EXIT_ERROR").ok().and_then(|code| code.parse().ok())) {
+        (Err(fail), Some(code)) => {
+            // Told as usual, with another exit code.
+            if let Fail::Refused(refusal) = &fail {
+                refusal.lines("sbatch").iter().for_each(|line| say(line));
+                return Ok(code);
+            }
+            Err(fail)
+        }
+        (submitted, _) => submitted,
+    }
+}
+
+fn usage() -> Vec<String> {
+    let lines = [
+        "Usage: sbatch [OPTIONS(0)...] [ : [OPTIONS(N)...]] script(0) [args(0)...]",
+        "",
+        "Options are those of Slurm 22.05; `wharf help sbatch` and docs/slurm.md say which are honoured.",
+    ];
+    lines.map(str::to_owned).to_vec()
+}
+
+/// A script and what it is called.
+struct Found {
+    bytes: Vec<u8>,
+    /// What messages call it.
+    shown: String,
+    /// What its job is called.
+    name: String,
+    arguments: Vec<String>,
+}
+
+fn find(parsed: &Parsed) -> Result<Found, Fail> {
+    let value = |name: &str| parsed.given.iter().rev().find(|given| given.name == name)?.value.clone();
+    if let Some(command) = value("wrap") {
+        if !parsed.rest.is_empty() {
+            return Err(Fail::failed("Script arguments not permitted with --wrap option"));
+        }
+        let bytes = script::wrapped(&command).into_bytes();
+        return Ok(Found { bytes, shown: "wrap".into(), name: "wrap".into(), arguments: Vec::new() });
+    }
+    let Some((given, arguments)) = parsed.rest.split_first() else {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().take(SCRIPT_BYTES_MAX + 1).read_to_end(&mut bytes);
+        read.map_err(|error| {
+            Fail::failed(format!("Unable to read the script from standard input: {error}"))
+        })?;
+        return sized(Found { bytes, shown: "stdin".into(), name: "sbatch".into(), arguments: Vec::new() });
+    };
+    let path = search(given, value("chdir").as_deref());
+    let bytes = std::fs::read(&path).map_err(|error| {
+        let why =
+            if error.kind() == std::io::ErrorKind::NotFound { String::new() } else { format!(": {error}") };
+        Fail::failed(format!("Unable to open file {given}{why}"))
+    })?;
+    let name = Path::new(given).file_name().map_or(given.clone(), |name| name.to_string_lossy().into_owned());
+    sized(Found { bytes, shown: path.to_string_lossy().into_owned(), name, arguments: arguments.to_vec() })
+}
+
+fn sized(found: Found) -> Result<Found, Fail> {
+    if found.bytes.len() as u64 > SCRIPT_BYTES_MAX {
+        return Err(Fail::failed(
+            "Batch job submission failed: Pathname of a file, directory or other parameter too long",
+        ));
+    }
+    Ok(found)
+}
+
+/// A path as it is where it begins with `.` or `/`; else where the job is to run, else here, else in PATH.
+fn search(given: &str, chdir: Option<&str>) -> PathBuf {
+    if given.starts_with(['.', '/']) {
+        return given.into();
+    }
+    let here = Path::new(chdir.unwrap_or("")).join(given);
+    for path in [here.as_path(), Path::new(given)] {
+        if path.is_file() {
+            return path.to_owned();
+        }
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(given)).find(|path| path.is_file()).unwrap_or(here)
+}
+
+/// What `-v` says.
+fn show(request: &Request) {
+    say("sbatch: defined options");
+    say("sbatch: -------------------- --------------------");
+    let folder = std::env::current_dir().unwrap_or_default();
+    for (name, value) in request.shown(&folder.to_string_lossy()) {
+        say(&format!("sbatch: {name:<19} : {value}"));
+    }
+    say("sbatch: -------------------- --------------------");
+    say("sbatch: end of defined options");
+}
+
+async fn submit(client: &Client, request: &Request, script: &Script<'_>) -> Result<u8, Fail> {
+    let Made { spec, shape, array } = make(client, request, script).await?;
+    if request.has("test-only") {
+        let partition = view::partition(&spec.pool);
+        let nodes = if shape.names.is_empty() {
+            String::new()
+        } else {
+            format!(" on nodes {}", hostlist::compress(&shape.names))
+        };
+        let start = view::moment(view::now_s());
+        say(&format!(
+            "sbatch: Job to start at {start} using {} processors{nodes} in partition {partition}",
+            shape.devices
+        ));
+        return Ok(0);
+    }
+    let count = array.as_ref().map_or(1, |array| array.indexes.len());
+    let ids = client
+        .submit(vec![spec])
+        .await
+        .map_err(|error| Fail::failed(format!("Batch job submission failed: {error}")))?;
+    let first = ids.iter().min().copied().unwrap_or_default();
+    if request.has("parsable") {
+        print(&[first.to_string()])?;
+    } else if !request.has("quiet") {
+        print(&[format!("Submitted batch job {first}")])?;
+    }
+    if !request.has("wait") {
+        return Ok(0);
+    }
+    let mut worst = 0;
+    for id in ids.into_iter().take(count) {
+        let ended = client.wait(id).await?;
+        worst = worst.max(view::outcome(&ended).map_or(1, |outcome| outcome.wait_code()));
+    }
+    Ok(worst)
+}

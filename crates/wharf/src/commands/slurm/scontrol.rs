@@ -1,0 +1,356 @@
+//! `wharf scontrol`
+
+use jiff::Zoned;
+use wharf_client::Client;
+use wharf_proto::change_jobs_request::Change;
+use wharf_proto::{ChangeJobsRequest, ChangeNodeRequest, JobSummary, ListJobsRequest, change_node_request};
+use wharf_slurm::hostlist;
+use wharf_slurm::squeue::Job;
+
+use super::begin::moment;
+use super::{Fail, print, say, view, with};
+use crate::args::HomeArgs;
+
+pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
+    let is_line = words.iter().any(|word| word == "-o" || word == "--oneliner");
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let (Some(&verb), rest) = (words.first(), words.get(1..).unwrap_or_default()) else {
+        return Err(Fail::failed("no command given: show, hold, release, requeue or update"));
+    };
+    match verb {
+        "show" => show(home, rest, is_line),
+        "hold" | "uhold" => change(home, rest, Change::Hold),
+        "release" => change(home, rest, Change::Release),
+        "requeue" => requeue(home, rest, false),
+        "requeuehold" => requeue(home, rest, true),
+        "update" => update(home, rest),
+        "ping" => with(home, async |client| {
+            let info = client.info().await?;
+            print(&[format!("Slurmctld(primary) at wharf {} is UP", info.version)])?;
+            Ok(0)
+        }),
+        "suspend" | "resume" => Err(Fail::failed("Wharf does not suspend jobs; requeue them")),
+        other => Err(Fail::failed(format!("invalid keyword: {other}"))),
+    }
+}
+
+fn show(home: &HomeArgs, words: &[&str], is_line: bool) -> Result<u8, Fail> {
+    match words {
+        ["hostnames" | "hostname", rest @ ..] => {
+            let own = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
+            let list = rest.first().map_or(own, |list| (*list).to_owned());
+            print(&hostlist::expand(&list).map_err(|error| Fail::failed(error.to_string()))?)?;
+            Ok(0)
+        }
+        ["hostlist" | "hostlistsorted", list] => {
+            let names = hostlist::expand(list).map_err(|error| Fail::failed(error.to_string()))?;
+            print(&[hostlist::compress(&names)])?;
+            Ok(0)
+        }
+        ["job" | "jobs", rest @ ..] => show_jobs(home, rest.first().copied(), is_line),
+        ["node" | "nodes", rest @ ..] => show_nodes(home, rest.first().copied(), is_line),
+        ["partition" | "partitions", ..] => show_partitions(home, is_line),
+        _ => Err(Fail::failed(format!("invalid entity:{} for keyword:show", words.join(" ")))),
+    }
+}
+
+fn record(lines: Vec<String>, is_line: bool) -> Vec<String> {
+    if is_line {
+        return vec![lines.join(" ")];
+    }
+    let mut record: Vec<String> = Vec::new();
+    for (index, line) in lines.into_iter().enumerate() {
+        record.push(if index == 0 { line } else { format!("   {line}") });
+    }
+    record.push(String::new());
+    record
+}
+
+fn show_jobs(home: &HomeArgs, id: Option<&str>, is_line: bool) -> Result<u8, Fail> {
+    with(home, async |client| {
+        let jobs = match id {
+            Some(id) => find(client, id).await?,
+            None => {
+                client.list_jobs(ListJobsRequest { live_only: true, ..ListJobsRequest::default() }).await?
+            }
+        };
+        let mut rows = view::rows(&jobs, &client.list_nodes().await?, true);
+        rows.sort_by_key(|row| (row.array, row.job));
+        for row in &mut rows {
+            let detail = client.get_job(row.job).await?;
+            let (spec, summary) = (detail.spec.unwrap_or_default(), detail.summary.unwrap_or_default());
+            view::complete(row, &spec);
+            print(&record(job_lines(row, &spec, &summary), is_line))?;
+        }
+        Ok(0)
+    })
+}
+
+fn job_lines(row: &Job, spec: &wharf_proto::JobSpec, summary: &JobSummary) -> Vec<String> {
+    let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
+    let batch = spec.batch.clone().unwrap_or_default();
+    let array = match &row.index {
+        Some(index) => format!(" ArrayJobId={} ArrayTaskId={index}", row.array),
+        None => String::new(),
+    };
+    let tasks = if batch.tasks == 0 { row.cpus } else { batch.tasks };
+    let std_out = or(&spec.output, "/dev/null");
+    vec![
+        format!("JobId={}{array} JobName={}", row.job, row.name),
+        format!("UserId={} GroupId=N/A", row.user),
+        format!(
+            "Priority={} Nice={} Account={} QOS=(null)",
+            row.priority,
+            -row.priority.min(0),
+            or(&row.account, "(null)")
+        ),
+        format!(
+            "JobState={} Reason={} Dependency={}",
+            row.state.names().1,
+            row.reason,
+            or(&row.dependency, "(null)")
+        ),
+        format!(
+            "Requeue={} Restarts={} BatchFlag={} Reboot=0 ExitCode={}",
+            u8::from(!batch.no_requeue),
+            summary.restarts,
+            u8::from(spec.batch.is_some()),
+            row.exit
+        ),
+        "DerivedExitCode=0:0".to_owned(),
+        format!("RunTime={} TimeLimit={} TimeMin=N/A", wharf_slurm::limit::Full(row.used_s), row.limit),
+        format!("SubmitTime={} EligibleTime={}", or(&row.times[0], "Unknown"), or(&row.times[0], "Unknown")),
+        format!(
+            "StartTime={} EndTime={} Deadline=N/A",
+            or(&row.times[1], "Unknown"),
+            or(&row.times[2], "Unknown")
+        ),
+        format!("Partition={}", row.partition),
+        format!(
+            "NodeList={} BatchHost={}",
+            or(&row.nodelist, "(null)"),
+            summary.placement.first().map_or("(null)", |share| share.node.as_str())
+        ),
+        format!(
+            "NumNodes={} NumCPUs={} NumTasks={tasks} CPUs/Task={}",
+            row.nodes,
+            row.cpus,
+            batch.cpus_per_task.max(1)
+        ),
+        format!("TresPerNode={}", or(&row.gres, "(null)")),
+        format!("Command={}", or(&row.command, "(null)")),
+        format!("WorkDir={}", or(&row.workdir, "(null)")),
+        format!("StdErr={}", or(&spec.error_output, &std_out)),
+        format!("StdIn={}", or(&batch.input, "/dev/null")),
+        format!("StdOut={std_out}"),
+    ]
+}
+
+fn show_nodes(home: &HomeArgs, list: Option<&str>, is_line: bool) -> Result<u8, Fail> {
+    let names = list
+        .map(|list| hostlist::expand(list).map_err(|error| Fail::failed(error.to_string())))
+        .transpose()?;
+    with(home, async |client| {
+        let mut nodes = client.list_nodes().await?;
+        nodes.retain(view::is_there);
+        let mut is_found = false;
+        for node in nodes.iter().filter(|node| names.as_ref().is_none_or(|names| names.contains(&node.name)))
+        {
+            is_found = true;
+            let shown = view::node(node);
+            let features = if shown.features.is_empty() { "(null)" } else { &shown.features };
+            let gres = if shown.gres.is_empty() { "(null)" } else { &shown.gres };
+            let mut lines = vec![
+                format!("NodeName={} CPUAlloc={} CPUTot={}", shown.name, shown.cpus.1, shown.cpus.0),
+                format!("AvailableFeatures={features} ActiveFeatures={features}"),
+                format!("Gres={gres}"),
+                format!(
+                    "NodeAddr={} NodeHostName={} Version=wharf-{}",
+                    shown.address, shown.name, node.version
+                ),
+                format!(
+                    "RealMemory={} State={} Partitions={}",
+                    shown.memory_mib,
+                    shown.state.names().1.to_uppercase(),
+                    shown.partition
+                ),
+            ];
+            if !shown.reason.is_empty() {
+                lines.push(format!("Reason={}", shown.reason));
+            }
+            print(&record(lines, is_line))?;
+        }
+        if !is_found {
+            return Err(Fail::failed(format!("Node {} not found", list.unwrap_or_default())));
+        }
+        Ok(0)
+    })
+}
+
+fn show_partitions(home: &HomeArgs, is_line: bool) -> Result<u8, Fail> {
+    with(home, async |client| {
+        let nodes: Vec<_> = client.list_nodes().await?.iter().map(view::node).collect();
+        let mut names: Vec<&str> = nodes.iter().map(|node| node.partition.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let own: Vec<&str> =
+                nodes.iter().filter(|node| node.partition == name).map(|node| node.name.as_str()).collect();
+            let cpus: u32 = nodes.iter().filter(|node| node.partition == name).map(|node| node.cpus.0).sum();
+            let lines = vec![
+                format!("PartitionName={name}"),
+                format!("Nodes={}", hostlist::compress(&own)),
+                format!("State=UP TotalCPUs={cpus} TotalNodes={} MaxTime=UNLIMITED", own.len()),
+            ];
+            print(&record(lines, is_line))?;
+        }
+        Ok(0)
+    })
+}
+
+/// The jobs that an id, or a list of them, means.
+async fn find(client: &Client, text: &str) -> Result<Vec<JobSummary>, Fail> {
+    let invalid = || Fail::failed("slurm_load_jobs error: Invalid job id specified");
+    let mut found = Vec::new();
+    let all = client.list_jobs(ListJobsRequest::default()).await?;
+    for id in text.split(',') {
+        let before = found.len();
+        let (job, index) = match id.split_once('_') {
+            Some((job, index)) => (job, Some(index.parse::<u32>().map_err(|_| invalid())?)),
+            None => (id, None),
+        };
+        let job: u32 = job.parse().map_err(|_| invalid())?;
+        let is_it = |one: &&JobSummary| match index {
+            Some(index) => one.array_job == job && one.array_index == Some(index),
+            None => one.job_id == job || one.array_index.is_some() && one.array_job == job,
+        };
+        found.extend(all.iter().filter(is_it).cloned());
+        if found.len() == before {
+            return Err(invalid());
+        }
+    }
+    Ok(found)
+}
+
+fn change(home: &HomeArgs, ids: &[&str], change: Change) -> Result<u8, Fail> {
+    with(home, async |client| {
+        let jobs = named(client, ids).await?;
+        let request = ChangeJobsRequest { change: change.into(), ..ChangeJobsRequest::default() };
+        apply(client, &jobs, request).await
+    })
+}
+
+async fn named(client: &Client, ids: &[&str]) -> Result<Vec<JobSummary>, Fail> {
+    if ids.is_empty() {
+        return Err(Fail::failed("too few arguments: which job?"));
+    }
+    let mut jobs = Vec::new();
+    for id in ids {
+        jobs.extend(find(client, id.trim_start_matches("jobid=").trim_start_matches("job=")).await?);
+    }
+    Ok(jobs)
+}
+
+async fn apply(client: &Client, jobs: &[JobSummary], request: ChangeJobsRequest) -> Result<u8, Fail> {
+    // Of an array, elements that are over stay as they are.
+    let is_array = jobs.len() > 1;
+    let live = jobs.iter().filter(|job| !is_array || view::outcome(job).is_none());
+    let request =
+        ChangeJobsRequest { job_ids: live.map(|job| job.job_id).collect(), elements_only: true, ..request };
+    let refused = client.change_jobs(request).await?;
+    for refusal in &refused {
+        say(&format!("{} for job {}", refusal.reason, refusal.job_id));
+    }
+    Ok(u8::from(!refused.is_empty()))
+}
+
+fn requeue(home: &HomeArgs, ids: &[&str], is_held: bool) -> Result<u8, Fail> {
+    with(home, async |client| {
+        let jobs = named(client, ids).await?;
+        for job in &jobs {
+            let spec = client.get_job(job.job_id).await?.spec.unwrap_or_default();
+            if spec.batch.is_some_and(|batch| batch.no_requeue) {
+                say(&format!("Requested operation is presently disabled for job {}", job.job_id));
+                return Ok(1);
+            }
+        }
+        let request = ChangeJobsRequest { change: Change::Requeue.into(), ..ChangeJobsRequest::default() };
+        let code = apply(client, &jobs, request).await?;
+        if is_held && code == 0 {
+            let request = ChangeJobsRequest { change: Change::Hold.into(), ..ChangeJobsRequest::default() };
+            return apply(client, &jobs, request).await;
+        }
+        Ok(code)
+    })
+}
+
+/// `update jobid=12 priority=5`, `update nodename=n1 state=drain reason=disk`.
+fn update(home: &HomeArgs, words: &[&str]) -> Result<u8, Fail> {
+    let mut pairs: Vec<(String, &str)> = Vec::new();
+    for word in words {
+        let (name, value) =
+            word.split_once('=').ok_or_else(|| Fail::failed(format!("Invalid input: {word}")))?;
+        pairs.push((name.to_ascii_lowercase(), value));
+    }
+    let value = |names: &[&str]| {
+        pairs.iter().find(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| *value)
+    };
+    if let Some(nodes) = value(&["nodename", "node"]) {
+        return update_nodes(home, nodes, value(&["state"]), value(&["reason"]));
+    }
+    let Some(id) = value(&["jobid", "job"]) else {
+        return Err(Fail::failed("No valid entity in update command; jobid= and nodename= are"));
+    };
+    let mut changes = Vec::new();
+    for (name, value) in pairs.iter().filter(|(name, _)| name != "jobid" && name != "job") {
+        let number =
+            || value.parse::<i32>().map_err(|_| Fail::failed(format!("Invalid {name} value: {value}")));
+        changes.push(match name.as_str() {
+            "priority" => ChangeJobsRequest {
+                change: Change::Priority.into(),
+                priority: number()?,
+                ..ChangeJobsRequest::default()
+            },
+            "nice" => ChangeJobsRequest {
+                change: Change::Priority.into(),
+                priority: -number()?,
+                ..ChangeJobsRequest::default()
+            },
+            "starttime" => {
+                let at = moment(value, &Zoned::now())
+                    .ok_or_else(|| Fail::failed(format!("Invalid StartTime value: {value}")))?;
+                ChangeJobsRequest {
+                    change: Change::Begin.into(),
+                    begin_s: at,
+                    ..ChangeJobsRequest::default()
+                }
+            }
+            other => return Err(Fail::failed(format!("{other} of a job cannot be changed in Wharf"))),
+        });
+    }
+    with(home, async |client| {
+        let jobs = find(client, id).await?;
+        let mut code = 0;
+        for request in changes {
+            code = apply(client, &jobs, request).await?.max(code);
+        }
+        Ok(code)
+    })
+}
+
+fn update_nodes(home: &HomeArgs, list: &str, state: Option<&str>, reason: Option<&str>) -> Result<u8, Fail> {
+    let names = hostlist::expand(list).map_err(|error| Fail::failed(error.to_string()))?;
+    let change = match state.map(str::to_ascii_lowercase).as_deref() {
+        Some("drain") => change_node_request::Change::Cordon,
+        Some("down") => change_node_request::Change::Drain,
+        Some("resume" | "idle" | "undrain") => change_node_request::Change::Resume,
+        _ => return Err(Fail::failed("the state of a node can be drain, down or resume")),
+    };
+    with(home, async |client| {
+        for node in names {
+            let reason = reason.unwrap_or_default().to_owned();
+            client.change_node(ChangeNodeRequest { node, change: change.into(), reason }).await?;
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,45 @@
+//! The process that becomes a batch script, and the one that waits on the other nodes of its gang.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{dup2_stdin, getpid};
+
+/// As shells have it.
+const CODE_NOT_FOUND: u8 = 127;
+const CODE_NOT_EXECUTABLE: u8 = 126;
+
+/// Executes a batch script with its input; without one, waits until it is told to end. Returns the exit code: of a script only
+/// where it cannot be executed, which is told on standard error.
+pub fn batch_main(input: Option<&Path>, command: &[String]) -> u8 {
+    let Some((script, arguments)) = command.split_first() else { return wait() };
+    let failed = |what: String, error: &io::Error| {
+        // There is nobody else to be told.
+        let _ = writeln!(io::stderr(), "wharf: cannot {what}: {error}");
+        if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE }
+    };
+    if let Some(path) = input {
+        let opened = File::open(path).and_then(|file| Ok(dup2_stdin(file)?));
+        if let Err(error) = opened {
+            return failed(format!("read the input {}", path.display()), &error);
+        }
+    }
+    let error = Command::new(script).args(arguments).env("SLURM_TASK_PID", getpid().to_string()).exec();
+    failed(format!("start the batch script '{script}'"), &error)
+}
+
+/// Keeps its place until somebody wants it to end: that is no failure.
+fn wait() -> u8 {
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
+        signals.add(signal);
+    }
+    match signals.thread_block().and_then(|()| signals.wait()) {
+        Ok(_) => 0,
+        Err(_) => CODE_NOT_EXECUTABLE,
+    }
+}
