@@ -2,13 +2,15 @@
 //!
 //! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
 
+mod container;
+mod told;
+
 use std::collections::BTreeSet;
 
-use wharf_proto::{Cause, Gang, JobSpec, Launcher, Notify, Step, dependency, notify};
+use wharf_proto::{Cause, Gang, JobSpec, Launcher, Step, dependency};
 
 use crate::auth::is_name;
 use crate::batch::check_batch;
-use crate::notify::{Webhook, is_mail_address};
 use crate::{parameters, ray};
 
 /// The most elements that an array may have.
@@ -122,6 +124,9 @@ pub enum Problem {
     /// A text that cannot be an account's.
     #[error("`{0}` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are")]
     Account(String),
+    /// A text that cannot be a container's name.
+    #[error("`{0}` cannot be a container's name; two or more letters, digits, `_`, `-` and `.` are")]
+    ContainerName(String),
     /// A text that cannot be a parameter's name.
     #[error("`{0}` cannot be a parameter's name; up to 64 letters, digits, `_`, `-` and `.` are")]
     ParameterName(String),
@@ -156,7 +161,8 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     if !spec.account.is_empty() && !is_name(&spec.account) {
         return wrong("account", Problem::Account(spec.account.clone()));
     }
-    spec.notify.as_ref().map_or(Ok(()), check_notify)
+    spec.notify.as_ref().map_or(Ok(()), told::check)?;
+    container::check(spec)
 }
 
 pub(crate) fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
@@ -378,39 +384,9 @@ fn check_retry(spec: &JobSpec) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn check_notify(notify: &Notify) -> Result<(), CheckError> {
-    if notify.command.is_empty() && notify.webhook.is_empty() && notify.mail.is_empty() {
-        return wrong("notify", Problem::NoTarget);
-    }
-    if !notify.command.is_empty() {
-        check_command("notify.command", &notify.command)?;
-    }
-    if !notify.webhook.is_empty() && Webhook::parse(&notify.webhook).is_none() {
-        return wrong("notify.webhook", Problem::Address(shown(&notify.webhook)));
-    }
-    if !notify.mail.is_empty() && !is_mail_address(&notify.mail) {
-        return wrong("notify.mail", Problem::Mail(notify.mail.escape_debug().to_string()));
-    }
-    match notify.on.iter().find(|&&moment| notify::Moment::try_from(moment).is_err()) {
-        None => Ok(()),
-        Some(moment) => {
-            let known = "started, preempted, finished, failed or cancelled".to_owned();
-            wrong("notify.on", Problem::Unknown { given: moment.to_string(), known })
-        }
-    }
-}
-
-/// An address without what may be secret in it: everything after the host.
-fn shown(address: &str) -> String {
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = host.rsplit('@').next().unwrap_or_default();
-    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
-}
-
 #[cfg(test)]
 mod tests {
-    use wharf_proto::{Checkpoint, Dependency, ResourceLimit, RetryRule};
+    use wharf_proto::{Checkpoint, Dependency, Notify, ResourceLimit, RetryRule};
 
     use super::*;
 

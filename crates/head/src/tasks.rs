@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wharf_core::{Command, JobId, NodeId, Phase, Plan};
 use wharf_proto::{
-    Cause, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
+    Cause, Container, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
     from_worker, to_worker,
 };
 
@@ -126,6 +126,10 @@ impl Dispatcher {
             array_job: names.array_job,
             paced_iterations: spec.paced.then(|| state.spec(job).iterations),
             plan: self.planned(job),
+            container: spec
+                .container
+                .clone()
+                .map(|container| Container { name: names.expand(&container.name), ..container }),
             batch: None,
             ray: spec.ray.clone(),
         })

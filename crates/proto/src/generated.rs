@@ -125,6 +125,9 @@ pub struct JobSpec {
     /// Its devices all do the same with different samples, where no profile knows a better plan.
     #[prost(bool, tag = "110")]
     pub data_parallel: bool,
+    /// What its processes run in; absent: on the node itself.
+    #[prost(message, optional, tag = "120")]
+    pub container: ::core::option::Option<Container>,
     /// Of a job that came by sbatch: in the place of `command`, with the launcher BATCH.
     #[prost(message, optional, tag = "130")]
     pub batch: ::core::option::Option<Batch>,
@@ -201,6 +204,176 @@ pub struct Ray {
     /// What clients of the cluster show; the head makes it, and tells workers only.
     #[prost(string, tag = "13")]
     pub token: ::prost::alloc::string::String,
+}
+/// A container, in words that every runtime is told in its own. Devices follow from the placement.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Container {
+    #[prost(enumeration = "container::Runtime", tag = "1")]
+    pub runtime: i32,
+    /// A name that the runtime knows or can pull; or, on the node, a folder, a .tar.gz, a .sqfs, a .sif.
+    #[prost(string, tag = "2")]
+    pub image: ::prost::alloc::string::String,
+    /// Patterns as in `JobSpec.output`. Empty: made from job and rank.
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "4")]
+    pub mounts: ::prost::alloc::vec::Vec<Mount>,
+    /// Variables that are set within only; stronger than the job's.
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub env: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// A file on the node with more of them, read by the runtime.
+    #[prost(string, tag = "6")]
+    pub env_file: ::prost::alloc::string::String,
+    /// Within; empty: the job's, which is then mounted at the same path.
+    #[prost(string, tag = "7")]
+    pub workdir: ::prost::alloc::string::String,
+    /// Shared memory; 0: as the runtime has it.
+    #[prost(uint64, tag = "8")]
+    pub shm_bytes: u64,
+    /// The node's own.
+    #[prost(bool, tag = "9")]
+    pub shm_host: bool,
+    #[prost(enumeration = "container::Network", tag = "10")]
+    pub network: i32,
+    #[prost(bool, tag = "11")]
+    pub privileged: bool,
+    /// What the image holds can be written over.
+    #[prost(bool, tag = "12")]
+    pub writable_root: bool,
+    /// Who it runs as within, as `NAME` or `UID\[:GID\]`; empty: as the runtime has it.
+    #[prost(string, tag = "13")]
+    pub user: ::prost::alloc::string::String,
+    /// A first process that collects orphans.
+    #[prost(bool, tag = "14")]
+    pub init: bool,
+    #[prost(message, repeated, tag = "15")]
+    pub ulimits: ::prost::alloc::vec::Vec<ResourceLimit>,
+    /// Instead of the image's; empty: none is used, the command is run as it is.
+    #[prost(string, repeated, tag = "16")]
+    pub entrypoint: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Files of devices, as in `/dev/fuse`, beside those of the placement.
+    #[prost(string, repeated, tag = "17")]
+    pub devices: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// With what the worker is told that InfiniBand needs.
+    #[prost(bool, tag = "18")]
+    pub infiniband: bool,
+    /// It stays when its command has ended.
+    #[prost(bool, tag = "19")]
+    pub keep: bool,
+    /// What the runtime cannot do is an error, and not only said.
+    #[prost(bool, tag = "20")]
+    pub strict: bool,
+    /// One of that name on each node, that outlives tasks: they are executed in it.
+    #[prost(bool, tag = "21")]
+    pub per_node: bool,
+}
+/// Nested message and enum types in `Container`.
+pub mod container {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Runtime {
+        /// The worker's choice, from what it has and what the image is.
+        Auto = 0,
+        Docker = 1,
+        Podman = 2,
+        Apptainer = 3,
+        Singularity = 4,
+        Charliecloud = 5,
+    }
+    impl Runtime {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Auto => "AUTO",
+                Self::Docker => "DOCKER",
+                Self::Podman => "PODMAN",
+                Self::Apptainer => "APPTAINER",
+                Self::Singularity => "SINGULARITY",
+                Self::Charliecloud => "CHARLIECLOUD",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "AUTO" => Some(Self::Auto),
+                "DOCKER" => Some(Self::Docker),
+                "PODMAN" => Some(Self::Podman),
+                "APPTAINER" => Some(Self::Apptainer),
+                "SINGULARITY" => Some(Self::Singularity),
+                "CHARLIECLOUD" => Some(Self::Charliecloud),
+                _ => None,
+            }
+        }
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Network {
+        /// As the runtime has it, if nobody says.
+        Usual = 0,
+        Host = 1,
+        Bridge = 2,
+        None = 3,
+    }
+    impl Network {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Usual => "USUAL",
+                Self::Host => "HOST",
+                Self::Bridge => "BRIDGE",
+                Self::None => "NONE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "USUAL" => Some(Self::Usual),
+                "HOST" => Some(Self::Host),
+                "BRIDGE" => Some(Self::Bridge),
+                "NONE" => Some(Self::None),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Mount {
+    /// A path of the node; without any `/`, a named volume.
+    #[prost(string, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub dst: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub read_only: bool,
 }
 /// A batch script, which runs on the first node of its gang. The others keep a task each, for commands beside it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1518,6 +1691,9 @@ pub struct LaunchTask {
     /// How it is to divide its work; absent: as it likes.
     #[prost(message, optional, tag = "110")]
     pub plan: ::core::option::Option<Plan>,
+    /// As in JobSpec, its name filled in.
+    #[prost(message, optional, tag = "120")]
+    pub container: ::core::option::Option<Container>,
     /// Without a script: nothing is to run but what is asked for beside it.
     #[prost(message, optional, tag = "130")]
     pub batch: ::core::option::Option<Batch>,

@@ -1,5 +1,4 @@
 //! What holds for every list, array and time, not only for those that were measured.
-#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use proptest::prelude::*;
 use wharf_slurm::array::Array;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use wharf_worker::{
-    Inventory, StepAnswer, StepReport, Watch, WorkerConfig, beside_main, keeper_main, pace_main, run,
-    stage_main, tell_step,
+    ContainerSettings, Inventory, StepAnswer, StepReport, Watch, WorkerConfig, beside_main, keeper_main,
+    pace_main, run, stage_main, tell_step,
 };
 
 fn main() -> ExitCode {
@@ -75,8 +75,12 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
+        containers: ContainerSettings::default(),
         stay: None,
     };
+    if let Ok(line) = std::env::var("PROBE_CONTAINER_COMMAND") {
+        config.containers.command = line.split(' ').map(String::from).collect();
+    }
     if std::env::var_os("PROBE_DISCOVER").is_some() {
         let found = Inventory::discover(128).await;
         config.device_type = found.device_type;

@@ -27,11 +27,13 @@ use crate::protocol::{Event, Fence, Hello, Progress, Request, Start, output_file
 use crate::stay::Departure;
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace};
-use crate::{Notice, Rehearsal, WorkerConfig, exec};
+use crate::{Notice, Rehearsal, WorkerConfig, container, exec};
 
 /// Until the head has said how often it wants to hear the worker.
 const HEARTBEAT_FIRST: Duration = Duration::from_secs(1);
 const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
+/// How often the node's containers are looked at.
+const ROUNDS: Duration = Duration::from_secs(30);
 /// Attempts to have a keeper again after it died.
 const KEEPER_ATTEMPTS: u32 = 5;
 
@@ -46,6 +48,8 @@ pub(crate) struct Agent<N> {
     tasks: BTreeMap<TaskKey, Known>,
     outputs: HashMap<u64, AbortHandle>,
     heartbeat: Interval,
+    /// When the node's containers are looked at.
+    rounds: Interval,
     /// As last looked at.
     devices: Vec<Device>,
     device_news: mpsc::Receiver<Vec<Device>>,
@@ -112,6 +116,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             tasks: BTreeMap::new(),
             outputs: HashMap::new(),
             heartbeat: ticking(HEARTBEAT_FIRST),
+            rounds: ticking(ROUNDS),
         };
         agent.on_hello(hello);
         let Self { sharing, tasks, .. } = &mut agent;
@@ -128,6 +133,8 @@ impl<N: FnMut(Notice)> Agent<N> {
         self.end_outputs();
         self.execs.end_all();
         self.keeper.quit().await;
+        container::retire_all(self.config.keeper_program.as_deref(), &self.config.state_dir, Duration::ZERO)
+            .await;
         result
     }
 
@@ -155,6 +162,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 Some(event) = from_head.recv() => self.on_head(event).await?,
                 Some(devices) = self.device_news.recv() => self.on_devices(devices),
                 () = at(self.clock.due()) => self.cut_off(),
+                _ = self.rounds.tick() => self.retire_idle(),
                 () = at(self.departure.due()) => {}
                 _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
             }
@@ -163,6 +171,14 @@ impl<N: FnMut(Notice)> Agent<N> {
                 return Ok(());
             }
         }
+    }
+
+    /// Has the node's containers removed that nobody uses; nothing waits for that.
+    fn retire_idle(&self) {
+        let config = &self.config;
+        let (program, folder, idle) =
+            (config.keeper_program.clone(), config.state_dir.clone(), config.containers.idle);
+        drop(tokio::spawn(async move { container::retire_all(program.as_deref(), &folder, idle).await }));
     }
 
     fn tell(&self, message: from_worker::Message) {

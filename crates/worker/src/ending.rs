@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
+use crate::container;
 use crate::error::WorkerError;
 use crate::link::Keeper;
 use crate::lock;
@@ -46,5 +48,7 @@ pub async fn end_tasks(state_dir: &Path, hurry: impl Future<Output = ()>) -> Res
         keeper.ask(Request::Forget { task });
     }
     keeper.quit().await;
+    container::tidy(None, state_dir, |_| false).await;
+    container::retire_all(None, state_dir, Duration::ZERO).await;
     Ok(())
 }

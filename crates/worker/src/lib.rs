@@ -10,6 +10,7 @@
 
 mod agent;
 mod batch;
+mod container;
 mod devices;
 mod door;
 mod ending;
@@ -38,6 +39,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use batch::batch_main;
+pub use container::{ContainerMount, ContainerRuntime, ContainerSettings};
 pub use devices::{Inventory, Source, Watch, memory_gib, processors};
 pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
@@ -91,6 +93,8 @@ pub struct WorkerConfig {
     pub network_interface: Option<String>,
     /// Where its devices are known from, and how they are looked after.
     pub watch: Watch,
+    /// What containers are run with, and what they get.
+    pub containers: ContainerSettings,
     /// When it leaves, where its machine is its own for a time only. It then also leaves, with its tasks, when it is told to end.
     pub stay: Option<Stay>,
 }
@@ -113,6 +117,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("rehearsal", &self.rehearsal)
             .field("network_interface", &self.network_interface)
             .field("watch", &self.watch)
+            .field("containers", &self.containers)
             .field("stay", &self.stay)
             .finish()
     }
@@ -202,6 +207,9 @@ pub async fn run_with(
     lock::prepare(&config.state_dir)?;
     let _held = lock::take(&config.state_dir).await?;
     let (keeper, hello) = link::Keeper::attach(&config).await?;
+    let is_running = |task| hello.tasks.iter().any(|report| report.task == task && report.exit.is_none());
+    // Before the head hears that such a task is over and has it run elsewhere.
+    container::tidy(config.keeper_program.as_deref(), &config.state_dir, is_running).await;
     let (head, from_head) = head::connect(&config, hello.fence)?;
     let result = agent::Agent::new(config, keeper, hello, notice)?.serve(from_head, shutdown).await;
     head.abort();

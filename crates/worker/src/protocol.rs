@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::container::Contained;
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Trainer};
 
@@ -125,6 +126,9 @@ pub(crate) struct Step {
 pub(crate) struct Process {
     pub(crate) command: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
+    /// What it runs in; none: on the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) container: Option<Box<Contained>>,
 }
 
 /// What a task is kept within. By default nothing, and then it costs nothing.
@@ -142,6 +146,23 @@ pub(crate) struct Confinement {
 impl Confinement {
     pub(crate) fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+impl Start {
+    /// Whether its processes have to prepare themselves.
+    pub(crate) fn is_staged(&self) -> bool {
+        !self.confinement.is_none() || self.processes().any(|process| process.container.is_some())
+    }
+
+    /// A container that outlives its task's process, if it has any.
+    pub(crate) fn engine(&self) -> Option<&Contained> {
+        let containers = self.processes().filter_map(|process| process.container.as_deref());
+        containers.into_iter().find(|contained| contained.runtime.is_engine())
+    }
+
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.steps.iter().flat_map(|step| &step.processes)
     }
 }
 
@@ -235,6 +256,16 @@ pub(crate) fn keeper_log(state_dir: &Path) -> PathBuf {
 /// Where a task's output is, or a link to it. It stays when the task is forgotten.
 pub(crate) fn output_file(state_dir: &Path, task: TaskKey) -> PathBuf {
     state_dir.join("tasks").join(format!("{task}.out"))
+}
+
+/// Where a task's containers are noted until its end, so that none is left behind.
+pub(crate) fn container_mark(state_dir: &Path, task: TaskKey) -> PathBuf {
+    state_dir.join("containers").join(format!("{task}.json"))
+}
+
+/// Where a container of the node is noted until it is removed.
+pub(crate) fn node_mark(state_dir: &Path, name: &str) -> PathBuf {
+    state_dir.join("containers").join(format!("node-{}.json", name.replace('/', "-")))
 }
 
 /// Where a task's process says why it could not begin, before it is the task's.

@@ -1,6 +1,6 @@
 //! What unit tests share.
 
-use crate::{Watch, WorkerConfig};
+use crate::{ContainerSettings, Watch, WorkerConfig};
 
 /// A worker with four devices.
 pub(crate) fn config(device_type: &str) -> WorkerConfig {
@@ -21,6 +21,7 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
+        containers: ContainerSettings::default(),
         stay: None,
     }
 }

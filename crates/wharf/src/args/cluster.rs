@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use wharf_worker::{ContainerMount, ContainerRuntime};
 
 use super::{HeadCommand, env};
-use crate::jobfile::{Seconds, Size};
+use crate::jobfile::{Seconds, Size, Words};
 use crate::number::JobNumber;
 
 /// Where a cluster keeps its state and its token.
@@ -123,9 +124,39 @@ pub struct WorkerArgs {
     /// The same at this moment, in seconds since the Unix epoch
     #[arg(long, value_name = "SECONDS")]
     pub leave_at: Option<f64>,
+    /// What runs containers here
+    #[command(flatten)]
+    pub containers: ContainerArgs,
     /// Do not run tasks, to measure everything around them
     #[arg(long, value_name = "MODE", hide = true)]
     pub rehearse: Option<RehearsalArg>,
+}
+
+/// What a site says about containers on a node.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Containers")]
+pub struct ContainerArgs {
+    /// The runtime of jobs that leave it to the node [default: what is installed and fits the image]
+    #[arg(long, value_name = "NAME")]
+    pub container_runtime: Option<ContainerRuntime>,
+    /// A runtime's program with options that it always gets, as in `podman --root /scratch/images`
+    #[arg(long, value_name = "LINE")]
+    pub container_command: Option<Words>,
+    /// Where docker or podman listens, as in unix:///run/podman/podman.sock [default: where they usually do]
+    #[arg(long, value_name = "ADDRESS")]
+    pub container_socket: Option<String>,
+    /// A part of this node that all containers see, as SRC, SRC:DST or SRC:DST:ro; may be given several times
+    #[arg(long, value_name = "SRC:DST")]
+    pub container_bind: Vec<ContainerMount>,
+    /// What containers get that ask for InfiniBand; may be given several times
+    #[arg(long, value_name = "PATH", default_values = ["/etc/libibverbs.d", "/dev/infiniband"])]
+    pub infiniband_bind: Vec<String>,
+    /// What unpacked images may take of the disk before the least recently used are removed; 0K: no limit
+    #[arg(long, value_name = "SIZE", default_value = "200GiB")]
+    pub image_cache: Size,
+    /// How long a container of a node stays when nothing is executed in it
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    pub container_idle: Seconds,
 }
 
 /// What becomes of tasks that are not run.

@@ -6,6 +6,7 @@
 mod access;
 mod cluster;
 mod config;
+mod cp;
 mod demo;
 pub mod env;
 mod exec;
@@ -39,8 +40,11 @@ use clap_complete::Shell;
 pub use access::{
     HeadCommand, InitArgs, RoleArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs,
 };
-pub use cluster::{HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs};
+pub use cluster::{
+    ContainerArgs, HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs,
+};
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
+pub use cp::{CpArgs, CpPlace};
 pub use demo::DemoArgs;
 pub use exec::{BatchArgs, BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
@@ -201,6 +205,8 @@ pub enum Command {
     Logs(LogsArgs),
     /// Run a command, or a shell, beside a running job
     Exec(ExecArgs),
+    /// Copy files into and out of what a running job runs in
+    Cp(CpArgs),
     /// Cancel jobs
     Cancel(CancelArgs),
     /// Keep waiting jobs from starting

@@ -8,7 +8,8 @@ use wharf_proto::Cause;
 use super::cluster::HomeArgs;
 use crate::jobfile::job::{self, Launcher, Moments};
 use crate::jobfile::{
-    Array, Deadline, Executor, Export, Format, Job, Limit, Seconds, Size, SlurmExecutor, StopSignal, Words,
+    Array, Deadline, Executor, Export, Format, Job, Limit, Runtime, Seconds, Size, SlurmExecutor, StopSignal,
+    Words,
 };
 use crate::number::JobNumber;
 
@@ -21,6 +22,7 @@ Examples:
   wharf submit job.yaml --gang 2x4 --time-limit 1d     Flags win over the file
   wharf submit --gang 4 --type v100 --wait -- torchrun train.py
   wharf submit --after-ok 3 --array 0-99 -- ./evaluate.sh
+  wharf submit --container ubuntu:22.04 --mount ./data:/data -- ls /data
   wharf submit --example yaml > job.yaml               A file to begin with
   wharf submit job.yaml --dry-run                      Show what would be submitted
   wharf submit --ray-address http://node1:8265 --follow -- python train.py     On somebody's Ray cluster
@@ -237,6 +239,21 @@ pub struct JobFlags {
     /// Submit it held: it starts when it is released
     #[arg(long)]
     pub held: bool,
+    /// Run it in a container of this image: a name, or on the node a folder, a .tar.gz, a .sqfs, a .sif
+    #[arg(long = "container", value_name = "IMAGE")]
+    pub image: Option<String>,
+    /// What runs the container [default: what the node has that fits the image]
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub runtime: Option<Runtime>,
+    /// A part of the node that the container sees, as SRC:DST or SRC:DST:ro; may be given several times
+    #[arg(long = "mount", value_name = "SRC:DST")]
+    pub mounts: Vec<job::Mount>,
+    /// The folder that it runs in, within the container [default: the job's, which the container then sees]
+    #[arg(long, value_name = "DIR")]
+    pub container_workdir: Option<String>,
+    /// Run it on the node itself, whatever container the file says
+    #[arg(long, conflicts_with_all = ["image", "runtime", "mounts", "container_workdir"])]
+    pub no_container: bool,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -262,6 +279,18 @@ fn retry_rule(text: &str) -> Result<(String, u32), String> {
         return Err(format!("`{cause}` is no cause; it can be {}", known.join(", ")));
     }
     count.parse().map(|count| (cause, count)).map_err(|_| format!("`{count}` is not a number"))
+}
+
+/// A relative path of a flag is about this folder, a field of a file about the file's.
+fn of_here(text: String) -> String {
+    if !text.starts_with("./") && !text.starts_with("../") {
+        return text;
+    }
+    std::path::absolute(&text).map_or(text, |path| path.to_string_lossy().into_owned())
+}
+
+fn mount_of_here(mount: job::Mount) -> job::Mount {
+    job::Mount { src: mount.src.map(of_here), ..mount }
 }
 
 /// A list that was given.
@@ -357,6 +386,13 @@ impl JobFlags {
                 lines: some(&self.lines),
             }),
             limits: given(limits),
+            container: given(job::Container {
+                image: self.image.clone().map(of_here),
+                runtime: self.runtime,
+                mounts: some(&self.mounts).map(|mounts| mounts.into_iter().map(mount_of_here).collect()),
+                workdir: self.container_workdir.clone(),
+                ..job::Container::default()
+            }),
             notify: given(job::Notify {
                 on: some(&self.notify_on),
                 command: self.notify_command.clone(),

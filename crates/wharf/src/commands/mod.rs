@@ -57,6 +57,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Ray(command) => ray::execute(command, terminal),
         Command::RayNode(args) => Ok(Exit::Passed(wharf_worker::ray_main(&args.plan, &args.command))),
         Command::Exec(args) => cluster::exec(args),
+        Command::Cp(args) => cluster::cp(args),
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),
         Command::Job(args) => cluster::job(args, terminal),

@@ -69,6 +69,11 @@ impl FromStr for Export {
 }
 
 impl Export {
+    /// None of the shell's.
+    pub(crate) fn nothing() -> Self {
+        Self { base: Base::Nothing, names: vec![] }
+    }
+
     /// `USUAL`, `ALL` or `NONE`, and variables by name, with a value or with the shell's.
     pub(crate) fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Self {
         let mut export = Self { base: Base::Nothing, names: vec![] };

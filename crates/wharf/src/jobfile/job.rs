@@ -10,6 +10,8 @@ use wharf_proto as proto;
 use super::array::Array;
 pub use super::choice::Moments;
 use super::choice::{NoChoice, choice};
+pub use super::container::{Container, Mount};
+use super::container::{Network, Runtime, Shm};
 use super::decode::{Decode, Fields, Problem, named, written};
 use super::environment::Export;
 use super::executor::Executor;
@@ -35,13 +37,15 @@ macro_rules! record {
                 Self { $($field: self.$field.or(base.$field)),* }
             }
 
-            fn decode_map(node: &Node, at: &str) -> Result<Self, Problem> {
+            pub(super) fn decode_map(node: &Node, at: &str) -> Result<Self, Problem> {
                 let fields = Fields::new(node, at, Self::FIELDS)?;
                 Ok(Self { $($field: fields.take(stringify!($field))?),* })
             }
         }
     };
 }
+
+pub(super) use record;
 
 record! {
     /// A job; at the top of a file also what all of its `jobs` have in common.
@@ -144,6 +148,8 @@ record! {
         stages: Stages,
         /// Whether it waits to be released.
         held: bool,
+        /// What it runs in.
+        container: Container,
     }
 }
 
@@ -345,6 +351,9 @@ decode_written!(
     Launcher: "the name of a launcher",
     JobRef: "a job's id or name",
     Moments: "a moment such as `failed`",
+    Runtime: "the name of a runtime",
+    Network: "`host`, `bridge` or `none`",
+    Shm: "shared memory such as `8g`, or `host`",
 );
 
 impl Decode for Words {
@@ -544,6 +553,7 @@ impl Job {
             nccl: layered(self.nccl.take(), base.nccl.take(), Nccl::or),
             notify: layered(self.notify.take(), base.notify.take(), Notify::or),
             checkpoint: layered(self.checkpoint.take(), base.checkpoint.take(), Checkpoint::or),
+            container: layered(self.container.take(), base.container.take(), Container::or),
             ..self.or(base)
         }
     }

@@ -5,6 +5,7 @@
 
 mod array;
 mod choice;
+mod container;
 pub(crate) mod decode;
 mod environment;
 mod executor;
@@ -25,6 +26,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 pub use array::{Array, ArrayError};
+pub use container::{Network, Runtime, Shm};
 pub use environment::{Export, SECRET_PARTS, USUAL};
 pub use executor::{Executor, SlurmExecutor};
 pub use job::Job;

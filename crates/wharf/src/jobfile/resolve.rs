@@ -6,7 +6,7 @@ use wharf_proto as proto;
 use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
-use super::environment::{self, Variables};
+use super::environment::{self, Export, Variables};
 use super::executor::SlurmExecutor;
 use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
 use super::ray::{RayJob, ray_job};
@@ -31,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) now_s: f64,
     /// The submitting shell's environment.
     pub(crate) shell: Variables,
+    /// Jobs run on their nodes themselves, whatever container their file says.
+    pub(crate) no_container: bool,
 }
 
 /// A field that cannot be, and why.
@@ -112,6 +114,10 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
             compute_ms: stages.compute_ms.unwrap_or_default(),
             network_ms: stages.network_ms.unwrap_or_default(),
         }),
+        container: job
+            .container
+            .as_ref()
+            .map(|container| container.to_wire(|name| path_below(context, &context.folder, name))),
         ..JobSpec::default()
     };
     let checked = wharf_head::check::check(&spec);
@@ -246,7 +252,9 @@ fn dependencies(job: &Job) -> (Vec<proto::Dependency>, Waits) {
 
 /// The shell's variables, then those of the file, then those of settings, then the job's own: the last word wins.
 fn variables(job: &Job, context: &Context) -> Result<Variables, Wrong> {
-    let mut variables = job.export.clone().unwrap_or_default().of(&context.shell);
+    // What the shell's variables point to is not within a container.
+    let export = || if job.container.is_some() { Export::nothing() } else { Export::default() };
+    let mut variables = job.export.clone().unwrap_or_else(export).of(&context.shell);
     if let Some(name) = &job.env_file {
         let file = path_below(context, &context.folder, name);
         let shown = file.display();

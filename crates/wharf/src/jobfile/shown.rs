@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use wharf_proto::{Dependency, Gang, JobSpec, Launcher, Notify, Ray, Step, dependency, notify};
+use wharf_proto::{
+    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, Ray, Step, dependency, notify,
+};
 
 use super::{Planned, RayJob};
 use crate::number::JobNumber;
@@ -115,6 +117,47 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("paced", json!(spec.paced)),
         ("stages", json!(stages)),
         ("held", json!(spec.held)),
+        ("container", json!(spec.container.as_ref().map(container))),
+    ] {
+        put(&mut fields, name, value);
+    }
+    fields
+}
+
+/// A container as a job file would have it.
+pub(crate) fn container(container: &Container) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let runtime = container.runtime().as_str_name().to_lowercase();
+    let network = container.network().as_str_name().to_lowercase();
+    let mount = |mount: &Mount| {
+        let read_only = if mount.read_only { ":ro" } else { "" };
+        format!("{}:{}{read_only}", mount.src, mount.dst)
+    };
+    let ulimits = container.ulimits.iter().map(|limit| {
+        (limit.name.clone(), limit.value.map_or_else(|| json!("unlimited"), |value| json!(value)))
+    });
+    let shm = if container.shm_host { json!("host") } else { json!(container.shm_bytes) };
+    for (name, value) in [
+        ("runtime", json!(if runtime == "auto" { String::new() } else { runtime })),
+        ("image", json!(container.image)),
+        ("name", json!(container.name)),
+        ("mounts", json!(container.mounts.iter().map(mount).collect::<Vec<_>>())),
+        ("env", json!(container.env)),
+        ("env_file", json!(container.env_file)),
+        ("workdir", json!(container.workdir)),
+        ("shm", shm),
+        ("network", json!(if network == "usual" { String::new() } else { network })),
+        ("privileged", json!(container.privileged)),
+        ("writable_root", json!(container.writable_root)),
+        ("user", json!(container.user)),
+        ("init", json!(container.init)),
+        ("ulimits", Value::Object(ulimits.collect())),
+        ("entrypoint", json!(container.entrypoint)),
+        ("devices", json!(container.devices)),
+        ("infiniband", json!(container.infiniband)),
+        ("keep", json!(container.keep)),
+        ("strict", json!(container.strict)),
+        ("per_node", json!(container.per_node)),
     ] {
         put(&mut fields, name, value);
     }

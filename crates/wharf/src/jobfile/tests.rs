@@ -21,6 +21,7 @@ fn context() -> Context {
         user: "ann".into(),
         now_s: 1000.0,
         shell: [("HOME", "/h/ann"), ("EDITOR", "vi")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+        no_container: false,
     }
 }
 
@@ -564,6 +565,8 @@ fn every_field_is_documented_and_every_example_works() {
         ("nccl", job::Nccl::FIELDS),
         ("notify", job::Notify::FIELDS),
         ("checkpoint", job::Checkpoint::FIELDS),
+        ("container", job::Container::FIELDS),
+        ("container", job::Mount::FIELDS),
         ("executor", SlurmExecutor::FIELDS),
     ];
     for (record, fields) in records {

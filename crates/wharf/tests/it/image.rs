@@ -180,14 +180,14 @@ fn an_environment_becomes_a_folder_to_build_from() {
         let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
         fs::write(info.join("METADATA"), metadata).unwrap();
         if name == "mate" {
-            let source = r#"{"url": "file:///home/ann/mate", "dir_info": {}}"#;
+            let source = r#"{"url": "file:///data/ann/mate", "dir_info": {}}"#;
             fs::write(info.join("direct_url.json"), source).unwrap();
         }
     }
     let venv = venv.display().to_string();
     let said = yard.run_in("image from-env out", &[("VIRTUAL_ENV", &venv)], b"");
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    assert!(said.stderr.contains("`mate @ file:///home/ann/mate` comes from a folder"), "{}", said.stderr);
+    assert!(said.stderr.contains("`mate @ file:///data/ann/mate` comes from a folder"), "{}", said.stderr);
     assert_eq!(yard.sandbox.read("out/requirements.txt"), "ahoy==1.2\n");
     let dockerfile = yard.sandbox.read("out/Dockerfile");
     assert!(dockerfile.starts_with("ARG BASE=") && dockerfile.contains("requirements.txt"), "{dockerfile}");

@@ -4,6 +4,7 @@
 mod accounting;
 mod cluster;
 mod config;
+mod containers;
 mod demo;
 mod elastic;
 mod exec;
@@ -12,6 +13,9 @@ mod foresee;
 mod image;
 mod install;
 mod interrupt;
+#[expect(dead_code, reason = "the worker's own tests need more of it")]
+#[path = "../../../worker/tests/worker/lab.rs"]
+mod lab;
 mod leaving;
 mod limits;
 mod local;

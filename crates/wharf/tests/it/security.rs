@@ -474,6 +474,7 @@ async fn certificates_are_renewed_before_they_end() {
         state_dir: state_dir.clone(),
         network_interface: None,
         watch: wharf_worker::Watch::default(),
+        containers: wharf_worker::ContainerSettings::default(),
         stay: None,
         keeper_program: Some(env!("CARGO_BIN_EXE_wharf").into()),
         rehearsal: None,

@@ -112,6 +112,12 @@ pub(crate) fn offered(config: &WorkerConfig) -> Vec<Device> {
         .collect()
 }
 
+/// The numbers that their runtime gives devices.
+pub(crate) fn numbers(config: &WorkerConfig, devices: &[u32]) -> Vec<u32> {
+    let number = |&index: &u32| config.watch.devices.get(index as usize).map_or(index, |found| found.index);
+    devices.iter().map(number).collect()
+}
+
 /// Whether the devices are more than slots for processes.
 pub(crate) fn are_gpus(config: &WorkerConfig) -> bool {
     config.device_type != "cpu"
@@ -119,9 +125,7 @@ pub(crate) fn are_gpus(config: &WorkerConfig) -> bool {
 
 /// The variables that show a task its devices and no others.
 pub(crate) fn visible(config: &WorkerConfig, devices: &[u32]) -> Vec<(&'static str, String)> {
-    let runtime_index =
-        |&index: &u32| config.watch.devices.get(index as usize).map_or(index, |found| found.index);
-    let indexes = joined(devices.iter().map(runtime_index));
+    let indexes = joined(numbers(config, devices).into_iter());
     if !are_gpus(config) {
         return Vec::new();
     }

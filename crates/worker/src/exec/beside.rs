@@ -14,6 +14,8 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, User};
 
+use super::rooms;
+
 /// As shells have it.
 const CODE_NOT_FOUND: u8 = 127;
 const CODE_NOT_EXECUTABLE: u8 = 126;
@@ -59,11 +61,23 @@ fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<
     if is_terminal {
         take_terminal().map_err(failed("cannot take the terminal"))?;
     }
+    let variables = variables(&environment);
+    let rooms = rooms::of(task, &variables).map_err(failed("cannot look into the task's container"))?;
     become_user(owner.uid(), owner.gid()).map_err(failed("cannot become the task's user"))?;
+    rooms.enter().map_err(failed("cannot enter the task's container"))?;
     // Where the worker is killed nobody reads what this says: it must not stay.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|errno| failed("cannot follow the worker")(errno.into()))?;
-    let variables = variables(&environment);
+    if let Some(words) = rooms::through_engine(&variables, is_terminal, command) {
+        let words =
+            words.map_err(|text| failed("cannot reach the task's container")(io::Error::other(text)))?;
+        let (program, arguments) =
+            words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let mut next = Command::new(program);
+        // Of the task's own variables the engine's program needs those of its session.
+        next.env_clear().envs(variables).args(arguments);
+        return Ok(failed(&format!("cannot start '{program}'"))(next.exec()));
+    }
     let shell = shell(&variables, owner.uid());
     let (program, arguments) = match command.split_first() {
         Some((program, arguments)) => (OsStr::new(program), arguments),

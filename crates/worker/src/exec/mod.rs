@@ -5,6 +5,7 @@
 
 mod beside;
 mod command;
+mod rooms;
 
 use std::collections::HashMap;
 

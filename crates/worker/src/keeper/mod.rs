@@ -31,6 +31,8 @@ use crate::lock;
 use journal::Journal;
 use serve::Keeper;
 pub use stage::stage_main;
+pub(crate) use stage::{Act, Stage};
+pub(crate) use strays::is_of_task;
 use table::Table;
 
 /// How long a predecessor may take to be gone.

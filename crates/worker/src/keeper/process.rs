@@ -15,7 +15,7 @@ use tokio::net::TcpSocket;
 
 use super::cgroup::TaskCgroup;
 use super::files::Files;
-use super::stage::{Login, Stage};
+use super::stage::{Act, Login, Stage};
 use crate::protocol::{Process, Start, Step};
 use crate::task::Exit;
 
@@ -46,19 +46,13 @@ fn spawn_into(
     cgroup: Option<&TaskCgroup>,
 ) -> Result<(), Exit> {
     let port = hold_port(start, step)?;
-    let mut stage = match &start.confinement {
-        asked if asked.is_none() => None,
-        asked => Some(Stage {
-            task: start.task,
-            cgroups: cgroup.map(TaskCgroup::entrances).unwrap_or_default(),
-            limits: asked.limits.clone(),
-            user: asked.user.as_deref().map(|name| login(start, name)).transpose()?,
-            workdir: start.workdir.clone(),
-        }),
-    };
+    let mut stage = if start.is_staged() { Some(stage(start, cgroup)?) } else { None };
     let user = stage.as_mut().and_then(|stage| stage.user.as_mut());
     let files = Files::open(state_dir, start, step, user)?;
     for process in &step.processes {
+        if let Some(stage) = &mut stage {
+            stage.container.clone_from(&process.container);
+        }
         let command = match &stage {
             None => direct(start, process)?,
             Some(stage) => staged(state_dir, stage, process, port.as_ref())?,
@@ -70,6 +64,37 @@ fn spawn_into(
         }
     }
     Ok(())
+}
+
+/// What the task's processes do before they are its own.
+fn stage(start: &Start, cgroup: Option<&TaskCgroup>) -> Result<Stage, Exit> {
+    let asked = &start.confinement;
+    Ok(Stage {
+        task: start.task,
+        cgroups: cgroup.map(TaskCgroup::entrances).unwrap_or_default(),
+        limits: asked.limits.clone(),
+        user: asked.user.as_deref().map(|name| login(start, name)).transpose()?,
+        workdir: start.workdir.clone(),
+        container: None,
+        act: Act::Run,
+    })
+}
+
+/// How a task's containers are removed that outlive its processes; none where it has no such.
+pub(super) fn closing(start: &Start) -> Option<Box<Stage>> {
+    let container = Some(Box::new(start.engine()?.clone()));
+    // A user that this node does not have runs nothing either.
+    let stage = stage(start, None).ok()?;
+    Some(Box::new(Stage { container, limits: Vec::new(), act: Act::Close, ..stage }))
+}
+
+/// Starts what removes a task's containers when its processes are gone. It says what goes wrong in the keeper's log.
+pub(super) fn spawn_closing(state_dir: &Path, stage: &Stage) -> Result<Pid, Exit> {
+    let nothing = Process { command: vec!["close".to_owned()], ..Process::default() };
+    let mut command = staged(state_dir, stage, &nothing, None)?;
+    let spawned = command.stdout(Stdio::null()).process_group(0).spawn();
+    let child = spawned.map_err(|error| failure(&error, format_args!("remove its containers")))?;
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Exit::lost(error.to_string()))
 }
 
 /// The port that the task's first step will listen at, so that nobody else takes it before the task runs.
@@ -144,6 +169,7 @@ fn staged(
     let mut command = Command::new("/proc/self/exe");
     command.arg("keeper").arg("--state-dir").arg(state_dir).arg("--stage").arg(told).arg("--");
     command.args(&process.command).current_dir("/");
+    stage.dress(&mut command);
     // The stage has no use for its input: it carries the port until the command runs.
     command.stdin(match port {
         Some(port) => Stdio::from(port.as_fd().try_clone_to_owned().map_err(|error| failed(&error))?),

@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 
 use super::cgroup::TaskCgroup;
 use super::process;
+use super::stage::Stage;
 use crate::protocol::Start;
 use crate::task::Exit;
 
@@ -19,6 +20,8 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 const ADOPTED_INTERVAL: Duration = Duration::from_millis(200);
 /// After this long a process that was killed hangs in the kernel, and waiting for it helps nobody.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the removal of a task's containers may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Running {
     parts: Vec<Part>,
@@ -39,6 +42,10 @@ pub(super) struct Running {
     failure: Option<Exit>,
     /// Nobody is left in the groups, but somebody elsewhere.
     is_swept: bool,
+    /// What has to be removed when its processes are gone.
+    pub(super) closing: Option<Box<Stage>>,
+    /// That is being done.
+    is_closing: bool,
 }
 
 /// How a task is told to stop.
@@ -88,7 +95,22 @@ impl Running {
             killed_at: None,
             failure: None,
             is_swept: false,
+            closing: None,
+            is_closing: false,
         }
+    }
+
+    /// What is to be removed now that all processes are gone, once: an end that was neither asked for nor bad has done so itself.
+    pub(super) fn next_closing(&mut self) -> Option<Box<Stage>> {
+        let closing = self.closing.take()?;
+        (self.is_stopping || self.failure.is_some()).then_some(closing)
+    }
+
+    /// The process that removes it is there; it cannot be stopped, only be late.
+    pub(super) fn close(&mut self, group: Pid, now: Instant) {
+        self.go_on(&[group]);
+        self.is_closing = true;
+        self.kill_at = Some(now + CLOSE_PATIENCE);
     }
 
     /// A task of an earlier keeper: what it still had to do is not known any more.
@@ -121,6 +143,9 @@ impl Running {
 
     /// As [`Self::stop`], with another grace; never more than it has already.
     pub(super) fn stop_within(&mut self, grace: Duration, now: Instant) {
+        if self.is_closing {
+            return;
+        }
         if self.is_stopping {
             self.kill_at = self.kill_at.map(|at| at.min(now + grace));
             return;
@@ -136,7 +161,7 @@ impl Running {
 
     /// Takes what is left of the grace away.
     pub(super) fn hurry(&mut self, now: Instant) {
-        if let Some(kill_at) = &mut self.kill_at {
+        if let (Some(kill_at), false) = (&mut self.kill_at, self.is_closing) {
             *kill_at = now;
         }
     }
@@ -163,7 +188,8 @@ impl Running {
     pub(super) fn on_leader_gone(&mut self, leader: Pid, exit: Exit, now: Instant) {
         let Some(index) = self.parts.iter().position(|part| part.group == leader) else { return };
         self.parts[index].leader = Leader::Gone;
-        let has_failed = exit.code != 0;
+        // How the removal went is said in the keeper's log; the task's end was before.
+        let has_failed = exit.code != 0 && !self.is_closing;
         if has_failed {
             self.failure.get_or_insert(exit);
         }

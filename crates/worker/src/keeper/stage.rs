@@ -10,28 +10,55 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nix::unistd::{Gid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, initgroups, setgid, setuid};
+use nix::unistd::{Gid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, geteuid, initgroups, setgid, setuid};
 use serde::{Deserialize, Serialize};
 
 use super::process::{CODE_NOT_EXECUTABLE, CODE_NOT_FOUND};
 use super::{files, limits, note};
-use crate::protocol::{Limit, Manner, refusal_file};
+use crate::container::{self, Contained, Idle};
+use crate::protocol::{Limit, Manner, container_mark, node_mark, refusal_file};
 use crate::task::TaskKey;
 
 /// What is to be done before the command runs.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Stage {
-    pub(super) task: TaskKey,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Stage {
+    pub(crate) task: TaskKey,
     /// The `cgroup.procs` files to enter by.
     pub(super) cgroups: Vec<PathBuf>,
     pub(super) limits: Vec<Limit>,
     pub(super) user: Option<Login>,
     pub(super) workdir: PathBuf,
+    /// What it runs in; none: on the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) container: Option<Box<Contained>>,
+    #[serde(default)]
+    pub(crate) act: Act,
+}
+
+impl Stage {
+    /// Gives a process that works for a container the session of the task's user.
+    pub(crate) fn dress(&self, command: &mut Command) {
+        if let (Some(login), true) = (&self.user, self.container.is_some()) {
+            login.dress(command);
+        }
+    }
+}
+
+/// What is done as the task's user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Act {
+    /// The command is run.
+    #[default]
+    Run,
+    /// What is left of the task's containers is removed.
+    Close,
+    /// The node's container is removed, if nobody has used it for so long.
+    Retire(Idle),
 }
 
 /// Who the task runs as. Whatever is done with their files is done as them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Login {
+pub(crate) struct Login {
     pub(super) name: String,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -47,6 +74,17 @@ pub(super) struct Login {
     /// How its files are opened.
     #[serde(default)]
     pub(super) files: Manner,
+}
+
+impl Login {
+    /// Gives a process the user's own session, in the place of the worker's.
+    pub(super) fn dress(&self, command: &mut Command) {
+        command.env("HOME", &self.home).env("SHELL", &self.shell);
+        command.env("USER", &self.name).env("LOGNAME", &self.name);
+        for name in SESSION_VARIABLES {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// Variables of the worker's own session that are wrong for anybody else.
@@ -77,10 +115,16 @@ pub fn stage_main(state_dir: &Path, stage: &str, command: &[String]) -> u8 {
             return CODE_NOT_EXECUTABLE;
         }
     };
+    if stage.act != Act::Run {
+        return close(&stage);
+    }
     let path = refusal_file(state_dir, stage.task);
     // Opened while the state directory can be entered; closed when the command runs.
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    let refusal = become_task(&stage, command);
+    let refusal = match become_task(state_dir, &stage, command) {
+        Ok(code) => return code,
+        Err(refusal) => refusal,
+    };
     if let Err(error) = file.and_then(|mut file| writeln!(file, "{}", refusal.text)) {
         note(format_args!("wharf: the keeper cannot be told: {error}"));
     }
@@ -88,21 +132,70 @@ pub fn stage_main(state_dir: &Path, stage: &str, command: &[String]) -> u8 {
     refusal.code
 }
 
-fn become_task(stage: &Stage, command: &[String]) -> Refusal {
-    let Some((program, arguments)) = command.split_first() else {
-        return Refusal::new("the command is empty");
-    };
-    if let Err(refusal) = prepare(stage) {
-        return refusal;
+/// Removes what is left of a task, or of a node's container; the exit code is 0 where that is done.
+fn close(stage: &Stage) -> u8 {
+    let Some(contained) = &stage.container else { return 0 };
+    let switched =
+        stage.user.as_ref().map_or(Ok(()), |login| switch(login).map_err(|error| error.to_string()));
+    let closed = switched.and_then(|()| match stage.act {
+        Act::Retire(idle) => container::retire(contained, idle),
+        Act::Run | Act::Close => container::clean(contained).map(|()| true),
+    });
+    match closed {
+        Ok(is_gone) => u8::from(!is_gone),
+        Err(error) => {
+            note(format_args!("{}: containers are left behind: {error}", stage.task));
+            1
+        }
     }
+}
+
+/// Becomes the command, or serves its container until its end: then with its exit code.
+fn become_task(state_dir: &Path, stage: &Stage, command: &[String]) -> Result<u8, Refusal> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(Refusal::new("the command is empty"));
+    };
+    if let Some(contained) = &stage.container {
+        mark(state_dir, stage, contained)
+            .map_err(Refusal::of(format_args!("prepare {} for containers", state_dir.display())))?;
+    }
+    prepare(stage)?;
+    if let Some(contained) = &stage.container {
+        let entered = container::enter(contained, command);
+        return entered.map_err(|failed| Refusal { code: failed.code, text: failed.text });
+    }
+    Err(become_command(stage, program, arguments))
+}
+
+/// What an earlier keeper's task noted, if it has containers that may outlive it.
+pub(super) fn marked(state_dir: &Path, task: TaskKey) -> Option<Box<Stage>> {
+    serde_json::from_str(&std::fs::read_to_string(container_mark(state_dir, task)).ok()?).ok()
+}
+
+/// Notes what has to be removed should everything else fail.
+fn mark(state_dir: &Path, stage: &Stage, contained: &Contained) -> io::Result<()> {
+    let (uid, gid) = match &stage.user {
+        Some(login) => (login.uid, login.gid),
+        None => (geteuid().as_raw(), nix::unistd::getegid().as_raw()),
+    };
+    container::before_switch(contained, uid, gid)?;
+    if !contained.runtime.is_engine() && !contained.spec.per_node {
+        return Ok(());
+    }
+    let closing = Stage { cgroups: Vec::new(), limits: Vec::new(), act: Act::Close, ..stage.clone() };
+    let text = serde_json::to_string(&closing)?;
+    std::fs::write(container_mark(state_dir, stage.task), &text)?;
+    if contained.spec.per_node {
+        std::fs::write(node_mark(state_dir, &contained.spec.name), &text)?;
+    }
+    Ok(())
+}
+
+fn become_command(stage: &Stage, program: &str, arguments: &[String]) -> Refusal {
     let mut command = Command::new(program);
     command.args(arguments);
     if let Some(login) = &stage.user {
-        command.env("HOME", &login.home).env("SHELL", &login.shell);
-        command.env("USER", &login.name).env("LOGNAME", &login.name);
-        for name in SESSION_VARIABLES {
-            command.env_remove(name);
-        }
+        login.dress(&mut command);
     }
     let error = command.exec();
     let mut refusal = Refusal::of(format_args!("start '{program}'"))(&error);

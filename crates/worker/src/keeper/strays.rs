@@ -54,7 +54,7 @@ fn is_changing(pid: Pid) -> bool {
 }
 
 /// Whether a process has the environment of a task of the keeper whose socket that is; a zombie has none.
-pub(super) fn is_of_task(pid: i32, task: TaskKey, socket: &Path) -> bool {
+pub(crate) fn is_of_task(pid: i32, task: TaskKey, socket: &Path) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
     let wanted = [
         format!("WHARF_PROGRESS_SOCKET={}", socket.display()),

@@ -20,8 +20,9 @@ use super::memory::{self, Kills, Signs};
 use super::process::{self, Reaped, Spawned};
 use super::running::{Rest, Running};
 use super::trainers::Step;
-use super::{files, note, strays};
-use crate::protocol::{Event, Fence, Start, TaskReport, progress_socket, refusal_file};
+use super::{files, note, stage, strays};
+use crate::container;
+use crate::protocol::{Event, Fence, Start, TaskReport, container_mark, progress_socket, refusal_file};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Word};
 
@@ -80,7 +81,10 @@ impl Table {
                 self.watched.insert(key);
                 let groups: Vec<Pid> =
                     recorded.places.iter().map(|place| Pid::from_raw(place.group)).collect();
-                Some(Running::adopted(&groups, recorded.manners(), cgroup))
+                let mut running = Running::adopted(&groups, recorded.manners(), cgroup);
+                running.closing = stage::marked(&self.state_dir, key);
+                running.is_staged = running.closing.is_some();
+                Some(running)
             }
             Some(exit) => {
                 self.record(&Entry::End { task: key, exit: exit.clone() });
@@ -183,10 +187,11 @@ impl Table {
         if recorded.trainer.lease.until_s.is_some() {
             self.watched.insert(task);
         }
-        let is_staged = !start.confinement.is_none();
+        let (is_staged, closing) = (start.is_staged(), process::closing(&start));
         let rest = (start.steps.len() > 1).then_some(Rest { start, next: 1 });
         let mut running = Running::new(&groups, recorded.manners(), cgroup, rest);
         running.is_staged = is_staged;
+        running.closing = closing;
         running.kills_before = self.kills.recent(now);
         self.tasks.insert(task, Task::new(recorded, Some(running)));
         self.on_spawned(task, groups, failed, now);
@@ -378,6 +383,8 @@ impl Table {
     fn on_leader_gone(&mut self, key: TaskKey, leader: Pid, exit: Exit, now: Instant) {
         let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
         let refusal = if running.is_staged && exit.code != 0 { refusal(&self.state_dir, key) } else { None };
+        let contained = running.closing.as_ref().and_then(|closing| closing.container.as_deref());
+        let refusal = refusal.or_else(|| container::engine_error(contained?, exit.code));
         let exit = refusal.map_or(exit.clone(), |error| Exit::unlaunched(exit.code, error));
         running.on_leader_gone(leader, exit, now);
         self.advance(key, now);
@@ -405,6 +412,16 @@ impl Table {
             self.on_spawned(key, groups, failed, now);
             // Nobody was started: then this is the end.
             return self.advance(key, now);
+        }
+        if let Some(closing) = running.next_closing() {
+            match process::spawn_closing(state_dir, &closing) {
+                Ok(group) => {
+                    running.close(group, now);
+                    self.leaders.insert(group, key);
+                    return;
+                }
+                Err(exit) => note(format_args!("{key}: containers are left behind: {}", exit.error)),
+            }
         }
         let exit = running.exit();
         if running.is_stuck(now) {
@@ -508,6 +525,8 @@ impl Table {
             cgroup.remove();
         }
         if running.is_staged {
+            // It is there only where the task had containers that could outlive it.
+            let _ = std::fs::remove_file(container_mark(&self.state_dir, key));
             // It is not there where the stage never ran.
             let _ = std::fs::remove_file(refusal_file(&self.state_dir, key));
         }

@@ -1,6 +1,7 @@
 //! From what the head sends to what the keeper starts: commands, environment, files, limits.
 
 mod command;
+mod contain;
 mod hosts;
 mod interface;
 mod ray;
@@ -135,9 +136,12 @@ impl Launching {
             _ => None,
         };
         start.steps = steps(config, launch, &start.env, &hostfile, counts, node.as_ref());
+        if paced.is_none() && launch.container.is_some() {
+            contain::contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
+        }
         let batch = self.batch_command(start, config, launch)?;
         if let Some(command) = paced.or(batch) {
-            let process = Process { command, env: BTreeMap::new() };
+            let process = Process { command, ..Process::default() };
             start.steps = vec![Step { name: String::new(), processes: vec![process] }];
         }
         Ok(())
@@ -259,9 +263,10 @@ fn steps(
         }
         let command = command::activated(&launch.activate, command);
         if launch.launcher() != Launcher::PerDevice {
-            return vec![Process { command, env }];
+            return vec![Process { command, env, container: None }];
         }
         let process = |local| Process {
+            container: None,
             command: command.clone(),
             env: env
                 .clone()

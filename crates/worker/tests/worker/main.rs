@@ -1,8 +1,12 @@
 //! The worker with real processes and real gRPC, against a head that does what each test says.
 
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
+mod containers;
+#[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod devices;
 mod fencing;
+#[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
+mod lab;
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod launching;
 mod leases;

@@ -1,16 +1,17 @@
 //! `wharf head`, `wharf worker`, and the keeper that a worker starts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use wharf_head::{Head, HeadConfig};
 use wharf_tls::Fingerprint;
-use wharf_worker::{Notice, Rehearsal, Stay, WorkerConfig};
+use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
-use crate::args::{HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
+use crate::args::{ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
@@ -165,9 +166,22 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         }),
         network_interface: args.network_interface.clone(),
         watch,
+        containers: containers(&args.containers),
         stay: stay(args),
         node,
     })
+}
+
+fn containers(args: &ContainerArgs) -> ContainerSettings {
+    ContainerSettings {
+        runtime: args.container_runtime,
+        command: args.container_command.as_ref().map(|words| words.0.clone()).unwrap_or_default(),
+        socket: args.container_socket.clone(),
+        binds: args.container_bind.clone(),
+        infiniband: args.infiniband_bind.iter().map(PathBuf::from).collect(),
+        image_cache_bytes: args.image_cache.0,
+        idle: Duration::try_from_secs_f64(args.container_idle.0).unwrap_or(Duration::MAX),
+    }
 }
 
 fn whole_gib(memory: Size) -> u32 {

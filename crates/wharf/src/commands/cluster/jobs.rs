@@ -17,7 +17,7 @@ use super::top::explain_waiting;
 use crate::args::{JobArgs, JobsArgs, LogsArgs, OutputFormat};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::jobfile::Array;
+use crate::jobfile::{Array, shown};
 use crate::number::{JobNumber, elements};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
@@ -266,6 +266,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         Ok((client.get_job(id).await?, client.list_nodes().await?))
     })?;
     let row = JobRow::new(summary(&detail), unix_s());
+    let container = detail.spec.as_ref().and_then(|spec| spec.container.as_ref()).map(shown::container);
     let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
     let texts = described(&detail.history, &nodes);
     let entries = detail.history.iter().zip(&texts);
@@ -274,7 +275,11 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         .map(|(entry, text)| serde_json::json!({ "time_s": entry.time_s, "event": entry.what, "text": text }))
         .collect();
     if terminal.format != OutputFormat::Table {
-        let document = serde_json::json!({ "schema": 1, "job": row, "command": command, "history": history });
+        let mut document =
+            serde_json::json!({ "schema": 1, "job": row, "command": command, "history": history });
+        if let Some(container) = &container {
+            document["container"] = serde_json::json!(container);
+        }
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,
             OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
@@ -306,6 +311,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         ("priority", row.priority.to_string()),
         ("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default()),
         ("command", command.join(" ")),
+        ("container", container.map(container_text).unwrap_or_default()),
     ];
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         grid.push([name, value]);
@@ -316,6 +322,12 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     }
     terminal.grid(&grid)?;
     Ok(Exit::Ok)
+}
+
+/// A container's fields in a line.
+fn container_text(fields: serde_json::Map<String, serde_json::Value>) -> String {
+    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    fields.iter().map(|(name, value)| format!("{name} {}", text(value))).collect::<Vec<_>>().join(", ")
 }
 
 /// Prints a job's output, and follows it where asked to.

@@ -2,6 +2,7 @@
 
 mod change;
 mod connect;
+mod cp;
 mod daemon;
 mod devices;
 mod direct;
@@ -31,6 +32,7 @@ mod usage;
 
 pub(super) use change::{cancel, hold, priority, release, requeue};
 pub(super) use connect::connect;
+pub(super) use cp::cp;
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec, session};

@@ -63,6 +63,7 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
 /// The jobs that the file and the flags describe.
 fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
     let context = context(args.file.as_deref(), args.job.user.as_deref())?;
+    let context = Context { no_container: args.job.no_container, ..context };
     let flags = args.to_job();
     let Some(path) = &args.file else {
         if args.command.is_empty() {
@@ -113,6 +114,7 @@ pub(super) fn context(file: Option<&Path>, user: Option<&str>) -> Result<Context
         account: own_group().unwrap_or_default(),
         now_s: now.as_secs_f64(),
         shell: std::env::vars_os().filter_map(text).collect(),
+        no_container: false,
     })
 }
 

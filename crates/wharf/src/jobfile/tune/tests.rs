@@ -13,6 +13,7 @@ fn context(folder: PathBuf) -> Context {
         user: "ann".into(),
         now_s: 1000.0,
         shell: Default::default(),
+        no_container: false,
     }
 }
 

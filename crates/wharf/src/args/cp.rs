@@ -1,0 +1,90 @@
+//! `wharf cp`
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use super::cluster::HomeArgs;
+use crate::number::JobNumber;
+
+/// `wharf cp`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf cp config.json 3:/app/config.json     Into the container of job 3, or onto its node
+  wharf cp 3:/app/results ./results           A folder, back
+  wharf cp new.py 12_4:1:/app/                Into the second node's task of an element of an array
+  wharf cp ./odd:name 3:/tmp/                 A local name with a colon begins with ./ or /")]
+pub struct CpArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// A file or folder here, or JOB:PATH or JOB:RANK:PATH where a job's task runs
+    #[arg(value_name = "FROM")]
+    pub from: CpPlace,
+    /// Where it goes: here, or JOB:PATH or JOB:RANK:PATH
+    #[arg(value_name = "TO")]
+    pub to: CpPlace,
+}
+
+/// One end of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpPlace {
+    /// A path here.
+    Here(PathBuf),
+    /// A path as a task sees it.
+    Task {
+        /// The job.
+        job: JobNumber,
+        /// The node's rank in the gang.
+        rank: u32,
+        /// Within its container, if it has one.
+        path: String,
+    },
+}
+
+impl FromStr for CpPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((job, rest)) = text.split_once(':') else { return Ok(Self::Here(text.into())) };
+        if job.starts_with(['.', '/', '~']) {
+            return Ok(Self::Here(text.into()));
+        }
+        let job = job
+            .parse()
+            .map_err(|error| format!("`{job}`: {error}; a local name with a colon begins with `./`"))?;
+        let ranked = rest.split_once(':').and_then(|(rank, path)| Some((rank.parse().ok()?, path)));
+        let (rank, path) = ranked.unwrap_or((0, rest));
+        if path.is_empty() {
+            return Err("the path is missing; write JOB:PATH".to_owned());
+        }
+        Ok(Self::Task { job, rank, path: path.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_here_or_of_a_task() {
+        let task = |job, index, rank, path: &str| CpPlace::Task {
+            job: JobNumber { job, index },
+            rank,
+            path: path.to_owned(),
+        };
+        for (text, expected) in [
+            ("a/b.txt", Some(CpPlace::Here("a/b.txt".into()))),
+            ("./a:b", Some(CpPlace::Here("./a:b".into()))),
+            ("3:/x", Some(task(3, None, 0, "/x"))),
+            ("3:rel", Some(task(3, None, 0, "rel"))),
+            ("12_4:1:/x:y", Some(task(12, Some(4), 1, "/x:y"))),
+            ("3:", None),
+            ("host:/x", None),
+        ] {
+            assert_eq!(text.parse().ok(), expected, "{text}");
+        }
+    }
+}

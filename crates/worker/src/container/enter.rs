@@ -1,0 +1,185 @@
+//! From a prepared process to the runtime's: what the task's own process does before it is the container's.
+
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use super::argv::Argv;
+use super::{Contained, ContainerRuntime, api, apptainer, charliecloud, docker, image, node, serve};
+
+/// As shells have it.
+const CODE_NOT_FOUND: u8 = 127;
+const CODE_NOT_EXECUTABLE: u8 = 126;
+
+/// Why there is no container.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) code: u8,
+    pub(crate) text: String,
+}
+
+impl From<String> for Failed {
+    fn from(text: String) -> Self {
+        Self { code: CODE_NOT_EXECUTABLE, text }
+    }
+}
+
+/// Makes folders while the state directory can be written; those of a user are theirs.
+pub(crate) fn before_switch(contained: &Contained, uid: u32, gid: u32) -> io::Result<()> {
+    let make = |path: &Path, mode| match std::fs::DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    };
+    make(&contained.folder(), 0o700)?;
+    let folder = image::folder(contained, uid);
+    make(folder.parent().unwrap_or(&folder), 0o711)?;
+    make(&folder, 0o700)?;
+    std::os::unix::fs::lchown(&folder, Some(uid), Some(gid))
+}
+
+/// Becomes the container's process, or serves it until its end: then its exit code is returned.
+pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Failed> {
+    check_sources(contained)?;
+    let ready = image::ready(contained)?;
+    let image = ready.image.as_str();
+    let spec = &contained.spec;
+    let text = |error: super::argv::ArgvError| Failed::from(error.to_string());
+    match contained.runtime {
+        ContainerRuntime::Docker | ContainerRuntime::Podman => {
+            if contained.program.is_empty() {
+                told(contained, &[])?;
+                return api::run(contained, image, command).map_err(Failed::from);
+            }
+            if spec.per_node {
+                told(contained, &[])?;
+                return node::exec(contained, image, command).map_err(Failed::from);
+            }
+            let argv = docker::run(contained, image, command).map_err(text)?;
+            told(contained, &argv.warnings)?;
+            serve::serve(contained, &argv.words).map_err(Failed::from)
+        }
+        ContainerRuntime::Apptainer | ContainerRuntime::Singularity => {
+            let instance = if spec.per_node { Some(node::instance(contained, image)?) } else { None };
+            let image = instance.as_deref().unwrap_or(image);
+            let argv = apptainer::exec(contained, image, command).map_err(text)?;
+            become_words(contained, argv, |next| {
+                for (name, value) in variables(contained) {
+                    next.env(apptainer::outside(contained.runtime, &name), value);
+                }
+            })
+        }
+        ContainerRuntime::Charliecloud => charlie(contained, image, command),
+    }
+}
+
+fn charlie(contained: &Contained, image: &str, command: &[String]) -> Result<u8, Failed> {
+    for mount in charliecloud::binds(contained).filter(|_| !contained.spec.writable_root) {
+        mount_point(Path::new(image), Path::new(&mount.src), &mount.dst).map_err(|error| {
+            let dst = &mount.dst;
+            format!("the image {image} has no {dst} to mount at, and it cannot be made: {error}; make it, or set `writable_root`")
+        })?;
+    }
+    let values = variables(contained);
+    let (text, inherited) =
+        charliecloud::file(values.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    let file = hidden_file(&text).map_err(|error| format!("cannot hand over the variables: {error}"))?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let argv = charliecloud::run(contained, image, &path, &inherited, command);
+    become_words(contained, argv.map_err(|error| error.to_string())?, |next| {
+        // It asks for it and takes no answer from the system instead.
+        if std::env::var_os("USER").is_none() {
+            let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+            next.env("USER", user.map_or_else(|| "nobody".to_owned(), |user| user.name));
+        }
+    })
+}
+
+/// The variables for within, by name.
+fn variables(contained: &Contained) -> Vec<(String, String)> {
+    let named = contained.names.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+    named.chain(contained.set.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+}
+
+/// A file that only this process and what it becomes can reach, for what does not belong into a command line.
+fn hidden_file(text: &str) -> io::Result<std::fs::File> {
+    // Kept open for the next program.
+    let mut file = std::fs::File::from(memfd_create(c"wharf-env", MFdFlags::empty())?);
+    file.write_all(text.as_bytes())?;
+    Ok(file)
+}
+
+/// Says what is left out; an error where the job wants that.
+fn told(contained: &Contained, warnings: &[String]) -> Result<(), Failed> {
+    let all: Vec<&String> = contained.warnings.iter().chain(warnings).collect();
+    match all.first() {
+        Some(first) if contained.spec.strict => Err(format!("{first}; `strict` makes that an error").into()),
+        _ => {
+            all.iter().for_each(|warning| say(warning));
+            Ok(())
+        }
+    }
+}
+
+/// Says something in the task's log.
+pub(super) fn say(what: &str) {
+    // Where the log cannot be written there is nobody to tell.
+    let _ = writeln!(io::stderr(), "wharf: container: {what}");
+}
+
+fn become_words(contained: &Contained, argv: Argv, change: impl FnOnce(&mut Command)) -> Result<u8, Failed> {
+    told(contained, &argv.warnings)?;
+    let Some((program, arguments)) = argv.words.split_first() else {
+        return Err("there is no program to run".to_owned().into());
+    };
+    let mut next = Command::new(program);
+    next.args(arguments);
+    change(&mut next);
+    let error = next.exec();
+    let code = if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE };
+    Err(Failed { code, text: format!("cannot start `{program}`: {error}") })
+}
+
+/// An engine would make what is missing, as root.
+fn check_sources(contained: &Contained) -> Result<(), Failed> {
+    let is_elsewhere = contained.socket.as_ref().is_some_and(|socket| !socket.starts_with("unix:"));
+    for mount in contained.mounts().filter(|mount| !mount.is_volume() && !is_elsewhere) {
+        if let Err(error) = Path::new(&mount.src).symlink_metadata() {
+            return Err(format!("{} cannot be mounted at {}: {error}", mount.src, mount.dst).into());
+        }
+    }
+    let file = &contained.spec.env_file;
+    if !file.is_empty() && !is_elsewhere {
+        std::fs::File::open(file).map_err(|error| format!("cannot read the env_file {file}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Makes the place in an image's folder that something is mounted at. What is a link there is the image's own affair.
+fn mount_point(image: &Path, src: &Path, dst: &str) -> io::Result<()> {
+    let names: Vec<&str> = dst.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+    let mut place = PathBuf::from(image);
+    for (index, name) in names.iter().enumerate() {
+        if *name == ".." {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "`..` leads out of it"));
+        }
+        place.push(name);
+        match place.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) if index + 1 == names.len() && !src.is_dir() => {
+                std::fs::File::create_new(&place)?;
+            }
+            Err(_) => match std::fs::create_dir(&place) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            },
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! Images on a node: each is pulled or unpacked once, whoever comes meanwhile waits, and the least recently used go first.
+//!
+//! Every user has a cache of their own: what is unpacked from a user's file is touched with that user's rights only, and nobody
+//! runs what somebody else has put there. A process holds the images that it runs from with a shared lock for as long as it lives.
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use super::spec::short_digest;
+use super::{Contained, ContainerRuntime, docker};
+use crate::lock;
+
+/// An image that the runtime can be given.
+pub(crate) struct Ready {
+    pub(crate) image: String,
+    /// Inherited by whatever this process becomes, so that the image is not pruned under it.
+    _held: Option<File>,
+}
+
+/// What the text of an image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    Tar,
+    Squash,
+    Sif,
+    /// Something that the runtime knows, or pulls.
+    Name,
+}
+
+impl Kind {
+    fn of(image: &str) -> Result<Self, String> {
+        if !image.starts_with('/') {
+            return Ok(Self::Name);
+        }
+        let path = Path::new(image);
+        let is_any = |endings: &[&str]| endings.iter().any(|ending| image.ends_with(ending));
+        match path.metadata() {
+            Err(error) => Err(format!("the image {image} cannot be had on this node: {error}")),
+            Ok(found) if found.is_dir() => Ok(Self::Folder),
+            Ok(_) if is_any(&[".sif"]) => Ok(Self::Sif),
+            Ok(_) if is_any(&[".sqfs", ".squashfs"]) => Ok(Self::Squash),
+            Ok(_) if is_any(&[".tar", ".tar.gz", ".tgz", ".tar.xz"]) => Ok(Self::Tar),
+            Ok(_) => Err(format!(
+                "the image {image} is neither a folder nor one of .tar, .tar.gz, .tgz, .tar.xz, .sqfs, .sif"
+            )),
+        }
+    }
+}
+
+/// The cache folder of a user.
+pub(crate) fn folder(contained: &Contained, uid: u32) -> PathBuf {
+    contained.state_dir.join("images").join(uid.to_string())
+}
+
+/// Makes an image ready for its runtime, if no other task has done so.
+pub(crate) fn ready(contained: &Contained) -> Result<Ready, String> {
+    let image = contained.spec.image.as_str();
+    let cache = Cache { folder: folder(contained, nix::unistd::geteuid().as_raw()), contained };
+    let plain = |image: &str| Ok(Ready { image: image.to_owned(), _held: None });
+    let name = image.strip_prefix("docker://").unwrap_or(image);
+    match (contained.runtime, Kind::of(image)?) {
+        // Without the engine's program there is nothing to import or pull with.
+        (ContainerRuntime::Docker | ContainerRuntime::Podman, Kind::Name) if contained.program.is_empty() => {
+            plain(name)
+        }
+        (ContainerRuntime::Docker | ContainerRuntime::Podman, Kind::Name) => cache.pulled(name),
+        (ContainerRuntime::Docker | ContainerRuntime::Podman, Kind::Sif)
+        | (ContainerRuntime::Charliecloud, Kind::Sif) => {
+            Err(format!("{} cannot run {image}; use apptainer", contained.runtime.word()))
+        }
+        (ContainerRuntime::Docker | ContainerRuntime::Podman, kind) => cache.imported(image, kind),
+        (ContainerRuntime::Charliecloud, Kind::Folder) => plain(image),
+        (ContainerRuntime::Charliecloud, Kind::Name) => cache.stored(name),
+        (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Folder | Kind::Sif) => {
+            plain(image)
+        }
+        (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Name) => cache.built(name),
+        (_, kind) => cache.unpacked(image, kind),
+    }
+}
+
+struct Cache<'a> {
+    folder: PathBuf,
+    contained: &'a Contained,
+}
+
+impl Cache<'_> {
+    /// Does something once for all tasks; `make` gets the path of what is to be there in the end.
+    fn once(&self, key: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<Ready, String> {
+        let failed =
+            |error: std::io::Error| format!("cannot use the cache {}: {error}", self.folder.display());
+        let held = self.hold(key).map_err(failed)?;
+        let place = self.folder.join(key);
+        let ready = |held| Ok(Ready { image: place.to_string_lossy().into_owned(), _held: Some(held) });
+        if place.exists() {
+            return ready(held);
+        }
+        let gate = lock::open(&self.folder.join(format!("{key}.lock"))).map_err(failed)?;
+        if matches!(gate.try_lock(), Err(TryLockError::WouldBlock)) {
+            super::enter::say(&format!("waits for the image {key}, which another task gets ready"));
+            gate.lock().map_err(failed)?;
+        }
+        if place.exists() {
+            return ready(held);
+        }
+        let part = self.folder.join(format!("{key}.part"));
+        remove(&part).map_err(failed)?;
+        make(&part)?;
+        fs::rename(&part, &place).map_err(failed)?;
+        self.prune().map_err(failed)?;
+        ready(held)
+    }
+
+    /// Says that an image is in use, from now until the last process that has the file is gone.
+    fn hold(&self, key: &str) -> std::io::Result<File> {
+        let file = lock::open(&self.folder.join(format!("{key}.use")))?;
+        file.lock_shared()?;
+        file.set_modified(SystemTime::now())?;
+        fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        Ok(file)
+    }
+
+    /// A folder out of an archive.
+    fn unpacked(&self, image: &str, kind: Kind) -> Result<Ready, String> {
+        self.once(&key(image)?, |part| unpack(image, kind, part, self.contained.runtime))
+    }
+
+    /// A file out of a registry.
+    fn built(&self, name: &str) -> Result<Ready, String> {
+        let key = format!("{}.sif", named(name));
+        self.once(&key, |part| {
+            let words =
+                ["pull", "--force", &part.to_string_lossy(), &format!("docker://{name}")].map(String::from);
+            tool(&[self.contained.program.clone(), words.to_vec()].concat())
+        })
+    }
+
+    /// An image of an engine: pulled where it does not have it. What it is once told, it keeps.
+    fn pulled(&self, name: &str) -> Result<Ready, String> {
+        let prefix = docker::prefix(self.contained);
+        let word =
+            |words: &[&str]| [prefix.clone(), words.iter().map(|word| (*word).to_owned()).collect()].concat();
+        let mark = |part: &Path| {
+            if tool(&word(&["image", "inspect", name])).is_err() {
+                super::enter::say(&format!("pulls the image {name}"));
+                tool(&word(&["pull", name]))?;
+            }
+            fs::write(part, name).map_err(|error| error.to_string())
+        };
+        let key = format!("{}.{}", named(name), short_digest(prefix.join(" ").as_bytes()));
+        self.once(&key, mark)?;
+        Ok(Ready { image: name.to_owned(), _held: None })
+    }
+
+    /// An image of an engine, made from a folder or an archive.
+    fn imported(&self, image: &str, kind: Kind) -> Result<Ready, String> {
+        let prefix = docker::prefix(self.contained);
+        if prefix.is_empty() {
+            return Err(format!(
+                "{image} can be imported with docker's or podman's program only; install it"
+            ));
+        }
+        let key = key(image)?;
+        let name = format!("localhost/wharf/{}:latest", key.to_lowercase());
+        let make = |part: &Path| {
+            let import = [prefix.clone(), vec!["import".into(), "-".into(), name.clone()]].concat();
+            match kind {
+                Kind::Squash => {
+                    let folder = part.with_extension("tree");
+                    remove(&folder).map_err(|error| error.to_string())?;
+                    unpack(image, kind, &folder, self.contained.runtime)?;
+                    let imported = pipe(&folder, &import);
+                    remove(&folder).map_err(|error| error.to_string())?;
+                    imported?;
+                }
+                Kind::Folder => pipe(Path::new(image), &import)?,
+                _ => tool(&[prefix.clone(), vec!["import".into(), image.to_owned(), name.clone()]].concat())?,
+            }
+            fs::write(part, &name).map_err(|error| error.to_string())
+        };
+        let key = format!("{key}.{}", short_digest(prefix.join(" ").as_bytes()));
+        self.once(&key, make)?;
+        Ok(Ready { image: name.clone(), _held: None })
+    }
+
+    /// A name of charliecloud's own store.
+    fn stored(&self, name: &str) -> Result<Ready, String> {
+        let store = std::env::var_os("CH_IMAGE_STORAGE").map(PathBuf::from).unwrap_or_else(|| {
+            let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+            PathBuf::from(format!("/var/tmp/{}.ch", user.map(|user| user.name).unwrap_or_default()))
+        });
+        let place = store.join("img").join(name.replace('/', "%").replace(':', "+"));
+        if !place.is_dir() {
+            let mark = |part: &Path| {
+                super::enter::say(&format!("pulls the image {name}"));
+                tool(&["ch-image", "pull", name].map(String::from))?;
+                fs::write(part, name).map_err(|error| error.to_string())
+            };
+            self.once(&named(name), mark)?;
+        }
+        Ok(Ready { image: place.to_string_lossy().into_owned(), _held: None })
+    }
+
+    /// Removes what was used least recently until the rest is small enough; what is in use stays.
+    fn prune(&self) -> std::io::Result<()> {
+        if self.contained.cache_bytes == 0 {
+            return Ok(());
+        }
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(key) = name.strip_suffix(".use") else { continue };
+            let used = entry.metadata()?.modified()?;
+            entries.push((used, key.to_owned(), size(&self.folder.join(key))));
+        }
+        entries.sort();
+        let mut total: u64 = entries.iter().map(|(.., bytes)| bytes).sum();
+        for (_, key, bytes) in entries {
+            if total <= self.contained.cache_bytes {
+                break;
+            }
+            let in_use = lock::open(&self.folder.join(format!("{key}.use")))?;
+            if bytes > 0 && in_use.try_lock().is_ok() {
+                remove(&self.folder.join(&key))?;
+                total -= bytes;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a file is called in the cache: changed, it is another.
+fn key(image: &str) -> Result<String, String> {
+    let path =
+        fs::canonicalize(image).map_err(|error| format!("the image {image} cannot be had: {error}"))?;
+    let found = path.metadata().map_err(|error| format!("the image {image} cannot be had: {error}"))?;
+    let facts = format!("{} {} {} {}", path.display(), found.len(), found.mtime(), found.mtime_nsec());
+    Ok(format!(
+        "{}-{}",
+        named(&path.file_name().unwrap_or_default().to_string_lossy()),
+        short_digest(facts.as_bytes())
+    ))
+}
+
+/// A name with which a file can be called.
+fn named(name: &str) -> String {
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
+    name.chars().map(plain).collect::<String>().trim_start_matches(['.', '-']).to_owned()
+}
+
+fn unpack(image: &str, kind: Kind, folder: &Path, runtime: ContainerRuntime) -> Result<(), String> {
+    super::enter::say(&format!("unpacks the image {image}"));
+    let folder = folder.to_string_lossy().into_owned();
+    if runtime == ContainerRuntime::Charliecloud {
+        let form = if kind == Kind::Squash { "squash" } else { "tar" };
+        return tool(&["ch-convert", "-i", form, "-o", "dir", image, &folder].map(String::from));
+    }
+    if kind == Kind::Squash {
+        return tool(&["unsquashfs", "-q", "-n", "-d", &folder, image].map(String::from));
+    }
+    fs::create_dir(&folder).map_err(|error| format!("cannot make {folder}: {error}"))?;
+    tool(&["tar", "-C", &folder, "--no-same-owner", "-xf", image].map(String::from))
+}
+
+/// Runs a program whose words are of interest only where it fails.
+pub(super) fn tool(words: &[String]) -> Result<(), String> {
+    answer(words).map(drop)
+}
+
+/// As [`tool`], and what it printed.
+pub(super) fn answer(words: &[String]) -> Result<String, String> {
+    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let output = Command::new(program)
+        .args(rest)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start `{program}`: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let shown: Vec<&str> = words.iter().map(String::as_str).take(6).collect();
+    Err(format!("`{}` failed ({}): {last}", shown.join(" "), output.status))
+}
+
+/// A folder as an archive into a program.
+fn pipe(folder: &Path, words: &[String]) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot import {}: {error}", folder.display());
+    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let mut tar = Command::new("tar");
+    tar.arg("-C").arg(folder).args(["-cf", "-", "."]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut tar = tar.spawn().map_err(failed)?;
+    let archive = tar.stdout.take().map_or_else(Stdio::null, Stdio::from);
+    let import = Command::new(program).args(rest).stdin(archive).output().map_err(failed)?;
+    let packed = tar.wait().map_err(failed)?;
+    if packed.success() && import.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&import.stderr);
+    Err(format!("cannot import {}: {}", folder.display(), said.lines().last().unwrap_or("tar failed")))
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    if found.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+/// Bytes of the disk that are taken below a path.
+fn size(path: &Path) -> u64 {
+    let Ok(found) = path.symlink_metadata() else { return 0 };
+    let below = if found.is_dir() { fs::read_dir(path).ok() } else { None };
+    found.blocks() * 512 + below.into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum::<u64>()
+}

@@ -1,0 +1,114 @@
+//! Containers: one neutral spec, and what each runtime is told for it.
+//!
+//! The agent decides what can be decided without touching anything ([`plan`]): runtime, devices, variables. The task's own process
+//! does the rest, with the rights of the task's user ([`enter`]): it gets the image ready ([`image`]), makes the runtime's command
+//! line ([`argv`]), and becomes it. Charliecloud and apptainer are then the task's processes themselves; docker and podman run
+//! theirs elsewhere, so what is left of those is looked for by label when a task ends ([`engine`]).
+
+mod api;
+mod apptainer;
+mod argv;
+mod charliecloud;
+mod docker;
+mod engine;
+mod enter;
+mod image;
+mod node;
+mod plan;
+mod serve;
+mod settings;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod tidy;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use engine::{clean, engine_error};
+pub(crate) use enter::{before_switch, enter};
+pub(crate) use node::{Idle, retire};
+pub(crate) use plan::{Planned, Wanted, misleads, plan};
+pub use settings::{ContainerMount, ContainerRuntime, ContainerSettings};
+pub(crate) use spec::{Mount, Network, Shm, Spec};
+pub(crate) use tidy::{retire_all, tidy};
+
+use crate::task::TaskKey;
+
+/// What a task's process finds in its environment if it runs in a container: the runtime's name.
+pub(crate) const RUNTIME_VARIABLE: &str = "WHARF_CONTAINER";
+/// What commands beside the task need to know of the engine, on the node only: an [`Engine`] as JSON.
+pub(crate) const ENGINE_VARIABLE: &str = "WHARF_CONTAINER_ENGINE";
+
+/// How an engine is asked about a task's container.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Engine {
+    /// Its program and the options before its command; empty: there is only its socket.
+    pub(crate) prefix: Vec<String>,
+    /// The container of the node that the task is executed in; empty: the task has its own.
+    pub(crate) name: String,
+    /// What its own is found by.
+    pub(crate) labels: Vec<String>,
+}
+
+/// A process that is to run in a container, with everything that was decided beforehand.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Contained {
+    pub(crate) task: TaskKey,
+    pub(crate) runtime: ContainerRuntime,
+    /// The runtime's program and the options that always stand first; empty: it is not installed.
+    pub(crate) program: Vec<String>,
+    /// Where docker or podman listens, if that is not where they usually do.
+    pub(crate) socket: Option<String>,
+    pub(crate) spec: Spec,
+    /// Variables for within whose values are in the environment of this process.
+    pub(crate) names: Vec<String>,
+    /// Variables for within that would mislead the runtime itself, or are others within.
+    pub(crate) set: BTreeMap<String, String>,
+    pub(crate) gpus: Gpus,
+    /// What the task needs to see at the same path, beside the spec's own mounts.
+    pub(crate) needs: Vec<Mount>,
+    /// Where it begins, within.
+    pub(crate) workdir: String,
+    /// 0: as many as there are.
+    pub(crate) cpus: u32,
+    /// 0: as much as there is.
+    pub(crate) memory_mib: u64,
+    /// Whose job it is.
+    pub(crate) owner: String,
+    /// The worker that it belongs to.
+    pub(crate) state_dir: PathBuf,
+    /// What unpacked images may take; 0: what they need.
+    pub(crate) cache_bytes: u64,
+    /// What cannot be had, and was found out already.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The devices of a placement, as runtimes have to be told of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Gpus {
+    #[default]
+    None,
+    /// By the driver's numbers.
+    Nvidia(Vec<String>),
+    Amd,
+}
+
+impl Contained {
+    /// Where the worker keeps what it knows of containers.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.state_dir.join("containers")
+    }
+
+    /// The task's labels, that its containers are found by.
+    pub(crate) fn labels(&self) -> [String; 2] {
+        [format!("wharf.worker={}", self.state_dir.display()), format!("wharf.task={}", self.task)]
+    }
+
+    /// Everything that the container gets mounted, in order.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = &Mount> {
+        self.needs.iter().chain(&self.spec.mounts)
+    }
+}

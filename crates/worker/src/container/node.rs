@@ -1,0 +1,150 @@
+//! Containers of a node: one for each name, made when the first task needs it, that outlives tasks. They are executed in it.
+//!
+//! Whoever executes something holds the container with a shared lock; it is removed only by who gets the lock alone.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use super::image::{answer, tool};
+use super::{Contained, ENGINE_VARIABLE, apptainer, docker, image, serve};
+use crate::lock;
+
+/// How long a container may have been unused before it is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Idle {
+    pub(crate) ms: u64,
+}
+
+impl From<Duration> for Idle {
+    fn from(idle: Duration) -> Self {
+        Self { ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX) }
+    }
+}
+
+fn file(contained: &Contained, ending: &str) -> PathBuf {
+    let folder = image::folder(contained, nix::unistd::geteuid().as_raw());
+    folder.join(format!("node-{}.{ending}", contained.spec.name.replace('/', "-")))
+}
+
+/// Takes the container for use, made where it is not there.
+fn taken(
+    contained: &Contained,
+    find: impl Fn() -> Result<Option<String>, String>,
+    make: impl Fn() -> Result<(), String>,
+    remove: impl Fn() -> Result<(), String>,
+) -> Result<File, String> {
+    let name = &contained.spec.name;
+    let failed = |error: std::io::Error| format!("cannot take the container {name} of this node: {error}");
+    let gate = lock::open(&file(contained, "lock")).map_err(failed)?;
+    gate.lock().map_err(failed)?;
+    let used = lock::open(&file(contained, "use")).map_err(failed)?;
+    match find()? {
+        Some(hash) if hash == contained.spec.hash => {}
+        Some(_) => {
+            used.try_lock().map_err(|_| {
+                format!("the container {name} of this node was made from another spec, and tasks run in it; wait for their end, or choose another name")
+            })?;
+            remove()?;
+            make()?;
+        }
+        None => make()?,
+    }
+    used.lock_shared().map_err(failed)?;
+    used.set_modified(SystemTime::now()).map_err(failed)?;
+    Ok(used)
+}
+
+/// Executes a command in docker's or podman's container, and hands on signals: the program itself does not.
+pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Result<u8, String> {
+    let remove = || tool(&words(contained, &["rm", "-f", &contained.spec.name]));
+    let make = || {
+        let argv = docker::stay(contained, image).map_err(|error| error.to_string())?;
+        apart(contained, &argv.words)
+    };
+    let used = taken(contained, || found(contained), make, remove)?;
+    let argv = docker::exec(contained, command);
+    let code = serve::serve(contained, &argv.words);
+    // Idle from now on, not since the command began; only a guess would be off where that cannot be said.
+    let _ = used.set_modified(SystemTime::now());
+    code
+}
+
+fn words(contained: &Contained, rest: &[&str]) -> Vec<String> {
+    docker::prefix(contained).into_iter().chain(rest.iter().map(|word| (*word).to_owned())).collect()
+}
+
+/// The spec that the running container was made from; one that has stopped is removed.
+fn found(contained: &Contained) -> Result<Option<String>, String> {
+    let name = &contained.spec.name;
+    let form = "{{.State.Running}} {{index .Config.Labels \"wharf.worker\"}} {{index .Config.Labels \"wharf.spec\"}}";
+    let Ok(said) = answer(&words(contained, &["container", "inspect", "--format", form, name])) else {
+        return Ok(None);
+    };
+    let mut parts = said.split_whitespace();
+    let (is_running, worker, hash) = (parts.next(), parts.next(), parts.next());
+    if worker != Some(&*contained.state_dir.to_string_lossy()) {
+        return Err(format!("a container {name} is there that is not this worker's; choose another name"));
+    }
+    if is_running == Some("true") {
+        return Ok(hash.map(str::to_owned));
+    }
+    tool(&words(contained, &["rm", "-f", name]))?;
+    Ok(None)
+}
+
+/// Runs a program without the task's variables: what it leaves behind is no part of the task.
+fn apart(contained: &Contained, words: &[String]) -> Result<(), String> {
+    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let mut command = std::process::Command::new(program);
+    command.args(rest).stdin(Stdio::null()).stdout(Stdio::null()).env_remove(ENGINE_VARIABLE);
+    for name in &contained.names {
+        command.env_remove(name);
+    }
+    let status = command.status().map_err(|error| format!("cannot start `{program}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the container could not be made ({status})")) }
+}
+
+/// Apptainer's instance, which its `exec` takes in the place of an image.
+pub(super) fn instance(contained: &Contained, image: &str) -> Result<String, String> {
+    let name = &contained.spec.name;
+    let program = |rest: &[&str]| -> Vec<String> {
+        contained.program.iter().cloned().chain(rest.iter().map(|word| (*word).to_owned())).collect()
+    };
+    let mark = file(contained, "spec");
+    let find = || {
+        let listed = answer(&program(&["instance", "list", name]))?;
+        let is_there = listed.lines().any(|line| line.split_whitespace().next() == Some(name));
+        Ok(if is_there { std::fs::read_to_string(&mark).ok() } else { None })
+    };
+    let make = || {
+        let argv = apptainer::stay(contained, image).map_err(|error| error.to_string())?;
+        apart(contained, &argv.words)?;
+        std::fs::write(&mark, &contained.spec.hash).map_err(|error| error.to_string())
+    };
+    let used = taken(contained, find, make, || tool(&program(&["instance", "stop", name])))?;
+    // Kept open for the next program, which lives as long as the task.
+    nix::fcntl::fcntl(&used, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()))
+        .map_err(|errno| errno.to_string())?;
+    std::mem::forget(used);
+    Ok(format!("instance://{name}"))
+}
+
+/// Removes the container of a node, unless it is in use or was used just now; true if it is gone.
+pub(crate) fn retire(contained: &Contained, idle: Idle) -> Result<bool, String> {
+    let gate = lock::open(&file(contained, "lock")).map_err(|error| error.to_string())?;
+    gate.lock().map_err(|error| error.to_string())?;
+    let used = lock::open(&file(contained, "use")).map_err(|error| error.to_string())?;
+    let since = used.metadata().and_then(|found| found.modified()).ok().and_then(|at| at.elapsed().ok());
+    if used.try_lock().is_err() || since.is_some_and(|since| since < Duration::from_millis(idle.ms)) {
+        return Ok(false);
+    }
+    if contained.runtime.is_engine() {
+        tool(&words(contained, &["rm", "-f", &contained.spec.name]))?;
+    } else {
+        let stop = ["instance", "stop", &contained.spec.name].map(String::from);
+        tool(&[contained.program.clone(), stop.to_vec()].concat())?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,89 @@
+//! The process between the keeper and an engine's program: it hands signals on to the container itself. The program does so only
+//! from some moment on, and of what it executes in a container that stays, not at all.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::image::{answer, tool};
+use super::{Contained, docker, engine};
+
+const CODE_SIGNAL_BASE: i32 = 128;
+/// The signals that are handed on to the command.
+const SIGNALS: [(SignalKind, Signal); 6] = [
+    (SignalKind::terminate(), Signal::SIGTERM),
+    (SignalKind::interrupt(), Signal::SIGINT),
+    (SignalKind::hangup(), Signal::SIGHUP),
+    (SignalKind::quit(), Signal::SIGQUIT),
+    (SignalKind::user_defined1(), Signal::SIGUSR1),
+    (SignalKind::user_defined2(), Signal::SIGUSR2),
+];
+
+/// Runs an engine's program until its end and returns its exit code, which is the command's.
+pub(super) fn serve(contained: &Contained, words: &[String]) -> Result<u8, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| error.to_string())?.block_on(served(contained, words))
+}
+
+async fn served(contained: &Contained, words: &[String]) -> Result<u8, String> {
+    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let failed = |error: std::io::Error| format!("cannot execute it in the container: {error}");
+    let mut signals = Vec::new();
+    for (kind, number) in SIGNALS {
+        signals.push((signal(kind).map_err(failed)?, number));
+    }
+    // In a group of its own, so that a signal does not end it before the command.
+    let mut child =
+        Command::new(program).args(rest).stdin(Stdio::null()).process_group(0).spawn().map_err(failed)?;
+    let status = loop {
+        let next = std::future::poll_fn(|context| {
+            for (signal, number) in &mut signals {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*number);
+                }
+            }
+            std::task::Poll::Pending
+        });
+        tokio::select! {
+            status = child.wait() => break status.map_err(failed)?,
+            number = next => {
+                hand_on(contained, &child, number);
+            }
+        }
+    };
+    let code = status.code().unwrap_or_else(|| CODE_SIGNAL_BASE + status.signal().unwrap_or_default());
+    Ok(u8::try_from(code & 0xff).unwrap_or(1))
+}
+
+/// Tells the command of a signal; the program, where there is no command yet.
+fn hand_on(contained: &Contained, program: &Child, number: Signal) {
+    if contained.spec.per_node {
+        for pid in engine::inside(&contained.state_dir, contained.task) {
+            // Gone by itself meanwhile, which is as good.
+            let _ = kill(pid, number);
+        }
+        return;
+    }
+    let mut list = docker::prefix(contained);
+    list.extend(["ps", "-q", "--no-trunc"].map(String::from));
+    for label in contained.labels() {
+        list.extend(["--filter".to_owned(), format!("label={label}")]);
+    }
+    let running: Vec<String> =
+        answer(&list).unwrap_or_default().split_whitespace().map(String::from).collect();
+    if running.is_empty() {
+        if let Some(pid) = program.id().and_then(|id| i32::try_from(id).ok()) {
+            // Gone by itself meanwhile, which is as good.
+            let _ = kill(Pid::from_raw(pid), number);
+        }
+        return;
+    }
+    let told = ["kill".to_owned(), "--signal".to_owned(), number.as_str().to_owned()];
+    if let Err(error) = tool(&[docker::prefix(contained), told.to_vec(), running].concat()) {
+        super::enter::say(&format!("the container cannot be told to stop: {error}"));
+    }
+}

@@ -1,0 +1,208 @@
+//! The command lines of all runtimes, as they were measured, and what docker sends for its own.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::container::spec::Spec;
+use crate::protocol::Limit;
+
+/// The container that profiles jobs on each node of a cluster: what its owners type today.
+pub(super) fn profiler(runtime: ContainerRuntime) -> Contained {
+    Contained {
+        task: TaskKey { job: 7, generation: 2 },
+        runtime,
+        program: vec![runtime.program().to_owned()],
+        socket: None,
+        spec: Spec {
+            image: "image:1".into(),
+            name: "crius-worker".into(),
+            mounts: vec![Mount { src: "/A".into(), dst: "/B".into(), read_only: false }],
+            shm: Shm::Bytes(11_811_160_064),
+            network: Network::Host,
+            privileged: true,
+            hash: "abc".into(),
+            ..Spec::default()
+        },
+        names: vec!["WHARF_JOB_ID".into()],
+        set: [("PATH".to_owned(), "/opt/bin".to_owned())].into(),
+        gpus: Gpus::Nvidia(vec!["0".into(), "2".into()]),
+        needs: Vec::new(),
+        workdir: "/W".into(),
+        cpus: 0,
+        memory_mib: 0,
+        owner: "ann".into(),
+        state_dir: "/s".into(),
+        cache_bytes: 0,
+        warnings: Vec::new(),
+    }
+}
+
+fn command() -> Vec<String> {
+    ["python", "train.py"].map(String::from).to_vec()
+}
+
+const LABELS: &str = "--label wharf.worker=/s --label wharf.task=7-2 --label wharf.owner=ann --label wharf.job=7 \
+                      --label wharf.generation=2 --label wharf.spec=abc";
+
+#[test]
+fn docker_and_podman_are_told_as_measured() {
+    let docker = docker::run(&profiler(ContainerRuntime::Docker), "image:1", &command()).unwrap();
+    let expected = format!(
+        "docker run --name crius-worker --rm {LABELS} --gpus \"device=0,2\" --shm-size=11811160064 --network=host \
+         -v /A:/B --privileged -e WHARF_JOB_ID -e PATH=/opt/bin -w /W image:1 python train.py"
+    );
+    assert_eq!(docker.words.join(" "), expected);
+    let podman = docker::run(&profiler(ContainerRuntime::Podman), "image:1", &command()).unwrap();
+    let expected = format!(
+        "podman run --name crius-worker --rm {LABELS} --device nvidia.com/gpu=0 --device nvidia.com/gpu=2 \
+         --security-opt=label=disable --shm-size=11811160064b --network=host -v /A:/B --privileged -e WHARF_JOB_ID \
+         -e PATH=/opt/bin -w /W image:1 python train.py"
+    );
+    assert_eq!(podman.words.join(" "), expected);
+    assert!(docker.warnings.is_empty() && podman.warnings.is_empty());
+}
+
+#[test]
+fn engines_have_every_field() {
+    let mut contained = profiler(ContainerRuntime::Docker);
+    contained.gpus = Gpus::None;
+    contained.socket = Some("unix:///run/d.sock".into());
+    (contained.cpus, contained.memory_mib) = (2, 512);
+    contained.needs = vec![Mount::same("/dev/infiniband"), Mount::same("/odd:name")];
+    contained.spec = Spec {
+        mounts: vec![Mount { src: "volume".into(), dst: "/v".into(), read_only: true }],
+        shm: Shm::Host,
+        network: Network::None,
+        user: "1000:100".into(),
+        init: true,
+        ulimits: vec![
+            Limit { name: "nofile".into(), value: Some(9) },
+            Limit { name: "core".into(), value: None },
+        ],
+        entrypoint: vec!["/entry".into(), "-x".into()],
+        devices: vec!["/dev/fuse".into()],
+        env_file: "/e".into(),
+        keep: true,
+        hash: "abc".into(),
+        ..Spec::default()
+    };
+    let expected = |program: &str| {
+        format!(
+            "{program} run {LABELS} --device /dev/fuse --ipc=host --network=none --device /dev/infiniband --mount \
+             type=bind,src=/odd:name,dst=/odd:name -v volume:/v:ro --init --user 1000:100 --ulimit nofile=9:9 --ulimit \
+             core=-1:-1 --cpus=2 --memory=512m --env-file /e -e WHARF_JOB_ID -e PATH=/opt/bin -w /W --entrypoint /entry \
+             image:1 -x python train.py"
+        )
+    };
+    let docker = docker::run(&contained, "image:1", &command()).unwrap();
+    assert_eq!(docker.words.join(" "), expected("docker --host unix:///run/d.sock"));
+    contained.runtime = ContainerRuntime::Podman;
+    contained.program = vec!["podman".into()];
+    let podman = docker::run(&contained, "image:1", &command()).unwrap();
+    assert_eq!(podman.words.join(" "), expected("podman --remote --url unix:///run/d.sock"));
+    contained.needs = vec![Mount::same("/a:b,c")];
+    assert!(docker::run(&contained, "image:1", &command()).is_err());
+}
+
+#[test]
+fn apptainer_is_told_as_measured() {
+    let mut contained = profiler(ContainerRuntime::Apptainer);
+    contained.spec.writable_root = true;
+    contained.spec.env_file = "/F".into();
+    let argv = apptainer::exec(&contained, "docker://image:1", &command()).unwrap();
+    assert_eq!(
+        argv.words.join(" "),
+        "apptainer exec --nv --bind /A:/B --writable-tmpfs --cleanenv --env-file /F --pwd /W docker://image:1 python train.py"
+    );
+    assert_eq!(argv.warnings, ["apptainer has no `privileged`: it is left out"]);
+    contained.spec.privileged = false;
+    contained.spec.network = Network::None;
+    contained.spec.mounts = vec![Mount { src: "/a,b".into(), dst: "/c:d".into(), read_only: true }];
+    let argv = apptainer::exec(&contained, "/x.sif", &command()).unwrap();
+    assert!(argv.words.join(" ").contains(r"--bind /a\,b:/c\:d:ro --writable-tmpfs --net --network=none"));
+    assert!(argv.warnings.is_empty());
+    assert_eq!(apptainer::outside(ContainerRuntime::Apptainer, "A"), "APPTAINERENV_A");
+    assert_eq!(apptainer::outside(ContainerRuntime::Singularity, "A"), "SINGULARITYENV_A");
+}
+
+#[test]
+fn charliecloud_is_told_as_measured() {
+    let mut contained = profiler(ContainerRuntime::Charliecloud);
+    contained.spec.writable_root = true;
+    contained.spec.env_file = "/E".into();
+    contained.needs = vec![Mount::same("/tmp/state"), Mount::same("/data/ann")];
+    let argv = charliecloud::run(&contained, "/imgs/image", "/F", &[], &command()).unwrap();
+    assert_eq!(
+        argv.words.join(" "),
+        "ch-run --unset-env=* --set-env --set-env=/E --env-no-expand --set-env=/F --bind=/data/ann:/data/ann --bind=/A:/B \
+         --cd=/W --write /imgs/image -- python train.py"
+    );
+    assert_eq!(argv.warnings, ["charliecloud has no `privileged`: it is left out"]);
+    contained.spec.mounts[0].read_only = true;
+    contained.spec.privileged = false;
+    contained.spec.user = "10:20".into();
+    let argv = charliecloud::run(&contained, "/imgs/image", "/F", &["KEY"], &command()).unwrap();
+    assert_eq!(argv.warnings, ["charliecloud has no `mounts: ro`: it is left out"]);
+    let line = argv.words.join(" ");
+    assert!(line.contains("--unset-env=!(KEY) ") && line.contains("--uid=10 --gid=20"), "{line}");
+    contained.spec.mounts[0].src = "volume".into();
+    let refused = charliecloud::run(&contained, "/imgs/image", "/F", &[], &command()).unwrap_err();
+    assert!(refused.to_string().contains("name of a volume"), "{refused}");
+    let (text, inherited) = charliecloud::file([("A", "it's $HOME"), ("KEY", "two\nlines")]);
+    assert_eq!((text.as_str(), inherited.as_slice()), ("A='it's $HOME'\n", &["KEY"][..]));
+}
+
+/// What docker's own program sends, where the reference data is there.
+#[test]
+fn api_is_told_what_docker_tells_it() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/data/vectors/docker_cli_to_api.json");
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "NOT RUN: there is no {}", path.display());
+        return;
+    };
+    let vectors: Value = serde_json::from_str(&text).unwrap();
+    let of = |start: &str| {
+        let all = vectors["vectors"].as_array().unwrap();
+        let found = all.iter().find(|vector| vector["cli"].as_str().unwrap().starts_with(start)).unwrap();
+        found["api"].clone()
+    };
+    let contained = profiler(ContainerRuntime::Docker);
+    let body = api::body(&contained, "image:1", &command(), &["WHARF_JOB_ID=7".into()]);
+    let (own, theirs) = (&body["HostConfig"], &of("--name crius-worker")["HostConfig"]);
+    for field in ["ShmSize", "NetworkMode", "Binds", "Privileged"] {
+        assert_eq!(own[field], theirs[field], "{field}");
+    }
+    // The devices of the placement, never all; removal is done by name when the exit code is known.
+    assert_eq!(
+        own["DeviceRequests"][0]["DeviceIDs"],
+        of("--gpus '\"device=0,2\"'")["DeviceRequests"][0]["DeviceIDs"]
+    );
+    assert_eq!(own["DeviceRequests"][0]["Capabilities"], theirs["DeviceRequests"][0]["Capabilities"]);
+    assert_eq!(own["AutoRemove"], Value::Null);
+    assert_eq!(body["Env"], json!(["WHARF_JOB_ID=7", "PATH=/opt/bin"]));
+    assert_eq!(body["Labels"]["wharf.task"], "7-2");
+    let mut volume = contained;
+    volume.spec.mounts = vec![Mount { src: "named".into(), dst: "/n".into(), read_only: false }];
+    assert_eq!(api::body(&volume, "image:1", &[], &[])["HostConfig"]["Binds"], of("-v named:/n")["Binds"]);
+}
+
+#[test]
+fn containers_that_stay_have_no_task() {
+    let mut contained = profiler(ContainerRuntime::Docker);
+    contained.spec.per_node = true;
+    let stay = docker::stay(&contained, "image:1").unwrap().words.join(" ");
+    assert_eq!(
+        stay,
+        "docker run -d --init --name crius-worker --label wharf.worker=/s --label wharf.node=crius-worker --label \
+         wharf.owner=ann --label wharf.spec=abc --gpus all --shm-size=11811160064 --network=host -v /A:/B --privileged \
+         --entrypoint sleep image:1 infinity"
+    );
+    let exec = docker::exec(&contained, &command()).words.join(" ");
+    assert_eq!(exec, "docker exec -e WHARF_JOB_ID -e PATH=/opt/bin -w /W crius-worker python train.py");
+    contained.runtime = ContainerRuntime::Apptainer;
+    contained.program = vec!["apptainer".into()];
+    let stay = apptainer::stay(&contained, "/x.sif").unwrap().words.join(" ");
+    assert_eq!(stay, "apptainer instance start --nv --bind /A:/B /x.sif crius-worker");
+}
