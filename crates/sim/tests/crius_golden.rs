@@ -241,8 +241,8 @@ fn gavel_is_equal_round_by_round_where_there_are_no_ties() {
     check(&["gavel_tiny"]);
 }
 
-/// `sia_tinyd` hangs on the last bit of the goodputs: with the published solver itself, a root that is rounded otherwise is
-/// worth 18 % of its queueing time.
+/// `sia_tinyd` hangs on the last bit of the goodputs: with the published solver itself, changing those by one bit at random moved its
+/// mean queueing time by 3 to 21 % in five runs.
 #[test]
 fn sia_is_equal_round_by_round_where_rounding_does_not_decide() {
     check(&["sia_tiny"]);
