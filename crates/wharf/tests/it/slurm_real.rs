@@ -1,7 +1,6 @@
 //! The same scripts through a real Slurm and through Wharf: what comes of them is the same.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
