@@ -111,6 +111,7 @@ mod tests {
             workdir: PathBuf::new(),
             output: PathBuf::new(),
             error_output: PathBuf::new(),
+            files: crate::protocol::Manner::default(),
             checkpoint_dir: PathBuf::new(),
             port: 0,
             confinement: Confinement::default(),
