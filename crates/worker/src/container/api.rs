@@ -1,6 +1,9 @@
 //! Containers over docker's HTTP API, which podman serves too: for nodes that have an engine's socket and none of its programs.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -14,6 +17,8 @@ use super::{Contained, Gpus, Shm, docker};
 
 /// Understood by docker from 19.03 on, and by podman.
 const VERSION: &str = "v1.40";
+/// How long a followed log may go on after its container's end.
+const LOG_END: Duration = Duration::from_secs(2);
 /// What a frame of the log begins with: which output it is of, and how long it is.
 const HEADER_BYTES: usize = 8;
 /// The signals that are handed on, and what the API calls them.
@@ -232,15 +237,9 @@ impl Api {
             signals.push((signal(kind).map_err(|error| format!("cannot watch for signals: {error}"))?, name));
         }
         self.json(Method::POST, &format!("/containers/{id}/start"), None).await?;
-        let logs = format!("/containers/{id}/logs?follow=true&stdout=true&stderr=true");
-        let api = self.clone();
+        let copied = Arc::new(AtomicUsize::new(0));
         // Not waited for here: the answer may begin only with the first word that the container says.
-        let mut copying = tokio::spawn(async move {
-            match api.send(Method::GET, &logs, None).await {
-                Ok(logs) => copy(logs.into_body()).await,
-                Err(error) => super::enter::say(&format!("its output cannot be had: {error}")),
-            }
-        });
+        let mut copying = tokio::spawn(self.clone().log(id.to_owned(), true, copied.clone()));
         let path = format!("/containers/{id}/wait");
         let mut ended = std::pin::pin!(self.json(Method::POST, &path, None));
         let ended = loop {
@@ -253,10 +252,22 @@ impl Api {
                 }
             }
         };
-        // The log ends with the container; what it still holds is waited for.
-        let _ = (&mut copying).await;
+        // The log ends with the container, but podman's can miss that: then it is read once more, from where it was.
+        if tokio::time::timeout(LOG_END, &mut copying).await.is_err() {
+            copying.abort();
+            self.clone().log(id.to_owned(), false, copied).await;
+        }
         let code = ended["StatusCode"].as_i64().unwrap_or(1);
         Ok(u8::try_from(code & 0xff).unwrap_or(1))
+    }
+
+    /// Copies a container's log, but for so many bytes as were copied before; also what comes, where it is followed.
+    async fn log(self, id: String, is_followed: bool, copied: Arc<AtomicUsize>) {
+        let path = format!("/containers/{id}/logs?follow={is_followed}&stdout=true&stderr=true");
+        match self.send(Method::GET, &path, None).await {
+            Ok(logs) => copy(logs.into_body(), &copied).await,
+            Err(error) => super::enter::say(&format!("its output cannot be had: {error}")),
+        }
     }
 
     async fn remove(&self, id: &str) -> Result<(), String> {
@@ -282,18 +293,23 @@ async fn any(signals: &mut [(Signal, &'static str)]) -> &'static str {
     .await
 }
 
-/// Takes the log's frames apart: each says whether it was written to the output or to the error output.
-async fn copy(mut body: Incoming) {
+/// Takes the log's frames apart: each says whether it was written to the output or to the error output. What was copied before is
+/// passed over, and what is copied now is counted.
+async fn copy(mut body: Incoming, copied: &AtomicUsize) {
     let mut waiting: Vec<u8> = Vec::new();
+    let mut known = copied.load(Ordering::Relaxed);
     // A log that breaks off has told what it had.
     while let Some(Ok(frame)) = body.frame().await {
         let Some(data) = frame.data_ref() else { continue };
         waiting.extend_from_slice(data);
         while let Some((stream, length)) = header(&waiting) {
             let Some(text) = waiting.get(HEADER_BYTES..HEADER_BYTES + length) else { break };
+            let fresh = &text[known.min(length)..];
+            known -= known.min(length);
             // Where the task's log cannot be written there is nobody to tell.
-            let _ = if stream == 2 { io::stderr().write_all(text) } else { io::stdout().write_all(text) };
+            let _ = if stream == 2 { io::stderr().write_all(fresh) } else { io::stdout().write_all(fresh) };
             let _ = io::stdout().flush();
+            copied.fetch_add(fresh.len(), Ordering::Relaxed);
             waiting.drain(..HEADER_BYTES + length);
         }
     }
