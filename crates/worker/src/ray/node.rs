@@ -222,7 +222,9 @@ impl Node {
             };
             let head = self.start_head(deadline).await?;
             self.guests = listener.map(|socket| Guests::receive(socket, &self.plan, &self.token, &head));
-            self.count(&head, deadline).await?;
+            if self.plan.ranks > 1 {
+                self.count(&head, self.plan.ranks, deadline).await?;
+            }
             Ok::<_, RayError>(head)
         };
         let head = tokio::select! {
@@ -243,7 +245,8 @@ impl Node {
         note(format_args!("a Ray cluster of {} nodes is up at {head}{dashboard}", self.plan.ranks));
     }
 
-    /// Starts Ray's head and returns its address when it can be reached.
+    /// Starts Ray's head and returns its address when it counts itself. On a busy machine it may give up on its own node after
+    /// it can be reached; then it is started anew, before another node has heard of it.
     async fn start_head(&mut self, deadline: Instant) -> Result<String, RayError> {
         let mut tries = 0;
         while tries < TRIES {
@@ -253,7 +256,11 @@ impl Node {
             let words = command::head(&self.plan, block, &folder::rays(folder));
             self.spawn(words)?;
             if self.is_reached(&address, deadline).await? {
-                return Ok(address);
+                match self.count(&address, 1, deadline).await {
+                    Ok(()) => return Ok(address),
+                    Err(RayError::HeadGone | RayError::Uncounted) => {}
+                    Err(error) => return Err(error),
+                }
             }
             tries += u32::from(!self.learns_option());
             self.clear().await;
@@ -278,9 +285,8 @@ impl Node {
         Ok(false)
     }
 
-    /// Returns when all nodes are alive.
-    async fn count(&mut self, head: &str, deadline: Instant) -> Result<(), RayError> {
-        let wanted = self.plan.ranks.max(1);
+    /// Returns when so many nodes are alive.
+    async fn count(&mut self, head: &str, wanted: u32, deadline: Instant) -> Result<(), RayError> {
         let mut count = Command::new(command::python(&self.program));
         count.args(["-c", command::COUNT, head, &wanted.to_string()]);
         self.surround(&mut count).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
