@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::JobId;
 
-/// Below the range from which Linux gives ports to outgoing connections, so that none is taken by accident.
-const FIRST: u16 = 20_000;
-const LAST: u16 = 31_999;
+/// Below the range from which Linux gives ports to outgoing connections, and below the blocks that Ray clusters of jobs take, so
+/// that none is taken by accident; above where a Ray that is not ours begins.
+const FIRST: u16 = 12_000;
+const LAST: u16 = 19_999;
 
 /// Which job has which port. Several workers can be on one machine, so a port is one job's in the whole cluster.
 pub(crate) struct Ports {

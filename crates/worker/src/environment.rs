@@ -9,7 +9,7 @@
 //!
 //! `MASTER_PORT` is the head's choice, different for all jobs of the cluster. Where the head has none, all ranks of a gang have to
 //! agree without asking each other, so it follows from job and generation alone: one of [`PORTS`] from [`PORT_FIRST`], below Linux'
-//! range of ephemeral ports. In both cases the keeper of rank 0 holds it until the task runs; a task that is alone and has no
+//! range of ephemeral ports and the blocks of Ray. In both cases the keeper of rank 0 holds it until the task runs; a task that is alone and has no
 //! port of the head takes any free one.
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use crate::launch::Counts;
 use crate::protocol::progress_socket;
 use crate::task::TaskKey;
 
-const PORT_FIRST: u16 = 20_000;
-const PORTS: u64 = 10_000;
+const PORT_FIRST: u16 = 12_000;
+const PORTS: u64 = 8_000;
 /// Coprime with `PORTS`, so that neighbouring jobs are apart and each has a few generations before it meets the next.
 const PORT_STEP: u64 = 17;
 
@@ -469,7 +469,7 @@ pub(crate) mod tests {
     #[test]
     fn master_port_taken_moves_a_task_that_is_alone() {
         let task = TaskKey { job: 555, generation: 1 };
-        let port = PORT_FIRST + 9436;
+        let port = PORT_FIRST + 1436;
         let _held = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
         let launch = LaunchTask { rank: 0, ranks: 1, ..LaunchTask::default() };
         assert_ne!(master_port(task, &launch).unwrap().0, port);
