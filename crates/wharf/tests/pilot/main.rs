@@ -44,7 +44,9 @@ fn pilots_grow_with_the_queue_and_shrink_to_nothing() {
     until("a fourth pilot", || (lab.up().len() == 4 && lab.jobs("running") == 16).then_some(()));
     let status = lab.status();
     assert_eq!((&status["submitted"], &status["failures"]), (&4.into(), &0.into()), "{}", lab.said());
-    assert!(lab.say(&["pilot", "status"]).contains("4 up, 0 starting, 0 pending"));
+    // Whoever keeps pilots learns that a while after the head.
+    let is_told = || lab.say(&["pilot", "status"]).contains("4 up, 0 starting, 0 pending");
+    until("four pilots in the status", || is_told().then_some(()));
 
     lab.open("go");
     until("all jobs", || (lab.jobs("finished") == 30).then_some(()));
