@@ -17,12 +17,19 @@ pub(crate) struct Ports {
 }
 
 impl Default for Ports {
+    /// Heads on one machine begin apart: none of them knows what another has given.
     fn default() -> Self {
-        Self { next: FIRST, taken: BTreeSet::new(), by_job: BTreeMap::new() }
+        let apart = std::process::id().wrapping_mul(97) % u32::from(LAST - FIRST + 1);
+        Self::from(FIRST + u16::try_from(apart).unwrap_or_default())
     }
 }
 
 impl Ports {
+    /// None given, and this one the first that will be.
+    fn from(next: u16) -> Self {
+        Self { next, taken: BTreeSet::new(), by_job: BTreeMap::new() }
+    }
+
     /// A port for a job that starts: the one that was free the longest, 0 where all are taken.
     pub(crate) fn take(&mut self, job: JobId) -> u16 {
         self.give_back(job);
@@ -52,7 +59,7 @@ mod tests {
 
     #[test]
     fn ports_are_unique_and_come_back_last() {
-        let mut ports = Ports::default();
+        let mut ports = Ports::from(FIRST);
         let all: BTreeSet<u16> = (0..=LAST - FIRST).map(|job| ports.take(JobId(u32::from(job)))).collect();
         assert_eq!(all.len(), usize::from(LAST - FIRST) + 1);
         assert_eq!(ports.take(JobId(99_999)), 0, "all are taken");

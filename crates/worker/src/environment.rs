@@ -322,7 +322,7 @@ pub(crate) mod tests {
             ("ROCR_VISIBLE_DEVICES", Some("1,3")),
             ("WHARF_DEVICES", Some("1,3")),
             ("MASTER_ADDR", Some("10.0.0.1")),
-            ("MASTER_PORT", Some("20053")),
+            ("MASTER_PORT", Some("12053")),
             ("RANK", Some("1")),
             ("WORLD_SIZE", Some("2")),
             ("LOCAL_RANK", Some("0")),

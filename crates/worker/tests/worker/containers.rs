@@ -296,9 +296,13 @@ async fn leftovers_of_dead_tasks_are_removed() {
     let below: Vec<String> = program.iter().flat_map(|pid| children(pid)).collect();
     program.extend(below.into_iter().filter(|pid| !is_engines(pid)));
     worker.kill();
-    let kill = |pid: &str| std::process::Command::new("kill").args(["-9", pid]).status().unwrap();
+    let kill = |signal: &str, pid: &str| {
+        std::process::Command::new("kill").args([signal, pid]).status().unwrap();
+    };
+    // At once: a keeper that sees the end of its task would still clean up.
+    kill("-STOP", &keeper);
     for pid in program.iter().chain([&keeper]) {
-        kill(pid);
+        kill("-KILL", pid);
     }
     until("the end of Wharf", || !runs(&keeper) && !program.iter().any(|pid| runs(pid))).await;
     drop(session);
