@@ -297,14 +297,7 @@ fn packed(entries: &mut [(usize, f64)], upper: f64) -> Option<f64> {
     if sizes.last().is_some_and(|most| *most > room) || sizes[0] + sizes[1] <= room + slack {
         return None;
     }
-    let mut new = 1.0;
-    for (_, value) in entries {
-        if *value < 0.0 {
-            new -= 1.0;
-        }
-        *value = value.signum();
-    }
-    Some(new)
+    Some(signs(entries))
 }
 
 /// Rewrites a sum that is at least `lower` where each of its columns is enough.
@@ -315,14 +308,19 @@ fn covered(entries: &mut [(usize, f64)], lower: f64) -> Option<f64> {
     if need < BROKEN || entries.iter().any(|(_, value)| value.abs() < need - slack) {
         return None;
     }
-    let mut new = 1.0;
+    Some(signs(entries))
+}
+
+/// Leaves the signs of all coefficients, and returns the bound that says one of the columns, those below zero turned round.
+fn signs(entries: &mut [(usize, f64)]) -> f64 {
+    let mut bound = 1.0;
     for (_, value) in entries {
         if *value < 0.0 {
-            new -= 1.0;
+            bound -= 1.0;
         }
         *value = value.signum();
     }
-    Some(new)
+    bound
 }
 
 /// Reduces coefficients of a sum that is at least `lower`; whether there were any.
