@@ -37,18 +37,24 @@ printf f; exec cat "$1""#;
 
 /// Copies a file or a folder.
 pub(in crate::commands) fn cp(args: &CpArgs) -> Result<Exit, CliError> {
-    with(&args.home, async |client| match (&args.from, &args.to) {
+    match (&args.from, &args.to) {
         (CpPlace::Here(from), CpPlace::Task { job, rank, path }) => {
-            let job_id = id_of(client, *job).await?;
-            send(client, from, job_id, *rank, path).await
+            // Said before a head is looked for.
+            from.metadata().map_err(|error| CliError::read(from, error))?;
+            with(&args.home, async |client| {
+                let job_id = id_of(client, *job).await?;
+                send(client, from, job_id, *rank, path).await
+            })?;
         }
-        (CpPlace::Task { job, rank, path }, CpPlace::Here(to)) => {
+        (CpPlace::Task { job, rank, path }, CpPlace::Here(to)) => with(&args.home, async |client| {
             let job_id = id_of(client, *job).await?;
             fetch(client, job_id, *rank, path, to).await
+        })?,
+        _ => {
+            return Err(CliError::usage("one of both has to be a job's, and the other one here")
+                .hint("write JOB:PATH for what a job sees: wharf cp config.json 3:/app/"));
         }
-        _ => Err(CliError::usage("one of both has to be a job's, and the other one here")
-            .hint("write JOB:PATH for what a job sees: wharf cp config.json 3:/app/")),
-    })?;
+    }
     Ok(Exit::Ok)
 }
 
