@@ -125,7 +125,7 @@ fn export(engine: Engine, name: &str, aside: &Path, files: &Path) -> Result<(), 
     let container = container.trim().to_owned();
     let tar = aside.join("files.tar");
     let exported = Tool::new(program).args(["export", "--output"]).arg(&tar).arg(&container).output();
-    let removed = Tool::new(program).args(["rm", &container]).output();
+    let removed = Tool::new(program).args(["rm", &container]).cleaning().output();
     exported?;
     removed?;
     untar(&tar, files)?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use ring::digest::{Context, SHA256};
 
 use crate::ImageError;
+use crate::tool::{ToolError, is_interrupted};
 
 /// Hashes texts with their lengths, so that `ab`, `c` is not `a`, `bc`.
 pub(crate) struct Hasher(Context);
@@ -41,6 +42,9 @@ pub fn whole_file(path: &Path) -> Result<String, ImageError> {
         if read == 0 {
             return Ok(Hasher(context).finish());
         }
+        if is_interrupted() {
+            return Err(ToolError::Interrupted.into());
+        }
         context.update(&buffer[..read]);
     }
 }
@@ -57,7 +61,7 @@ pub fn tree(folder: &Path) -> Result<String, ImageError> {
 }
 
 fn add_folder(hasher: &mut Hasher, folder: &Path, at: &Path) -> Result<(), ImageError> {
-    let here = folder.join(at);
+    let here = if at.as_os_str().is_empty() { folder.to_owned() } else { folder.join(at) };
     let read = |error| ImageError::file("cannot read the folder", &here)(error);
     let entries = fs::read_dir(&here).map_err(read)?;
     let mut names: Vec<PathBuf> =

@@ -21,7 +21,7 @@ pub use hash::{tree, whole_file};
 pub use index::{Entry, Index, Pruned};
 pub use place::{Engine, Form, Place, PlaceError};
 pub use registry::{commit, login, pull, push};
-pub use tool::{ToolError, find};
+pub use tool::{ToolError, find, interrupt};
 
 use std::io;
 use std::path::PathBuf;

@@ -2,11 +2,40 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 /// The last so many bytes of what a failed program said are told.
 const SAID_MAX: usize = 2_000;
+
+/// What runs, and whether more may be begun.
+struct Running {
+    group: Option<Pid>,
+    is_interrupted: bool,
+}
+
+static RUNNING: Mutex<Running> = Mutex::new(Running { group: None, is_interrupted: false });
+
+/// Ends the program that runs and begins no other, but for what cleans up: whatever is being done fails soon, and leaves nothing
+/// half-made.
+pub fn interrupt() {
+    let Ok(mut running) = RUNNING.lock() else { return };
+    running.is_interrupted = true;
+    if let Some(group) = running.group {
+        // It may have ended just now.
+        let _ = killpg(group, Signal::SIGTERM);
+    }
+}
+
+/// Whether somebody wants all this to end.
+pub(crate) fn is_interrupted() -> bool {
+    RUNNING.lock().is_ok_and(|running| running.is_interrupted)
+}
 
 /// Why a program could not do its part.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +56,9 @@ pub enum ToolError {
         /// What the system says.
         error: io::Error,
     },
+    /// Somebody wanted it to end.
+    #[error("interrupted")]
+    Interrupted,
     /// It failed.
     #[error("`{line}` failed ({status}){said}")]
     Failed {
@@ -54,11 +86,13 @@ pub fn find(program: &str) -> Option<PathBuf> {
 pub(crate) struct Tool {
     program: &'static str,
     args: Vec<OsString>,
+    /// It puts right what was begun, and is run in any case.
+    is_cleaning: bool,
 }
 
 impl Tool {
     pub(crate) fn new(program: &'static str) -> Self {
-        Self { program, args: Vec::new() }
+        Self { program, args: Vec::new(), is_cleaning: false }
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -71,6 +105,12 @@ impl Tool {
         self
     }
 
+    /// It puts right what was begun: also after an interruption.
+    pub(crate) fn cleaning(mut self) -> Self {
+        self.is_cleaning = true;
+        self
+    }
+
     /// Runs it and returns what it writes to standard output.
     pub(crate) fn output(self) -> Result<String, ToolError> {
         self.fed(&[])
@@ -80,12 +120,13 @@ impl Tool {
     pub(crate) fn fed(self, input: &[u8]) -> Result<String, ToolError> {
         let mut command = self.command()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| self.unrunnable(error))?;
+        let mut child = self.begin(&mut command)?;
         if let Some(mut pipe) = child.stdin.take() {
             // A program that does not want its input says why itself.
             let _ = pipe.write_all(input);
         }
-        let output = child.wait_with_output().map_err(|error| self.unrunnable(error))?;
+        let output = child.wait_with_output().map_err(|error| self.unrunnable(error));
+        let output = self.over(output)?;
         if !output.status.success() {
             return Err(self.failed(output.status, &String::from_utf8_lossy(&output.stderr)));
         }
@@ -95,8 +136,9 @@ impl Tool {
     /// Runs it for people to watch: all that it says goes to standard error.
     pub(crate) fn shown(self) -> Result<(), ToolError> {
         let mut command = self.command()?;
-        let status = command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr())).status();
-        let status = status.map_err(|error| self.unrunnable(error))?;
+        command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
+        let status = self.begin(&mut command)?.wait().map_err(|error| self.unrunnable(error));
+        let status = self.over(status)?;
         if status.success() { Ok(()) } else { Err(self.failed(status, "")) }
     }
 
@@ -115,6 +157,29 @@ impl Tool {
         let mut command = Command::new(find(self.program).ok_or_else(missing)?);
         command.args(&self.args);
         Ok(command)
+    }
+
+    /// Starts it as a group of its own, so that its own children end with it.
+    fn begin(&self, command: &mut Command) -> Result<Child, ToolError> {
+        let mut running = RUNNING.lock().map_err(|_| ToolError::Interrupted)?;
+        if running.is_interrupted && !self.is_cleaning {
+            return Err(ToolError::Interrupted);
+        }
+        let child = command.process_group(0).spawn().map_err(|error| self.unrunnable(error))?;
+        let pid = i32::try_from(child.id()).ok().map(Pid::from_raw);
+        running.group = pid.filter(|_| !self.is_cleaning);
+        Ok(child)
+    }
+
+    /// Its end; what an interruption made of it does not count.
+    fn over<T>(&self, ended: Result<T, ToolError>) -> Result<T, ToolError> {
+        if let Ok(mut running) = RUNNING.lock() {
+            running.group = None;
+            if running.is_interrupted && !self.is_cleaning {
+                return Err(ToolError::Interrupted);
+            }
+        }
+        ended
     }
 
     fn unrunnable(&self, error: io::Error) -> ToolError {

@@ -13,6 +13,7 @@ use crate::args::{
 };
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::interrupt;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
@@ -21,6 +22,16 @@ use crate::output::grid::Grid;
 /// # Errors
 /// A tool is missing or fails, or a file cannot be had.
 pub(super) fn execute(command: &ImageCommand, terminal: &Terminal) -> Result<Exit, CliError> {
+    interrupt::handle_with(image::interrupt);
+    let done = carry_out(command, terminal);
+    match interrupt::handled() {
+        // What it made fail is not worth telling.
+        Some(signal) => Ok(signal),
+        None => done.map(|()| Exit::Ok),
+    }
+}
+
+fn carry_out(command: &ImageCommand, terminal: &Terminal) -> Result<(), CliError> {
     match command {
         ImageCommand::Build(args) => build(args, terminal)?,
         ImageCommand::Base(args) => base(args, terminal)?,
@@ -40,7 +51,7 @@ pub(super) fn execute(command: &ImageCommand, terminal: &Terminal) -> Result<Exi
         ImageCommand::List(_) => list(terminal)?,
         ImageCommand::Prune(args) => prune(args, terminal)?,
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 fn build(args: &ImageBuildArgs, terminal: &Terminal) -> Result<(), CliError> {
