@@ -177,6 +177,13 @@ pub enum QueueError {
         #[source]
         source: io::Error,
     },
+    /// slurmrestd closed the connection instead of answering; whether it did what was asked for is not known.
+    #[error("slurmrestd closed the connection before it answered")]
+    Cut {
+        /// How that showed.
+        #[source]
+        source: hyper::Error,
+    },
     /// The answer makes no sense.
     #[error("{what} gave an answer that makes no sense: {message}")]
     Malformed {

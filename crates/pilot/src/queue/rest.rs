@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const VERSION: &str = "v0.0.38";
 /// Slurm's number for a job that is not there.
 const INVALID_JOB_ID: i64 = 2017;
+/// Slurm 22.05's daemon closes one connection in some thousands; a question may be put again.
+const TRIES: usize = 4;
 
 /// Where slurmrestd is, and who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,18 @@ impl RestQueue {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, QueueError> {
-        let exchange = self.exchange(method, path, body);
+        // A submission is not repeated: it may have been taken.
+        let tries = if method == Method::POST { 1 } else { TRIES };
+        let exchange = async {
+            let mut answer = self.exchange(method.clone(), path, body.clone()).await;
+            for _ in 1..tries {
+                if !matches!(answer, Err(QueueError::Cut { .. })) {
+                    break;
+                }
+                answer = self.exchange(method.clone(), path, body.clone()).await;
+            }
+            answer
+        };
         tokio::time::timeout(PATIENCE, exchange)
             .await
             .map_err(|_| QueueError::Silent { what: NAME, limit: PATIENCE })?
@@ -103,13 +116,14 @@ async fn send(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
 ) -> Result<Value, QueueError> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(malformed)?;
+    let cut = |source| QueueError::Cut { source };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(cut)?;
     // The connection does the sending and receiving; its own end is told by the answer.
     let driver = tokio::spawn(connection);
     let answer = async {
-        let answer = sender.send_request(request).await.map_err(malformed)?;
+        let answer = sender.send_request(request).await.map_err(cut)?;
         let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(malformed)?.to_bytes();
+        let body = answer.into_body().collect().await.map_err(cut)?.to_bytes();
         Ok::<_, QueueError>((status, body))
     };
     let answer = answer.await;

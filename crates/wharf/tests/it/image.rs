@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::private_slurm::{is_dead, until};
 use crate::sandbox::{Said, Sandbox, not_run};
 
 /// A podman of its own: nothing of the machine's images is seen or changed. Root may not raise limits everywhere, and only runc
@@ -229,5 +233,30 @@ fn what_is_missing_is_named_with_its_remedy() {
     for (words, code, expected) in rows {
         let said = run(words).fails(code);
         assert!(said.contains(expected), "{words}: {said}");
+    }
+}
+
+#[test]
+fn an_interruption_ends_the_tool_and_leaves_nothing_behind() {
+    let yard = Shipyard::new();
+    fs::create_dir_all(yard.path("files/bin")).unwrap();
+    fs::create_dir(yard.path("tools")).unwrap();
+    // A tar that takes for ever, and a child of its own.
+    let tar = yard.sandbox.write(
+        "tools/tar",
+        "#!/bin/sh\nsleep 1000 & echo $$ $! > ../pids.part; mv ../pids.part ../pids; wait\n",
+    );
+    fs::set_permissions(&tar, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(yard.path("here")).unwrap();
+    let mut command = yard.sandbox.command("image convert ../files out.tar.gz");
+    let path = format!("{}:/usr/bin:/bin", yard.path("tools").display());
+    command.current_dir(yard.path("here")).env("HOME", yard.path("")).env("PATH", path);
+    let mut child = command.spawn().unwrap();
+    let pids = until("tar", || fs::read_to_string(yard.path("pids")).ok());
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(yard.sandbox.names("here"), Vec::<String>::new());
+    for pid in pids.split_whitespace() {
+        until("the end of tar", || is_dead(Pid::from_raw(pid.parse().unwrap())).then_some(()));
     }
 }

@@ -22,6 +22,9 @@ mod local;
 mod marked;
 mod outputs;
 mod policy;
+#[expect(dead_code, reason = "the tests of pilots need more of it")]
+#[path = "../pilot/slurm.rs"]
+mod private_slurm;
 mod profile;
 mod ray;
 mod reference;

@@ -1,151 +1,16 @@
 //! The same scripts through a real Slurm and through Wharf: what comes of them is the same.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Output;
 
 use tempfile::TempDir;
 
 use crate::cluster::{Cluster, Daemon};
+use crate::private_slurm::Slurm;
 
-/// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 const NODES: [&str; 2] = ["n1", "n2"];
 const CPUS: u32 = 4;
-
-/// Slurm's daemons on private ports, in a private folder.
-struct Slurm {
-    folder: TempDir,
-}
-
-impl Slurm {
-    /// Starts them; none, and loudly so, where they are not installed or this is not root.
-    fn start() -> Option<Self> {
-        let is_installed = ["munged", "slurmctld", "slurmd", "sbatch"].iter().all(|name| {
-            let paths = std::env::var_os("PATH").unwrap_or_default();
-            let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into()]);
-            folders.into_iter().any(|folder| folder.join(name).exists())
-        });
-        if !is_installed || !nix::unistd::geteuid().is_root() {
-            crate::sandbox::not_run(
-                "comparison with a real Slurm needs root and Slurm; apt-get install slurmctld slurmd slurm-client munge",
-            );
-            return None;
-        }
-        let slurm = Self { folder: tempfile::Builder::new().prefix("sl").tempdir_in("/tmp").unwrap() };
-        slurm.configure();
-        slurm.daemon("munged", &slurm.munge_options());
-        slurm.daemon("slurmctld", &[]);
-        for node in NODES {
-            slurm.daemon("slurmd", &["-N".into(), node.into()]);
-        }
-        let start = Instant::now();
-        while slurm.say("sinfo", &["-h", "-N", "-o", "%T"]).matches("idle").count() < NODES.len() {
-            assert!(start.elapsed() < PATIENCE, "Slurm's nodes do not come up: {}", slurm.say("sinfo", &[]));
-            std::thread::yield_now();
-        }
-        Some(slurm)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn munge_options(&self) -> Vec<String> {
-        let option = |name: &str, file: &str| format!("--{name}={}", self.path(file).display());
-        vec![
-            option("key-file", "munge/key"),
-            option("socket", "run/munge.sock"),
-            option("pid-file", "munged.pid"),
-            option("log-file", "munge/log"),
-            option("seed-file", "munge/seed"),
-            "--num-threads=2".to_owned(),
-        ]
-    }
-
-    fn configure(&self) {
-        let mode = |name: &str, mode| {
-            std::fs::create_dir_all(self.path(name)).unwrap();
-            std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
-        };
-        std::fs::set_permissions(self.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        ["log", "state", "spool", "run"].iter().for_each(|name| mode(name, 0o755));
-        mode("munge", 0o700);
-        std::fs::write(self.path("munge/key"), [7_u8; 1024]).unwrap();
-        std::fs::set_permissions(self.path("munge/key"), std::fs::Permissions::from_mode(0o400)).unwrap();
-        let listeners: Vec<TcpListener> =
-            (0..=NODES.len()).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<u16> = listeners.iter().map(|one| one.local_addr().unwrap().port()).collect();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        let (host, root) = (host.trim(), self.folder.path().display());
-        let mut text = format!(
-            "ClusterName=t\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
-             AuthType=auth/munge\nAuthInfo=socket={root}/run/munge.sock\nCredType=cred/munge\nStateSaveLocation={root}/state\n\
-             SlurmdSpoolDir={root}/spool/%n\nSlurmctldPidFile={root}/slurmctld.pid\nSlurmdPidFile={root}/slurmd.%n.pid\n\
-             SlurmctldLogFile={root}/log/slurmctld.log\nSlurmdLogFile={root}/log/slurmd.%n.log\n\
-             ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n\
-             SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nMpiDefault=none\n\
-             ReturnToService=2\nSwitchType=switch/none\nSchedulerType=sched/backfill\n\
-             SchedulerParameters=sched_min_interval=20000,sched_interval=1,batch_sched_delay=0,bf_interval=1\n\
-             MinJobAge=300\nKillWait=5\nInactiveLimit=0\nAccountingStorageType=accounting_storage/none\n\
-             PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
-            ports[0]
-        );
-        for (node, port) in NODES.iter().zip(&ports[1..]) {
-            text += &format!(
-                "NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} Boards=1 SocketsPerBoard=1 \
-                 CoresPerSocket={CPUS} ThreadsPerCore=1 RealMemory=4000 State=UNKNOWN\n"
-            );
-        }
-        std::fs::write(self.path("slurm.conf"), text).unwrap();
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{path}:/usr/sbin")).env("SLURM_CONF", self.path("slurm.conf"));
-        command.stdin(Stdio::null());
-        command
-    }
-
-    /// A daemon that goes into the background by itself, and leaves its number in a file.
-    fn daemon(&self, program: &str, options: &[String]) {
-        let done = self.command(program).args(options).output().unwrap();
-        assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
-    }
-
-    fn say(&self, program: &str, words: &[&str]) -> String {
-        String::from_utf8(self.command(program).args(words).output().unwrap().stdout).unwrap()
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        let mut names: Vec<String> = NODES.iter().map(|node| format!("slurmd.{node}.pid")).collect();
-        names.extend(["slurmctld.pid".to_owned(), "munged.pid".to_owned()]);
-        for name in names {
-            let pid =
-                std::fs::read_to_string(self.path(&name)).ok().and_then(|text| text.trim().parse().ok());
-            if let Some(pid) = pid {
-                let pid = nix::unistd::Pid::from_raw(pid);
-                let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-                let start = Instant::now();
-                while is_running(pid) && start.elapsed() < PATIENCE {
-                    std::thread::yield_now();
-                }
-            }
-        }
-    }
-}
-
-/// A process that has ended and that nobody has collected yet does not run.
-fn is_running(pid: nix::unistd::Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-}
 
 /// Both, each with a folder for its scripts.
 struct Both {
@@ -164,7 +29,7 @@ struct Came {
 
 impl Both {
     fn new() -> Option<Self> {
-        let slurm = Slurm::start()?;
+        let slurm = Slurm::start(NODES.len() as u32, CPUS, 0)?;
         let wharf = Cluster::new();
         let mut daemons = vec![wharf.head()];
         for node in NODES {
@@ -324,7 +189,7 @@ fn states_and_names_of_variables_are_slurms() {
             let output = both.sbatch(which, folder, &["--wait", "--parsable", "state.sh"]);
             let id = String::from_utf8(output.stdout).unwrap().trim().to_owned();
             let shown = match which {
-                0 => both.slurm.say("scontrol", &["-o", "show", "job", &id]),
+                0 => both.slurm.run("scontrol", &["-o", "show", "job", &id]),
                 _ => both.wharf.say(&["scontrol", "-o", "show", "job", &id]),
             };
             let value = |name: &str| {

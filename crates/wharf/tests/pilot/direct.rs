@@ -13,7 +13,7 @@ fn wharf(slurm: &Slurm, words: &[&str]) -> std::process::Output {
 
 #[test]
 fn job_file_is_run_by_slurm_and_its_state_is_followed() {
-    let Some(slurm) = Slurm::start(2, 2) else { return };
+    let Some(slurm) = Slurm::start(2, 16, 2) else { return };
     let read = |name: &str| fs::read_to_string(slurm.path(name)).unwrap_or_default();
     let job = "name: direct\n\
                executor: slurm\n\
@@ -42,7 +42,7 @@ fn job_file_is_run_by_slurm_and_its_state_is_followed() {
 
 #[test]
 fn exit_codes_refusals_and_cancelling_are_told() {
-    let Some(slurm) = Slurm::start(1, 1) else { return };
+    let Some(slurm) = Slurm::start(1, 16, 1) else { return };
     let failed =
         wharf(&slurm, &["submit", "--slurm", "--wait", "--output-file", "o", "--", "sh", "-c", "exit 7"]);
     assert_eq!(failed.status.code(), Some(7), "{}", String::from_utf8_lossy(&failed.stderr));

@@ -72,7 +72,7 @@ pub(crate) struct Lab {
 impl Lab {
     /// A Slurm with four nodes of four devices each, and a head that gives nodes up after a few seconds.
     pub(crate) fn new() -> Option<Self> {
-        let slurm = Slurm::start(4, 4)?;
+        let slurm = Slurm::start(4, 16, 4)?;
         let folder = tempfile::Builder::new().prefix("lab").tempdir().unwrap();
         fs::create_dir(folder.path().join("scratch")).unwrap();
         let free = TcpListener::bind("127.0.0.1:0").unwrap();

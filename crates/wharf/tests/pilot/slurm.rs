@@ -56,8 +56,8 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 impl Slurm {
-    /// Starts one, or says loudly what is missing.
-    pub(crate) fn start(nodes: u32, gpus: u32) -> Option<Self> {
+    /// Starts one of so many nodes with so many processors and GPUs each, or says loudly what is missing.
+    pub(crate) fn start(nodes: u32, cpus: u32, gpus: u32) -> Option<Self> {
         if let Some(obstacle) = obstacle() {
             use std::io::Write as _;
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
@@ -74,7 +74,7 @@ impl Slurm {
             fs::set_permissions(path.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
         slurm.munge();
-        slurm.configure(nodes, gpus);
+        slurm.configure(nodes, cpus, gpus);
         slurm.run("slurmctld", &[]);
         for node in 1..=nodes {
             slurm.start_node(&format!("n{node}"));
@@ -114,7 +114,7 @@ impl Slurm {
         self.run("munged", &options.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    fn configure(&self, nodes: u32, gpus: u32) {
+    fn configure(&self, nodes: u32, cpus: u32, gpus: u32) {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let (host, path) = (host.trim(), self.folder.path().display());
         // Held until all are chosen, so that they differ.
@@ -140,12 +140,15 @@ impl Slurm {
         for node in 1..=nodes {
             writeln!(
                 text,
-                "NodeName=n{node} NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=16 Boards=1 SocketsPerBoard=1 \
-                 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:{gpus} State=UNKNOWN",
-                port(node)
+                "NodeName=n{node} NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs={cpus} Boards=1 SocketsPerBoard=1 \
+                 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory=4000 State=UNKNOWN{}",
+                port(node),
+                if gpus == 0 { String::new() } else { format!(" Gres=gpu:{gpus}") }
             )
             .unwrap();
-            writeln!(gres, "NodeName=n{node} Name=gpu File={path}/dev/n{node}-gpu[0-{}]", gpus - 1).unwrap();
+            if let Some(last) = gpus.checked_sub(1) {
+                writeln!(gres, "NodeName=n{node} Name=gpu File={path}/dev/n{node}-gpu[0-{last}]").unwrap();
+            }
             for gpu in 0..gpus {
                 let file = self.path(&format!("dev/n{node}-gpu{gpu}"));
                 self.run("mknod", &[&file.to_string_lossy(), "c", "1", "3"]);
