@@ -57,30 +57,34 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
             }
             if spec.per_node {
                 told(contained, &[])?;
-                return node::exec(contained, image, command).map_err(Failed::from);
+                return node::exec(contained, image, command);
             }
             let argv = docker::run(contained, image, command).map_err(text)?;
             told(contained, &argv.warnings)?;
-            serve::serve(contained, &argv.words).map_err(Failed::from)
+            serve::run(contained, &argv.words)
         }
         ContainerRuntime::Apptainer | ContainerRuntime::Singularity => {
             let instance = if spec.per_node { Some(node::instance(contained, image)?) } else { None };
             let image = instance.as_deref().unwrap_or(image);
             let argv = apptainer::exec(contained, image, command).map_err(text)?;
             become_words(contained, argv, |next| {
+                let (name, value) = apptainer::literal(contained.runtime);
+                next.env(name, value);
                 for (name, value) in variables(contained) {
                     next.env(apptainer::outside(contained.runtime, &name), value);
                 }
             })
         }
-        ContainerRuntime::Charliecloud => charlie(contained, image, command),
+        ContainerRuntime::Charliecloud => charlie(contained, &ready, command),
     }
 }
 
-fn charlie(contained: &Contained, image: &str, command: &[String]) -> Result<u8, Failed> {
-    for mount in charliecloud::binds(contained).filter(|_| !contained.spec.writable_root) {
-        mount_point(Path::new(image), Path::new(&mount.src), &mount.dst).map_err(|error| {
-            let dst = &mount.dst;
+fn charlie(contained: &Contained, image: &image::Ready, command: &[String]) -> Result<u8, Failed> {
+    let files = image.files();
+    let is_written = contained.spec.writable_root && image.store.is_none();
+    for mount in charliecloud::binds(contained).filter(|_| !is_written) {
+        mount_point(&files, Path::new(&mount.src), &mount.dst).map_err(|error| {
+            let (image, dst) = (&contained.spec.image, &mount.dst);
             format!("the image {image} has no {dst} to mount at, and it cannot be made: {error}; make it, or set `writable_root`")
         })?;
     }

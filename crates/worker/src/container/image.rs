@@ -15,11 +15,31 @@ use super::spec::short_digest;
 use super::{Contained, ContainerRuntime, docker};
 use crate::lock;
 
+/// What begins an instance of apptainer, in its image.
+const INSTANCE_START: &str = ".singularity.d/actions/start";
+
 /// An image that the runtime can be given.
 pub(crate) struct Ready {
+    /// As its command line has it.
     pub(crate) image: String,
+    /// Charliecloud's store, where it is a name in it.
+    pub(crate) store: Option<PathBuf>,
     /// Inherited by whatever this process becomes, so that the image is not pruned under it.
     _held: Option<File>,
+}
+
+impl Ready {
+    pub(super) fn known(image: &str) -> Self {
+        Self { image: image.to_owned(), store: None, _held: None }
+    }
+
+    /// The folder of its files, where it is one.
+    pub(crate) fn files(&self) -> PathBuf {
+        match &self.store {
+            Some(store) => stored_at(store, &self.image),
+            None => PathBuf::from(&self.image),
+        }
+    }
 }
 
 /// What the text of an image is.
@@ -62,7 +82,7 @@ pub(crate) fn folder(contained: &Contained, uid: u32) -> PathBuf {
 pub(crate) fn ready(contained: &Contained) -> Result<Ready, String> {
     let image = contained.spec.image.as_str();
     let cache = Cache { folder: folder(contained, nix::unistd::geteuid().as_raw()), contained };
-    let plain = |image: &str| Ok(Ready { image: image.to_owned(), _held: None });
+    let plain = |image: &str| Ok(Ready::known(image));
     let name = image.strip_prefix("docker://").unwrap_or(image);
     match (contained.runtime, Kind::of(image)?) {
         // Without the engine's program there is nothing to import or pull with.
@@ -77,6 +97,11 @@ pub(crate) fn ready(contained: &Contained) -> Result<Ready, String> {
         (ContainerRuntime::Docker | ContainerRuntime::Podman, kind) => cache.imported(image, kind),
         (ContainerRuntime::Charliecloud, Kind::Folder) => plain(image),
         (ContainerRuntime::Charliecloud, Kind::Name) => cache.stored(name),
+        (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Folder)
+            if contained.spec.per_node && !Path::new(image).join(INSTANCE_START).exists() =>
+        {
+            cache.packed(image)
+        }
         (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Folder | Kind::Sif) => {
             plain(image)
         }
@@ -97,7 +122,7 @@ impl Cache<'_> {
             |error: std::io::Error| format!("cannot use the cache {}: {error}", self.folder.display());
         let held = self.hold(key).map_err(failed)?;
         let place = self.folder.join(key);
-        let ready = |held| Ok(Ready { image: place.to_string_lossy().into_owned(), _held: Some(held) });
+        let ready = |held| Ok(Ready { _held: Some(held), ..Ready::known(&place.to_string_lossy()) });
         if place.exists() {
             return ready(held);
         }
@@ -141,6 +166,14 @@ impl Cache<'_> {
         })
     }
 
+    /// A file out of a folder that others have made: apptainer's instances are begun by a script that only it puts there.
+    fn packed(&self, image: &str) -> Result<Ready, String> {
+        self.once(&format!("{}.sif", key(image)?), |part| {
+            let words = ["build", "--force", &part.to_string_lossy(), image].map(String::from);
+            tool(&[self.contained.program.clone(), words.to_vec()].concat())
+        })
+    }
+
     /// An image of an engine: pulled where it does not have it. What it is once told, it keeps.
     fn pulled(&self, name: &str) -> Result<Ready, String> {
         let prefix = docker::prefix(self.contained);
@@ -155,7 +188,7 @@ impl Cache<'_> {
         };
         let key = format!("{}.{}", named(name), short_digest(prefix.join(" ").as_bytes()));
         self.once(&key, mark)?;
-        Ok(Ready { image: name.to_owned(), _held: None })
+        Ok(Ready::known(name))
     }
 
     /// An image of an engine, made from a folder or an archive.
@@ -186,25 +219,28 @@ impl Cache<'_> {
         };
         let key = format!("{key}.{}", short_digest(prefix.join(" ").as_bytes()));
         self.once(&key, make)?;
-        Ok(Ready { image: name.clone(), _held: None })
+        Ok(Ready::known(&name))
     }
 
-    /// A name of charliecloud's own store.
+    /// A name of charliecloud's own store. It is run by its name: the store's folders are refused.
     fn stored(&self, name: &str) -> Result<Ready, String> {
         let store = std::env::var_os("CH_IMAGE_STORAGE").map(PathBuf::from).unwrap_or_else(|| {
             let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
             PathBuf::from(format!("/var/tmp/{}.ch", user.map(|user| user.name).unwrap_or_default()))
         });
-        let place = store.join("img").join(name.replace('/', "%").replace(':', "+"));
-        if !place.is_dir() {
-            let mark = |part: &Path| {
+        // `ch-image` takes the two for the same, and `ch-run` does not.
+        let short = name.strip_suffix(":latest").unwrap_or(name);
+        let there = [name, short].into_iter().find(|name| stored_at(&store, name).is_dir());
+        if there.is_none() {
+            let pull = |part: &Path| {
                 super::enter::say(&format!("pulls the image {name}"));
                 tool(&["ch-image", "pull", name].map(String::from))?;
                 fs::write(part, name).map_err(|error| error.to_string())
             };
-            self.once(&named(name), mark)?;
+            self.once(&named(name), pull)?;
         }
-        Ok(Ready { image: place.to_string_lossy().into_owned(), _held: None })
+        let name = there.unwrap_or(name);
+        Ok(Ready { store: Some(store), ..Ready::known(name) })
     }
 
     /// Removes what was used least recently until the rest is small enough; what is in use stays.
@@ -233,6 +269,11 @@ impl Cache<'_> {
         }
         Ok(())
     }
+}
+
+/// The folder of a name in charliecloud's store.
+fn stored_at(store: &Path, name: &str) -> PathBuf {
+    store.join("img").join(name.replace('/', "%").replace(':', "+"))
 }
 
 /// What a file is called in the cache: changed, it is another.

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use engine::{clean, engine_error};
+pub(crate) use engine::clean;
 pub(crate) use enter::{before_switch, enter};
 pub(crate) use node::{Idle, retire};
 pub(crate) use plan::{Planned, Wanted, misleads, plan};

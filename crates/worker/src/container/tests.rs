@@ -123,6 +123,7 @@ fn apptainer_is_told_as_measured() {
     assert!(argv.warnings.is_empty());
     assert_eq!(apptainer::outside(ContainerRuntime::Apptainer, "A"), "APPTAINERENV_A");
     assert_eq!(apptainer::outside(ContainerRuntime::Singularity, "A"), "SINGULARITYENV_A");
+    assert_eq!(apptainer::literal(ContainerRuntime::Singularity).0, "SINGULARITY_NO_EVAL");
 }
 
 #[test]
@@ -131,7 +132,8 @@ fn charliecloud_is_told_as_measured() {
     contained.spec.writable_root = true;
     contained.spec.env_file = "/E".into();
     contained.needs = vec![Mount::same("/tmp/state"), Mount::same("/data/ann")];
-    let argv = charliecloud::run(&contained, "/imgs/image", "/F", &[], &command()).unwrap();
+    let folder = image::Ready::known("/imgs/image");
+    let argv = charliecloud::run(&contained, &folder, "/F", &[], &command()).unwrap();
     assert_eq!(
         argv.words.join(" "),
         "ch-run --unset-env=* --set-env --set-env=/E --env-no-expand --set-env=/F --bind=/data/ann:/data/ann --bind=/A:/B \
@@ -141,13 +143,20 @@ fn charliecloud_is_told_as_measured() {
     contained.spec.mounts[0].read_only = true;
     contained.spec.privileged = false;
     contained.spec.user = "10:20".into();
-    let argv = charliecloud::run(&contained, "/imgs/image", "/F", &["KEY"], &command()).unwrap();
+    let argv = charliecloud::run(&contained, &folder, "/F", &["KEY"], &command()).unwrap();
     assert_eq!(argv.warnings, ["charliecloud has no `mounts: ro`: it is left out"]);
     let line = argv.words.join(" ");
     assert!(line.contains("--unset-env=!(KEY) ") && line.contains("--uid=10 --gid=20"), "{line}");
     contained.spec.mounts[0].src = "volume".into();
-    let refused = charliecloud::run(&contained, "/imgs/image", "/F", &[], &command()).unwrap_err();
+    let refused = charliecloud::run(&contained, &folder, "/F", &[], &command()).unwrap_err();
     assert!(refused.to_string().contains("name of a volume"), "{refused}");
+    contained.spec.mounts.clear();
+    let mut named = image::Ready::known("base:1");
+    named.store = Some("/var/tmp/ann.ch".into());
+    let argv = charliecloud::run(&contained, &named, "/F", &[], &command()).unwrap();
+    assert_eq!(argv.warnings, ["charliecloud has no `writable_root`: it is left out"]);
+    assert!(argv.words.join(" ").contains("--cd=/W --storage=/var/tmp/ann.ch --uid=10"), "{:?}", argv.words);
+    assert_eq!(named.files(), std::path::Path::new("/var/tmp/ann.ch/img/base+1"));
     let (text, inherited) = charliecloud::file([("A", "it's $HOME"), ("KEY", "two\nlines")]);
     assert_eq!((text.as_str(), inherited.as_slice()), ("A='it's $HOME'\n", &["KEY"][..]));
 }
@@ -204,5 +213,5 @@ fn containers_that_stay_have_no_task() {
     contained.runtime = ContainerRuntime::Apptainer;
     contained.program = vec!["apptainer".into()];
     let stay = apptainer::stay(&contained, "/x.sif").unwrap().words.join(" ");
-    assert_eq!(stay, "apptainer instance start --nv --bind /A:/B /x.sif crius-worker");
+    assert_eq!(stay, "apptainer --quiet instance start --nv --bind /A:/B /x.sif crius-worker");
 }
