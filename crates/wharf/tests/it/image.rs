@@ -142,6 +142,43 @@ fn an_image_goes_through_every_form_and_is_made_once() {
 }
 
 #[test]
+fn an_image_becomes_a_sif_and_comes_back() {
+    let Some(apptainer) = crate::lab::apptainer() else { return };
+    if !has(&["/usr/bin/podman", "/bin/busybox"]) {
+        return;
+    }
+    let yard = Shipyard::new();
+    let root = yard.rootfs("rootfs");
+    fs::write(root.join("ch/environment"), "GREETING=it's \"ahoy\" for $5\nPATH=/bin:/opt/none\n").unwrap();
+    // Beside the other tools, by whatever name it is known here.
+    fs::create_dir(yard.path("tools")).unwrap();
+    let named = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&named).map(|folder| folder.join(&apptainer));
+    symlink(folders.find(|path| path.is_file()).unwrap(), yard.path("tools/apptainer")).unwrap();
+    let path = format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", yard.path("tools").display());
+    let rounds = [
+        ("image convert ./rootfs one.sif", "one.sif"),
+        ("image convert one.sif podman:localhost/two:1", "podman:localhost/two:1"),
+        ("image convert podman:localhost/two:1 three.sif", "three.sif"),
+    ];
+    for (words, place) in rounds {
+        for expected in [format!("made {place}"), format!("{place} is up to date")] {
+            let said = yard.run_in(words, &[("PATH", &path)], b"");
+            assert_eq!(said.code, Some(0), "{words}: {}", said.stderr);
+            assert!(said.stderr.contains(&expected), "{words}: {}", said.stderr);
+        }
+    }
+    for file in ["one.sif", "three.sif"] {
+        let mut command = std::process::Command::new(&apptainer);
+        command.args(["exec", "--cleanenv", "--no-home", "--pwd", "/"]).arg(yard.path(file));
+        let shown = command.args(["/bin/sh", "-c", "echo $GREETING in $PATH; exit 3"]).output().unwrap();
+        let shown = Said::from(&shown);
+        let expected = ("it's \"ahoy\" for $5 in /bin:/opt/none\n", Some(3));
+        assert_eq!((shown.stdout.as_str(), shown.code), expected, "{file}: {}", shown.stderr);
+    }
+}
+
+#[test]
 fn a_dockerfile_is_built_on_a_folder_without_a_registry() {
     if !has(&["/usr/bin/podman", "/usr/bin/runc", "/bin/busybox"]) {
         return;
