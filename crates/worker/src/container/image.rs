@@ -160,9 +160,18 @@ impl Cache<'_> {
     fn built(&self, name: &str) -> Result<Ready, String> {
         let key = format!("{}.sif", named(name));
         self.once(&key, |part| {
-            let words =
-                ["pull", "--force", &part.to_string_lossy(), &format!("docker://{name}")].map(String::from);
-            tool(&[self.contained.program.clone(), words.to_vec()].concat())
+            super::enter::say(&format!("pulls the image {name}"));
+            let mut words = self.contained.program.clone();
+            words.extend(["pull", "--force"].map(String::from));
+            if wharf_image::is_local(name) {
+                words.push("--no-https".to_owned());
+            }
+            if let (ContainerRuntime::Apptainer, Some(folder)) = (self.contained.runtime, login()) {
+                let file = wharf_image::login_file(&folder);
+                words.extend(["--authfile".to_owned(), file.to_string_lossy().into_owned()]);
+            }
+            words.extend([part.to_string_lossy().into_owned(), format!("docker://{name}")]);
+            tool(&words)
         })
     }
 
@@ -182,13 +191,32 @@ impl Cache<'_> {
         let mark = |part: &Path| {
             if tool(&word(&["image", "inspect", name])).is_err() {
                 super::enter::say(&format!("pulls the image {name}"));
-                tool(&word(&["pull", name]))?;
+                tool(&self.pull(name))?;
             }
             fs::write(part, name).map_err(|error| error.to_string())
         };
         let key = format!("{}.{}", named(name), short_digest(prefix.join(" ").as_bytes()));
         self.once(&key, mark)?;
         Ok(Ready::known(name))
+    }
+
+    /// The engine's words for it: with the user's login, and without TLS from this machine, which docker knows by itself.
+    fn pull(&self, name: &str) -> Vec<String> {
+        let mut words = docker::prefix(self.contained);
+        let (login, is_docker) = (login(), self.contained.runtime == ContainerRuntime::Docker);
+        if let (Some(folder), true) = (&login, is_docker) {
+            words.extend(["--config".to_owned(), folder.to_string_lossy().into_owned()]);
+        }
+        words.push("pull".to_owned());
+        if let (Some(folder), false) = (&login, is_docker) {
+            let file = wharf_image::login_file(folder);
+            words.extend(["--authfile".to_owned(), file.to_string_lossy().into_owned()]);
+        }
+        if !is_docker && wharf_image::is_local(name) {
+            words.push("--tls-verify=false".to_owned());
+        }
+        words.push(name.to_owned());
+        words
     }
 
     /// An image of an engine, made from a folder or an archive.
@@ -274,6 +302,11 @@ impl Cache<'_> {
 /// The folder of a name in charliecloud's store.
 fn stored_at(store: &Path, name: &str) -> PathBuf {
     store.join("img").join(name.replace('/', "%").replace(':', "+"))
+}
+
+/// The folder with the user's logins at registries, where there are any.
+fn login() -> Option<PathBuf> {
+    wharf_image::logins().filter(|folder| wharf_image::login_file(folder).exists())
 }
 
 /// What a file is called in the cache: changed, it is another.

@@ -43,6 +43,7 @@ struct Failed {
 }
 
 fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<Failed, Failed> {
+    let task = rooms::inmost(task);
     let process = PathBuf::from(format!("/proc/{task}"));
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -102,7 +103,7 @@ fn over() -> impl Iterator<Item = (OsString, OsString)> {
 }
 
 /// Names and values out of what the kernel has of a process.
-fn variables(environment: &[u8]) -> Vec<(OsString, OsString)> {
+pub(super) fn variables(environment: &[u8]) -> Vec<(OsString, OsString)> {
     let pair = |variable: &[u8]| {
         // A name is not empty, though it may begin with the sign.
         let end = variable.iter().skip(1).position(|byte| *byte == b'=')? + 1;
