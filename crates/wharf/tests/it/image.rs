@@ -23,12 +23,12 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 "#;
 
-struct Shipyard {
-    sandbox: Sandbox,
+pub(crate) struct Shipyard {
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Shipyard {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sandbox = Sandbox::new();
         let at = |name: &str| sandbox.path().join(name).display().to_string();
         sandbox.write("containers.conf", CONTAINERS);
@@ -41,7 +41,7 @@ impl Shipyard {
         Self { sandbox }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.sandbox.path().join(name)
     }
 
@@ -49,7 +49,7 @@ impl Shipyard {
         self.run_in(words, &[], b"")
     }
 
-    fn run_in(&self, words: &str, env: &[(&str, &str)], input: &[u8]) -> Said {
+    pub(crate) fn run_in(&self, words: &str, env: &[(&str, &str)], input: &[u8]) -> Said {
         let mut command = self.sandbox.command(words);
         // Charliecloud is written in the system's Python, whatever comes first elsewhere.
         command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("HOME", self.path("")).env("USER", "ann");
@@ -63,8 +63,18 @@ impl Shipyard {
         Said::from(&child.wait_with_output().unwrap())
     }
 
+    /// A search path with a folder `tools` before all others, and apptainer in it by its own name.
+    pub(crate) fn with_apptainer(&self, program: &str) -> String {
+        let tools = self.path("tools");
+        fs::create_dir_all(&tools).unwrap();
+        let named = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders = std::env::split_paths(&named).map(|folder| folder.join(program));
+        symlink(folders.find(|path| path.is_file()).unwrap(), tools.join("apptainer")).unwrap();
+        format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", tools.display())
+    }
+
     /// The smallest image there is: busybox, and a variable of its own.
-    fn rootfs(&self, name: &str) -> PathBuf {
+    pub(crate) fn rootfs(&self, name: &str) -> PathBuf {
         let root = self.path(name);
         for folder in ["bin", "dev", "proc", "sys", "tmp", "etc", "root", "home", "ch", "mnt"] {
             fs::create_dir_all(root.join(folder)).unwrap();
@@ -150,12 +160,7 @@ fn an_image_becomes_a_sif_and_comes_back() {
     let yard = Shipyard::new();
     let root = yard.rootfs("rootfs");
     fs::write(root.join("ch/environment"), "GREETING=it's \"ahoy\" for $5\nPATH=/bin:/opt/none\n").unwrap();
-    // Beside the other tools, by whatever name it is known here.
-    fs::create_dir(yard.path("tools")).unwrap();
-    let named = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders = std::env::split_paths(&named).map(|folder| folder.join(&apptainer));
-    symlink(folders.find(|path| path.is_file()).unwrap(), yard.path("tools/apptainer")).unwrap();
-    let path = format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", yard.path("tools").display());
+    let path = yard.with_apptainer(&apptainer);
     let rounds = [
         ("image convert ./rootfs one.sif", "one.sif"),
         ("image convert one.sif podman:localhost/two:1", "podman:localhost/two:1"),

@@ -28,6 +28,7 @@ mod private_slurm;
 mod profile;
 mod ray;
 mod reference;
+mod registry;
 mod replay;
 mod sandbox;
 mod security;
