@@ -8,6 +8,7 @@ mod build;
 mod convert;
 mod environment;
 mod hash;
+mod ignore;
 mod index;
 mod place;
 mod registry;

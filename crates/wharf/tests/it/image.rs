@@ -201,6 +201,11 @@ fn a_dockerfile_is_built_on_a_folder_without_a_registry() {
     yard.sandbox.write("job/note", "second\n");
     assert_eq!(yard.run(build).code, Some(0));
     assert_eq!(yard.sandbox.read("job-image/note"), "second\n");
+    // What no image gets makes no other one.
+    yard.sandbox.write("job/.dockerignore", "*.log\n");
+    assert_eq!(yard.run(build).code, Some(0));
+    yard.sandbox.write("job/run.log", "noise\n");
+    assert!(yard.run(build).stderr.contains("podman:localhost/job:1 is up to date"));
     let failed = yard.run("image build nowhere --tag x --engine podman").fails(3);
     assert!(failed.contains("nowhere/Dockerfile"), "{failed}");
 }

@@ -10,11 +10,14 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use serde::{Deserialize, Serialize};
 
 use super::spec::short_digest;
-use super::{Contained, ContainerRuntime, docker};
+use super::{Contained, ContainerRuntime, Gpus, docker};
 use crate::lock;
 
+/// The ending of what is noted of an engine's images.
+const IMPORTED: &str = "imported";
 /// What begins an instance of apptainer, in its image.
 const INSTANCE_START: &str = ".singularity.d/actions/start";
 
@@ -95,8 +98,9 @@ pub(crate) fn ready(contained: &Contained) -> Result<Ready, String> {
             Err(format!("{} cannot run {image}; use apptainer", contained.runtime.word()))
         }
         (ContainerRuntime::Docker | ContainerRuntime::Podman, kind) => cache.imported(image, kind),
-        (ContainerRuntime::Charliecloud, Kind::Folder) => plain(image),
-        (ContainerRuntime::Charliecloud, Kind::Name) => cache.stored(name),
+        (ContainerRuntime::Charliecloud, Kind::Folder) => cache.equipped(Ready::known(image)),
+        (ContainerRuntime::Charliecloud, Kind::Name) => cache.equipped(cache.stored(name)?),
+        (ContainerRuntime::Charliecloud, kind) => cache.equipped(cache.unpacked(image, kind)?),
         (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Folder)
             if contained.spec.per_node && !Path::new(image).join(INSTANCE_START).exists() =>
         {
@@ -107,6 +111,32 @@ pub(crate) fn ready(contained: &Contained) -> Result<Ready, String> {
         }
         (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Name) => cache.built(name),
         (_, kind) => cache.unpacked(image, kind),
+    }
+}
+
+/// What is noted of an image that an engine has because of this cache.
+#[derive(Serialize, Deserialize)]
+struct Imported {
+    name: String,
+    bytes: u64,
+    /// The engine's program and the options before its command.
+    prefix: Vec<String>,
+}
+
+impl Imported {
+    /// Of an entry of the cache, where it is one.
+    fn read(place: &Path) -> Option<Self> {
+        place.extension().filter(|ending| *ending == IMPORTED)?;
+        serde_json::from_str(&fs::read_to_string(place).ok()?).ok()
+    }
+
+    /// Has the engine remove it; true if it is gone.
+    fn forget(&self) -> bool {
+        let words = |words: &[&str]| -> Vec<String> {
+            self.prefix.iter().cloned().chain(words.iter().map(|word| (*word).to_owned())).collect()
+        };
+        tool(&words(&["image", "rm", &self.name])).is_ok()
+            || tool(&words(&["image", "inspect", &self.name])).is_err()
     }
 }
 
@@ -243,11 +273,21 @@ impl Cache<'_> {
                 Kind::Folder => pipe(Path::new(image), &import)?,
                 _ => tool(&[prefix.clone(), vec!["import".into(), image.to_owned(), name.clone()]].concat())?,
             }
-            fs::write(part, &name).map_err(|error| error.to_string())
+            let mark =
+                Imported { bytes: self.imported_bytes(&name), name: name.clone(), prefix: prefix.clone() };
+            let text = serde_json::to_string(&mark).map_err(|error| error.to_string())?;
+            fs::write(part, text).map_err(|error| error.to_string())
         };
-        let key = format!("{key}.{}", short_digest(prefix.join(" ").as_bytes()));
-        self.once(&key, make)?;
-        Ok(Ready::known(&name))
+        let key = format!("{key}.{}.{IMPORTED}", short_digest(prefix.join(" ").as_bytes()));
+        let made = self.once(&key, make)?;
+        Ok(Ready { image: name, ..made })
+    }
+
+    /// What an image takes of the engine's disk; nothing where it does not say.
+    fn imported_bytes(&self, name: &str) -> u64 {
+        let size = ["image", "inspect", "--format", "{{.Size}}", name].map(String::from);
+        let said = answer(&[docker::prefix(self.contained), size.to_vec()].concat());
+        said.ok().and_then(|said| said.trim().parse().ok()).unwrap_or_default()
     }
 
     /// A name of charliecloud's own store. It is run by its name: the store's folders are refused.
@@ -271,6 +311,28 @@ impl Cache<'_> {
         Ok(Ready { store: Some(store), ..Ready::known(name) })
     }
 
+    /// Puts the driver's libraries into an image of charliecloud, once, where its tasks have such devices and the site says so.
+    fn equipped(&self, ready: Ready) -> Result<Ready, String> {
+        let files = ready.files();
+        if !self.contained.from_host || !matches!(self.contained.gpus, Gpus::Nvidia(_)) {
+            return Ok(ready);
+        }
+        // By which folder it is, not by when it was written: what is put into it changes that.
+        let found =
+            files.metadata().map_err(|error| format!("cannot look at {}: {error}", files.display()))?;
+        let facts = format!("{} {} {}", files.display(), found.dev(), found.ino());
+        let key = format!("{}.nvidia", short_digest(facts.as_bytes()));
+        self.once(&key, |part| {
+            super::enter::say("puts the driver's libraries into the image");
+            // It comes with the same installation.
+            let program = Path::new(self.contained.program.first().map_or("ch-run", String::as_str));
+            let program = program.with_file_name("ch-fromhost").to_string_lossy().into_owned();
+            tool(&[program, "--nvidia".to_owned(), files.to_string_lossy().into_owned()])?;
+            fs::write(part, "").map_err(|error| error.to_string())
+        })?;
+        Ok(ready)
+    }
+
     /// Removes what was used least recently until the rest is small enough; what is in use stays.
     fn prune(&self) -> std::io::Result<()> {
         if self.contained.cache_bytes == 0 {
@@ -281,7 +343,9 @@ impl Cache<'_> {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Some(key) = name.strip_suffix(".use") else { continue };
             let used = entry.metadata()?.modified()?;
-            entries.push((used, key.to_owned(), size(&self.folder.join(key))));
+            let place = self.folder.join(key);
+            let bytes = Imported::read(&place).map_or_else(|| size(&place), |imported| imported.bytes);
+            entries.push((used, key.to_owned(), bytes));
         }
         entries.sort();
         let mut total: u64 = entries.iter().map(|(.., bytes)| bytes).sum();
@@ -290,8 +354,11 @@ impl Cache<'_> {
                 break;
             }
             let in_use = lock::open(&self.folder.join(format!("{key}.use")))?;
-            if bytes > 0 && in_use.try_lock().is_ok() {
-                remove(&self.folder.join(&key))?;
+            let place = self.folder.join(&key);
+            // An engine refuses to remove what a container still has.
+            if bytes > 0 && in_use.try_lock().is_ok() && Imported::read(&place).is_none_or(|one| one.forget())
+            {
+                remove(&place)?;
                 total -= bytes;
             }
         }

@@ -140,6 +140,7 @@ pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
         owner: launch.user.clone(),
         state_dir: config.state_dir.clone(),
         cache_bytes: settings.image_cache_bytes,
+        from_host: settings.ch_fromhost,
         warnings: std::mem::take(&mut warnings),
     };
     if runtime.is_engine() {

@@ -33,6 +33,7 @@ pub(super) fn profiler(runtime: ContainerRuntime) -> Contained {
         owner: "ann".into(),
         state_dir: "/s".into(),
         cache_bytes: 0,
+        from_host: false,
         warnings: Vec::new(),
     }
 }
@@ -214,4 +215,34 @@ fn containers_that_stay_have_no_task() {
     contained.program = vec!["apptainer".into()];
     let stay = apptainer::stay(&contained, "/x.sif").unwrap().words.join(" ");
     assert_eq!(stay, "apptainer --quiet instance start --nv --bind /A:/B /x.sif crius-worker");
+}
+
+#[test]
+fn driver_libraries_are_put_into_an_image_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::create_dir(at("image")).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >> {}\n", at("told").display());
+    std::fs::write(at("ch-fromhost"), script).unwrap();
+    std::fs::set_permissions(at("ch-fromhost"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut contained = profiler(ContainerRuntime::Charliecloud);
+    contained.program = vec![at("ch-run").display().to_string()];
+    contained.spec.image = at("image").display().to_string();
+    contained.state_dir = dir.path().to_owned();
+    let uid = nix::unistd::geteuid().as_raw();
+    std::fs::create_dir_all(image::folder(&contained, uid)).unwrap();
+    let told = || std::fs::read_to_string(at("told")).unwrap_or_default();
+    for (from_host, gpus, expected) in [
+        (false, Gpus::Nvidia(vec!["0".into()]), 0),
+        (true, Gpus::Amd, 0),
+        (true, Gpus::Nvidia(vec!["0".into()]), 1),
+        (true, Gpus::Nvidia(vec!["1".into()]), 1),
+    ] {
+        (contained.from_host, contained.gpus) = (from_host, gpus);
+        let ready = image::ready(&contained).unwrap();
+        assert_eq!(ready.image, contained.spec.image);
+        assert_eq!(told().lines().count(), expected, "{:?}", contained.gpus);
+    }
+    assert_eq!(told(), format!("--nvidia {}\n", contained.spec.image));
 }

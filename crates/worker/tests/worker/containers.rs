@@ -329,6 +329,33 @@ async fn podman_runs_tasks() {
 }
 
 #[tokio::test]
+async fn images_that_were_imported_are_pruned() {
+    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
+    let (Some(engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
+    let containers = ContainerSettings { image_cache_bytes: 3 << 20, ..engine.settings() };
+    let state = dir.path().join("state");
+    let worker =
+        Worker::start_with(wharf_worker::WorkerConfig { containers, ..config(head.address, &state) });
+    let mut session = head.session().await;
+    let second = dir.path().join("second");
+    std::fs::rename(&image, &second).unwrap();
+    let first = lab::image(dir.path()).unwrap();
+    let imported =
+        || engine.run(&["images", "--format", "{{.Repository}}", "--filter", "reference=localhost/wharf/*"]);
+    for (job, image, left) in [(1, &first, "image"), (2, &second, "second"), (3, &first, "image")] {
+        let container = podman(&image.display().to_string());
+        let (code, error, _) = finished(&mut session, within(id(job, 1), container, "true")).await;
+        assert_eq!((code, error.as_str()), (0, ""));
+        let names = imported();
+        assert!(
+            names.lines().count() == 1 && names.contains(&format!("/{left}-")),
+            "both are too large: {names}"
+        );
+    }
+    worker.shut_down().await;
+}
+
+#[tokio::test]
 async fn podman_tasks_outlast_worker_and_head() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let (Some(engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
