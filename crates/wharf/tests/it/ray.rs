@@ -222,6 +222,60 @@ fn cancelled_while_it_runs_it_can_save_and_while_it_starts_too_nothing_is_left()
     rays.stop();
 }
 
+/// The folders that this machine's Python and Ray are made of, as mounts of a container.
+fn mounts(ray: &Path) -> String {
+    let python = std::process::Command::new(ray.join("python"))
+        .args(["-c", "import sys; print(sys.prefix); print(sys.base_prefix)"])
+        .output()
+        .unwrap();
+    let python = String::from_utf8(python.stdout).unwrap();
+    let mut folders = vec!["/usr", "/lib", "/lib64", EXAMPLE];
+    folders.extend(python.lines().filter(|folder| !folder.starts_with("/usr")));
+    folders.iter().map(|folder| format!("    - {folder}:{folder}\n")).collect()
+}
+
+/// A cluster of two nodes in containers of a runtime, whose driver waits, runs a task on each, and ends with 6.
+fn runs_in(rays: &Rays, runtime: &str, ray: &Path, image: &Path, job: &str) {
+    let file = rays.marked.path("contained.yaml");
+    let path = format!("{}:/usr/bin:/bin", ray.display());
+    let text = format!(
+        "name: contained\ncommand: [python, -c, {DRIVER:?}, {EXAMPLE:?}]\nlauncher: ray\ngang: 2x1\n\
+         ray: {{cpus: 1, object_store_memory: 100MB, dashboard: false}}\ncontainer:\n  runtime: {runtime}\n  \
+         image: {}\n  env: {{PATH: {path:?}}}\n  mounts:\n{}",
+        image.display(),
+        mounts(ray)
+    );
+    std::fs::write(&file, text).unwrap();
+    rays.say(&["submit", file.to_str().unwrap()]);
+    rays.until("the driver", || rays.marked.path("up").exists().then_some(()));
+    assert_eq!(rays.say(&["exec", job, "--", "cat", "/etc/image"]), "inside\n");
+    let base = base(&rays.say(&["logs", job]));
+    std::fs::write(rays.marked.path("go"), "").unwrap();
+    assert_eq!(rays.code(&["submit", "--wait", "--after-any", job, "--", "true"]), Some(0));
+    let log = rays.say(&["logs", job]);
+    assert!(log.contains("a task ran on each of 2 nodes\n"), "{log}");
+    assert_eq!(rays.marked.json(&["job", job])["job"]["exit_code"], 6, "{log}");
+    rays.assert_clean(&[base]);
+    for name in ["up", "go"] {
+        std::fs::remove_file(rays.marked.path(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_cluster_lives_in_containers() {
+    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
+    let rays = Rays::new(2, &ray);
+    let Some(image) = crate::lab::image(&rays.marked.path("")) else {
+        return crate::lab::not_run("a Ray cluster in containers", "busybox-static");
+    };
+    if crate::lab::has("ch-run") {
+        runs_in(&rays, "charliecloud", &ray, &image, "0");
+    } else {
+        crate::lab::not_run("a Ray cluster in containers", "charliecloud");
+    }
+    rays.stop();
+}
+
 #[test]
 fn without_ray_it_says_what_is_missing() {
     let marked = Marked::new();
