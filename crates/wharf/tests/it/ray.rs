@@ -229,7 +229,8 @@ fn mounts(ray: &Path) -> String {
         .output()
         .unwrap();
     let python = String::from_utf8(python.stdout).unwrap();
-    let mut folders = vec!["/usr", "/lib", "/lib64", EXAMPLE];
+    let example = Path::new(EXAMPLE).canonicalize().unwrap().display().to_string();
+    let mut folders = vec!["/usr", "/lib", "/lib64", &example];
     folders.extend(python.lines().filter(|folder| !folder.starts_with("/usr")));
     folders.iter().map(|folder| format!("    - {folder}:{folder}\n")).collect()
 }
@@ -238,8 +239,9 @@ fn mounts(ray: &Path) -> String {
 fn runs_in(rays: &Rays, runtime: &str, ray: &Path, image: &Path, job: &str) {
     let file = rays.marked.path("contained.yaml");
     let path = format!("{}:/usr/bin:/bin", ray.display());
+    let example = Path::new(EXAMPLE).canonicalize().unwrap();
     let text = format!(
-        "name: contained\ncommand: [python, -c, {DRIVER:?}, {EXAMPLE:?}]\nlauncher: ray\ngang: 2x1\n\
+        "name: contained\ncommand: [python, -c, {DRIVER:?}, {example:?}]\nlauncher: ray\ngang: 2x1\n\
          ray: {{cpus: 1, object_store_memory: 100MB, dashboard: false}}\ncontainer:\n  runtime: {runtime}\n  \
          image: {}\n  env: {{PATH: {path:?}}}\n  mounts:\n{}",
         image.display(),
@@ -247,7 +249,12 @@ fn runs_in(rays: &Rays, runtime: &str, ray: &Path, image: &Path, job: &str) {
     );
     std::fs::write(&file, text).unwrap();
     rays.say(&["submit", file.to_str().unwrap()]);
-    rays.until("the driver", || rays.marked.path("up").exists().then_some(()));
+    rays.until("the driver", || {
+        let phase = rays.marked.json(&["job", job])["job"]["phase"].to_string();
+        let told = || rays.say(&["logs", job]) + &rays.say(&["logs", "--rank", "1", job]);
+        assert!(!phase.contains("failed"), "{}", told());
+        rays.marked.path("up").exists().then_some(())
+    });
     assert_eq!(rays.say(&["exec", job, "--", "cat", "/etc/image"]), "inside\n");
     let base = base(&rays.say(&["logs", job]));
     std::fs::write(rays.marked.path("go"), "").unwrap();

@@ -95,6 +95,8 @@ fn charlie(contained: &Contained, image: &image::Ready, command: &[String]) -> R
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let argv = charliecloud::run(contained, image, &path, &inherited, command);
     become_words(contained, argv.map_err(|error| error.to_string())?, |next| {
+        // It would put that folder in the place of /tmp.
+        next.env_remove("TMPDIR");
         // It asks for it and takes no answer from the system instead.
         if std::env::var_os("USER").is_none() {
             let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
@@ -176,9 +178,11 @@ fn mount_point(image: &Path, src: &Path, dst: &str) -> io::Result<()> {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Err(_) if index + 1 == names.len() && !src.is_dir() => {
-                std::fs::File::create_new(&place)?;
-            }
+            // Another task may have made it just now.
+            Err(_) if index + 1 == names.len() && !src.is_dir() => match std::fs::File::create_new(&place) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            },
             Err(_) => match std::fs::create_dir(&place) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
