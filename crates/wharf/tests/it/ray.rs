@@ -46,8 +46,15 @@ struct Rays {
 
 impl Rays {
     fn new(nodes: usize, ray: &Path) -> Self {
-        let search = std::env::var("PATH").unwrap_or_default();
-        let rays = Self { marked: Marked::new(), path: format!("{}:{search}", ray.display()) };
+        Self::with(Marked::new(), nodes, &[ray])
+    }
+
+    /// Workers that look for programs in these folders first.
+    fn with(marked: Marked, nodes: usize, folders: &[&Path]) -> Self {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let all = folders.iter().map(|folder| folder.to_path_buf()).chain(std::env::split_paths(&search));
+        let path = std::env::join_paths(all).unwrap().into_string().unwrap();
+        let rays = Self { marked, path };
         let mut words = vec!["local", "--detach"];
         words.extend(std::iter::repeat_n(["--worker", "cpu:1"], nodes).flatten());
         rays.say(&words);
@@ -236,7 +243,13 @@ fn mounts(ray: &Path) -> String {
 }
 
 /// A cluster of two nodes in containers of a runtime, whose driver waits, runs a task on each, and ends with 6.
-fn runs_in(rays: &Rays, runtime: &str, ray: &Path, image: &Path, job: &str) {
+fn lives_in(runtime: &str, ray: &Path, program: &Path) {
+    let marked = Marked::new();
+    let Some(image) = crate::lab::image(&marked.path("")) else {
+        return crate::lab::not_run("a Ray cluster in containers", "busybox-static");
+    };
+    let rays = Rays::with(marked, 2, &[ray, program.parent().unwrap()]);
+    let job = "0";
     let file = rays.marked.path("contained.yaml");
     let path = format!("{}:/usr/bin:/bin", ray.display());
     let example = Path::new(EXAMPLE).canonicalize().unwrap();
@@ -263,24 +276,32 @@ fn runs_in(rays: &Rays, runtime: &str, ray: &Path, image: &Path, job: &str) {
     assert!(log.contains("a task ran on each of 2 nodes\n"), "{log}");
     assert_eq!(rays.marked.json(&["job", job])["job"]["exit_code"], 6, "{log}");
     rays.assert_clean(&[base]);
-    for name in ["up", "go"] {
-        std::fs::remove_file(rays.marked.path(name)).unwrap();
-    }
+    rays.stop();
 }
 
 #[test]
-fn a_cluster_lives_in_containers() {
+fn a_cluster_lives_in_charliecloud() {
     let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
-    let rays = Rays::new(2, &ray);
-    let Some(image) = crate::lab::image(&rays.marked.path("")) else {
-        return crate::lab::not_run("a Ray cluster in containers", "busybox-static");
-    };
-    if crate::lab::has("ch-run") {
-        runs_in(&rays, "charliecloud", &ray, &image, "0");
-    } else {
-        crate::lab::not_run("a Ray cluster in containers", "charliecloud");
+    if !crate::lab::has("ch-run") {
+        return crate::lab::not_run("a Ray cluster in containers", "charliecloud");
     }
-    rays.stop();
+    lives_in("charliecloud", &ray, Path::new("/usr/bin/ch-run"));
+}
+
+#[test]
+fn a_cluster_lives_in_apptainer() {
+    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
+    let Some(program) = crate::lab::apptainer() else { return };
+    lives_in("apptainer", &ray, Path::new(&program));
+}
+
+#[test]
+fn a_cluster_lives_in_podman() {
+    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(engine) = crate::lab::Podman::new(folder.path()) else { return };
+    lives_in("podman", &ray, Path::new(&engine.words()[0]));
+    assert_eq!(engine.run(&["ps", "-aq"]), "", "no container is left behind");
 }
 
 #[test]

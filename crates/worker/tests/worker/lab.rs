@@ -17,8 +17,13 @@ pub(crate) fn not_run(what: &str, needs: &str) {
 }
 
 pub(crate) fn has(program: &str) -> bool {
+    found(program).is_some()
+}
+
+/// Where a program is in the search path.
+fn found(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// Apptainer's program: what `WHARF_TEST_APPTAINER` names, or the one in the search path; said loudly where there is none.
@@ -88,7 +93,8 @@ impl Podman {
         let conf = format!("CONTAINERS_CONF={}", self.conf().display());
         // A small program that sets the variable, so that tests need not change their own environment.
         let script = format!(
-            "#!/bin/sh\nexport {conf}\nexec podman --root {} --runroot {} \"$@\"\n",
+            "#!/bin/sh\nexport {conf}\nexec {} --root {} --runroot {} \"$@\"\n",
+            found("podman").unwrap().display(),
             at("root"),
             at("run")
         );
