@@ -236,22 +236,27 @@ mod tests {
         })
     }
 
-    /// Two jobs that are worth the same on the same number of devices, a newcomer like them, and another that could make room.
+    /// What is shown, the devices of each type, who holds some, and who is to change to what.
+    type Case<'a> = (&'a str, u32, &'a [Holder<'a>], &'a [(usize, usize)]);
+
+    /// Jobs that are worth the same on the same number of devices, a newcomer like them, and another.
     #[test]
     fn of_equally_good_ways_the_newcomer_fares_best_and_few_late_jobs_change() {
         let on = |kind: usize, value: f64| Configuration { kind, count: 4, value };
         let twin = [on(0, 104.685), on(1, 60.474)];
         let other = [on(0, 33.049), on(1, 35.079)];
         let held = |configurations, current| Holder { configurations, current };
-        let cases: [(&str, &[u32], Vec<Holder<'_>>, &[Configuration], usize, Vec<(usize, usize)>); 4] = [
-            ("newcomer takes a twin's better place", &[4, 4], vec![held(&twin, 0)], &twin, 0, vec![(0, 1)]),
-            ("room for all", &[8, 8], vec![held(&twin, 0)], &twin, 0, vec![]),
-            ("the later twin goes", &[8, 8], vec![held(&twin, 0), held(&twin, 0)], &twin, 0, vec![(1, 1)]),
-            ("fewest changes", &[8, 8], vec![held(&other, 1), held(&twin, 0)], &twin, 0, vec![]),
+        let (alone, both) = ([held(&twin, 0)], [held(&twin, 0), held(&twin, 0)]);
+        let mixed = [held(&other, 1), held(&twin, 0)];
+        let cases: [Case<'_>; 4] = [
+            ("the newcomer takes its twin's better place", 4, &alone, &[(0, 1)]),
+            ("room for all", 8, &alone, &[]),
+            ("the later twin goes", 8, &both, &[(1, 1)]),
+            ("no change where none is needed", 8, &mixed, &[]),
         ];
-        for (name, capacity, holders, newcomer, pick, changes) in cases {
-            let found = adjust(capacity, &holders, newcomer, 3).expect(name);
-            assert_eq!((found.pick, found.changes), (pick, changes), "{name}");
+        for (name, each, holders, changes) in cases {
+            let found = adjust(&[each, each], holders, &twin, 3).expect(name);
+            assert_eq!((found.pick, found.changes.as_slice()), (0, changes), "{name}");
         }
     }
 
