@@ -5,3 +5,5 @@
 
 pub mod decode;
 pub mod node;
+
+pub use wharf_core::nearest::nearest;
