@@ -5,7 +5,7 @@ use std::path::Path;
 use wharf_document::decode::Problem;
 use wharf_document::node::{Node as Tree, Value};
 
-use super::nodes::{Node, Role, Ssh, word};
+use super::nodes::{Node, Role, Ssh, address as check_address};
 use super::ray::check_name;
 use super::{Cluster, Provider, Runtime, START_TIMEOUT, WharfRuntime};
 
@@ -25,7 +25,7 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
     for node in &spec.nodes {
         // Where the file has ports, they are behind the addresses, and of no use here.
         let address = node.name.rsplit_once(':').map_or(&*node.name, |(address, _)| address).to_owned();
-        word(&address, "an address").map_err(problem)?;
+        check_address(&address).map_err(problem)?;
         if nodes.iter().any(|other| other.address == address) {
             return Err(problem(format!("the address `{address}` is there twice")));
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use wharf_document::decode::Problem;
 use wharf_document::node::Node as Tree;
 
@@ -12,7 +13,7 @@ use super::mounts::expand;
 use super::section::Section;
 
 /// What a node is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// It has the head, and works as well.
     Head,
@@ -21,7 +22,7 @@ pub enum Role {
 }
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// What it is called: in the cluster, in messages, in its log's name.
     pub name: String,
@@ -42,7 +43,7 @@ pub struct Node {
 }
 
 /// How a node is reached; what is not said is left to the user's ssh configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ssh {
     /// As whom.
     pub user: Option<String>,
@@ -117,6 +118,12 @@ pub(super) fn word(text: &str, what: &str) -> Result<(), String> {
     if is_plain { Ok(()) } else { Err(format!("`{text}` is not {what}")) }
 }
 
+/// An address names a log as well.
+pub(super) fn address(text: &str) -> Result<(), String> {
+    word(text, "an address")?;
+    if text.contains('/') { Err(format!("`{text}` is not an address")) } else { Ok(()) }
+}
+
 fn check_key(path: &Path) -> Result<(), String> {
     let metadata = std::fs::metadata(path)
         .map_err(|error| format!("the key `{}` cannot be read: {error}", path.display()))?;
@@ -164,7 +171,7 @@ pub(super) fn override_each(
         node.name = own.checked("name", findings, checked_name).unwrap_or_else(|| node.name.clone());
         node.devices =
             own.checked("devices", findings, |text: &String| devices(text)).or_else(|| node.devices.take());
-        let inner = own.checked("inner_address", findings, |text: &String| word(text, "an address"));
+        let inner = own.checked("inner_address", findings, |text: &String| address(text));
         node.inner_address = inner.unwrap_or_else(|| node.inner_address.clone());
     }
 }

@@ -7,7 +7,7 @@ use wharf_document::decode::Problem;
 use wharf_document::node::{Node as Tree, Value};
 
 use super::mounts::{self, Mount};
-use super::nodes::{self, Node, Role, SSH_KEYS, Ssh, word};
+use super::nodes::{self, Node, Role, SSH_KEYS, Ssh, address, word};
 use super::section::Section;
 use super::{Cluster, Findings, Provider, Runtime, START_TIMEOUT, WharfRuntime, legacy, placeholders};
 
@@ -202,7 +202,7 @@ fn local(node: &Tree, findings: &mut Findings) -> Vec<Node> {
         let message = "coordinators are not asked; name the machines with `head_ip` and `worker_ips`";
         findings.problems.push(Problem::new(there, "provider.coordinator_address", message));
     }
-    let is_address = |text: &String| word(text, "an address");
+    let is_address = |text: &String| address(text);
     let Some(head) = section.checked("head_ip", findings, is_address) else {
         if section.get("head_ip").is_none() {
             findings.problems.push(Problem::new(node, "provider.head_ip", "the head's address is missing"));
@@ -210,7 +210,7 @@ fn local(node: &Tree, findings: &mut Findings) -> Vec<Node> {
         return vec![];
     };
     let outside = section.checked("external_head_ip", findings, is_address);
-    let each = |addresses: &Vec<String>| addresses.iter().try_for_each(|text| word(text, "an address"));
+    let each = |addresses: &Vec<String>| addresses.iter().try_for_each(|text| address(text));
     let workers = section.checked("worker_ips", findings, each).unwrap_or_default();
     let mut first = bare(head.clone(), Role::Head, &head);
     first.address = outside.unwrap_or(head);

@@ -15,6 +15,7 @@ mod foresee;
 mod global;
 mod image;
 mod install;
+mod launch;
 mod limits;
 mod local;
 mod look;
@@ -57,6 +58,7 @@ pub use image::{
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
+pub use launch::{DownArgs, LaunchedArgs, UpArgs};
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
@@ -149,6 +151,10 @@ pub enum Command {
     Run(RunArgs),
     /// Start a whole cluster on this machine
     Local(LocalArgs),
+    /// Bring up a cluster that a file describes, on machines reached by ssh or on this one
+    Up(UpArgs),
+    /// Take down a cluster that `wharf up` has brought up
+    Down(DownArgs),
     /// Start the head of a cluster
     Head(HeadArgs),
     /// Offer this machine's devices to a head

@@ -6,6 +6,7 @@ mod demo;
 mod help;
 mod image;
 mod install;
+mod launch;
 mod pace;
 mod policies;
 mod presets;
@@ -44,6 +45,8 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),
         Command::Local(args) => cluster::local(args, terminal),
+        Command::Up(args) => launch::up(args, terminal),
+        Command::Down(args) => launch::down(args, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Pilot(command) => cluster::pilot(command, terminal),
