@@ -84,7 +84,7 @@ pub(crate) async fn stop_all(
 async fn stop(launcher: &Launcher, record: &Record) -> Result<(), NodeError> {
     let visit = Visit::new(launcher, &record.node);
     visit.tell(Told::Stops);
-    visit.reach(&record.stamp, false, PATIENCE).await?;
+    visit.reach(&record.stamp, None, PATIENCE).await?;
     visit.ask("stopping it", STOP, &[], None).await?;
     launcher.provider.remove(&record.node).map_err(NodeError::Create)?;
     if let Some(argv) = launcher.provider.hang_up(&record.node) {

@@ -97,7 +97,8 @@ fn listed(path: &Path, is_folder: bool, left: &Left<'_>) -> Result<Vec<String>, 
     if is_folder {
         source.push("/");
     }
-    let nowhere = path.join("..").join("nothing-is-copied-here");
+    // Nothing is copied, so that it need not be there.
+    let nowhere = PathBuf::from("/nothing-is-copied-here");
     let output = Command::new("rsync")
         .args(["-rlpn", "--8-bit-output", "--out-format=%n"])
         .args(left.args())

@@ -59,7 +59,7 @@ impl Launcher {
 
     /// Where nodes have it when it was copied.
     pub(crate) fn copied_program(&self) -> String {
-        format!("~/.wharf/launch/{}/wharf", self.cluster.name)
+        format!("~/.wharf/{}/wharf", self.cluster.name)
     }
 
     /// The program's path on nodes.

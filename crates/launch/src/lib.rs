@@ -2,6 +2,7 @@
 //!
 //! [`config`] reads and checks the file. A [`provider`] says how things are done on its kind of nodes, [`runner`] does them.
 //! [`phase`] decides what is due from what was done ([`state`]); [`up`] and [`down`] carry it out, under the cluster's [`lock`].
+//! [`remote`] is what people do there afterwards.
 
 pub mod config;
 pub mod down;
@@ -10,6 +11,7 @@ mod launcher;
 pub mod lock;
 pub mod phase;
 pub mod provider;
+pub mod remote;
 pub mod runner;
 mod script;
 pub mod shell;

@@ -3,10 +3,10 @@
 //! What is different each time comes in variables: `NAME` (the cluster), `STAMP` (the node's), and what the script says.
 
 /// Where everything of ours is on a node, and how processes are known: by pid and the tick they started at, or by a word in their
-/// environment. Never by name: others have processes of the same names.
+/// environment. Never by name: others have processes of the same names. One that is dead and not yet collected does not count.
 pub(crate) const COMMON: &str = r#"
-D="$HOME/.wharf/launch/$NAME"
-ticks() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+D="$HOME/.wharf/$NAME"
+ticks() { sed -n 's/.*) [^ZX] /- /p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 alive() { [ -f "$D/$1.pid" ] && read -r pid since < "$D/$1.pid" && [ -n "$since" ] && [ "$(ticks "$pid")" = "$since" ]; }
 marked() { grep -lzxF -e "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3; }
 end() {
@@ -20,14 +20,20 @@ end() {
 }
 "#;
 
-/// Tells what is there. With `DIRTY`, what an interrupted launcher has left running is ended.
+/// Tells what is there. Sockets are below `workers/NODE`, and names of sockets are at most 107 long. With `DIRTY`, what an interrupted launcher has left
+/// running is ended; with `HALF_STARTED` also what it has started, because that will be started again.
 pub(crate) const REACH: &str = r#"
 set -e
+if [ $((${#D} + ${#NODE} + 23)) -gt 107 ]; then
+  echo "$D is too long a path for sockets: give the cluster or the node a shorter name" >&2
+  exit 1
+fi
 umask 077
 mkdir -p "$D"
 [ -s "$D/stamp" ] || echo "$STAMP" > "$D/stamp"
 read -r stamp < "$D/stamp"
 [ "$DIRTY" = no ] || end "WHARF_LAUNCH_STEP=$stamp"
+[ "$HALF_STARTED" = no ] || end "WHARF_LAUNCHED=$stamp"
 echo "stamp $stamp"
 for name in head worker; do if alive $name; then echo "running $name"; fi; done
 [ "$MARKED" = no ] || [ -z "$(marked "WHARF_LAUNCHED=$stamp")" ] || echo "running marked"
@@ -69,9 +75,9 @@ done
 /// Has the head cancel its jobs and waits until they are over, so that nothing of them is left on any node.
 pub(crate) const QUIET: &str = r#"
 if alive head; then
-  "$PROGRAM" cancel --all --yes --home "$D/head" > /dev/null 2>&1
+  "$PROGRAM" cancel --all --yes --home "$D" > /dev/null 2>&1
   n=0
-  while [ $n -lt 150 ] && [ "$("$PROGRAM" jobs --home "$D/head" --output plain | wc -l)" -gt 1 ]; do
+  while [ $n -lt 150 ] && [ "$("$PROGRAM" jobs --home "$D" --output plain | wc -l)" -gt 1 ]; do
     n=$((n + 1))
     sleep 0.2
   done
@@ -84,7 +90,7 @@ pub(crate) const STOP: &str = r#"
 read -r stamp < "$D/stamp" || exit 1
 end "WHARF_LAUNCH_STEP=$stamp" && end "WHARF_LAUNCHED=$stamp" || exit 1
 rm -rf "$D"
-rmdir "$HOME/.wharf/launch" "$HOME/.wharf" 2>/dev/null
+rmdir "$HOME/.wharf" 2>/dev/null
 exit 0
 "#;
 

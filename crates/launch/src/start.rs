@@ -63,7 +63,7 @@ pub(crate) async fn start(
                 visit.line(Phase::Start, line, &env).await?;
             }
             record.has_processes = visit
-                .reach(&record.stamp, false, visit.launcher.cluster.start_timeout)
+                .reach(&record.stamp, None, visit.launcher.cluster.start_timeout)
                 .await?
                 .running
                 .iter()
@@ -88,11 +88,10 @@ async fn start_head(visit: &Visit<'_>, record: &Record, wharf: &WharfRuntime) ->
     if let Some(policy) = &wharf.policy {
         words.extend(["--policy", policy]);
     }
-    let command = format!("{} head --home \"$D/head\" {}", visit.launcher.program_word(wharf), line(words));
+    let command = format!("{} head --home \"$D\" {}", visit.launcher.program_word(wharf), line(words));
     daemon(visit, record, "head", HEAD_READY, &command).await?;
-    let said = visit
-        .ask("asking for the head's address", "cat \"$D/head/address\" \"$D/head/token\"", &[], None)
-        .await?;
+    let said =
+        visit.ask("asking for the head's address", "cat \"$D/address\" \"$D/token\"", &[], None).await?;
     let mut lines = said.lines();
     let (told, token) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let port = told.rsplit_once(':').map_or("", |(_, port)| port);
@@ -112,7 +111,7 @@ async fn start_worker(
     let node = visit.node;
     let on_head = Visit { launcher: visit.launcher, node: visit.launcher.head(), log: visit.log.clone() };
     let make = format!(
-        "{UNLED}{} token create --home \"$D/head\" --role worker --ttl 1h --node {}",
+        "{UNLED}{} token create --home \"$D\" --role worker --ttl 1h --node {}",
         visit.launcher.program_word(wharf),
         quote(&node.name)
     );
@@ -123,7 +122,7 @@ async fn start_worker(
         words.extend(["--devices", devices]);
     }
     let command = format!(
-        "{} worker --home \"$D/worker\" --join-token-file \"$D/join.token\" {}",
+        "{} worker --home \"$D\" --join-token-file \"$D/join.token\" {}",
         visit.launcher.program_word(wharf),
         line(words)
     );

@@ -16,6 +16,7 @@ use crate::phase::Phase;
 pub struct Folder {
     path: PathBuf,
     connections: PathBuf,
+    homes: PathBuf,
 }
 
 /// What is known of a node.
@@ -72,10 +73,12 @@ impl Folder {
     /// The folder of a cluster below the user's own.
     #[must_use]
     pub fn new(home: &Path, cluster: &str) -> Self {
+        // Short, because names of sockets have to be.
+        let short = &crate::hash::text(cluster)[..8];
         Self {
             path: home.join("clusters").join(cluster),
-            // Short, because names of sockets have to be.
-            connections: home.join("ssh").join(&crate::hash::text(cluster)[..8]),
+            connections: home.join("ssh").join(short),
+            homes: home.join("nodes").join(short),
         }
     }
 
@@ -115,8 +118,10 @@ impl Folder {
         self.logs().join(format!("{node}.log"))
     }
 
-    pub(crate) fn homes(&self) -> PathBuf {
-        self.path.join("nodes")
+    /// Homes of nodes that are folders of this machine.
+    #[must_use]
+    pub fn homes(&self) -> PathBuf {
+        self.homes.clone()
     }
 
     pub(crate) fn known_hosts(&self) -> PathBuf {
@@ -200,7 +205,7 @@ impl Folder {
     /// # Errors
     /// Where that cannot be.
     pub fn remove(&self) -> Result<(), StateError> {
-        for path in [&self.path, &self.connections] {
+        for path in [&self.path, &self.connections, &self.homes] {
             match fs::remove_dir_all(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(StateError { path: path.clone(), source: error });
@@ -209,7 +214,8 @@ impl Folder {
             }
         }
         // Others may have clusters there.
-        for path in [self.path.parent(), self.connections.parent()].into_iter().flatten() {
+        for path in [self.path.parent(), self.connections.parent(), self.homes.parent()].into_iter().flatten()
+        {
             let _ = fs::remove_dir(path);
         }
         Ok(())

@@ -158,8 +158,7 @@ async fn phases(
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     visit.tell(Told::Begins(Phase::Reach, ""));
-    let found =
-        visit.reach(&record.stamp, record.dirty.is_some(), visit.launcher.cluster.start_timeout).await?;
+    let found = visit.reach(&record.stamp, record.dirty, visit.launcher.cluster.start_timeout).await?;
     if found.stamp != record.stamp {
         // Another machine at this address, or one that was set up anew: nothing is known of it.
         *record = Record { stamp: found.stamp.clone(), ..Record::new(visit.node, String::new()) };

@@ -151,7 +151,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Runs a program of this machine.
-    async fn program(&self, what: &'static str, argv: &Argv) -> Result<(), NodeError> {
+    pub(crate) async fn program(&self, what: &'static str, argv: &Argv) -> Result<(), NodeError> {
         let Ended { code, said, .. } = self.log.run(argv, Use::default()).await?;
         if code == 0 { Ok(()) } else { Err(NodeError::Own { what, said }) }
     }
@@ -160,14 +160,20 @@ impl<'a> Visit<'a> {
     pub(crate) async fn reach(
         &self,
         stamp: &str,
-        is_dirty: bool,
+        dirty: Option<Phase>,
         patience: Duration,
     ) -> Result<Found, NodeError> {
         self.log.title("reach")?;
         self.launcher.provider.create(self.node).map_err(NodeError::Create)?;
         let yes = |is: bool| if is { "yes" } else { "no" };
         let has_marks = matches!(self.launcher.cluster.runtime, Runtime::Commands { .. });
-        let env = [("STAMP", stamp), ("DIRTY", yes(is_dirty)), ("MARKED", yes(has_marks))];
+        let env = [
+            ("NODE", self.node.name.as_str()),
+            ("STAMP", stamp),
+            ("DIRTY", yes(dirty.is_some())),
+            ("MARKED", yes(has_marks)),
+            ("HALF_STARTED", yes(has_marks && dirty == Some(Phase::Start))),
+        ];
         let start = Instant::now();
         let mut pause = BACK_OFF.0;
         loop {

@@ -1,6 +1,7 @@
-//! Clusters that are launched from a file: `wharf up`, `wharf down`.
+//! Clusters that are launched from a file: `wharf up`, `wharf down`, and what is done on their nodes in between.
 
 mod down;
+mod remote;
 mod up;
 
 use std::io::{BufRead as _, IsTerminal as _};
@@ -14,6 +15,7 @@ use wharf_launch::state::{Folder, StateError};
 use wharf_launch::{Cluster, ConfigError, Launcher, NodeError, Told};
 
 pub(super) use down::down;
+pub(super) use remote::{attach, cluster, get_head_ip, get_worker_ips, rsync_down, rsync_up};
 pub(super) use up::up;
 
 use super::cluster::state_home;
