@@ -11,5 +11,6 @@ mod lab;
 #[path = "../netns/machine.rs"]
 mod machine;
 mod processes;
+mod remote;
 mod ssh;
 mod trouble;
