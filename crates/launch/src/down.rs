@@ -7,10 +7,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::Runtime;
-use crate::launcher::{Launcher, Told};
+use crate::launcher::{KnownError, Launcher, Told};
 use crate::runner::Use;
 use crate::script::{QUIET, STOP};
-use crate::state::{Record, StateError};
+use crate::state::Record;
 use crate::visit::{NodeError, Visit};
 
 /// Nodes are there or not: nobody waits for one to boot that is to be stopped.
@@ -34,8 +34,8 @@ pub async fn down(
     launcher: Arc<Launcher>,
     parallel: usize,
     forget: bool,
-) -> Result<Vec<Outcome>, StateError> {
-    let records = launcher.folder.load()?;
+) -> Result<Vec<Outcome>, KnownError> {
+    let records = launcher.records()?;
     let head = records.get(&launcher.head().name).cloned();
     let workers: Vec<Record> = records.into_values().filter(|record| head.as_ref() != Some(record)).collect();
     if let (Some(head), Runtime::Wharf(wharf)) = (&head, &launcher.cluster.runtime) {

@@ -1,15 +1,16 @@
 //! A cluster and everything it takes to change it.
 
+use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
-use crate::config::{Cluster, NodeConfig, WharfRuntime};
+use crate::config::{Cluster, NodeConfig, Provider, WharfRuntime};
 use crate::phase::Phase;
-use crate::provider::{self, Provider};
+use crate::provider;
 use crate::start;
-use crate::state::{Folder, StateError};
+use crate::state::{Folder, Record, StateError};
 
 /// What is told while nodes change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,22 @@ pub enum Told {
     Stops,
 }
 
+/// What is known of a cluster cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KnownError {
+    /// A record cannot be read.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The file says something else.
+    #[error("the cluster is up with the provider `{was}`, and the file says `{is}` now")]
+    Provider {
+        /// Of the nodes that are known.
+        was: Provider,
+        /// Of the file.
+        is: Provider,
+    },
+}
+
 /// Who is told.
 pub type Tell = Box<dyn Fn(&str, Told) + Send + Sync>;
 
@@ -32,7 +49,7 @@ pub struct Launcher {
     /// What is known of it.
     pub folder: Folder,
     /// How things are done on its nodes.
-    pub provider: Box<dyn Provider>,
+    pub provider: Box<dyn provider::Provider>,
     /// This program: what nodes run unless the file names another.
     pub program: PathBuf,
     /// Who is told.
@@ -45,6 +62,19 @@ impl Launcher {
     pub fn new(cluster: Cluster, folder: Folder, program: PathBuf, tell: Tell) -> Option<Self> {
         let provider = provider::of(&cluster, &folder)?;
         Some(Self { cluster, folder, provider, program, tell })
+    }
+
+    /// What is known of every node.
+    ///
+    /// # Errors
+    /// A record cannot be read, or is of another provider: its nodes are to be found in the file that it was made from only.
+    pub fn records(&self) -> Result<BTreeMap<String, Record>, KnownError> {
+        let records = self.folder.load()?;
+        let is_other = |record: &&Record| record.provider != self.cluster.provider;
+        match records.values().find(is_other) {
+            None => Ok(records),
+            Some(other) => Err(KnownError::Provider { was: other.provider, is: self.cluster.provider }),
+        }
     }
 
     /// The node with the head. Every cluster that was read has one.

@@ -22,5 +22,5 @@ mod visit;
 
 pub use config::{Cluster, ConfigError, read};
 pub use hash::FilesError;
-pub use launcher::{Launcher, Tell, Told};
+pub use launcher::{KnownError, Launcher, Tell, Told};
 pub use visit::NodeError;

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use crate::config::{Mount, NodeConfig};
-use crate::launcher::Launcher;
+use crate::launcher::{KnownError, Launcher};
 use crate::provider::{Left, Shell};
 use crate::runner::{RunError, code};
 use crate::shell::{line, quote};
@@ -171,9 +171,9 @@ pub struct Seen {
 ///
 /// # Errors
 /// The cluster's folder cannot be read.
-pub async fn look(launcher: Arc<Launcher>) -> Result<Vec<Seen>, crate::state::StateError> {
+pub async fn look(launcher: Arc<Launcher>) -> Result<Vec<Seen>, KnownError> {
     let mut tasks = JoinSet::new();
-    for record in launcher.folder.load()?.into_values() {
+    for record in launcher.records()?.into_values() {
         let launcher = launcher.clone();
         tasks.spawn(async move {
             let visit = Visit::new(&launcher, &record.node);

@@ -10,6 +10,7 @@ use crate::runner::Use;
 use crate::script::START;
 use crate::shell::{line, quote, quote_path};
 use crate::state::Record;
+use crate::up::Head;
 use crate::visit::{NodeError, Visit};
 
 /// What daemons say when they are ready.
@@ -40,20 +41,21 @@ pub(crate) fn hash(visit: &Visit<'_>) -> String {
     hasher.finish()
 }
 
-/// Starts what is to run on a node. `head` is where the head listens, for workers.
+/// Starts what is to run on a node. `head` is the one that workers belong to.
 pub(crate) async fn start(
     visit: &Visit<'_>,
     record: &mut Record,
-    head: Option<&str>,
+    head: Option<&Head>,
 ) -> Result<(), NodeError> {
     match &visit.launcher.cluster.runtime {
         Runtime::Wharf(wharf) => {
             let address = match visit.node.role {
                 Role::Head => start_head(visit, record, wharf).await?,
-                Role::Worker => head.unwrap_or_default().to_owned(),
+                Role::Worker => head.and_then(|head| head.address.clone()).unwrap_or_default(),
             };
             start_worker(visit, record, wharf, &address).await?;
             record.head_address = Some(address);
+            record.head_stamp = Some(head.map_or_else(|| record.stamp.clone(), |head| head.stamp.clone()));
         }
         Runtime::Commands { head, worker } => {
             let lines = if visit.node.role == Role::Head { head } else { worker };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, Provider};
 use crate::phase::Phase;
 
 /// A cluster's folder.
@@ -22,6 +22,8 @@ pub struct Folder {
 /// What is known of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// What it is.
+    pub provider: Provider,
     /// How it was reached: a node that is not in the file any more has to be stopped nevertheless.
     pub node: NodeConfig,
     /// A word that is on the node, too: a machine that was set up anew does not have it.
@@ -41,13 +43,17 @@ pub struct Record {
     /// Where the head was when what runs here was started.
     #[serde(default)]
     pub head_address: Option<String>,
+    /// The word on the head's node then: a head that was set up anew is another one, at the same address.
+    #[serde(default)]
+    pub head_stamp: Option<String>,
 }
 
 impl Record {
     /// Of a node that nothing is known of.
     #[must_use]
-    pub fn new(node: &NodeConfig, stamp: String) -> Self {
+    pub fn new(provider: Provider, node: &NodeConfig, stamp: String) -> Self {
         Self {
+            provider,
             node: node.clone(),
             stamp,
             has_processes: false,
@@ -55,6 +61,7 @@ impl Record {
             done: BTreeMap::new(),
             failure: None,
             head_address: None,
+            head_stamp: None,
         }
     }
 }

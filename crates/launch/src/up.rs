@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 use crate::config::{NodeConfig, Role, Runtime};
 use crate::down;
 use crate::hash::{self, FilesError, Hasher};
-use crate::launcher::{Launcher, Told};
+use crate::launcher::{KnownError, Launcher, Told};
 use crate::phase::{Due, Phase, Restart, Running, Wanted, due};
 use crate::provider::Left;
 use crate::start;
-use crate::state::{Record, StateError};
+use crate::state::Record;
 use crate::visit::{Found, NodeError, Visit};
 
 /// How a cluster is brought up.
@@ -24,6 +24,21 @@ pub struct Options {
     pub restart: Restart,
     /// How many nodes are worked on at once.
     pub parallel: usize,
+}
+
+/// The head that workers belong to.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    /// Where it listens, if it is Wharf's own.
+    pub(crate) address: Option<String>,
+    /// The word on its node.
+    pub(crate) stamp: String,
+}
+
+impl Head {
+    fn is_of(&self, record: &Record) -> bool {
+        record.head_address == self.address && record.head_stamp.as_ref() == Some(&self.stamp)
+    }
 }
 
 /// What became of a node.
@@ -47,9 +62,9 @@ pub struct Report {
 /// Why nothing could be begun.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
-    /// The cluster's folder cannot be used.
+    /// What is known of the cluster cannot be used.
     #[error(transparent)]
-    State(#[from] StateError),
+    Known(#[from] KnownError),
     /// Files cannot be copied.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -69,7 +84,7 @@ pub struct Planned {
 /// # Errors
 /// [`UpError`]
 pub fn plan(launcher: &Launcher, restart: Restart) -> Result<Vec<Planned>, UpError> {
-    let records = launcher.folder.load()?;
+    let records = launcher.records()?;
     let sync = sync_hash(launcher)?;
     let planned = launcher.cluster.nodes.iter().map(|node| {
         let wanted = wanted(&Visit::new(launcher, node), sync.as_deref());
@@ -84,7 +99,7 @@ pub fn plan(launcher: &Launcher, restart: Restart) -> Result<Vec<Planned>, UpErr
 /// # Errors
 /// [`UpError`]; what fails on nodes is in the report.
 pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpError> {
-    let mut records = launcher.folder.load()?;
+    let mut records = launcher.records()?;
     let sync = sync_hash(&launcher)?;
     let mut report = Report::default();
     let is_gone = |name: &String| !launcher.cluster.nodes.iter().any(|node| node.name == *name);
@@ -99,9 +114,9 @@ pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpE
             return Ok(report);
         }
     }
-    let address =
-        launcher.folder.load()?.remove(&launcher.head().name).and_then(|record| record.head_address);
-    report.nodes.extend(update_workers(&launcher, workers, records, sync, address, options).await);
+    let head = launcher.records()?.remove(&launcher.head().name);
+    let head = head.map(|record| Head { address: record.head_address, stamp: record.stamp });
+    report.nodes.extend(update_workers(&launcher, workers, records, sync, head, options).await);
     report.gone = down::stop_all(&launcher, gone, options.parallel).await;
     Ok(report)
 }
@@ -111,7 +126,7 @@ async fn update_workers(
     workers: &[NodeConfig],
     mut records: BTreeMap<String, Record>,
     sync: Option<String>,
-    head: Option<String>,
+    head: Option<Head>,
     options: Options,
 ) -> Vec<Outcome> {
     let pool = Arc::new(Semaphore::new(options.parallel.max(1)));
@@ -123,7 +138,7 @@ async fn update_workers(
             // The pool is never closed.
             let _permit = pool.acquire_owned().await;
             let result =
-                update(&launcher, &node, record, sync.as_deref(), head.as_deref(), options.restart).await;
+                update(&launcher, &node, record, sync.as_deref(), head.as_ref(), options.restart).await;
             (index, Outcome { node: node.name, result })
         });
     }
@@ -138,11 +153,11 @@ async fn update(
     node: &NodeConfig,
     record: Option<Record>,
     sync: Option<&str>,
-    head: Option<&str>,
+    head: Option<&Head>,
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     let visit = Visit::new(launcher, node);
-    let mut record = record.unwrap_or_else(|| Record::new(node, stamp()));
+    let mut record = record.unwrap_or_else(|| Record::new(launcher.cluster.provider, node, stamp()));
     record.node = node.clone();
     let result = phases(&visit, &mut record, sync, head, restart).await;
     record.failure = result.as_ref().err().map(NodeError::told);
@@ -154,14 +169,15 @@ async fn phases(
     visit: &Visit<'_>,
     record: &mut Record,
     sync: Option<&str>,
-    head: Option<&str>,
+    head: Option<&Head>,
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     visit.tell(Told::Begins(Phase::Reach, ""));
     let found = visit.reach(&record.stamp, record.dirty, visit.launcher.cluster.start_timeout).await?;
     if found.stamp != record.stamp {
         // Another machine at this address, or one that was set up anew: nothing is known of it.
-        *record = Record { stamp: found.stamp.clone(), ..Record::new(visit.node, String::new()) };
+        *record =
+            Record { stamp: found.stamp.clone(), ..Record::new(record.provider, visit.node, String::new()) };
     }
     let wanted = wanted(visit, sync);
     let mut done = vec![Phase::Reach];
@@ -188,7 +204,7 @@ async fn carry_out(
     visit: &Visit<'_>,
     record: &mut Record,
     phase: Phase,
-    head: Option<&str>,
+    head: Option<&Head>,
 ) -> Result<(), NodeError> {
     let head_ip = visit.launcher.head().inner_address.clone();
     let stamp = record.stamp.clone();
@@ -226,15 +242,15 @@ async fn copy_files(visit: &Visit<'_>) -> Result<(), NodeError> {
 }
 
 /// Whether what was started on a node still runs, and is what the others belong to.
-fn running(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&str>) -> Running {
+fn running(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&Head>) -> Running {
     let runs = |name: &str| found.running.iter().any(|running| running == name);
     match &visit.launcher.cluster.runtime {
         Runtime::Wharf(_) if visit.node.role == Role::Head && !runs("head") => {
             Running::No("its head does not run")
         }
         Runtime::Wharf(_) if !runs("worker") => Running::No("its worker does not run"),
-        Runtime::Wharf(_) if head.is_some() && record.head_address.as_deref() != head => {
-            Running::No("the head is elsewhere now")
+        Runtime::Wharf(_) if head.is_some_and(|head| !head.is_of(record)) => {
+            Running::No("the head is another one now")
         }
         Runtime::Commands { .. } if record.has_processes && !runs("marked") => {
             Running::No("nothing that was started runs any more")

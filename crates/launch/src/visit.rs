@@ -144,9 +144,14 @@ impl<'a> Visit<'a> {
         to: &str,
         left: &Left<'_>,
     ) -> Result<(), NodeError> {
-        let target = if from.is_dir() { to } else { to.rsplit_once('/').map_or("~", |(folder, _)| folder) };
+        let around = |path: &str| match path.rsplit_once('/') {
+            Some(("", _)) => "/".to_owned(),
+            Some((folder, _)) => folder.to_owned(),
+            None => "~".to_owned(),
+        };
+        let target = if from.is_dir() { to.to_owned() } else { around(to) };
         self.log.title(&format!("sync: {} to {to}", from.display()))?;
-        self.ask("making a folder", &format!("mkdir -p {}", quote_path(target)), &[], None).await?;
+        self.ask("making a folder", &format!("mkdir -p {}", quote_path(&target)), &[], None).await?;
         self.program("copying files", &self.launcher.provider.upload(self.node, from, to, left)).await
     }
 

@@ -16,6 +16,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wharf_document::decode::Problem;
 use wharf_document::node::{Malformed, Node};
 
@@ -51,7 +52,8 @@ pub struct Cluster {
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What nodes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// Machines that are there, reached by ssh.
     Local,
@@ -59,6 +61,16 @@ pub enum Provider {
     Process,
     /// Machines of Amazon's cloud.
     Aws,
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Process => "process",
+            Self::Aws => "aws",
+        })
+    }
 }
 
 /// What is started on the nodes.

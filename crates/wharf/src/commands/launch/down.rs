@@ -1,6 +1,6 @@
 //! `wharf down`: stops everything that `wharf up` has started, on every node, and removes what it has put there.
 
-use super::{confirm, folder, interruptible, launcher, read, tell_failure, unusable};
+use super::{confirm, folder, interruptible, launcher, read, tell_failure, unknown, unusable};
 use crate::args::DownArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -29,7 +29,7 @@ pub(in crate::commands) fn down(args: &DownArgs, terminal: &Terminal) -> Result<
         terminal.note("interrupted; `wharf down` again goes on from here");
         return Ok(interrupt::handled().unwrap_or(Exit::Ok));
     };
-    let outcomes = outcomes.map_err(|error| unusable(&error))?;
+    let outcomes = outcomes.map_err(|error| unknown(&error))?;
     let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
     for outcome in &outcomes {
         if let Err(error) = &outcome.result {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use wharf_launch::config::{Provider, told};
 use wharf_launch::lock::{Lock, LockError};
 use wharf_launch::state::{Folder, StateError};
-use wharf_launch::{Cluster, ConfigError, Launcher, NodeError, Told};
+use wharf_launch::{Cluster, ConfigError, KnownError, Launcher, NodeError, Told};
 
 pub(super) use down::down;
 pub(super) use remote::{attach, cluster, get_head_ip, get_worker_ips, rsync_down, rsync_up};
@@ -89,17 +89,20 @@ fn prepared(cluster: Cluster, folder: Folder, terminal: &Terminal) -> Result<Lau
 }
 
 fn no_provider(provider: Provider) -> CliError {
-    let name = match provider {
-        Provider::Local => "local",
-        Provider::Process => "process",
-        Provider::Aws => "aws",
-    };
-    CliError::input(format!("nodes of the provider `{name}` cannot be launched"))
+    CliError::input(format!("nodes of the provider `{provider}` cannot be launched"))
         .hint("the providers `local` (machines that are there, over ssh) and `process` (this machine) can be")
 }
 
 fn unusable(error: &StateError) -> CliError {
     CliError::from_error(ErrorKind::Output, error)
+}
+
+fn unknown(error: &KnownError) -> CliError {
+    match error {
+        KnownError::State(error) => unusable(error),
+        KnownError::Provider { .. } => CliError::from_error(ErrorKind::Input, error)
+            .hint("take it down with the file that it was brought up with, or give the cluster another name"),
+    }
 }
 
 /// Does something with nodes; a signal ends it, and what was begun is known to be unfinished.

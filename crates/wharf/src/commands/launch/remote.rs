@@ -12,7 +12,7 @@ use wharf_launch::remote::{self, Line, Seen, Window};
 use wharf_launch::state::Record;
 use wharf_launch::{Launcher, NodeError};
 
-use super::{folder, interruptible, prepared, read, tell_failure, unusable};
+use super::{folder, interruptible, prepared, read, tell_failure, unknown, unusable};
 use crate::args::{
     AddressArgs, AttachArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs, DaemonArg, LaunchedArgs,
     OutputFormat, RsyncDownArgs, RsyncUpArgs, WindowArgs,
@@ -204,7 +204,7 @@ fn status(args: &LaunchedArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let Some(seen) = interruptible(remote::look(launcher))? else {
         return Ok(interrupt::handled().unwrap_or(Exit::Ok));
     };
-    let seen = seen.map_err(|error| unusable(&error))?;
+    let seen = seen.map_err(|error| unknown(&error))?;
     if terminal.format == OutputFormat::Json {
         let nodes: Vec<_> = seen.iter().map(as_json).collect();
         terminal.json(&json!({"schema": 1, "nodes": nodes}))?;

@@ -7,7 +7,9 @@ use wharf_launch::Launcher;
 use wharf_launch::phase::{Phase, Restart};
 use wharf_launch::up::{Options, Planned, Report, UpError};
 
-use super::{confirm, folder, interruptible, launcher, no_provider, prepared, read, tell_failure, unusable};
+use super::{
+    confirm, folder, interruptible, launcher, no_provider, prepared, read, tell_failure, unknown, unusable,
+};
 use crate::args::{OutputFormat, UpArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -71,7 +73,7 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
 
 fn failed(error: &UpError) -> CliError {
     match error {
-        UpError::State(error) => unusable(error),
+        UpError::Known(error) => unknown(error),
         UpError::Files(error) => CliError::from_error(ErrorKind::Input, error),
     }
 }
