@@ -11,6 +11,7 @@ mod launcher;
 pub mod lock;
 pub mod phase;
 pub mod provider;
+mod ray;
 pub mod remote;
 pub mod runner;
 mod script;

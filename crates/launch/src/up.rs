@@ -173,7 +173,8 @@ async fn phases(
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     visit.tell(Told::Begins(Phase::Reach, ""));
-    let found = visit.reach(&record.stamp, record.dirty, visit.launcher.cluster.start_timeout).await?;
+    // A node that has no word yet gets a new one, so that one that was set up anew is told from the one before.
+    let found = visit.reach(&stamp(), record.dirty, visit.launcher.cluster.start_timeout).await?;
     if found.stamp != record.stamp {
         // Another machine at this address, or one that was set up anew: nothing is known of it.
         *record =

@@ -139,7 +139,7 @@ fn a_node_that_failed_is_retried_alone_and_no_failure_is_forgotten() {
 #[test]
 fn what_has_died_is_started_again() {
     let lab = Lab::new();
-    lab.describe(THREE);
+    lab.describe(&format!("{THREE}setup_commands: ['true']\n"));
     lab.up(&[]).ends(0);
     let pid = |node: &str, name: &str| {
         let path = lab.home(node).join(".wharf/three").join(format!("{name}.pid"));
@@ -156,10 +156,29 @@ fn what_has_died_is_started_again() {
     // A node whose files are gone is set up anew, under its name.
     kill(pid("worker-2", "worker"), Signal::SIGKILL).unwrap();
     let home = lab.home("worker-2");
-    let marks = lab.marks("three");
+    let mut marks = lab.marks("three");
     std::fs::remove_dir_all(&home).unwrap();
-    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach", "reach", "reach start"]);
-    lab.describe("cluster_name: three\nprovider: {type: process, workers: 1}\n");
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach", "reach", "reach setup start"]);
+    // A head that was set up anew is another one: all join again.
+    kill(pid("head", "head"), Signal::SIGKILL).unwrap();
+    kill(pid("head", "worker"), Signal::SIGKILL).unwrap();
+    marks.extend(lab.marks("three"));
+    std::fs::remove_dir_all(lab.home("head")).unwrap();
+    let said = lab.up(&[]).ends(0);
+    assert_eq!(said.phases(), ["reach setup start", "reach start", "reach start"]);
+    assert!(said.stderr.contains("worker-1: start (the head is another one now)"), "{said:?}");
+    let mut nodes = lab.command(&["nodes"]);
+    let said: Said = nodes.env("WHARF_HOME", lab.state("three").join("client")).output().unwrap().into();
+    assert_eq!(said.stdout.lines().filter(|line| line.contains(" up ")).count(), 3, "{said:?}");
+    lab.describe("cluster_name: three\nprovider: {type: local, head_ip: 127.0.0.1}\n");
+    for words in [&["up", "c.yaml", "--yes"], &["down", "c.yaml", "--yes"]] {
+        let said = lab.wharf(words).ends(3);
+        assert!(
+            said.stderr.contains("up with the provider `process`, and the file says `local`"),
+            "{said:?}"
+        );
+    }
+    lab.describe("cluster_name: three\nprovider: {type: process, workers: 1}\nsetup_commands: ['true']\n");
     let said = lab.up(&[]).ends(2);
     assert!(said.stderr.contains("does not have worker-2 any more"), "{said:?}");
     assert_eq!(lab.up(&["--yes"]).ends(0).phases(), ["reach"; 2]);
