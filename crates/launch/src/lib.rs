@@ -11,7 +11,6 @@ mod launcher;
 pub mod lock;
 pub mod phase;
 pub mod provider;
-mod ray;
 pub mod remote;
 pub mod runner;
 mod script;

@@ -89,7 +89,6 @@ pub(crate) const STOP: &str = r#"
 [ -d "$D" ] || exit 0
 read -r stamp < "$D/stamp" || exit 1
 end "WHARF_LAUNCH_STEP=$stamp" && end "WHARF_LAUNCHED=$stamp" || exit 1
-[ ! -f "$D/bootstrap" ] || rm -f "$HOME/ray_bootstrap_config.yaml"
 rm -rf "$D"
 rmdir "$HOME/.wharf" 2>/dev/null
 exit 0

@@ -6,7 +6,6 @@ use crate::config::{Role, Runtime, WharfRuntime};
 use crate::hash::Hasher;
 use crate::phase::Phase;
 use crate::provider::Shell;
-use crate::ray;
 use crate::runner::Use;
 use crate::script::START;
 use crate::shell::{line, quote, quote_path};
@@ -60,10 +59,6 @@ pub(crate) async fn start(
         }
         Runtime::Commands { head, worker } => {
             let lines = if visit.node.role == Role::Head { head } else { worker };
-            if visit.node.role == Role::Head && ray::needs_bootstrap(lines) {
-                let text = ray::bootstrap(&visit.launcher.cluster);
-                visit.ask("writing Ray's configuration", ray::WRITE, &[], Some(&text)).await?;
-            }
             let head_ip = &visit.launcher.head().inner_address;
             for line in lines {
                 let env = [("WHARF_LAUNCHED", record.stamp.as_str()), ("RAY_HEAD_IP", head_ip)];

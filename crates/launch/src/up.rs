@@ -176,7 +176,12 @@ async fn phases(
     // A node that has no word yet gets a new one, so that one that was set up anew is told from the one before.
     let found = visit.reach(&stamp(), record.dirty, visit.launcher.cluster.start_timeout).await?;
     if found.stamp != record.stamp {
-        // Another machine at this address, or one that was set up anew: nothing is known of it.
+        // Another machine at this address, or one that was set up anew: nothing is known of it. Where only its files were lost,
+        // what ran there is nobody's any more.
+        if record.dirty.is_some() || !record.done.is_empty() {
+            let env = [("OLD", record.stamp.as_str())];
+            visit.ask("ending what ran there before", "end \"WHARF_LAUNCHED=$OLD\"", &env, None).await?;
+        }
         *record =
             Record { stamp: found.stamp.clone(), ..Record::new(record.provider, visit.node, String::new()) };
     }

@@ -184,8 +184,11 @@ fn what_has_died_is_started_again() {
     assert_eq!(lab.up(&["--yes"]).ends(0).phases(), ["reach"; 2]);
     assert!(!home.exists(), "it was stopped");
     lab.down("three");
-    // What was on the lost files' node is nobody's any more; keepers end with their folder.
-    until("the keeper of the lost node to end", || crate::lab::processes(&marks).is_empty().then_some(()));
+    assert_eq!(
+        crate::lab::processes(&marks),
+        Vec::<String>::new(),
+        "what the lost nodes have left is ended, too"
+    );
 }
 
 #[test]

@@ -43,21 +43,10 @@ pub(crate) struct Machines {
     machines: BTreeMap<String, Machine>,
     sshd: BTreeMap<String, Child>,
     hub: Machine,
-    is_over_home: bool,
 }
 
 impl Machines {
-    /// With empty homes.
     pub(crate) fn new() -> Self {
-        Self::with(false)
-    }
-
-    /// With homes that begin as this machine's: what is installed there is there as well.
-    fn over_home() -> Self {
-        Self::with(true)
-    }
-
-    fn with(is_over_home: bool) -> Self {
         let lab = Lab::new();
         let hosts = lab.write("hosts", "127.0.0.1 localhost\n");
         let hub = Machine::boot("hub", &hosts);
@@ -66,7 +55,7 @@ impl Machines {
             keygen(&lab.path(name));
         }
         std::fs::copy(lab.path("id.pub"), lab.path("authorized_keys")).unwrap();
-        let mut machines = Self { lab, machines: BTreeMap::new(), sshd: BTreeMap::new(), hub, is_over_home };
+        let mut machines = Self { lab, machines: BTreeMap::new(), sshd: BTreeMap::new(), hub };
         for name in NODES {
             keygen(&machines.lab.path(&format!("{name}.hostkey")));
             std::fs::create_dir(machines.disk(name)).unwrap();
@@ -84,16 +73,8 @@ impl Machines {
     pub(crate) fn boot(&mut self, name: &str) {
         let machine = Machine::boot(name, &self.lab.path("hosts"));
         self.hub.connect(&machine, &address(name));
-        std::fs::create_dir_all(self.lab.path(&format!("{name}.work"))).unwrap();
-        let home = if self.is_over_home {
-            "mount -t overlay overlay -o lowerdir=~root,upperdir=\"$0.disk\",workdir=\"$0.work\" ~root"
-        } else {
-            "mount --bind \"$0.disk\" ~root"
-        };
-        let home = home.replace("lowerdir=~root", "lowerdir=$(echo ~root)");
-        let rest = "mount -t tmpfs tmpfs /run && mkdir /run/sshd && mount -t tmpfs tmpfs /dev/shm";
-        let run = format!("{home} && {rest}");
-        let mounted = machine.command("bash").args(["-c", &run]).arg(self.lab.path(name)).status().unwrap();
+        let run = "mount --bind \"$0\" ~root && mount -t tmpfs tmpfs /run && mkdir /run/sshd";
+        let mounted = machine.command("bash").args(["-c", run]).arg(self.disk(name)).status().unwrap();
         assert!(mounted.success());
         self.machines.insert(name.to_owned(), machine);
         self.start_sshd(name);
@@ -191,13 +172,9 @@ impl Machines {
             if self.disk(name).join(".wharf").exists() {
                 left.push(format!("{name}: files"));
             }
-            if self.disk(name).join("ray_bootstrap_config.yaml").exists() {
-                left.push(format!("{name}: Ray's configuration"));
-            }
             let listed = machine.command("ps").args(["-e", "-o", "args="]).output().unwrap();
             let listed = String::from_utf8(listed.stdout).unwrap();
-            let is_ours = |line: &&str| line.contains(program().to_str().unwrap()) || line.contains("raylet");
-            let ours = listed.lines().filter(is_ours);
+            let ours = listed.lines().filter(|line| line.contains(program().to_str().unwrap()));
             left.extend(ours.map(|line| format!("{name}: {line}")));
         }
         left
@@ -297,51 +274,5 @@ fn the_program_is_copied_to_machines_that_do_not_have_it() {
     assert!(machines.disk("nd2").join(".wharf/ns/wharf").exists());
     let known = std::fs::read_to_string(machines.lab.state("ns").join("known_hosts")).unwrap();
     assert_eq!(known.lines().count(), 3, "{known}");
-    machines.down();
-}
-
-#[test]
-fn a_ray_cluster_is_started_as_its_file_says() {
-    let ray = std::env::var("WHARF_TEST_RAY").unwrap_or_else(|_| "ray".to_owned());
-    if Command::new(&ray).arg("--version").output().is_err() {
-        eprintln!("NOT RUN: a Ray cluster on machines: it needs Ray; name its program with WHARF_TEST_RAY");
-        return;
-    }
-    if cannot_run("a Ray cluster on machines") {
-        return;
-    }
-    let machines = Machines::over_home();
-    let folder = std::path::Path::new(&ray).parent().unwrap().display().to_string();
-    for name in NODES {
-        let profile = format!("export PATH={folder}:$PATH RAY_USAGE_STATS_ENABLED=0\n");
-        std::fs::write(machines.disk(name).join(".bash_profile"), profile).unwrap();
-    }
-    let small = "--num-cpus=1 --object-store-memory=80000000 --temp-dir=$HOME/ray";
-    machines.describe(&format!(
-        "head_start_ray_commands:\n- ray stop\n- ulimit -c 0; ray start --head --port=6379 --include-dashboard=false {small} \
-         --autoscaling-config=~/ray_bootstrap_config.yaml\n\
-         worker_start_ray_commands:\n- ray stop\n- ray start --address=$RAY_HEAD_IP:6379 {small}\n"
-    ));
-    assert_eq!(machines.up(&[]).ends(0).phases(), ["reach start"; 3]);
-    let count = "import ray; ray.init(address='auto', logging_level='ERROR'); print(sum(n['Alive'] for n in ray.nodes()))";
-    until("three nodes of Ray", || {
-        let said = machines.wharf(&["cluster", "exec", "c.yaml", "--", "python", "-c", count]);
-        (said.stdout.trim() == "3").then_some(())
-    });
-    assert_eq!(machines.up(&[]).ends(0).phases(), ["reach"; 3]);
-    let monitor = std::fs::read_dir(machines.disk("nd1").join("ray/session_latest/logs")).unwrap().flatten();
-    let monitor = monitor.filter(|entry| entry.file_name().to_string_lossy().starts_with("monitor"));
-    for entry in monitor {
-        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-        assert!(!text.contains("Traceback"), "Ray's autoscaler does not like its configuration: {text}");
-    }
-    let ended = machines.machine("nd3").command("pkill").args(["-9", "raylet"]).status().unwrap();
-    assert!(ended.success());
-    until("Ray to end on a node", || {
-        (!machines.wharf(&["cluster", "status", "c.yaml"]).stdout.lines().last()?.contains("marked"))
-            .then_some(())
-    });
-    let said = machines.up(&[]).ends(0);
-    assert_eq!(said.phases(), ["reach", "reach", "reach start"]);
     machines.down();
 }
