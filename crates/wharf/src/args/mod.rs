@@ -15,6 +15,7 @@ mod foresee;
 mod global;
 mod image;
 mod install;
+mod launch;
 mod limits;
 mod local;
 mod look;
@@ -57,6 +58,10 @@ pub use image::{
 };
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
+};
+pub use launch::{
+    AddressArgs, AttachArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs, ClusterStatusArgs, DaemonArg,
+    DownArgs, LaunchedArgs, RsyncDownArgs, RsyncUpArgs, UpArgs, WindowArgs,
 };
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
@@ -153,6 +158,26 @@ pub enum Command {
     Run(RunArgs),
     /// Start a whole cluster on this machine
     Local(LocalArgs),
+    /// Bring up a cluster that a file describes, on machines reached by ssh or on this one
+    Up(UpArgs),
+    /// Take down a cluster that `wharf up` has brought up
+    Down(DownArgs),
+    /// Open a shell on a node of a launched cluster
+    Attach(AttachArgs),
+    /// Copy files to nodes of a launched cluster
+    RsyncUp(RsyncUpArgs),
+    /// Copy files from nodes of a launched cluster
+    RsyncDown(RsyncDownArgs),
+    /// Print the address of a launched cluster's head
+    GetHeadIp(AddressArgs),
+    /// Print the addresses of a launched cluster's workers
+    GetWorkerIps(AddressArgs),
+    /// Nodes of a launched cluster: run commands there, look at them, read their logs
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf cluster status cluster.yaml\n  wharf cluster exec cluster.yaml --all -- nvidia-smi"
+    )]
+    Cluster(ClusterCommand),
     /// Start the head of a cluster
     Head(HeadArgs),
     /// Offer this machine's devices to a head

@@ -38,7 +38,7 @@ pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec, session};
 pub(super) use foresee::{explain, history, whatif};
 pub(super) use frame::Frame;
-pub(super) use home::address;
+pub(super) use home::{address, state_home};
 pub(super) use jobs::{job, jobs, logs};
 pub(super) use limits::limits;
 pub(super) use local::local;
