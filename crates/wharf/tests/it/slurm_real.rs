@@ -208,8 +208,8 @@ fn states_and_names_of_variables_are_slurms() {
 
 /// What scripts and their steps see of GPUs; a step's program is whose the script is.
 const GPUS: &str = r#"#!/bin/bash
-show='for name in CUDA_VISIBLE_DEVICES SLURM_JOB_GPUS SLURM_GPUS_ON_NODE SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK
-    SLURM_STEP_GPUS SLURM_NTASKS SLURM_NNODES; do eval echo $SLURM_PROCID $name=\${$name-unset}; done'
+names='CUDA_VISIBLE_DEVICES SLURM_JOB_GPUS SLURM_GPUS_ON_NODE SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK'
+show="for name in $names SLURM_STEP_GPUS SLURM_NTASKS SLURM_NNODES; do eval echo \$SLURM_PROCID \$name=\\\${\$name-unset}; done"
 eval "$show"
 echo step; $SRUN bash -c "$show" | sort
 echo part; $SRUN -N1 -n1 --gpus=1 bash -c "$show" | sort

@@ -174,7 +174,8 @@ fn jobs_beyond_the_limits_of_a_group_ask_for_no_pilots() {
     let gang = ["--gang", "4"];
     (0..3).for_each(|_| lab.submit_waiting("go", &gang));
     let user = lab.json(&["jobs"])["jobs"][0]["user"].as_str().unwrap().to_owned();
-    fs::write(lab.path("limits.toml"), format!("[group.vision]\nusers = [\"{user}\"]\ndevices = 4\n")).unwrap();
+    fs::write(lab.path("limits.toml"), format!("[group.vision]\nusers = [\"{user}\"]\ndevices = 4\n"))
+        .unwrap();
     lab.say(&["limits", "apply", "limits.toml"]);
     let _keeper = lab.pilots(&["--max", "4"]);
     until("one job", || (lab.jobs("running") == 1).then_some(()));
