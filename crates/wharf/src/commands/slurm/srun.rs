@@ -124,11 +124,14 @@ impl StepGpus {
     fn of(request: &Request, shell: &Variables, nodes: usize) -> Self {
         let sum = |read: Vec<gres::Gpus>| read.iter().map(|gpus| gpus.count).sum::<u32>();
         let count = |text: &str| gres::of_gpus(text).ok().map(sum).filter(|count| *count > 0);
-        let per_task = request.get("gpus-per-task").or(shell.get("SLURM_GPUS_PER_TASK").map(String::as_str));
-        if let Some(each) = per_task.and_then(count) {
+        // What the job was submitted with is stronger than `--gpus` of one of its steps.
+        let given = |option: &str, variable: &str| {
+            request.get(option).or(shell.get(variable).map(String::as_str)).and_then(count)
+        };
+        if let Some(each) = given("gpus-per-task", "SLURM_GPUS_PER_TASK") {
             return Self::PerTask(each);
         }
-        let of_node = request.get("gpus-per-node").and_then(count);
+        let of_node = given("gpus-per-node", "SLURM_GPUS_PER_NODE");
         let of_gres = || request.get("gres").and_then(|text| gres::of_gres(text).ok()).map(sum);
         let share = || Some(count(request.get("gpus")?)?.div_ceil(nodes.max(1) as u32));
         of_node.or_else(of_gres).or_else(share).filter(|count| *count > 0).map_or(Self::All, Self::PerNode)
