@@ -164,6 +164,7 @@ fn exit_codes_are_those_of_slurm() {
         (&["sbatch", "-d", "afterok:999", &script], 1),
         (&["scancel", "99999"], 0),
         (&["scancel", "abc"], 1),
+        (&["scancel", "0.0"], 1),
         (&["squeue", "-j", "99999"], 1),
         (&["squeue", "-t", "bogus"], 1),
         (&["squeue", "-u", "nosuchuser"], 0),
