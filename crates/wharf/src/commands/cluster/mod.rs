@@ -31,7 +31,7 @@ mod tune;
 mod usage;
 
 pub(super) use change::{cancel, hold, priority, release, requeue};
-pub(super) use connect::connect;
+pub(super) use connect::{connect, connect_patiently};
 pub(super) use cp::cp;
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
