@@ -51,6 +51,11 @@ impl ClientError {
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::NoHead { .. } | Self::Unconnected(ConnectError::Away { .. }))
     }
+
+    /// Whether the same may be asked again: nobody serves, or whoever did went away, or a node did.
+    pub fn is_away(&self) -> bool {
+        self.is_absence() || matches!(self, Self::Failed { .. })
+    }
 }
 
 impl From<Status> for ClientError {

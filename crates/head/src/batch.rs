@@ -26,6 +26,8 @@ pub(crate) struct Batches {
     stranded: BTreeSet<JobId>,
     /// When jobs are sent a signal before their limit, and of which generation they are.
     warnings: BTreeMap<(Time, JobId), u32>,
+    /// Until when somebody has to say that they still hold a job.
+    leases: BTreeMap<JobId, Time>,
 }
 
 impl Batches {
@@ -34,9 +36,28 @@ impl Batches {
         self.stranded.insert(job);
     }
 
-    /// When the next job is to be warned.
-    pub(crate) fn next_warning(&self) -> Option<Time> {
-        self.warnings.keys().next().map(|&(at, _)| at)
+    /// When the next job is to be warned, or is not kept any more.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let warning = self.warnings.keys().next().map(|&(at, _)| at);
+        warning.into_iter().chain(self.leases.values().copied()).min()
+    }
+
+    /// A job is not to be warned.
+    pub(crate) fn unwarn(&mut self, job: JobId) {
+        self.warnings.retain(|(_, other), _| *other != job);
+    }
+
+    /// A job is kept until then.
+    pub(crate) fn keep(&mut self, job: JobId, until: Time) {
+        self.leases.insert(job, until);
+    }
+
+    /// Takes out the jobs that nobody keeps.
+    pub(crate) fn unkept(&mut self, now: Time) -> Vec<JobId> {
+        let unkept: Vec<JobId> =
+            self.leases.iter().filter(|(_, until)| **until <= now).map(|(&job, _)| job).collect();
+        self.leases.retain(|_, until| *until > now);
+        unkept
     }
 }
 
@@ -85,6 +106,9 @@ impl Dispatcher {
     /// An element of an array with a limit makes room: others may go.
     pub(crate) fn fill_up(&mut self, job: JobId) {
         self.batches.stranded.remove(&job);
+        if self.engine.state().job(job).is_ended() {
+            self.batches.leases.remove(&job);
+        }
         if self.spec(job).is_none_or(|spec| spec.array_limit == 0) {
             return;
         }
@@ -142,8 +166,11 @@ impl Dispatcher {
     /// Notes when jobs that were just launched reach their limits, and when they are to be warned of it.
     pub(crate) fn watch_limits(&mut self, launched: &[JobId]) {
         for &job in launched {
-            let Some(spec) = self.spec(job).filter(|spec| spec.time_limit_s > 0.0) else { continue };
-            let (limit_s, batch) = (spec.time_limit_s.min(1e9), spec.batch.clone());
+            let limit_s = self.time_limit_s(job).min(1e9);
+            if limit_s <= 0.0 {
+                continue;
+            }
+            let batch = self.spec(job).and_then(|spec| spec.batch.clone());
             // Counted from when it got its devices, which a restart of the head does not change.
             let life = self.engine.state().job(job);
             let (at, generation) = (life.placed_at().plus(limit_s), life.generation);
@@ -205,7 +232,7 @@ impl Dispatcher {
             job: job.0,
             array: launch.array_index.map(|index| (launch.array_job, index)),
             node: &node,
-            name: &spec.name,
+            name: self.name_of(job),
             user: &spec.user,
         };
         let is_first = launch.rank == 0;

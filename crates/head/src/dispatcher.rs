@@ -308,6 +308,7 @@ impl Dispatcher {
         self.watch_runs(&running);
         self.delay_again();
         self.gate_again(&held);
+        self.keep_again();
     }
 
     /// Nodes that count as being there.
@@ -360,8 +361,8 @@ impl Dispatcher {
         let missing = self.missing.values().min().copied();
         let limit = self.limits.keys().next().map(|&(at, _)| at);
         let delay = self.delays.first().map(|&(until, _)| until);
-        let warning = self.batches.next_warning();
-        [missing, limit, delay, warning, self.engine.next_decision()].into_iter().flatten().min()
+        let batch = self.batches.next_due();
+        [missing, limit, delay, batch, self.engine.next_decision()].into_iter().flatten().min()
     }
 
     fn handle(&mut self, input: Input) -> Result<(), JournalError> {
@@ -491,6 +492,7 @@ impl Dispatcher {
         let now = self.now();
         self.expire_delays();
         self.warn_jobs();
+        self.expire_leases(now);
         while let Some((&(at, job), &generation)) = self.limits.first_key_value() {
             if at > now {
                 break;

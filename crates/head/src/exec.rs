@@ -96,7 +96,7 @@ impl Routes {
         let (sender, said) = mpsc::unbounded_channel();
         self.open().insert(session, Route { worker: place.worker, sender });
         let (client, output) = mpsc::channel(OUTPUT_PIECES);
-        let worker = Worker { session, place };
+        let worker = Worker { session, place, is_kept: !open.key.is_empty() };
         let routes = self.clone();
         tokio::spawn(async move {
             worker
@@ -118,6 +118,8 @@ impl Routes {
 struct Worker {
     session: u64,
     place: Place,
+    /// The command outlives the connection, and its client says when it is over.
+    is_kept: bool,
 }
 
 impl Worker {
@@ -149,8 +151,9 @@ async fn to_client(
             Some(exec_output::Message::Stdout(data) | exec_output::Message::Stderr(data)) => {
                 (data.len(), false)
             }
-            Some(exec_output::Message::ExitCode(_) | exec_output::Message::Error(_)) => (0, true),
-            None => (0, false),
+            Some(exec_output::Message::ExitCode(_)) => (0, !worker.is_kept),
+            Some(exec_output::Message::Error(_)) => (0, true),
+            Some(exec_output::Message::InputTaken(_)) | None => (0, false),
         };
         if client.send(Ok(output)).await.is_err() || is_last {
             return;
@@ -158,7 +161,12 @@ async fn to_client(
         worker.tell(ToExec { taken: bytes as u64, ..ToExec::default() });
     }
     // The client may be gone, too.
-    let _ = client.send(Err(Status::unavailable("the worker is gone, and the command with it"))).await;
+    let text = if worker.is_kept {
+        "the worker is away; the command goes on"
+    } else {
+        "the worker is gone, and the command with it"
+    };
+    let _ = client.send(Err(Status::unavailable(text))).await;
 }
 
 /// Passes on what the client says, until it is gone. The end of its stream is the end of the input only.
@@ -176,8 +184,14 @@ async fn to_worker(worker: &Worker, mut input: Streaming<ExecInput>, window: &Se
                 Err(_) => return,
             }
         }
+        let is_over = matches!(&said.message, Some(exec_input::Message::Taken(taken)) if taken.is_over);
         worker.tell(ToExec { input: Some(said), ..ToExec::default() });
+        if is_over {
+            return;
+        }
     }
-    worker.tell(ToExec { input: Some(message(exec_input::Message::End(true))), ..ToExec::default() });
+    if !worker.is_kept {
+        worker.tell(ToExec { input: Some(message(exec_input::Message::End(true))), ..ToExec::default() });
+    }
     std::future::pending().await
 }

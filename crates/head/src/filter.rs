@@ -63,7 +63,10 @@ fn is_named(pattern: &str, name: &str) -> bool {
 /// Whether a change can be made to a job as it is.
 fn can(change: Change, life: &JobState) -> bool {
     match change {
-        Change::Cancel | Change::Priority => !life.is_ended(),
+        Change::Cancel | Change::Priority | Change::Keep | Change::TimeLimit | Change::Rename => {
+            !life.is_ended()
+        }
+        Change::Step => true,
         Change::Hold | Change::Begin => matches!(life.phase, Phase::Waiting | Phase::Held),
         Change::Signal => life.phase == Phase::Running,
         Change::Release => life.phase == Phase::Held,

@@ -96,6 +96,7 @@ pub(crate) fn demands(dispatcher: &Dispatcher) -> Vec<Demand> {
         *alike.entry(key).or_default() += 1;
     }
     let demand = |((user, pool, types, (devices, nodes), (cpus, memory_mib)), jobs): (Key, u32)| Demand {
+        owners: owners(dispatcher, user.as_deref().unwrap_or_default(), &pool),
         user: user.as_deref().unwrap_or_default().to_owned(),
         pool: pool.to_string(),
         device_types: types.iter().map(|name| name.to_string()).collect(),
@@ -106,6 +107,12 @@ pub(crate) fn demands(dispatcher: &Dispatcher) -> Vec<Demand> {
         jobs,
     };
     alike.into_iter().map(demand).collect()
+}
+
+/// Whose limits a job counts in.
+fn owners(dispatcher: &Dispatcher, user: &str, pool: &str) -> Vec<String> {
+    let pool = (!pool.is_empty()).then_some(pool);
+    dispatcher.sharing.owners(user, pool).into_iter().map(|(whose, _)| whose.to_string()).collect()
 }
 
 type Text = std::sync::Arc<str>;

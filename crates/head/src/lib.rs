@@ -1,6 +1,7 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
 
 mod activity;
+mod amend;
 mod auth;
 mod batch;
 mod causes;

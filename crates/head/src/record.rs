@@ -8,6 +8,7 @@ use wharf_core::{
     Detail, DeviceSet, Event, JobEnd, JobId, JobSpec, NodeId, NodeShare, NodeSpec, State, StopReason, Time,
 };
 
+use crate::amend::Amended;
 use crate::chosen::ChosenRecord;
 use crate::regime::PolicyChoice;
 use crate::sharing::AppliedLimits;
@@ -159,6 +160,11 @@ pub(crate) enum Record {
     JobPlanned {
         job: u32,
         plan: Option<(u32, u32, u32)>,
+    },
+    /// What is different about it from now on.
+    JobAmended {
+        job: u32,
+        amended: Amended,
     },
     /// Why a node gets no jobs; empty: no reason any more.
     NodeNoted {
@@ -315,6 +321,7 @@ impl Record {
             | Self::JobSignalled { job, .. }
             | Self::JobDelayed { job, .. }
             | Self::JobPlanned { job, .. }
+            | Self::JobAmended { job, .. }
             | Self::JobMeasured { job, .. }
             | Self::JobWatched { job, .. } => *job..*job + 1,
         }
@@ -397,6 +404,7 @@ impl Record {
             | Self::JobSignalled { .. }
             | Self::JobDelayed { .. }
             | Self::JobPlanned { .. }
+            | Self::JobAmended { .. }
             | Self::JobMeasured { .. }
             | Self::JobWatched { .. }
             | Self::NodeLeft { .. }

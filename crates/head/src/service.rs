@@ -21,6 +21,7 @@ use wharf_proto::{
     SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
+use crate::amend::check_change;
 use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
@@ -146,6 +147,7 @@ impl Cluster for Shared {
     ) -> Result<Response<ChangeJobsReply>, Status> {
         let identity = Identity::of(&request)?;
         let mut request = request.into_inner();
+        check_change(&request).map_err(|error| Status::invalid_argument(error.to_string()))?;
         if request.filter.is_some() {
             return self.change_matching(&identity, request).await.map(Response::new);
         }

@@ -69,6 +69,7 @@ impl Dispatcher {
         let jobs = first.0..self.engine.state().next_job().0;
         self.specs.insert(first.0, Arc::new(spec));
         self.gate(jobs.clone(), edges);
+        jobs.clone().for_each(|job| self.keep(JobId(job)));
         jobs
     }
 
@@ -228,6 +229,10 @@ impl Dispatcher {
                 if request.elements_only { job_id..job_id.saturating_add(1) } else { self.whole(job_id) };
             let is_array = jobs.len() > 1;
             for job in jobs {
+                if let Some(reason) = self.forbids(JobId(job), request) {
+                    refused.push(Refusal { job_id: job, reason });
+                    continue;
+                }
                 match self.change_job(JobId(job), request) {
                     // Of an array, those that are over stay as they are.
                     Err(Ignored::Stale | Ignored::WrongPhase) if is_array => {}
@@ -256,6 +261,7 @@ impl Dispatcher {
             Change::Release => self.release(job),
             Change::Signal => self.signal(job, request),
             Change::Begin => self.begin_at(job, request.begin_s),
+            Change::Keep | Change::TimeLimit | Change::Rename | Change::Step => self.amend(job, request),
         }
     }
 

@@ -86,7 +86,7 @@ impl Dispatcher {
             array_index,
             rank,
             node: &state.topology().node(node).spec.name,
-            name: &spec.name,
+            name: self.name_of(job),
             user: &spec.user,
         };
         let address = |node| self.facts.get(&node).map(|facts| facts.address.clone()).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Dispatcher {
             user: spec.user.clone(),
             network_interface: spec.network_interface.clone(),
             master_port: u32::from(self.ports.of(job)),
-            job_name: spec.name.clone(),
+            job_name: self.name_of(job).to_owned(),
             devices_by_rank: execution.tasks.iter().map(|task| task.share.devices.len()).collect(),
             lease: None,
             checkpoint_dir: chosen.fill(&names.expand(checkpoint_dir)),

@@ -8,6 +8,7 @@ use wharf_proto::{
     NodeSummary, PolicyChange, PolicyReply, Share, Wait, node_summary,
 };
 
+use crate::amend::Amended;
 use crate::causes::Struck;
 use crate::dispatcher::Dispatcher;
 use crate::execution::Execution;
@@ -46,7 +47,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
     };
     JobSummary {
         job_id: job.0,
-        name: spec.name.to_string(),
+        name: dispatcher.name_of(job).to_owned(),
         user: spec.user.as_deref().unwrap_or_default().to_owned(),
         phase: phase(life).into(),
         devices: spec.gang.devices,
@@ -75,7 +76,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         restarts: life.generation.saturating_sub(1),
         wait: dispatcher.wait_of(job).into(),
         nodes: spec.gang.needs.as_ref().and_then(|needs| needs.nodes).unwrap_or_default(),
-        time_limit_s: dispatcher.spec(job).map_or(0.0, |spec| spec.time_limit_s),
+        time_limit_s: dispatcher.time_limit_s(job),
         array_limit: dispatcher.spec(job).map_or(0, |spec| spec.array_limit),
         run_s: life.first_start.map(|_| unix_s(life.placed_at())).unwrap_or_default(),
         device_type: device_type
@@ -154,8 +155,16 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
     // The first job stands for its array and tells all indexes, the others tell their own.
     let shown = if job.0 == first { dispatcher.whole(first) } else { job.0..job.0 + 1 };
     let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
+    let amended = dispatcher.kept.amended.get(&job.0);
     let own = |spec: &JobSpec| {
-        let mut spec = JobSpec { array: shown.filter_map(index).collect(), ..spec.clone() };
+        let mut spec = JobSpec {
+            array: shown.filter_map(index).collect(),
+            name: dispatcher.name_of(job).to_owned(),
+            ..spec.clone()
+        };
+        if let Some(limit_s) = amended.and_then(|amended| amended.time_limit_s) {
+            spec.time_limit_s = limit_s;
+        }
         // For workers only.
         spec.ray.iter_mut().for_each(|ray| ray.token.clear());
         if let (Some(parameters), [index], true) =
@@ -173,6 +182,7 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         summary: Some(summary(dispatcher, job)),
         spec: spec.as_deref().map(own),
         history: history.into_iter().map(entry).collect(),
+        steps: amended.map(Amended::steps).unwrap_or_default(),
     })
 }
 

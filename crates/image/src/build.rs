@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::convert::import;
-use crate::hash::{Hasher, tree, whole_file};
+use crate::hash::{Hasher, tree, tree_without, whole_file};
+use crate::ignore::Ignored;
 use crate::index::Index;
 use crate::place::{Engine, Place};
 use crate::tool::Tool;
@@ -68,7 +69,8 @@ pub fn build(index: &mut Index, build: &Build) -> Result<Done, ImageError> {
 fn source(build: &Build, base: Option<&str>) -> Result<String, ImageError> {
     let mut hasher = Hasher::new();
     hasher.add(whole_file(&build.file)?.as_bytes());
-    hasher.add(tree(&build.context)?.as_bytes());
+    let ignored = Ignored::read(build.engine, &build.context, &build.file)?;
+    hasher.add(tree_without(&build.context, &ignored)?.as_bytes());
     for (name, value) in &build.args {
         hasher.add(name.as_bytes());
         hasher.add(value.as_bytes());

@@ -89,9 +89,7 @@ fn unpack(place: &Place, aside: &Path) -> Result<PathBuf, ImageError> {
                 .arg(path)
                 .output()?;
         }
-        Place::At(Form::Sif, path) => {
-            Tool::new("apptainer").args(["build", "--sandbox"]).arg(&files).arg(path).output()?;
-        }
+        Place::At(Form::Sif, path) => unpack_sif(path, &files)?,
         Place::At(Form::Tar, path) => untar(path, &files)?,
         Place::Named(Engine::ChImage, name) => {
             Tool::new("ch-convert").args(["-i", "ch-image", "-o", "dir", name]).arg(&files).output()?;
@@ -99,6 +97,28 @@ fn unpack(place: &Place, aside: &Path) -> Result<PathBuf, ImageError> {
         Place::Named(engine, name) => export(*engine, name, aside, &files)?,
     }
     Ok(files)
+}
+
+/// What it holds is a squashfs, unless it is encrypted: then apptainer itself has to be asked for it.
+fn unpack_sif(path: &Path, files: &Path) -> Result<(), ImageError> {
+    let parts = Tool::new("apptainer").args(["sif", "list"]).arg(path).output()?;
+    match squashfs_offset(&parts) {
+        Some(offset) => {
+            let tool = Tool::new("unsquashfs").args(["-quiet", "-no-progress", "-offset", offset, "-dest"]);
+            tool.arg(files).arg(path).output()?;
+        }
+        None => {
+            Tool::new("apptainer").args(["build", "--sandbox"]).arg(files).arg(path).output()?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the system's squashfs begins, as in `3 |1 |NONE |36864-1081344 |FS (Squashfs/*System/amd64)`.
+fn squashfs_offset(parts: &str) -> Option<&str> {
+    let line = parts.lines().find(|line| line.contains("FS (Squashfs/*System"))?;
+    let offset = line.split('|').nth(3)?.trim().split_once('-')?.0;
+    offset.bytes().all(|byte| byte.is_ascii_digit()).then_some(offset)
 }
 
 fn untar(path: &Path, files: &Path) -> Result<(), ImageError> {
@@ -170,7 +190,10 @@ fn pack(files: &Path, to: &Place, aside: &Path) -> Result<(), ImageError> {
                 }
                 Form::Sif => {
                     let made = aside.join("made.sif");
-                    Tool::new("apptainer").arg("build").arg(&made).arg(files).output()?;
+                    let definition = aside.join("made.def");
+                    let text = definition_of(files)?;
+                    fs::write(&definition, text).map_err(ImageError::file("cannot write", &definition))?;
+                    Tool::new("apptainer").arg("build").arg(&made).arg(&definition).output()?;
                     return place(&made, to, path);
                 }
             }
@@ -179,11 +202,51 @@ fn pack(files: &Path, to: &Place, aside: &Path) -> Result<(), ImageError> {
     }
 }
 
+/// What apptainer is to make of the files, with the variables that they tell of: it would not look for those itself.
+fn definition_of(files: &Path) -> Result<String, ImageError> {
+    let files = std::path::absolute(files).map_err(ImageError::file("cannot find", files))?;
+    let mut text = format!("Bootstrap: localimage\nFrom: {}\n", files.display());
+    let variables = variables(&files);
+    if !variables.is_empty() {
+        text += "\n%environment\n";
+    }
+    for (name, value) in variables {
+        text += &format!("    export {name}='{}'\n", value.replace('\'', r#"'"'"'"#));
+    }
+    Ok(text)
+}
+
+/// The variables that an image's files tell of, where Charliecloud looks for them.
+fn variables(files: &Path) -> Vec<(String, String)> {
+    let is_name = |name: &str| {
+        !name.starts_with(|first: char| first.is_ascii_digit())
+            && !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    let unquoted = |value: &str| {
+        let inner = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+        inner.unwrap_or(value).to_owned()
+    };
+    // Most images have none.
+    let text = fs::read_to_string(files.join(VARIABLES)).unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.split_once('=')).filter(|(name, _)| is_name(name));
+    pairs.map(|(name, value)| (name.to_owned(), unquoted(value))).collect()
+}
+
 fn place(made: &Path, to: &Place, path: &Path) -> Result<(), ImageError> {
     if path.exists() {
         remove(to)?;
     }
     fs::rename(made, path).map_err(ImageError::file("cannot write", path))
+}
+
+/// Podman takes the value as it is; docker reads it as a Dockerfile's.
+fn env_change(engine: Engine, name: &str, value: &str) -> String {
+    if engine == Engine::Podman {
+        return format!("ENV {name}={value}");
+    }
+    let quoted = value.replace('\\', r"\\").replace('"', "\\\"").replace('$', r"\$");
+    format!("ENV {name}=\"{quoted}\"")
 }
 
 /// Takes a folder of files into an engine, with the variables that it tells of.
@@ -197,13 +260,51 @@ pub(crate) fn import(
     let tar = aside.join("import.tar");
     Tool::new("tar").arg("-cf").arg(&tar).arg("-C").arg(files).arg(".").output()?;
     let mut tool = Tool::new(engine.program()).arg("import");
-    let variables = fs::read_to_string(files.join(VARIABLES)).unwrap_or_default();
-    for line in variables.lines().filter(|line| line.contains('=')) {
-        tool = tool.arg("--change").arg(format!("ENV {line}"));
+    for (name, value) in variables(files) {
+        tool = tool.arg("--change").arg(env_change(engine, &name, &value));
     }
     for (label, value) in labels {
         tool = tool.arg("--change").arg(format!("LABEL {label}={value}"));
     }
     tool.arg(&tar).arg(name).output()?;
     fs::remove_file(&tar).map_err(ImageError::file("cannot remove", &tar))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squashfs_is_found_in_a_sif() {
+        let parts = "ID   |GROUP   |LINK    |SIF POSITION (start-end)  |TYPE\n\
+                     1    |1       |NONE    |32176-32314               |Def.FILE\n\
+                     3    |1       |NONE    |36864-1081344             |FS (Squashfs/*System/amd64)\n";
+        assert_eq!(squashfs_offset(parts), Some("36864"));
+        let encrypted = parts.replace("FS (Squashfs", "FS (Encrypted squashfs");
+        assert_eq!(squashfs_offset(&encrypted), None);
+    }
+
+    #[test]
+    fn variables_are_quoted_for_engines() {
+        let value = r#"it's "a" for $5 \ x"#;
+        for (engine, expected) in [
+            (Engine::Podman, r#"ENV K=it's "a" for $5 \ x"#),
+            (Engine::Docker, r#"ENV K="it's \"a\" for \$5 \\ x""#),
+        ] {
+            assert_eq!(env_change(engine, "K", value), expected);
+        }
+    }
+
+    #[test]
+    fn variables_are_quoted_for_apptainer() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("ch")).unwrap();
+        fs::write(folder.path().join(VARIABLES), "A=it's\nB='x y'\n1=2\nno line\n").unwrap();
+        let text = definition_of(folder.path()).unwrap();
+        let expected = format!(
+            "Bootstrap: localimage\nFrom: {}\n\n%environment\n    export A='it'\"'\"'s'\n    export B='x y'\n",
+            folder.path().display()
+        );
+        assert_eq!(text, expected);
+    }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use ring::digest::{Context, SHA256};
 
 use crate::ImageError;
+use crate::ignore::Ignored;
 use crate::tool::{ToolError, is_interrupted};
 
 /// Hashes texts with their lengths, so that `ab`, `c` is not `a`, `bc`.
@@ -55,12 +56,17 @@ pub fn whole_file(path: &Path) -> Result<String, ImageError> {
 /// # Errors
 /// Something in it cannot be read.
 pub fn tree(folder: &Path) -> Result<String, ImageError> {
+    tree_without(folder, &Ignored::default())
+}
+
+/// As [`tree`], without what is ignored. Of a folder that is, only what is not counts.
+pub(crate) fn tree_without(folder: &Path, ignored: &Ignored) -> Result<String, ImageError> {
     let mut hasher = Hasher::new();
-    add_folder(&mut hasher, folder, Path::new(""))?;
+    add_folder(&mut hasher, folder, Path::new(""), ignored)?;
     Ok(hasher.finish())
 }
 
-fn add_folder(hasher: &mut Hasher, folder: &Path, at: &Path) -> Result<(), ImageError> {
+fn add_folder(hasher: &mut Hasher, folder: &Path, at: &Path, ignored: &Ignored) -> Result<(), ImageError> {
     let here = if at.as_os_str().is_empty() { folder.to_owned() } else { folder.join(at) };
     let read = |error| ImageError::file("cannot read the folder", &here)(error);
     let entries = fs::read_dir(&here).map_err(read)?;
@@ -70,10 +76,18 @@ fn add_folder(hasher: &mut Hasher, folder: &Path, at: &Path) -> Result<(), Image
     for name in names {
         let path = folder.join(&name);
         let meta = fs::symlink_metadata(&path).map_err(ImageError::file("cannot read", &path))?;
-        hasher.add(name.as_os_str().as_bytes());
+        let is_ignored = ignored.has(&name);
+        if is_ignored && (!meta.is_dir() || !ignored.has_exceptions()) {
+            continue;
+        }
+        if !is_ignored {
+            hasher.add(name.as_os_str().as_bytes());
+        }
         if meta.is_dir() {
-            hasher.add(b"folder");
-            add_folder(hasher, folder, &name)?;
+            if !is_ignored {
+                hasher.add(b"folder");
+            }
+            add_folder(hasher, folder, &name, ignored)?;
         } else if meta.is_symlink() {
             hasher.add(b"link");
             let target = fs::read_link(&path).map_err(ImageError::file("cannot read", &path))?;
@@ -113,6 +127,29 @@ mod tests {
         is_new("a link");
         fs::create_dir(at("data")).unwrap();
         is_new("an empty folder");
+    }
+
+    #[test]
+    fn what_is_ignored_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("data/keep")).unwrap();
+        for name in ["train.py", "data/large", "data/keep/small", "x.log"] {
+            fs::write(at(name), "1").unwrap();
+        }
+        let ignored = Ignored::parse("data\n*.log\n!data/keep/small\n");
+        let hash = || tree_without(folder.path(), &ignored).unwrap();
+        let before = hash();
+        for (name, counts) in
+            [("data/large", false), ("x.log", false), ("train.py", true), ("data/keep/small", true)]
+        {
+            fs::write(at(name), "2").unwrap();
+            assert_eq!(hash() != before, counts, "{name}");
+            fs::write(at(name), "1").unwrap();
+        }
+        fs::write(at("data/another"), "1").unwrap();
+        assert_eq!(hash(), before);
+        assert_ne!(tree(folder.path()).unwrap(), before);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod build;
 mod convert;
 mod environment;
 mod hash;
+mod ignore;
 mod index;
 mod place;
 mod registry;
@@ -20,7 +21,7 @@ pub use environment::{Exported, Kind, export, found};
 pub use hash::{tree, whole_file};
 pub use index::{Entry, Index, Pruned};
 pub use place::{Engine, Form, Place, PlaceError};
-pub use registry::{commit, login, pull, push};
+pub use registry::{commit, file as login_file, is_local, login, logins, pull, push};
 pub use tool::{ToolError, find, interrupt};
 
 use std::io;

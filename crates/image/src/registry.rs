@@ -4,6 +4,7 @@
 //! never a variable, and never in an error.
 
 use std::fs::{self, DirBuilder};
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,10 @@ pub fn login(
     let folder = private_folder(kept)?;
     let tool = match engine {
         Engine::Docker => Tool::new("docker").arg("--config").arg(&folder).arg("login"),
-        Engine::Podman => Tool::new("podman").arg("login").arg("--authfile").arg(file(&folder)),
+        Engine::Podman => {
+            let tool = Tool::new("podman").arg("login").arg("--authfile").arg(file(&folder));
+            tool.args(without_tls(registry))
+        }
         Engine::ChImage => {
             return Err(ImageError::Environment(
                 "ch-image keeps no logins; log in with podman or docker and convert what they pull"
@@ -48,7 +52,7 @@ pub fn login(
 /// # Errors
 /// What the engine says.
 pub fn push(engine: Engine, kept: &Path, name: &str) -> Result<(), ImageError> {
-    Ok(with_login(engine, kept, "push").arg(name).shown()?)
+    Ok(with_login(engine, kept, "push", name).arg(name).shown()?)
 }
 
 /// Fetches an image from its registry.
@@ -56,7 +60,7 @@ pub fn push(engine: Engine, kept: &Path, name: &str) -> Result<(), ImageError> {
 /// # Errors
 /// What the engine says.
 pub fn pull(engine: Engine, kept: &Path, name: &str) -> Result<(), ImageError> {
-    Ok(with_login(engine, kept, "pull").arg(name).shown()?)
+    Ok(with_login(engine, kept, "pull", name).arg(name).shown()?)
 }
 
 /// Makes an image of a container as it is now.
@@ -74,23 +78,70 @@ pub fn commit(engine: Engine, container: &str, name: &str) -> Result<(), ImageEr
     Ok(())
 }
 
-fn with_login(engine: Engine, kept: &Path, what: &str) -> Tool {
-    let path = file(kept);
-    match engine {
-        // Who has not logged in here may have with the engine itself.
-        Engine::Docker if path.exists() => Tool::new("docker").arg("--config").arg(kept).arg(what),
-        Engine::Podman if path.exists() => Tool::new("podman").arg(what).arg("--authfile").arg(path),
+/// Whether a registry, or an image's, is on this machine. Docker speaks to such a one without TLS by itself; others have to be told.
+#[must_use]
+pub fn is_local(name: &str) -> bool {
+    let host = name.split('/').next().unwrap_or(name);
+    let host = if host.ends_with(']') { host } else { host.rsplit_once(':').map_or(host, |(host, _)| host) };
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// The folder in which logins at registries are kept, for their owner alone; none where there is no home.
+#[must_use]
+pub fn logins() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let own = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
+    Some(named.or_else(own)?.join("wharf/registries"))
+}
+
+/// The file with the logins, as both engines call it.
+#[must_use]
+pub fn file(folder: &Path) -> PathBuf {
+    folder.join("config.json")
+}
+
+fn with_login(engine: Engine, kept: &Path, what: &str, name: &str) -> Tool {
+    // Who has not logged in here may have with the engine itself.
+    let path = Some(file(kept)).filter(|path| path.exists());
+    match (engine, path) {
+        (Engine::Docker, Some(_)) => Tool::new("docker").arg("--config").arg(kept).arg(what),
+        (Engine::Podman, path) => {
+            let tool = Tool::new("podman").arg(what).args(without_tls(name));
+            path.into_iter().fold(tool, |tool, path| tool.arg("--authfile").arg(path))
+        }
         _ => Tool::new(engine.program()).arg(what),
     }
 }
 
-/// Both engines call it so.
-fn file(folder: &Path) -> PathBuf {
-    folder.join("config.json")
+fn without_tls(name: &str) -> Option<&'static str> {
+    is_local(name).then_some("--tls-verify=false")
 }
 
 fn private_folder(folder: &Path) -> Result<PathBuf, ImageError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(ImageError::file("cannot make the folder", folder))?;
     Ok(folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registries_of_this_machine_are_known_by_their_names() {
+        for (name, expected) in [
+            ("127.0.0.1:5000/lab/train:1", true),
+            ("127.3.0.1:5000", true),
+            ("localhost:5000/x", true),
+            ("[::1]:5000/x", true),
+            ("[::1]/x", true),
+            ("10.0.0.1:5000/x", false),
+            ("localhost.example.org/x", false),
+            ("docker.io/library/python:3.12", false),
+            ("python", false),
+        ] {
+            assert_eq!(is_local(name), expected, "{name}");
+        }
+    }
 }

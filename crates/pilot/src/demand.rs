@@ -1,6 +1,6 @@
 //! What of all that waits in a head could run in a pilot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_proto::{Demand, LimitUse};
 
@@ -61,15 +61,26 @@ fn fits(demand: &Demand, shape: &Shape, device_type: Option<&str>, max: u32) -> 
     in_pool && of_type && in_all && on_nodes && has_cpus && has_memory
 }
 
-/// What limits leave: by whose they are and what they count.
-struct Left(BTreeMap<(String, String), f64>);
+/// What limits leave.
+struct Left {
+    /// By whose they are and what they count.
+    counts: BTreeMap<(String, String), f64>,
+    /// Who has used up what is allowed within some time.
+    spent: BTreeSet<String>,
+}
 
 impl Left {
     fn new(limits: &[LimitUse]) -> Self {
         let left = |limit: &LimitUse| {
             ((limit.whose.clone(), limit.what.clone()), (limit.limit - limit.used).max(0.0))
         };
-        Self(limits.iter().filter(|limit| limit.per_s == 0.0).map(left).collect())
+        let (counts, over_time): (Vec<&LimitUse>, Vec<&LimitUse>) =
+            limits.iter().partition(|limit| limit.per_s == 0.0);
+        let spent = over_time.into_iter().filter(|limit| limit.used >= limit.limit);
+        Self {
+            counts: counts.into_iter().map(left).collect(),
+            spent: spent.map(|limit| limit.whose.clone()).collect(),
+        }
     }
 
     /// How many of these jobs may run, which from then on count as if they did.
@@ -77,16 +88,18 @@ impl Left {
         let typed = device_type.map(|name| format!("{name} devices"));
         let mut counted = vec![("jobs".to_owned(), 1.0), ("devices".to_owned(), f64::from(demand.devices))];
         counted.extend(typed.map(|what| (what, f64::from(demand.devices))));
-        let owners = [format!("user {}", demand.user), format!("pool {}", demand.pool)];
+        if demand.owners.iter().any(|whose| self.spent.contains(whose)) {
+            return 0;
+        }
         let keys = || {
-            owners.iter().flat_map(|whose| {
+            demand.owners.iter().flat_map(|whose| {
                 counted.iter().map(move |(what, each)| ((whose.clone(), what.clone()), *each))
             })
         };
-        let may = |(key, each): (_, f64)| self.0.get(&key).map(|left| (left / each).floor());
+        let may = |(key, each): (_, f64)| self.counts.get(&key).map(|left| (left / each).floor());
         let jobs = keys().filter_map(may).fold(f64::from(demand.jobs), f64::min);
         for (key, each) in keys() {
-            if let Some(left) = self.0.get_mut(&key) {
+            if let Some(left) = self.counts.get_mut(&key) {
                 *left -= jobs * each;
             }
         }
@@ -102,7 +115,7 @@ mod tests {
         Shape { nodes: 1, devices: 4, device_type: None, pool: String::new(), cpus: 8, memory_mib: 0 };
 
     fn demand(devices: u32, jobs: u32) -> Demand {
-        Demand { user: "ann".into(), devices, jobs, ..Demand::default() }
+        Demand { user: "ann".into(), owners: vec!["user ann".into()], devices, jobs, ..Demand::default() }
     }
 
     fn counted(demand: Demand) -> u32 {
@@ -143,9 +156,26 @@ mod tests {
             ..LimitUse::default()
         };
         let limits = [limit("user ann", "devices", 6.0, 2.0), limit("user bob", "jobs", 1.0, 0.0)];
-        let bob = Demand { user: "bob".into(), ..demand(1, 7) };
-        let found = wants(&[demand(1, 3), demand(2, 9), bob], &limits, &SHAPE, None, 9);
-        let jobs: Vec<u32> = found.iter().map(|want| want.jobs).collect();
+        let of = |name: &str, owners: &[&str], devices, jobs| Demand {
+            user: name.into(),
+            owners: owners.iter().map(ToString::to_string).collect(),
+            ..demand(devices, jobs)
+        };
+        let bob = of("bob", &["user bob"], 1, 7);
+        let found = |demands: &[Demand], limits: &[LimitUse]| -> Vec<u32> {
+            wants(demands, limits, &SHAPE, None, 9).iter().map(|want| want.jobs).collect()
+        };
+        let jobs = found(&[demand(1, 3), demand(2, 9), bob], &limits);
         assert_eq!(jobs, [3, 1], "ann has four devices left, of which three are taken; bob one job");
+
+        // Those of one group share what it may have; who has used up hours asks for nothing.
+        let limits = [limit("group vision", "devices", 5.0, 0.0), limit("pool big", "jobs", 1.0, 0.0)];
+        let (ann, bob) = (of("ann", &["group vision"], 4, 3), of("bob", &["group vision"], 1, 3));
+        assert_eq!(found(&[ann, bob], &limits), [1, 1]);
+        assert_eq!(found(&[of("cid", &["group vision", "pool big"], 1, 9)], &limits), [1]);
+        let hours = |used| [LimitUse { per_s: 3600.0, ..limit("group vision", "GPU-hours", 8.0, used) }];
+        let dora = || [of("dora", &["group vision"], 1, 2)];
+        assert_eq!(found(&dora(), &hours(7.9)), [2]);
+        assert!(found(&dora(), &hours(8.0)).is_empty());
     }
 }

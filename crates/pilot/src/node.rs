@@ -173,6 +173,39 @@ pub fn is_of_the_pilot(name: &str) -> bool {
     name != "SLURM_CONF" && (PREFIXES.iter().any(|start| name.starts_with(start)) || NAMES.contains(&name))
 }
 
+/// What one node of a pilot tells the others of itself, by a file beside what they all have read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Its worker was started.
+    Up,
+    /// Its worker is gone; with the exit code.
+    Gone,
+}
+
+impl Mark {
+    fn path(self, spec: &Path, index: usize) -> PathBuf {
+        let word = if self == Self::Up { "up" } else { "gone" };
+        spec.with_file_name(format!("{index}.{word}"))
+    }
+}
+
+/// Leaves a mark.
+///
+/// # Errors
+/// [`PilotError::File`]
+pub fn mark(spec: &Path, mark: Mark, index: usize, text: &str) -> Result<(), PilotError> {
+    let path = mark.path(spec, index);
+    // Whole or not at all: others read it at any time.
+    let new = path.with_extension("new");
+    fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(PilotError::file("write", &path))
+}
+
+/// What the nodes' marks say, in their order, as far as they are there.
+#[must_use]
+pub fn marked(spec: &Path, mark: Mark) -> Vec<String> {
+    (0..).map_while(|index| fs::read_to_string(mark.path(spec, index)).ok()).collect()
+}
+
 /// Makes the worker's own folder on the node's disk. One that is left from an earlier run of the same job is replaced.
 ///
 /// # Errors
@@ -257,6 +290,18 @@ mod tests {
         for name in ["PATH", "SLURM_CONF", "HOME", "PMIXER"] {
             assert!(!is_of_the_pilot(name), "{name}");
         }
+    }
+
+    #[test]
+    fn marks_are_counted_from_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = folder.path().join("spec.json");
+        mark(&spec, Mark::Up, 1, "").unwrap();
+        assert_eq!(marked(&spec, Mark::Up).len(), 0, "the first is missing");
+        mark(&spec, Mark::Up, 0, "").unwrap();
+        assert_eq!(marked(&spec, Mark::Up).len(), 2);
+        mark(&spec, Mark::Gone, 0, "3").unwrap();
+        assert_eq!(marked(&spec, Mark::Gone), ["3"]);
     }
 
     #[test]

@@ -17,15 +17,10 @@ pub(crate) fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 
 /// What a pilot's Slurm job runs: a worker on each of its nodes.
 ///
-/// On one node that is the job's own process, which Slurm tells to end before it kills it. Several are started by `srun`, which
-/// ends its processes at once when it is told to.
+/// On one node that is the job's own process, which Slurm tells to end before it kills it. On several the first one leads.
 pub(crate) fn pilot(program: &str, spec: &str, nodes: u32) -> String {
-    let node = line([program, "pilot", "node", "--spec", spec]);
-    let start = if nodes == 1 {
-        format!("exec {node}")
-    } else {
-        format!("exec srun --ntasks-per-node=1 --kill-on-bad-exit=0 --export=ALL {node}")
-    };
+    let role = if nodes == 1 { "node" } else { "lead" };
+    let start = format!("exec {}", line([program, "pilot", role, "--spec", spec]));
     format!(
         "#!/bin/sh\n# A pilot of Wharf: lends this allocation to a head for as long as it has work.\n{start}\n"
     )
@@ -48,11 +43,12 @@ mod tests {
     }
 
     #[test]
-    fn several_nodes_are_reached_by_srun() {
+    fn several_nodes_have_one_that_leads() {
         assert!(
             pilot("/opt/wharf", "/x y/spec.json", 1)
                 .ends_with("\nexec /opt/wharf pilot node --spec '/x y/spec.json'\n")
         );
-        assert!(pilot("/opt/wharf", "/spec.json", 3).contains("exec srun --ntasks-per-node=1 "));
+        let several = pilot("/opt/wharf", "/spec.json", 3);
+        assert!(several.ends_with("\nexec /opt/wharf pilot lead --spec /spec.json\n"));
     }
 }

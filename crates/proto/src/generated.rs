@@ -407,6 +407,9 @@ pub struct Batch {
     /// It is never run again.
     #[prost(bool, tag = "11")]
     pub no_requeue: bool,
+    /// It is cancelled where nobody has kept it for so long (`ChangeJobsRequest.KEEP`); 0: it stays.
+    #[prost(double, tag = "180")]
+    pub lease_s: f64,
 }
 /// How a model is divided among the devices of a gang: their number is the product of the three.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -797,6 +800,9 @@ pub struct JobDetail {
     pub spec: ::core::option::Option<JobSpec>,
     #[prost(message, repeated, tag = "3")]
     pub history: ::prost::alloc::vec::Vec<HistoryEntry>,
+    /// Of its present or last run.
+    #[prost(message, repeated, tag = "180")]
+    pub steps: ::prost::alloc::vec::Vec<StepSummary>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HistoryEntry {
@@ -833,6 +839,13 @@ pub struct ChangeJobsRequest {
     /// In seconds since the Unix epoch; 0: at once.
     #[prost(double, tag = "132")]
     pub begin_s: f64,
+    /// In seconds from when its run began; 0: none.
+    #[prost(double, tag = "180")]
+    pub time_limit_s: f64,
+    #[prost(string, tag = "181")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "182")]
+    pub step: ::core::option::Option<StepSummary>,
 }
 /// Nested message and enum types in `ChangeJobsRequest`.
 pub mod change_jobs_request {
@@ -858,6 +871,14 @@ pub mod change_jobs_request {
         Signal = 5,
         /// Let jobs begin at another time.
         Begin = 6,
+        /// Say that whoever holds the devices of an allocation is still there.
+        Keep = 180,
+        /// Give jobs another time limit.
+        TimeLimit = 181,
+        /// Call jobs something else.
+        Rename = 182,
+        /// Tell of a step that a job has made.
+        Step = 183,
     }
     impl Change {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -873,6 +894,10 @@ pub mod change_jobs_request {
                 Self::Priority => "PRIORITY",
                 Self::Signal => "SIGNAL",
                 Self::Begin => "BEGIN",
+                Self::Keep => "KEEP",
+                Self::TimeLimit => "TIME_LIMIT",
+                Self::Rename => "RENAME",
+                Self::Step => "STEP",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -885,10 +910,36 @@ pub mod change_jobs_request {
                 "PRIORITY" => Some(Self::Priority),
                 "SIGNAL" => Some(Self::Signal),
                 "BEGIN" => Some(Self::Begin),
+                "KEEP" => Some(Self::Keep),
+                "TIME_LIMIT" => Some(Self::TimeLimit),
+                "RENAME" => Some(Self::Rename),
+                "STEP" => Some(Self::Step),
                 _ => None,
             }
         }
     }
+}
+/// A command that ran on some of a job's nodes, beside its tasks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StepSummary {
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "3")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint32, tag = "4")]
+    pub tasks: u32,
+    /// Seconds since the Unix epoch; an end of 0: it runs.
+    #[prost(double, tag = "5")]
+    pub start_s: f64,
+    #[prost(double, tag = "6")]
+    pub end_s: f64,
+    /// The highest of its tasks', and the signal that ended one, where one did.
+    #[prost(int32, tag = "7")]
+    pub exit_code: i32,
+    #[prost(int32, tag = "8")]
+    pub signal: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ChangeJobsReply {
@@ -1239,6 +1290,9 @@ pub struct Demand {
     /// How many there are.
     #[prost(uint32, tag = "8")]
     pub jobs: u32,
+    /// Whose limits they count in, as in LimitUse: their user, the user's groups, the pool.
+    #[prost(string, repeated, tag = "180")]
+    pub owners: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainRequest {
@@ -1387,7 +1441,7 @@ pub struct ExportedJob {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecInput {
-    #[prost(oneof = "exec_input::Message", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "exec_input::Message", tags = "1, 2, 3, 4, 180")]
     pub message: ::core::option::Option<exec_input::Message>,
 }
 /// Nested message and enum types in `ExecInput`.
@@ -1403,7 +1457,21 @@ pub mod exec_input {
         End(bool),
         #[prost(message, tag = "4")]
         Size(super::TerminalSize),
+        /// Of a command with a key: what the client has.
+        #[prost(message, tag = "180")]
+        Taken(super::ExecTaken),
     }
+}
+/// How much of what a command said has reached its client, counted from the beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecTaken {
+    #[prost(uint64, tag = "1")]
+    pub stdout: u64,
+    #[prost(uint64, tag = "2")]
+    pub stderr: u64,
+    /// And its exit code: nobody will ask for it again.
+    #[prost(bool, tag = "3")]
+    pub is_over: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecOpen {
@@ -1425,6 +1493,16 @@ pub struct ExecOpen {
     >,
     #[prost(string, tag = "131")]
     pub workdir: ::prost::alloc::string::String,
+    /// 32 hexadecimal digits by chance: the command outlives the client's connection, the head and the worker's agent, and whoever
+    /// opens it again with the same key goes on where they were. Empty: it ends with the connection.
+    #[prost(string, tag = "180")]
+    pub key: ::prost::alloc::string::String,
+    /// What the client has already, of a command that is opened again.
+    #[prost(message, optional, tag = "181")]
+    pub taken: ::core::option::Option<ExecTaken>,
+    /// The client has heard of it: where it is not there, it is lost and must not be begun anew.
+    #[prost(bool, tag = "182")]
+    pub is_known: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TerminalSize {
@@ -1435,7 +1513,7 @@ pub struct TerminalSize {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecOutput {
-    #[prost(oneof = "exec_output::Message", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "exec_output::Message", tags = "1, 2, 3, 4, 180")]
     pub message: ::core::option::Option<exec_output::Message>,
 }
 /// Nested message and enum types in `ExecOutput`.
@@ -1452,6 +1530,9 @@ pub mod exec_output {
         /// It could not be run.
         #[prost(string, tag = "4")]
         Error(::prost::alloc::string::String),
+        /// Of a command with a key: it runs, and has taken so much input since its beginning.
+        #[prost(uint64, tag = "180")]
+        InputTaken(u64),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1821,6 +1902,9 @@ pub struct ToExec {
     /// Bytes of output that the client has taken since the last time: so many more may be sent.
     #[prost(uint64, tag = "50")]
     pub taken: u64,
+    /// From the worker's agent to what keeps a command with a key: a signal for it; 0: none.
+    #[prost(int32, tag = "180")]
+    pub signal: i32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FromExec {

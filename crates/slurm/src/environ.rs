@@ -223,6 +223,7 @@ impl Step<'_> {
             ("SLURM_STEPID", self.id.to_string()),
             ("SLURM_STEP_NODELIST", hostlist::compress(self.nodes)),
             ("SLURM_STEP_NUM_NODES", self.nodes.len().to_string()),
+            ("SLURM_NNODES", self.nodes.len().to_string()),
             ("SLURM_STEP_NUM_TASKS", all.to_string()),
             ("SLURM_STEP_TASKS_PER_NODE", compact(self.tasks)),
             ("SLURM_NTASKS", all.to_string()),

@@ -16,6 +16,16 @@ pub struct Exported {
     pub said: Option<String>,
 }
 
+/// The variables in a file of `--export-file`: `NAME=value`, each ended by a zero byte. What is not UTF-8 is left out.
+#[must_use]
+pub fn of_file(bytes: &[u8]) -> Variables {
+    let pair = |bytes: &[u8]| {
+        let (name, value) = std::str::from_utf8(bytes).ok()?.split_once('=')?;
+        (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+    };
+    bytes.split(|byte| *byte == 0).filter_map(pair).collect()
+}
+
 /// What a job gets of a shell's environment.
 #[must_use]
 pub fn exported(export: Option<&str>, shell: &Variables) -> Exported {
@@ -64,4 +74,16 @@ fn words(list: &str) -> Vec<String> {
     }
     words.retain(|word| !word.is_empty());
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_in_files() {
+        let read = of_file(b"A=1\0B=x=y\nz\0=odd\0none\0EMPTY=\0");
+        let expected = [("A", "1"), ("B", "x=y\nz"), ("EMPTY", "")];
+        assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+    }
 }

@@ -21,6 +21,15 @@ pub fn expand(text: &str) -> Result<Vec<String>, BadHostlist> {
     Ok(names)
 }
 
+/// The list in a file: lists on lines, with comments after `#`; `host*3` names it once, however many tasks it is to have.
+#[must_use]
+pub fn of_file(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let words = lines.flat_map(str::split_whitespace);
+    let host = |word: &str| word.split_once('*').map_or(word, |(host, _)| host).trim_matches(',').to_owned();
+    words.map(host).filter(|host| !host.is_empty()).collect::<Vec<_>>().join(",")
+}
+
 /// Splits at commas that are not in brackets.
 fn parts(text: &str) -> Option<Vec<&str>> {
     let (mut parts, mut start, mut is_inside) = (Vec::new(), 0, false);
@@ -137,5 +146,17 @@ impl<'a> Group<'a> {
         };
         let ranges: Vec<String> = self.ranges.iter().map(range).collect();
         format!("{}[{}]", self.prefix, ranges.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_in_files() {
+        let text = "# rack 1\nn1\nn[2-3],n5  # more\n\n  n7*2\n";
+        assert_eq!(of_file(text), "n1,n[2-3],n5,n7");
+        assert_eq!(of_file(""), "");
     }
 }

@@ -50,7 +50,7 @@ const ALL: &[(&str, char, Takes, Class)] = &[
     ("exclude", 'x', Value, H),
     ("exclusive", ' ', Maybe, H),
     ("export", ' ', Value, H),
-    ("export-file", ' ', Value, R),
+    ("export-file", ' ', Value, H),
     ("extra-node-info", 'B', Value, W),
     ("get-user-env", ' ', Maybe, W),
     ("gid", ' ', Value, R),

@@ -117,6 +117,11 @@ impl Request {
         Ok(())
     }
 
+    /// Lets an option have another value, such as what is in the file that it names.
+    pub fn set(&mut self, name: &'static str, value: String) {
+        self.given.insert(name, value);
+    }
+
     /// Whether an option holds.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {

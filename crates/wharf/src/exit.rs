@@ -17,6 +17,12 @@ pub enum Exit {
     Output,
     /// `wharf step`: the trainer is to save a checkpoint and exit with 0.
     LeaseOver,
+    /// Another launcher is changing the same cluster.
+    Busy,
+    /// `wharf up`, `wharf down`: some nodes are not as they should be.
+    NodesFailed,
+    /// `wharf up`: the head is not up, so that no worker is.
+    HeadFailed,
     /// A signal ended the command.
     Signal(u8),
     /// `wharf run`, `wharf submit --wait`: what the command that was run exited with.
@@ -41,6 +47,12 @@ impl Exit {
             "10",
             "`wharf step`: the job's lease is over or it was told to stop; it saves a checkpoint and exits with 0",
         ),
+        ("11", "`wharf up`, `wharf down`: another launcher is changing the same cluster"),
+        (
+            "12",
+            "`wharf up`: fewer workers came up than have to; `wharf down`: some nodes are not stopped; saying it again goes on",
+        ),
+        ("13", "`wharf up`: the head did not come up, and no worker was looked at"),
         ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); nothing partial is left behind"),
         (
             "other",
@@ -57,6 +69,9 @@ impl Exit {
             Self::Input => 3,
             Self::Output => 4,
             Self::LeaseOver => 10,
+            Self::Busy => 11,
+            Self::NodesFailed => 12,
+            Self::HeadFailed => 13,
             Self::Signal(signal) => 128u8.saturating_add(signal),
             Self::Passed(code) => code,
         }
@@ -76,7 +91,8 @@ mod tests {
     #[test]
     fn every_fixed_code_is_documented() {
         let fixed = [Exit::Ok, Exit::Internal, Exit::Usage, Exit::Input, Exit::Output, Exit::LeaseOver];
-        for exit in fixed.into_iter().chain([Exit::Signal(2)]) {
+        let fixed = fixed.into_iter().chain([Exit::Busy, Exit::NodesFailed, Exit::HeadFailed]);
+        for exit in fixed.chain([Exit::Signal(2)]) {
             let code = exit.code().to_string();
             assert!(Exit::DOCUMENTED.iter().any(|(documented, _)| *documented == code), "{exit:?}");
         }

@@ -557,7 +557,7 @@ fn told(task: TaskKey, progress: Progress) -> TaskProgress {
 }
 
 /// Waits until then, or forever.
-async fn at(time: Option<Instant>) {
+pub(crate) async fn at(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,

@@ -43,7 +43,7 @@ pub use container::{ContainerMount, ContainerRuntime, ContainerSettings};
 pub use devices::{Inventory, Source, Watch, memory_gib, processors};
 pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
-pub use exec::beside_main;
+pub use exec::{beside_main, kept_main};
 pub use keeper::{keeper_main, outlast_signals, stage_main};
 pub use pace::pace_main;
 pub use ray::ray_main;

@@ -8,13 +8,26 @@ use super::{CheckError, LIMITS, Problem, check_environment, check_path, check_pa
 /// Looks at a job's container, if it has one.
 pub(super) fn check(spec: &JobSpec) -> Result<(), CheckError> {
     match &spec.container {
-        Some(_) if spec.launcher() == Launcher::Ray => {
-            wrong("container", Problem::Besides("the launcher `ray`"))
-        }
         Some(_) if spec.batch.is_some() => wrong("container", Problem::Besides("a batch script")),
+        Some(container) if spec.launcher() == Launcher::Ray => {
+            check_for_ray(container)?;
+            check_container(container)
+        }
         Some(container) => check_container(container),
         None => Ok(()),
     }
+}
+
+/// The nodes of a Ray cluster reach each other at the addresses of their machines, and end with their job.
+fn check_for_ray(container: &Container) -> Result<(), CheckError> {
+    const RAY: &str = "the launcher `ray`";
+    if matches!(container.network(), Network::Bridge | Network::None) {
+        return wrong("container.network", Problem::Besides(RAY));
+    }
+    if container.per_node {
+        return wrong("container.per_node", Problem::Besides(RAY));
+    }
+    Ok(())
 }
 
 fn check_container(container: &Container) -> Result<(), CheckError> {
@@ -90,6 +103,24 @@ mod tests {
     use super::*;
 
     type Change = fn(&mut Container);
+
+    #[test]
+    fn a_ray_cluster_needs_the_machines_network_and_containers_of_its_own() {
+        let good = Container { image: "image:1".into(), ..Container::default() };
+        let job = |container: Container| {
+            let mut spec = JobSpec { container: Some(container), ..JobSpec::default() };
+            spec.set_launcher(Launcher::Ray);
+            check(&spec).map_err(|error| error.to_string())
+        };
+        assert_eq!(job(good.clone()), Ok(()));
+        let bridge = Container { network: Network::Bridge.into(), ..good.clone() };
+        let staying = Container { per_node: true, name: "stays".into(), ..good };
+        for (container, field) in [(bridge, "network"), (staying, "per_node")] {
+            let refused = job(container).unwrap_err();
+            assert!(refused.starts_with(&format!("container.{field}: ")), "{refused}");
+            assert!(refused.contains("the launcher `ray`"), "{refused}");
+        }
+    }
 
     #[test]
     fn containers_that_cannot_be_are_refused() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
 
+use crate::amend::Amended;
 use crate::causes::Struck;
 use crate::chosen::ChosenRecord;
 use crate::record::{EndRecord, NodeRecord, Record, of_shares, to_share};
@@ -34,6 +35,8 @@ pub(crate) struct Kept {
     pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
     /// What trainers told last, of jobs that have had a run.
     pub(crate) metrics: BTreeMap<u32, BTreeMap<String, f64>>,
+    /// What is different about jobs since they were submitted.
+    pub(crate) amended: BTreeMap<u32, Amended>,
     /// On whose account jobs are booked, by the first job of their array or their own.
     pub(crate) accounts: BTreeMap<u32, Arc<str>>,
     /// Why nodes get no jobs.
@@ -54,6 +57,12 @@ impl Kept {
             }
             Record::JobPlaced { job, .. } => {
                 self.reasons.remove(&job);
+                if let Some(amended) = self.amended.get_mut(&job) {
+                    amended.steps.clear();
+                }
+            }
+            Record::JobAmended { job, ref amended } => {
+                self.amended.entry(job).or_default().extend(amended);
             }
             Record::HoldWanted { job } => {
                 self.holds.insert(job);
@@ -259,6 +268,8 @@ pub(crate) struct JobImageRecord {
     plan: Option<(u32, u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     metrics: Option<BTreeMap<String, f64>>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    amended: Option<Amended>,
 }
 
 impl JobImageRecord {
@@ -302,6 +313,7 @@ impl JobImageRecord {
             account: kept.accounts.get(&job).map(|account| account.to_string()),
             plan: kept.plans.get(&job).copied(),
             metrics: kept.metrics.get(&job).cloned(),
+            amended: kept.amended.get(&job).cloned(),
         }
     }
 
@@ -317,6 +329,7 @@ impl JobImageRecord {
         kept.delays.extend(self.delayed.map(|until| (job, until)));
         kept.plans.extend(self.plan.map(|plan| (job, plan)));
         kept.metrics.extend(self.metrics.clone().map(|metrics| (job, metrics)));
+        kept.amended.extend(self.amended.clone().map(|amended| (job, amended)));
         kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {

@@ -1,5 +1,6 @@
 //! Tests of the dispatcher from within, with a clock that is driven by hand.
 
+mod amend;
 mod causes;
 mod decisions;
 mod gates;

@@ -154,6 +154,9 @@ pub struct ContainerArgs {
     /// What unpacked images may take of the disk before the least recently used are removed; 0K: no limit
     #[arg(long, value_name = "SIZE", default_value = "200GiB")]
     pub image_cache: Size,
+    /// Put the libraries of NVIDIA's driver into charliecloud's images, once each, where tasks have its devices
+    #[arg(long)]
+    pub ch_fromhost: bool,
     /// How long a container of a node stays when nothing is executed in it
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub container_idle: Seconds,

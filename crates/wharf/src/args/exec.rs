@@ -51,6 +51,9 @@ pub struct BesideArgs {
     /// Standard input is a terminal, which becomes its own
     #[arg(long)]
     pub terminal: bool,
+    /// Keep a command for whoever connects to standard input, which is bound here
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["terminal", "command"])]
+    pub keep: Option<std::path::PathBuf>,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,

@@ -15,11 +15,13 @@ mod foresee;
 mod global;
 mod image;
 mod install;
+mod launch;
 mod limits;
 mod local;
 mod look;
 mod pace;
 mod pilot;
+mod plan;
 mod policy;
 mod preset;
 mod profile;
@@ -57,11 +59,16 @@ pub use image::{
 pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
+pub use launch::{
+    AddressArgs, AttachArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs, ClusterStatusArgs, DaemonArg,
+    DownArgs, LaunchedArgs, RsyncDownArgs, RsyncUpArgs, UpArgs, WindowArgs,
+};
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
 pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
+pub use plan::{Devices, PlanArgs, ScheduleArg};
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
@@ -135,6 +142,8 @@ pub enum Command {
         after_help = "Examples:\n  wharf profile show\n  wharf profile query --model resnet50 --batch-size 64"
     )]
     Profile(ProfileCommand),
+    /// Tell how a model is best split over devices, how fast it then is, and what memory it needs
+    Plan(PlanArgs),
     /// Images of containers: build, convert, push, keep
     #[command(
         subcommand,
@@ -149,6 +158,26 @@ pub enum Command {
     Run(RunArgs),
     /// Start a whole cluster on this machine
     Local(LocalArgs),
+    /// Bring up a cluster that a file describes, on machines reached by ssh or on this one
+    Up(UpArgs),
+    /// Take down a cluster that `wharf up` has brought up
+    Down(DownArgs),
+    /// Open a shell on a node of a launched cluster
+    Attach(AttachArgs),
+    /// Copy files to nodes of a launched cluster
+    RsyncUp(RsyncUpArgs),
+    /// Copy files from nodes of a launched cluster
+    RsyncDown(RsyncDownArgs),
+    /// Print the address of a launched cluster's head
+    GetHeadIp(AddressArgs),
+    /// Print the addresses of a launched cluster's workers
+    GetWorkerIps(AddressArgs),
+    /// Nodes of a launched cluster: run commands there, look at them, read their logs
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf cluster status cluster.yaml\n  wharf cluster exec cluster.yaml --all -- nvidia-smi"
+    )]
+    Cluster(ClusterCommand),
     /// Start the head of a cluster
     Head(HeadArgs),
     /// Offer this machine's devices to a head

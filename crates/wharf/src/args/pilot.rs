@@ -17,6 +17,9 @@ pub enum PilotCommand {
     /// What a pilot's Slurm job runs on each of its nodes
     #[command(hide = true)]
     Node(PilotNodeArgs),
+    /// What starts it on each of them, where there are several
+    #[command(hide = true)]
+    Lead(PilotNodeArgs),
 }
 
 /// Where those who keep pilots write down what they know.

@@ -190,16 +190,18 @@ fn index() -> Result<Index, CliError> {
 
 /// Where logins at registries are kept, for their owner alone.
 fn logins() -> Result<PathBuf, CliError> {
-    Ok(folder("XDG_CONFIG_HOME", ".config")?.join("registries"))
+    image::logins().ok_or_else(|| homeless("XDG_CONFIG_HOME"))
 }
 
 fn folder(variable: &str, usual: &str) -> Result<PathBuf, CliError> {
     let named = std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
     let own = || std::env::var_os("HOME").map(|home| Path::new(&home).join(usual));
-    let base = named.or_else(own).ok_or_else(|| {
-        CliError::usage("there is no HOME to remember images in").hint(format!("set {variable} to a folder"))
-    })?;
+    let base = named.or_else(own).ok_or_else(|| homeless(variable))?;
     Ok(base.join("wharf"))
+}
+
+fn homeless(variable: &str) -> CliError {
+    CliError::usage("there is no HOME to remember images in").hint(format!("set {variable} to a folder"))
 }
 
 fn told(error: &ImageError) -> CliError {

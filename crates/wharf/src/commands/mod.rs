@@ -6,7 +6,9 @@ mod demo;
 mod help;
 mod image;
 mod install;
+mod launch;
 mod pace;
+mod plan;
 mod policies;
 mod presets;
 mod profile;
@@ -39,11 +41,20 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Profile(command) => profile::execute(command, terminal),
+        Command::Plan(args) => plan::execute(args, terminal),
         Command::Image(command) => image::execute(command, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Replay(args) => replay::execute(args, terminal),
         Command::Run(args) => cluster::run(args, terminal),
         Command::Local(args) => cluster::local(args, terminal),
+        Command::Up(args) => launch::up(args, terminal),
+        Command::Down(args) => launch::down(args, terminal),
+        Command::Attach(args) => launch::attach(args, terminal),
+        Command::RsyncUp(args) => launch::rsync_up(args, terminal),
+        Command::RsyncDown(args) => launch::rsync_down(args, terminal),
+        Command::GetHeadIp(args) => launch::get_head_ip(args, terminal),
+        Command::GetWorkerIps(args) => launch::get_worker_ips(args, terminal),
+        Command::Cluster(command) => launch::cluster(command, terminal),
         Command::Head(args) => cluster::head(args, terminal),
         Command::Worker(args) => cluster::worker(args, terminal),
         Command::Pilot(command) => cluster::pilot(command, terminal),

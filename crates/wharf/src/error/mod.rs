@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Input,
     /// The disk's, or whatever else takes the output.
     Output,
+    /// Somebody else's, who is changing the same cluster.
+    Busy,
     /// Nobody's: the reader of standard output is gone, which is how `| head` ends.
     BrokenPipe,
     /// Ours.
@@ -34,6 +36,7 @@ impl ErrorKind {
             Self::Usage => Exit::Usage,
             Self::Input => Exit::Input,
             Self::Output => Exit::Output,
+            Self::Busy => Exit::Busy,
             Self::BrokenPipe => Exit::Ok,
             Self::Internal => Exit::Internal,
         }
@@ -45,6 +48,7 @@ impl ErrorKind {
 pub struct CliError {
     kind: ErrorKind,
     message: String,
+    others: Vec<String>,
     causes: Vec<String>,
     hints: Vec<String>,
 }
@@ -52,7 +56,7 @@ pub struct CliError {
 impl CliError {
     /// An error of that kind, told by `message`: lower case, no full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), causes: vec![], hints: vec![] }
+        Self { kind, message: message.into(), others: vec![], causes: vec![], hints: vec![] }
     }
 
     /// The command line asks for something that cannot be.
@@ -96,6 +100,13 @@ impl CliError {
         self
     }
 
+    /// Adds something else that is wrong.
+    #[must_use]
+    pub fn and(mut self, message: impl Into<String>) -> Self {
+        self.others.push(message.into());
+        self
+    }
+
     /// Adds a line that may help.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -127,6 +138,9 @@ impl CliError {
     /// What is printed on standard error.
     pub fn render(&self, styles: &Styles) -> String {
         let mut text = format!("{} {}\n", styles.error("error:"), self.message);
+        for other in &self.others {
+            let _ = writeln!(text, "{} {other}", styles.error("error:"));
+        }
         // A library that repeats its source in its own text would otherwise say it twice.
         let causes = self.causes.iter().filter(|cause| !self.message.contains(cause.as_str()));
         for line in causes.flat_map(|cause| cause.trim_end().lines()) {

@@ -1,16 +1,14 @@
 //! What users write to submit jobs: files in YAML, TOML or JSON, and flags that lie over them.
 //!
-//! A document becomes a tree that knows its places (`node`), the tree a typed [`Job`] (`decode`, `job`), and a job the contract's
+//! A document becomes a tree that knows its places (crate `wharf-document`), the tree a typed [`Job`] (`job`), and a job the contract's
 //! spec (`resolve`). Every refusal names file, line, column and field, and says what to write instead.
 
 mod array;
 mod choice;
 mod container;
-pub(crate) mod decode;
 mod environment;
 mod executor;
 pub mod job;
-pub(crate) mod node;
 mod plan;
 mod ray;
 mod resolve;
@@ -32,6 +30,8 @@ pub use executor::{Executor, SlurmExecutor};
 pub use job::Job;
 pub use units::{Deadline, Fraction, Limit, Past, Seconds, Size, StopSignal, UnitError};
 pub use words::{Words, WordsError};
+
+pub(crate) use wharf_document::{decode, node};
 
 use decode::{Decode, Fields, Problem, place_of};
 use node::{Entry, Malformed, Node, Value};

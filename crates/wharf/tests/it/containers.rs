@@ -61,7 +61,7 @@ fn example_hpc_charliecloud_selects_a_model() {
 }
 
 #[test]
-fn commands_and_copies_go_into_the_container() {
+fn commands_and_copies_go_into_charliecloud() {
     if !has("ch-run") {
         return not_run("a test of charliecloud", "charliecloud");
     }
@@ -69,18 +69,36 @@ fn commands_and_copies_go_into_the_container() {
     let Some(image) = lab::image(cluster.folder.path()) else {
         return not_run("a test of charliecloud", "busybox-static");
     };
+    commands_and_copies_go_into(&cluster, "charliecloud", "ch-run", &image);
+}
+
+#[test]
+fn commands_and_copies_go_into_apptainer() {
+    let Some(program) = lab::apptainer() else { return };
+    let cluster = Cluster::new();
+    let Some(image) = lab::image(cluster.folder.path()) else {
+        return not_run("a test of apptainer", "busybox-static");
+    };
+    let file = cluster.path("image.sif");
+    let built = Command::new(&program).arg("build").arg(&file).arg(&image).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    commands_and_copies_go_into(&cluster, "apptainer", &program, &file);
+}
+
+fn commands_and_copies_go_into(cluster: &Cluster, runtime: &str, program: &str, image: &Path) {
     let mut head = cluster.head();
-    let mut daemon = worker(&cluster, &[]);
+    let settings = ["--container-command", program];
+    let mut daemon = worker(cluster, &settings);
     let (started, gate) = (cluster.pipe("started"), cluster.pipe("gate"));
     let script = format!("echo > {}; read line < {}; exit 7", started.display(), gate.display());
     let image = image.display().to_string();
-    cluster.say(&["submit", "--container", &image, "--runtime", "charliecloud", "--", "sh", "-c", &script]);
+    cluster.say(&["submit", "--container", &image, "--runtime", runtime, "--", "sh", "-c", &script]);
     std::fs::read(&started).unwrap();
     until("the job to run", || cluster.say(&["jobs"]).contains("running"));
     assert_eq!(cluster.say(&["exec", "0", "--", "cat", "/etc/image"]), "inside\n");
     let shown: serde_json::Value =
         serde_json::from_str(&cluster.say(&["job", "0", "--output", "json"])).unwrap();
-    assert_eq!(shown["container"], serde_json::json!({ "runtime": "charliecloud", "image": image }));
+    assert_eq!(shown["container"], serde_json::json!({ "runtime": runtime, "image": image }));
 
     // A file and a folder in, and back.
     let long = vec![b'x'; 3_000_000];
@@ -116,7 +134,7 @@ fn commands_and_copies_go_into_the_container() {
     head.kill();
     let _head = cluster.head();
     daemon.kill();
-    let _daemon = worker(&cluster, &[]);
+    let _daemon = worker(cluster, &settings);
     assert_eq!(cluster.say(&["exec", "0", "--", "cat", "/etc/image"]), "inside\n");
     write(&gate, "go\n");
     cluster.run(&["submit", "--wait", "--after-any", "0", "--", "true"]);

@@ -23,12 +23,12 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 "#;
 
-struct Shipyard {
-    sandbox: Sandbox,
+pub(crate) struct Shipyard {
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Shipyard {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sandbox = Sandbox::new();
         let at = |name: &str| sandbox.path().join(name).display().to_string();
         sandbox.write("containers.conf", CONTAINERS);
@@ -41,7 +41,7 @@ impl Shipyard {
         Self { sandbox }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.sandbox.path().join(name)
     }
 
@@ -49,7 +49,7 @@ impl Shipyard {
         self.run_in(words, &[], b"")
     }
 
-    fn run_in(&self, words: &str, env: &[(&str, &str)], input: &[u8]) -> Said {
+    pub(crate) fn run_in(&self, words: &str, env: &[(&str, &str)], input: &[u8]) -> Said {
         let mut command = self.sandbox.command(words);
         // Charliecloud is written in the system's Python, whatever comes first elsewhere.
         command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("HOME", self.path("")).env("USER", "ann");
@@ -63,8 +63,18 @@ impl Shipyard {
         Said::from(&child.wait_with_output().unwrap())
     }
 
+    /// A search path with a folder `tools` before all others, and apptainer in it by its own name.
+    pub(crate) fn with_apptainer(&self, program: &str) -> String {
+        let tools = self.path("tools");
+        fs::create_dir_all(&tools).unwrap();
+        let named = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders = std::env::split_paths(&named).map(|folder| folder.join(program));
+        symlink(folders.find(|path| path.is_file()).unwrap(), tools.join("apptainer")).unwrap();
+        format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", tools.display())
+    }
+
     /// The smallest image there is: busybox, and a variable of its own.
-    fn rootfs(&self, name: &str) -> PathBuf {
+    pub(crate) fn rootfs(&self, name: &str) -> PathBuf {
         let root = self.path(name);
         for folder in ["bin", "dev", "proc", "sys", "tmp", "etc", "root", "home", "ch", "mnt"] {
             fs::create_dir_all(root.join(folder)).unwrap();
@@ -142,6 +152,38 @@ fn an_image_goes_through_every_form_and_is_made_once() {
 }
 
 #[test]
+fn an_image_becomes_a_sif_and_comes_back() {
+    let Some(apptainer) = crate::lab::apptainer() else { return };
+    if !has(&["/usr/bin/podman", "/bin/busybox"]) {
+        return;
+    }
+    let yard = Shipyard::new();
+    let root = yard.rootfs("rootfs");
+    fs::write(root.join("ch/environment"), "GREETING=it's \"ahoy\" for $5\nPATH=/bin:/opt/none\n").unwrap();
+    let path = yard.with_apptainer(&apptainer);
+    let rounds = [
+        ("image convert ./rootfs one.sif", "one.sif"),
+        ("image convert one.sif podman:localhost/two:1", "podman:localhost/two:1"),
+        ("image convert podman:localhost/two:1 three.sif", "three.sif"),
+    ];
+    for (words, place) in rounds {
+        for expected in [format!("made {place}"), format!("{place} is up to date")] {
+            let said = yard.run_in(words, &[("PATH", &path)], b"");
+            assert_eq!(said.code, Some(0), "{words}: {}", said.stderr);
+            assert!(said.stderr.contains(&expected), "{words}: {}", said.stderr);
+        }
+    }
+    for file in ["one.sif", "three.sif"] {
+        let mut command = std::process::Command::new(&apptainer);
+        command.args(["exec", "--cleanenv", "--no-home", "--pwd", "/"]).arg(yard.path(file));
+        let shown = command.args(["/bin/sh", "-c", "echo $GREETING in $PATH; exit 3"]).output().unwrap();
+        let shown = Said::from(&shown);
+        let expected = ("it's \"ahoy\" for $5 in /bin:/opt/none\n", Some(3));
+        assert_eq!((shown.stdout.as_str(), shown.code), expected, "{file}: {}", shown.stderr);
+    }
+}
+
+#[test]
 fn a_dockerfile_is_built_on_a_folder_without_a_registry() {
     if !has(&["/usr/bin/podman", "/usr/bin/runc", "/bin/busybox"]) {
         return;
@@ -159,6 +201,11 @@ fn a_dockerfile_is_built_on_a_folder_without_a_registry() {
     yard.sandbox.write("job/note", "second\n");
     assert_eq!(yard.run(build).code, Some(0));
     assert_eq!(yard.sandbox.read("job-image/note"), "second\n");
+    // What no image gets makes no other one.
+    yard.sandbox.write("job/.dockerignore", "*.log\n");
+    assert_eq!(yard.run(build).code, Some(0));
+    yard.sandbox.write("job/run.log", "noise\n");
+    assert!(yard.run(build).stderr.contains("podman:localhost/job:1 is up to date"));
     let failed = yard.run("image build nowhere --tag x --engine podman").fails(3);
     assert!(failed.contains("nowhere/Dockerfile"), "{failed}");
 }

@@ -21,6 +21,7 @@ mod limits;
 mod local;
 mod marked;
 mod outputs;
+mod plan;
 mod policy;
 #[expect(dead_code, reason = "the tests of pilots need more of it")]
 #[path = "../pilot/slurm.rs"]
@@ -28,12 +29,15 @@ mod private_slurm;
 mod profile;
 mod ray;
 mod reference;
+mod registry;
 mod replay;
 mod sandbox;
 mod security;
 mod sim;
 mod slurm;
+mod slurm_more;
 mod slurm_real;
+mod slurm_restart;
 mod step;
 mod submit;
 mod sweep;

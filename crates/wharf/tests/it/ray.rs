@@ -46,8 +46,15 @@ struct Rays {
 
 impl Rays {
     fn new(nodes: usize, ray: &Path) -> Self {
-        let search = std::env::var("PATH").unwrap_or_default();
-        let rays = Self { marked: Marked::new(), path: format!("{}:{search}", ray.display()) };
+        Self::with(Marked::new(), nodes, &[ray])
+    }
+
+    /// Workers that look for programs in these folders first.
+    fn with(marked: Marked, nodes: usize, folders: &[&Path]) -> Self {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let all = folders.iter().map(|folder| folder.to_path_buf()).chain(std::env::split_paths(&search));
+        let path = std::env::join_paths(all).unwrap().into_string().unwrap();
+        let rays = Self { marked, path };
         let mut words = vec!["local", "--detach"];
         words.extend(std::iter::repeat_n(["--worker", "cpu:1"], nodes).flatten());
         rays.say(&words);
@@ -220,6 +227,81 @@ fn cancelled_while_it_runs_it_can_save_and_while_it_starts_too_nothing_is_left()
     assert_eq!(rays.marked.json(&["job", "2"])["job"]["phase"], "cancelled");
     rays.assert_clean(&[]);
     rays.stop();
+}
+
+/// The folders that this machine's Python and Ray are made of, as mounts of a container.
+fn mounts(ray: &Path) -> String {
+    let python = std::process::Command::new(ray.join("python"))
+        .args(["-c", "import sys; print(sys.prefix); print(sys.base_prefix)"])
+        .output()
+        .unwrap();
+    let python = String::from_utf8(python.stdout).unwrap();
+    let example = Path::new(EXAMPLE).canonicalize().unwrap().display().to_string();
+    let mut folders = vec!["/usr", "/lib", "/lib64", &example];
+    folders.extend(python.lines().filter(|folder| !folder.starts_with("/usr")));
+    folders.iter().map(|folder| format!("    - {folder}:{folder}\n")).collect()
+}
+
+/// A cluster of two nodes in containers of a runtime, whose driver waits, runs a task on each, and ends with 6.
+fn lives_in(runtime: &str, ray: &Path, program: &Path) {
+    let marked = Marked::new();
+    let Some(image) = crate::lab::image(&marked.path("")) else {
+        return crate::lab::not_run("a Ray cluster in containers", "busybox-static");
+    };
+    let rays = Rays::with(marked, 2, &[ray, program.parent().unwrap()]);
+    let job = "0";
+    let file = rays.marked.path("contained.yaml");
+    let path = format!("{}:/usr/bin:/bin", ray.display());
+    let example = Path::new(EXAMPLE).canonicalize().unwrap();
+    let text = format!(
+        "name: contained\ncommand: [python, -c, {DRIVER:?}, {example:?}]\nlauncher: ray\ngang: 2x1\n\
+         ray: {{cpus: 1, object_store_memory: 100MB, dashboard: false}}\ncontainer:\n  runtime: {runtime}\n  \
+         image: {}\n  env: {{PATH: {path:?}}}\n  mounts:\n{}",
+        image.display(),
+        mounts(ray)
+    );
+    std::fs::write(&file, text).unwrap();
+    rays.say(&["submit", file.to_str().unwrap()]);
+    rays.until("the driver", || {
+        let phase = rays.marked.json(&["job", job])["job"]["phase"].to_string();
+        let told = || rays.say(&["logs", job]) + &rays.say(&["logs", "--rank", "1", job]);
+        assert!(!phase.contains("failed"), "{}", told());
+        rays.marked.path("up").exists().then_some(())
+    });
+    assert_eq!(rays.say(&["exec", job, "--", "cat", "/etc/image"]), "inside\n");
+    let base = base(&rays.say(&["logs", job]));
+    std::fs::write(rays.marked.path("go"), "").unwrap();
+    assert_eq!(rays.code(&["submit", "--wait", "--after-any", job, "--", "true"]), Some(0));
+    let log = rays.say(&["logs", job]);
+    assert!(log.contains("a task ran on each of 2 nodes\n"), "{log}");
+    assert_eq!(rays.marked.json(&["job", job])["job"]["exit_code"], 6, "{log}");
+    rays.assert_clean(&[base]);
+    rays.stop();
+}
+
+#[test]
+fn a_cluster_lives_in_charliecloud() {
+    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
+    if !crate::lab::has("ch-run") {
+        return crate::lab::not_run("a Ray cluster in containers", "charliecloud");
+    }
+    lives_in("charliecloud", &ray, Path::new("/usr/bin/ch-run"));
+}
+
+#[test]
+fn a_cluster_lives_in_apptainer() {
+    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
+    let Some(program) = crate::lab::apptainer() else { return };
+    lives_in("apptainer", &ray, Path::new(&program));
+}
+
+#[test]
+fn a_cluster_lives_in_podman() {
+    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(engine) = crate::lab::Podman::new(folder.path()) else { return };
+    lives_in("podman", &ray, Path::new(&engine.words()[0]));
+    assert_eq!(engine.run(&["ps", "-aq"]), "", "no container is left behind");
 }
 
 #[test]

@@ -7,26 +7,30 @@ use std::time::{Duration, Instant};
 use crate::cluster::{Cluster, Daemon, write};
 
 /// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two nodes with four processors each.
-struct Lab {
-    _daemons: Vec<Daemon>,
-    cluster: Cluster,
+pub(crate) struct Lab {
+    pub(crate) daemons: Vec<Daemon>,
+    pub(crate) cluster: Cluster,
 }
 
 impl Lab {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cluster = Cluster::new();
-        let mut daemons = vec![cluster.head()];
-        for node in ["n1", "n2"] {
-            let words = ["worker", "--node", node, "--devices", "cpu:4", "--feature", "ib"];
-            daemons.push(cluster.daemon(&words, "has let this worker in"));
-        }
-        Self { _daemons: daemons, cluster }
+        let daemons = vec![cluster.head()];
+        let mut lab = Self { daemons, cluster };
+        lab.daemons.extend(["n1", "n2"].map(|node| lab.worker(node)));
+        lab
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    /// Starts the worker of a node, also again.
+    pub(crate) fn worker(&self, node: &str) -> Daemon {
+        let words = ["worker", "--node", node, "--devices", "cpu:4", "--feature", "ib"];
+        self.cluster.daemon(&words, "has let this worker in")
+    }
+
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         let mut command = self.cluster.command(words);
         command.current_dir(self.cluster.folder.path()).env_remove("SLURM_CONF");
         command.output().unwrap()
@@ -34,13 +38,13 @@ impl Lab {
 
     /// What a command prints, which must succeed.
     #[track_caller]
-    fn say(&self, words: &[&str]) -> String {
+    pub(crate) fn say(&self, words: &[&str]) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
         text(&output.stdout).to_owned()
     }
 
-    fn script(&self, name: &str, body: &str) -> String {
+    pub(crate) fn script(&self, name: &str, body: &str) -> String {
         let path = self.cluster.path(name);
         std::fs::write(&path, format!("#!/bin/bash\n{body}\n")).unwrap();
         path.to_string_lossy().into_owned()
@@ -48,27 +52,27 @@ impl Lab {
 
     /// Submits a script and returns its id.
     #[track_caller]
-    fn submit(&self, options: &[&str], body: &str) -> String {
+    pub(crate) fn submit(&self, options: &[&str], body: &str) -> String {
         let script = self.script("script.sh", body);
         let words = [&["sbatch", "--parsable"], options, &[&script]].concat();
         self.say(&words).trim().to_owned()
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         let path = self.cluster.path(name);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    fn pipe(&self, name: &str) -> PathBuf {
+    pub(crate) fn pipe(&self, name: &str) -> PathBuf {
         self.cluster.pipe(name)
     }
 
     /// What squeue says of a job, also when it is over.
-    fn state(&self, id: &str) -> String {
+    pub(crate) fn state(&self, id: &str) -> String {
         self.say(&["squeue", "-h", "-r", "-t", "all", "-j", id, "-o", "%T %r"]).trim().to_owned()
     }
 
-    fn until(&self, what: &str, id: &str, expected: &str) {
+    pub(crate) fn until(&self, what: &str, id: &str, expected: &str) {
         let start = Instant::now();
         while self.state(id) != expected {
             assert!(start.elapsed() < PATIENCE, "{what}: {}", self.state(id));
@@ -77,7 +81,7 @@ impl Lab {
     }
 }
 
-fn text(bytes: &[u8]) -> &str {
+pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
@@ -101,7 +105,8 @@ fn arrays_have_their_files_their_limit_and_the_worst_exit_code() {
         assert_eq!(said, format!("{index} of 4 in 0: argument\n"));
     }
     let ended = lab.say(&["sacct", "-n", "-P", "-j", "0", "-o", "jobid,state,exitcode"]);
-    assert_eq!(ended, "0_1|FAILED|1:0\n0_2|FAILED|2:0\n0_3|FAILED|3:0\n0_4|FAILED|4:0\n");
+    let expected = [1, 2, 3, 4].map(|n| format!("0_{n}|FAILED|{n}:0\n0_{n}.batch|FAILED|{n}:0\n"));
+    assert_eq!(ended, expected.concat());
 
     let gate = lab.pipe("gate");
     let id = lab.submit(&["--array=5-8%1", "-o", "/dev/null"], &format!("read line < {}", gate.display()));
@@ -137,7 +142,7 @@ fn exit_codes_are_those_of_slurm() {
         let script = lab.script("code.sh", body);
         let waited = lab.run(&["sbatch", "--wait", "-o", "out", &script]);
         assert_eq!(waited.status.code(), Some(*code), "{body}: {}", text(&waited.stderr));
-        let ended = lab.say(&["sacct", "-n", "-P", "-j", &index.to_string(), "-o", "state,exitcode"]);
+        let ended = lab.say(&["sacct", "-X", "-n", "-P", "-j", &index.to_string(), "-o", "state,exitcode"]);
         assert_eq!(ended, format!("{state}|{exit}\n"), "{body}");
     }
     let script = lab.script("code.sh", "true");
@@ -145,7 +150,7 @@ fn exit_codes_are_those_of_slurm() {
         let waited = lab.run(&[&["sbatch", "--wait", "--parsable"], &options[..], &[&script]].concat());
         assert_eq!(waited.status.code(), Some(1), "{}", text(&waited.stderr));
         let ended =
-            lab.say(&["sacct", "-n", "-P", "-j", text(&waited.stdout).trim(), "-o", "state,exitcode"]);
+            lab.say(&["sacct", "-X", "-n", "-P", "-j", text(&waited.stdout).trim(), "-o", "state,exitcode"]);
         assert_eq!(ended, "FAILED|0:53\n", "{options:?}");
     }
     // What the clients themselves exit with.
@@ -159,6 +164,7 @@ fn exit_codes_are_those_of_slurm() {
         (&["sbatch", "-d", "afterok:999", &script], 1),
         (&["scancel", "99999"], 0),
         (&["scancel", "abc"], 1),
+        (&["scancel", "0.0"], 1),
         (&["squeue", "-j", "99999"], 1),
         (&["squeue", "-t", "bogus"], 1),
         (&["squeue", "-u", "nosuchuser"], 0),
@@ -269,7 +275,7 @@ fn steps_run_on_the_whole_gang() {
     assert_eq!(lines, ["0/2", "1/2"]);
     let nested = format!("echo $SLURM_JOB_NODELIST; {program} srun -n1 printenv SLURM_PROCID");
     assert_eq!(lab.say(&["salloc", "-N2", "sh", "-c", &nested]), "n[1-2]\n0\n");
-    let jobs = lab.say(&["sacct", "-n", "-P", "-o", "state"]);
+    let jobs = lab.say(&["sacct", "-X", "-n", "-P", "-o", "state"]);
     assert_eq!(jobs, "FAILED\nCOMPLETED\nCOMPLETED\n");
     assert_eq!(lab.say(&["squeue", "-h"]), "", "nothing is left");
 }

@@ -29,14 +29,18 @@ struct Came {
 
 impl Both {
     fn new() -> Option<Self> {
-        let slurm = Slurm::start(NODES.len() as u32, CPUS, 0)?;
+        Self::with(0)
+    }
+
+    /// Where `gpus` is not 0, Wharf's devices are those, and Slurm has them beside its processors.
+    fn with(gpus: u32) -> Option<Self> {
+        let slurm = Slurm::start(NODES.len() as u32, CPUS, gpus)?;
         let wharf = Cluster::new();
         let mut daemons = vec![wharf.head()];
         for node in NODES {
-            let devices = format!("cpu:{CPUS}");
-            daemons.push(
-                wharf.daemon(&["worker", "--node", node, "--devices", &devices], "has let this worker in"),
-            );
+            let devices = if gpus == 0 { format!("cpu:{CPUS}") } else { format!("v100:{gpus}") };
+            let words = ["worker", "--node", node, "--devices", &devices, "--cpus", "4"];
+            daemons.push(wharf.daemon(&words, "has let this worker in"));
         }
         let folder = |_| tempfile::tempdir().unwrap();
         Some(Self { slurm, _daemons: daemons, wharf, folders: [0, 1].map(folder) })
@@ -199,5 +203,39 @@ fn states_and_names_of_variables_are_slurms() {
             format!("{} {}", value("JobState="), value("ExitCode="))
         });
         assert_eq!(states, [expected, expected], "{body}");
+    }
+}
+
+/// What scripts and their steps see of GPUs; a step's program is whose the script is.
+const GPUS: &str = r#"#!/bin/bash
+names='CUDA_VISIBLE_DEVICES SLURM_JOB_GPUS SLURM_GPUS_ON_NODE SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK'
+show="for name in $names SLURM_STEP_GPUS SLURM_NTASKS SLURM_NNODES; do eval echo \$SLURM_PROCID \$name=\\\${\$name-unset}; done"
+eval "$show"
+echo step; $SRUN bash -c "$show" | sort
+echo part; $SRUN -N1 -n1 --gpus=1 bash -c "$show" | sort
+"#;
+
+/// How those are submitted.
+const WITH_GPUS: &[&[&str]] = &[
+    &["--gres=gpu:2"],
+    &["--gres=gpu"],
+    &["--gpus=3"],
+    &["--gpus-per-node=2", "-N2"],
+    &["-n2", "--gpus-per-task=1"],
+    &["-n2", "--gpus-per-task=2"],
+];
+
+#[test]
+fn gpus_are_told_of_as_slurm_does() {
+    let Some(both) = Both::with(4) else { return };
+    for (index, options) in WITH_GPUS.iter().enumerate() {
+        let options = [options, &["-o", "gpus"][..]].concat();
+        let came = [0, 1].map(|which| {
+            let srun =
+                if which == 0 { "srun".to_owned() } else { format!("{} srun", env!("CARGO_BIN_EXE_wharf")) };
+            both.run(which, &format!("gpus{index}"), &GPUS.replace("$SRUN", &srun), &options)
+        });
+        assert!(!came[0].files.is_empty(), "{options:?}");
+        assert_eq!(came[1], came[0], "{options:?}: Wharf at the left, Slurm at the right");
     }
 }

@@ -1,109 +1,20 @@
-//! Machines made of namespaces: each has a network, a name, processes and mounts of its own, and shares the file system.
+//! Machines made of namespaces, on one switch, with a head and workers.
 //!
-//! Everything, the switch between them included, lives in namespaces that end with their first process, and that one ends when its
-//! standard input does. So nothing is left behind, however a test ends, and tests do not see each other.
+//! Everything, the switch between them included, lives in namespaces, so that tests do not see each other.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getuid};
 use tempfile::TempDir;
 
-const NAMESPACES: [&str; 5] = ["--net", "--uts", "--mount", "--pid", "--ipc"];
-const TOOLS: [&str; 3] = ["ip", "unshare", "nsenter"];
-/// The first process of a machine. It ends when nobody holds its standard input any more, and all others with it. There are no
-/// cgroups, which would outlive a machine whose power is cut.
-const INIT: &str = "umount -lR /sys/fs/cgroup 2>/dev/null; hostname \"$0\" && mount --bind \"$1\" /etc/hosts && ip link set lo up && echo up \
-                    && while read -r line; do :; done";
+pub(crate) use crate::machine::{Machine, obstacle, until};
+
 /// The machine that the head runs on; the switch is there as well.
 const HUB: &str = "hub";
 const HUB_ADDRESS: &str = "10.77.0.254";
 const PORT: u16 = 7717;
-/// How soon what is waited for is looked at again.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Why machines cannot be made here, if so.
-pub(crate) fn obstacle() -> Option<String> {
-    if !getuid().is_root() {
-        return Some("it needs root".to_owned());
-    }
-    let is_missing = |tool: &&&str| Command::new(tool).arg("--help").output().is_err();
-    if let Some(tool) = TOOLS.iter().find(is_missing) {
-        return Some(format!("there is no `{tool}`"));
-    }
-    let trial = unshare("true").output().unwrap();
-    (!trial.status.success())
-        .then(|| format!("namespaces are not to be had: {}", String::from_utf8_lossy(&trial.stderr).trim()))
-}
-
-fn unshare(program: &str) -> Command {
-    let mut command = Command::new("unshare");
-    command.args(NAMESPACES).args(["--fork", "--kill-child", "--mount-proc", program]);
-    command
-}
-
-/// Waits until something is so.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < limit, "waited {limit:?} for {what}");
-        // Nobody unparks: what is looked at is outside of this process and cannot tell.
-        std::thread::park_timeout(LOOK);
-    }
-}
-
-/// One machine. It is gone with this value.
-pub(crate) struct Machine {
-    name: String,
-    unshare: Child,
-    /// Its first process, as the outside numbers it.
-    init: Pid,
-}
-
-impl Machine {
-    fn boot(name: &str, hosts: &Path) -> Self {
-        let mut command = unshare("sh");
-        command.args(["-c", INIT, name]).arg(hosts).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // It complains of how its child has ended.
-        command.stderr(Stdio::null());
-        let mut unshare = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(unshare.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "up\n", "{name}");
-        let children = format!("/proc/{0}/task/{0}/children", unshare.id());
-        let init = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
-        Self { name: name.to_owned(), unshare, init: Pid::from_raw(init) }
-    }
-
-    /// A command on this machine.
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg("--target").arg(self.init.to_string()).args(NAMESPACES).arg("--").arg(program);
-        command.stdin(Stdio::null());
-        command
-    }
-
-    #[track_caller]
-    fn ip(&self, words: &str) {
-        let output = self.command("ip").args(words.split(' ')).output().unwrap();
-        assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        // Fails where its power was cut.
-        let _ = kill(self.init, Signal::SIGKILL);
-        let _ = self.unshare.wait();
-    }
-}
 
 /// A head and workers, each on a machine of its own, on one switch.
 pub(crate) struct Cluster {
@@ -125,9 +36,7 @@ impl Cluster {
         )
         .unwrap();
         let hub = Machine::boot(HUB, &hosts);
-        hub.ip("link add br0 type bridge");
-        hub.ip(&format!("addr add {HUB_ADDRESS}/24 dev br0"));
-        hub.ip("link set br0 up");
+        hub.switch(HUB_ADDRESS);
         let mut cluster = Self { machines: Vec::new(), hub, daemons: Vec::new(), folder };
         cluster.start_head(lost_after_s);
         for index in 1..=nodes {
@@ -149,15 +58,7 @@ impl Cluster {
     fn add(&mut self, index: usize, hosts: &Path) {
         let (name, address) = (format!("nd{index}"), format!("10.77.0.{index}"));
         let machine = Machine::boot(&name, hosts);
-        // The other end is in the machine, whose process this is for `ip` of the outside only.
-        let outside = Command::new("nsenter")
-            .args(["--target", &self.hub.init.to_string(), "--net", "ip", "link", "add", &name])
-            .args(["type", "veth", "peer", "name", "eth0", "netns", &machine.init.to_string()])
-            .status();
-        assert!(outside.unwrap().success(), "a cable to {name}");
-        self.hub.ip(&format!("link set {name} master br0 up"));
-        machine.ip(&format!("addr add {address}/24 dev eth0"));
-        machine.ip("link set eth0 up");
+        self.hub.connect(&machine, &address);
         let mut worker = machine.command(env!("CARGO_BIN_EXE_wharf"));
         worker
             .args(["worker", "--devices", "cpu:2", "--node", &name, "--address", &address])
@@ -233,15 +134,7 @@ impl Cluster {
     /// Ports at which somebody listens on a node.
     pub(crate) fn listening(&self, node: &str) -> Vec<u16> {
         let machine = self.machines.iter().find(|machine| machine.name == node).unwrap();
-        let table = |name: &str| {
-            std::fs::read_to_string(format!("/proc/{}/net/{name}", machine.init)).unwrap_or_default()
-        };
-        let port = |line: &str| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let is_listening = fields.get(3) == Some(&"0A");
-            u16::from_str_radix(fields.get(1)?.rsplit(':').next()?, 16).ok().filter(|_| is_listening)
-        };
-        [table("tcp"), table("tcp6")].iter().flat_map(|table| table.lines().filter_map(port)).collect()
+        machine.listening()
     }
 
     /// Pulls the network cable of a node, or plugs it in again.

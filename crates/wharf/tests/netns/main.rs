@@ -8,6 +8,7 @@
     reason = "a test that did not run must say so, and a run's times are of interest"
 )]
 
+mod machine;
 mod machines;
 
 use std::collections::BTreeSet;

@@ -137,7 +137,6 @@ fn allocation_of_several_nodes_holds_gangs() {
     assert_eq!(lab.up(), ["slurm-0-0", "slurm-0-1"]);
     let pilot = lab.slurm.jobs("RUNNING");
     assert_eq!(pilot.len(), 1, "both nodes are one allocation");
-    // Here srun ends the workers at once; the head need not wait for them to come back.
     lab.slurm.run("scancel", &[&pilot[0]]);
     until("another allocation", || lab.slurm.jobs("RUNNING").into_iter().find(|id| *id != pilot[0]));
     lab.open("go");
@@ -148,6 +147,41 @@ fn allocation_of_several_nodes_holds_gangs() {
         let mut said = text.lines().filter(|line| *line != "Terminated");
         assert!(said.all(|line| line == format!("{rank} 0,1,2,3 ")), "{text}");
     }
+    lab.until_nothing_is_left();
+}
+
+#[test]
+fn cancelling_an_allocation_of_several_nodes_loses_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let _keeper = lab.pilots(&["--max", "2", "--nodes", "2"]);
+    lab.submit_trainer(60);
+    lab.until_step(15);
+    let pilot = lab.slurm.jobs("RUNNING");
+    assert_eq!(pilot.len(), 1);
+    lab.slurm.run("scancel", &[&pilot[0]]);
+    until("the trainer's end", || (lab.jobs("finished") == 1).then_some(()));
+    assert_no_step_is_lost(&lab, 60);
+    // The worker was there until its job had ended, and has said so.
+    let job = lab.json(&["job", "0"]);
+    assert_eq!(job["job"]["causes"], serde_json::json!({ "request": 1 }), "{job}");
+    assert!(!job.to_string().contains("not known"), "its end was seen: {job}");
+    lab.until_nothing_is_left();
+}
+
+#[test]
+fn jobs_beyond_the_limits_of_a_group_ask_for_no_pilots() {
+    let Some(lab) = Lab::new() else { return };
+    let gang = ["--gang", "4"];
+    (0..3).for_each(|_| lab.submit_waiting("go", &gang));
+    let user = lab.json(&["jobs"])["jobs"][0]["user"].as_str().unwrap().to_owned();
+    fs::write(lab.path("limits.toml"), format!("[group.vision]\nusers = [\"{user}\"]\ndevices = 4\n"))
+        .unwrap();
+    lab.say(&["limits", "apply", "limits.toml"]);
+    let _keeper = lab.pilots(&["--max", "4"]);
+    until("one job", || (lab.jobs("running") == 1).then_some(()));
+    lab.open("go");
+    until("all jobs", || (lab.jobs("finished") == 3).then_some(()));
+    assert_eq!(lab.status()["submitted"], 1, "one after the other in the same pilot: {}", lab.said());
     lab.until_nothing_is_left();
 }
 

@@ -25,8 +25,10 @@ pub(crate) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
 pub(crate) fn stay(contained: &Contained, image: &str) -> Result<Argv, ArgvError> {
     refuse_volumes(contained, contained.mounts())?;
     let mut argv = Argv { words: contained.program.clone(), warnings: Vec::new() };
-    argv.push("instance");
-    argv.push("start");
+    // What it tells of an instance is not the task's output.
+    for word in ["--quiet", "instance", "start"] {
+        argv.push(word);
+    }
     options(contained, &mut argv);
     argv.push(image);
     argv.push(&contained.spec.name);
@@ -68,6 +70,14 @@ fn escaped(path: &str) -> String {
 
 /// What a variable has to be called outside so that it has its own name within.
 pub(crate) fn outside(runtime: ContainerRuntime, name: &str) -> String {
-    let prefix = if runtime == ContainerRuntime::Singularity { "SINGULARITYENV" } else { "APPTAINERENV" };
-    format!("{prefix}_{name}")
+    format!("{}ENV_{name}", prefix(runtime))
+}
+
+/// A variable without which values would be taken for words of a shell. As an option, old versions would not know it.
+pub(crate) fn literal(runtime: ContainerRuntime) -> (String, &'static str) {
+    (format!("{}_NO_EVAL", prefix(runtime)), "true")
+}
+
+fn prefix(runtime: ContainerRuntime) -> &'static str {
+    if runtime == ContainerRuntime::Singularity { "SINGULARITY" } else { "APPTAINER" }
 }

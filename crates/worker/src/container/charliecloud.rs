@@ -1,6 +1,7 @@
 //! What charliecloud is told, and the file that tells it of variables.
 
 use super::argv::{Argv, ArgvError, refuse_volumes};
+use super::image::Ready;
 use super::plan::is_below;
 use super::{Contained, Mount, Network};
 
@@ -10,7 +11,7 @@ const SHARED: [&str; 4] = ["/tmp", "/dev", "/proc", "/sys"];
 /// The command line. `variables` is the file of [`file`]; `inherited` are variables that no line of a file can hold.
 pub(crate) fn run(
     contained: &Contained,
-    image: &str,
+    image: &Ready,
     variables: &str,
     inherited: &[&str],
     command: &[String],
@@ -34,7 +35,14 @@ pub(crate) fn run(
         argv.glued("--bind", format!("{}:{}", mount.src, mount.dst));
     }
     argv.glued("--cd", &contained.workdir);
-    argv.flag("--write", spec.writable_root);
+    match &image.store {
+        Some(store) => {
+            argv.glued("--storage", store.display());
+            // It refuses to write into what others may run by the same name.
+            argv.unsupported(contained, "writable_root", spec.writable_root);
+        }
+        None => argv.flag("--write", spec.writable_root),
+    }
     match user(&spec.user) {
         None => argv.unsupported(contained, "user", true),
         Some((uid, gid)) => {
@@ -46,7 +54,7 @@ pub(crate) fn run(
     argv.unsupported(contained, "mounts: ro", contained.mounts().any(|mount| mount.read_only));
     argv.unsupported(contained, "network", matches!(spec.network, Network::Bridge | Network::None));
     argv.unsupported(contained, "init", spec.init);
-    argv.push(image);
+    argv.push(&image.image);
     argv.push("--");
     argv.words.extend(spec.entrypoint.iter().chain(command).cloned());
     Ok(argv)

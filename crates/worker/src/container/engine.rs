@@ -10,16 +10,6 @@ use super::{Contained, api, docker};
 use crate::protocol::progress_socket;
 use crate::task::TaskKey;
 
-/// What docker and podman end with where they could not run the container.
-const CODE_ENGINE: i32 = 125;
-
-/// The engine's own error as the cause of a task's end, for which its program is not to blame.
-pub(crate) fn engine_error(contained: &Contained, code: i32) -> Option<String> {
-    let is_own = contained.runtime.is_engine() && code == CODE_ENGINE;
-    let runtime = contained.runtime.word();
-    is_own.then(|| format!("{runtime} could not run the container; what it said is in the task's output"))
-}
-
 /// Ends what a task has left behind; containers that are to be kept are only stopped.
 ///
 /// # Errors

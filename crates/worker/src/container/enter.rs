@@ -57,30 +57,34 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
             }
             if spec.per_node {
                 told(contained, &[])?;
-                return node::exec(contained, image, command).map_err(Failed::from);
+                return node::exec(contained, image, command);
             }
             let argv = docker::run(contained, image, command).map_err(text)?;
             told(contained, &argv.warnings)?;
-            serve::serve(contained, &argv.words).map_err(Failed::from)
+            serve::run(contained, &argv.words)
         }
         ContainerRuntime::Apptainer | ContainerRuntime::Singularity => {
             let instance = if spec.per_node { Some(node::instance(contained, image)?) } else { None };
             let image = instance.as_deref().unwrap_or(image);
             let argv = apptainer::exec(contained, image, command).map_err(text)?;
             become_words(contained, argv, |next| {
+                let (name, value) = apptainer::literal(contained.runtime);
+                next.env(name, value);
                 for (name, value) in variables(contained) {
                     next.env(apptainer::outside(contained.runtime, &name), value);
                 }
             })
         }
-        ContainerRuntime::Charliecloud => charlie(contained, image, command),
+        ContainerRuntime::Charliecloud => charlie(contained, &ready, command),
     }
 }
 
-fn charlie(contained: &Contained, image: &str, command: &[String]) -> Result<u8, Failed> {
-    for mount in charliecloud::binds(contained).filter(|_| !contained.spec.writable_root) {
-        mount_point(Path::new(image), Path::new(&mount.src), &mount.dst).map_err(|error| {
-            let dst = &mount.dst;
+fn charlie(contained: &Contained, image: &image::Ready, command: &[String]) -> Result<u8, Failed> {
+    let files = image.files();
+    let is_written = contained.spec.writable_root && image.store.is_none();
+    for mount in charliecloud::binds(contained).filter(|_| !is_written) {
+        mount_point(&files, Path::new(&mount.src), &mount.dst).map_err(|error| {
+            let (image, dst) = (&contained.spec.image, &mount.dst);
             format!("the image {image} has no {dst} to mount at, and it cannot be made: {error}; make it, or set `writable_root`")
         })?;
     }
@@ -91,6 +95,8 @@ fn charlie(contained: &Contained, image: &str, command: &[String]) -> Result<u8,
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let argv = charliecloud::run(contained, image, &path, &inherited, command);
     become_words(contained, argv.map_err(|error| error.to_string())?, |next| {
+        // It would put that folder in the place of /tmp.
+        next.env_remove("TMPDIR");
         // It asks for it and takes no answer from the system instead.
         if std::env::var_os("USER").is_none() {
             let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
@@ -172,9 +178,11 @@ fn mount_point(image: &Path, src: &Path, dst: &str) -> io::Result<()> {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Err(_) if index + 1 == names.len() && !src.is_dir() => {
-                std::fs::File::create_new(&place)?;
-            }
+            // Another task may have made it just now.
+            Err(_) if index + 1 == names.len() && !src.is_dir() => match std::fs::File::create_new(&place) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            },
             Err(_) => match std::fs::create_dir(&place) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}

@@ -10,16 +10,39 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use serde::{Deserialize, Serialize};
 
 use super::spec::short_digest;
-use super::{Contained, ContainerRuntime, docker};
+use super::{Contained, ContainerRuntime, Gpus, docker};
 use crate::lock;
+
+/// The ending of what is noted of an engine's images.
+const IMPORTED: &str = "imported";
+/// What begins an instance of apptainer, in its image.
+const INSTANCE_START: &str = ".singularity.d/actions/start";
 
 /// An image that the runtime can be given.
 pub(crate) struct Ready {
+    /// As its command line has it.
     pub(crate) image: String,
+    /// Charliecloud's store, where it is a name in it.
+    pub(crate) store: Option<PathBuf>,
     /// Inherited by whatever this process becomes, so that the image is not pruned under it.
     _held: Option<File>,
+}
+
+impl Ready {
+    pub(super) fn known(image: &str) -> Self {
+        Self { image: image.to_owned(), store: None, _held: None }
+    }
+
+    /// The folder of its files, where it is one.
+    pub(crate) fn files(&self) -> PathBuf {
+        match &self.store {
+            Some(store) => stored_at(store, &self.image),
+            None => PathBuf::from(&self.image),
+        }
+    }
 }
 
 /// What the text of an image is.
@@ -62,7 +85,7 @@ pub(crate) fn folder(contained: &Contained, uid: u32) -> PathBuf {
 pub(crate) fn ready(contained: &Contained) -> Result<Ready, String> {
     let image = contained.spec.image.as_str();
     let cache = Cache { folder: folder(contained, nix::unistd::geteuid().as_raw()), contained };
-    let plain = |image: &str| Ok(Ready { image: image.to_owned(), _held: None });
+    let plain = |image: &str| Ok(Ready::known(image));
     let name = image.strip_prefix("docker://").unwrap_or(image);
     match (contained.runtime, Kind::of(image)?) {
         // Without the engine's program there is nothing to import or pull with.
@@ -75,13 +98,45 @@ pub(crate) fn ready(contained: &Contained) -> Result<Ready, String> {
             Err(format!("{} cannot run {image}; use apptainer", contained.runtime.word()))
         }
         (ContainerRuntime::Docker | ContainerRuntime::Podman, kind) => cache.imported(image, kind),
-        (ContainerRuntime::Charliecloud, Kind::Folder) => plain(image),
-        (ContainerRuntime::Charliecloud, Kind::Name) => cache.stored(name),
+        (ContainerRuntime::Charliecloud, Kind::Folder) => cache.equipped(Ready::known(image)),
+        (ContainerRuntime::Charliecloud, Kind::Name) => cache.equipped(cache.stored(name)?),
+        (ContainerRuntime::Charliecloud, kind) => cache.equipped(cache.unpacked(image, kind)?),
+        (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Folder)
+            if contained.spec.per_node && !Path::new(image).join(INSTANCE_START).exists() =>
+        {
+            cache.packed(image)
+        }
         (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Folder | Kind::Sif) => {
             plain(image)
         }
         (ContainerRuntime::Apptainer | ContainerRuntime::Singularity, Kind::Name) => cache.built(name),
         (_, kind) => cache.unpacked(image, kind),
+    }
+}
+
+/// What is noted of an image that an engine has because of this cache.
+#[derive(Serialize, Deserialize)]
+struct Imported {
+    name: String,
+    bytes: u64,
+    /// The engine's program and the options before its command.
+    prefix: Vec<String>,
+}
+
+impl Imported {
+    /// Of an entry of the cache, where it is one.
+    fn read(place: &Path) -> Option<Self> {
+        place.extension().filter(|ending| *ending == IMPORTED)?;
+        serde_json::from_str(&fs::read_to_string(place).ok()?).ok()
+    }
+
+    /// Has the engine remove it; true if it is gone.
+    fn forget(&self) -> bool {
+        let words = |words: &[&str]| -> Vec<String> {
+            self.prefix.iter().cloned().chain(words.iter().map(|word| (*word).to_owned())).collect()
+        };
+        tool(&words(&["image", "rm", &self.name])).is_ok()
+            || tool(&words(&["image", "inspect", &self.name])).is_err()
     }
 }
 
@@ -97,7 +152,7 @@ impl Cache<'_> {
             |error: std::io::Error| format!("cannot use the cache {}: {error}", self.folder.display());
         let held = self.hold(key).map_err(failed)?;
         let place = self.folder.join(key);
-        let ready = |held| Ok(Ready { image: place.to_string_lossy().into_owned(), _held: Some(held) });
+        let ready = |held| Ok(Ready { _held: Some(held), ..Ready::known(&place.to_string_lossy()) });
         if place.exists() {
             return ready(held);
         }
@@ -135,8 +190,25 @@ impl Cache<'_> {
     fn built(&self, name: &str) -> Result<Ready, String> {
         let key = format!("{}.sif", named(name));
         self.once(&key, |part| {
-            let words =
-                ["pull", "--force", &part.to_string_lossy(), &format!("docker://{name}")].map(String::from);
+            super::enter::say(&format!("pulls the image {name}"));
+            let mut words = self.contained.program.clone();
+            words.extend(["pull", "--force"].map(String::from));
+            if wharf_image::is_local(name) {
+                words.push("--no-https".to_owned());
+            }
+            if let (ContainerRuntime::Apptainer, Some(folder)) = (self.contained.runtime, login()) {
+                let file = wharf_image::login_file(&folder);
+                words.extend(["--authfile".to_owned(), file.to_string_lossy().into_owned()]);
+            }
+            words.extend([part.to_string_lossy().into_owned(), format!("docker://{name}")]);
+            tool(&words)
+        })
+    }
+
+    /// A file out of a folder that others have made: apptainer's instances are begun by a script that only it puts there.
+    fn packed(&self, image: &str) -> Result<Ready, String> {
+        self.once(&format!("{}.sif", key(image)?), |part| {
+            let words = ["build", "--force", &part.to_string_lossy(), image].map(String::from);
             tool(&[self.contained.program.clone(), words.to_vec()].concat())
         })
     }
@@ -149,13 +221,32 @@ impl Cache<'_> {
         let mark = |part: &Path| {
             if tool(&word(&["image", "inspect", name])).is_err() {
                 super::enter::say(&format!("pulls the image {name}"));
-                tool(&word(&["pull", name]))?;
+                tool(&self.pull(name))?;
             }
             fs::write(part, name).map_err(|error| error.to_string())
         };
         let key = format!("{}.{}", named(name), short_digest(prefix.join(" ").as_bytes()));
         self.once(&key, mark)?;
-        Ok(Ready { image: name.to_owned(), _held: None })
+        Ok(Ready::known(name))
+    }
+
+    /// The engine's words for it: with the user's login, and without TLS from this machine, which docker knows by itself.
+    fn pull(&self, name: &str) -> Vec<String> {
+        let mut words = docker::prefix(self.contained);
+        let (login, is_docker) = (login(), self.contained.runtime == ContainerRuntime::Docker);
+        if let (Some(folder), true) = (&login, is_docker) {
+            words.extend(["--config".to_owned(), folder.to_string_lossy().into_owned()]);
+        }
+        words.push("pull".to_owned());
+        if let (Some(folder), false) = (&login, is_docker) {
+            let file = wharf_image::login_file(folder);
+            words.extend(["--authfile".to_owned(), file.to_string_lossy().into_owned()]);
+        }
+        if !is_docker && wharf_image::is_local(name) {
+            words.push("--tls-verify=false".to_owned());
+        }
+        words.push(name.to_owned());
+        words
     }
 
     /// An image of an engine, made from a folder or an archive.
@@ -182,29 +273,64 @@ impl Cache<'_> {
                 Kind::Folder => pipe(Path::new(image), &import)?,
                 _ => tool(&[prefix.clone(), vec!["import".into(), image.to_owned(), name.clone()]].concat())?,
             }
-            fs::write(part, &name).map_err(|error| error.to_string())
+            let mark =
+                Imported { bytes: self.imported_bytes(&name), name: name.clone(), prefix: prefix.clone() };
+            let text = serde_json::to_string(&mark).map_err(|error| error.to_string())?;
+            fs::write(part, text).map_err(|error| error.to_string())
         };
-        let key = format!("{key}.{}", short_digest(prefix.join(" ").as_bytes()));
-        self.once(&key, make)?;
-        Ok(Ready { image: name.clone(), _held: None })
+        let key = format!("{key}.{}.{IMPORTED}", short_digest(prefix.join(" ").as_bytes()));
+        let made = self.once(&key, make)?;
+        Ok(Ready { image: name, ..made })
     }
 
-    /// A name of charliecloud's own store.
+    /// What an image takes of the engine's disk; nothing where it does not say.
+    fn imported_bytes(&self, name: &str) -> u64 {
+        let size = ["image", "inspect", "--format", "{{.Size}}", name].map(String::from);
+        let said = answer(&[docker::prefix(self.contained), size.to_vec()].concat());
+        said.ok().and_then(|said| said.trim().parse().ok()).unwrap_or_default()
+    }
+
+    /// A name of charliecloud's own store. It is run by its name: the store's folders are refused.
     fn stored(&self, name: &str) -> Result<Ready, String> {
         let store = std::env::var_os("CH_IMAGE_STORAGE").map(PathBuf::from).unwrap_or_else(|| {
             let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
             PathBuf::from(format!("/var/tmp/{}.ch", user.map(|user| user.name).unwrap_or_default()))
         });
-        let place = store.join("img").join(name.replace('/', "%").replace(':', "+"));
-        if !place.is_dir() {
-            let mark = |part: &Path| {
+        // `ch-image` takes the two for the same, and `ch-run` does not.
+        let short = name.strip_suffix(":latest").unwrap_or(name);
+        let there = [name, short].into_iter().find(|name| stored_at(&store, name).is_dir());
+        if there.is_none() {
+            let pull = |part: &Path| {
                 super::enter::say(&format!("pulls the image {name}"));
                 tool(&["ch-image", "pull", name].map(String::from))?;
                 fs::write(part, name).map_err(|error| error.to_string())
             };
-            self.once(&named(name), mark)?;
+            self.once(&named(name), pull)?;
         }
-        Ok(Ready { image: place.to_string_lossy().into_owned(), _held: None })
+        let name = there.unwrap_or(name);
+        Ok(Ready { store: Some(store), ..Ready::known(name) })
+    }
+
+    /// Puts the driver's libraries into an image of charliecloud, once, where its tasks have such devices and the site says so.
+    fn equipped(&self, ready: Ready) -> Result<Ready, String> {
+        let files = ready.files();
+        if !self.contained.from_host || !matches!(self.contained.gpus, Gpus::Nvidia(_)) {
+            return Ok(ready);
+        }
+        // By which folder it is, not by when it was written: what is put into it changes that.
+        let found =
+            files.metadata().map_err(|error| format!("cannot look at {}: {error}", files.display()))?;
+        let facts = format!("{} {} {}", files.display(), found.dev(), found.ino());
+        let key = format!("{}.nvidia", short_digest(facts.as_bytes()));
+        self.once(&key, |part| {
+            super::enter::say("puts the driver's libraries into the image");
+            // It comes with the same installation.
+            let program = Path::new(self.contained.program.first().map_or("ch-run", String::as_str));
+            let program = program.with_file_name("ch-fromhost").to_string_lossy().into_owned();
+            tool(&[program, "--nvidia".to_owned(), files.to_string_lossy().into_owned()])?;
+            fs::write(part, "").map_err(|error| error.to_string())
+        })?;
+        Ok(ready)
     }
 
     /// Removes what was used least recently until the rest is small enough; what is in use stays.
@@ -217,7 +343,9 @@ impl Cache<'_> {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Some(key) = name.strip_suffix(".use") else { continue };
             let used = entry.metadata()?.modified()?;
-            entries.push((used, key.to_owned(), size(&self.folder.join(key))));
+            let place = self.folder.join(key);
+            let bytes = Imported::read(&place).map_or_else(|| size(&place), |imported| imported.bytes);
+            entries.push((used, key.to_owned(), bytes));
         }
         entries.sort();
         let mut total: u64 = entries.iter().map(|(.., bytes)| bytes).sum();
@@ -226,13 +354,26 @@ impl Cache<'_> {
                 break;
             }
             let in_use = lock::open(&self.folder.join(format!("{key}.use")))?;
-            if bytes > 0 && in_use.try_lock().is_ok() {
-                remove(&self.folder.join(&key))?;
+            let place = self.folder.join(&key);
+            // An engine refuses to remove what a container still has.
+            if bytes > 0 && in_use.try_lock().is_ok() && Imported::read(&place).is_none_or(|one| one.forget())
+            {
+                remove(&place)?;
                 total -= bytes;
             }
         }
         Ok(())
     }
+}
+
+/// The folder of a name in charliecloud's store.
+fn stored_at(store: &Path, name: &str) -> PathBuf {
+    store.join("img").join(name.replace('/', "%").replace(':', "+"))
+}
+
+/// The folder with the user's logins at registries, where there are any.
+fn login() -> Option<PathBuf> {
+    wharf_image::logins().filter(|folder| wharf_image::login_file(folder).exists())
 }
 
 /// What a file is called in the cache: changed, it is another.

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use engine::{clean, engine_error};
+pub(crate) use engine::clean;
 pub(crate) use enter::{before_switch, enter};
 pub(crate) use node::{Idle, retire};
 pub(crate) use plan::{Planned, Wanted, misleads, plan};
@@ -82,6 +82,9 @@ pub(crate) struct Contained {
     pub(crate) state_dir: PathBuf,
     /// What unpacked images may take; 0: what they need.
     pub(crate) cache_bytes: u64,
+    /// Charliecloud's images get the driver's libraries.
+    #[serde(default)]
+    pub(crate) from_host: bool,
     /// What cannot be had, and was found out already.
     pub(crate) warnings: Vec<String>,
 }

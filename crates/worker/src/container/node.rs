@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
+use super::enter::Failed;
 use super::image::{answer, tool};
 use super::{Contained, ENGINE_VARIABLE, apptainer, docker, image, serve};
 use crate::lock;
@@ -57,7 +58,7 @@ fn taken(
 }
 
 /// Executes a command in docker's or podman's container, and hands on signals: the program itself does not.
-pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Result<u8, String> {
+pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Result<u8, Failed> {
     let remove = || tool(&words(contained, &["rm", "-f", &contained.spec.name]));
     let make = || {
         let argv = docker::stay(contained, image).map_err(|error| error.to_string())?;
@@ -68,7 +69,13 @@ pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
     let code = serve::serve(contained, &argv.words);
     // Idle from now on, not since the command began; only a guess would be off where that cannot be said.
     let _ = used.set_modified(SystemTime::now());
-    code
+    match code? {
+        // A command that ends with it leaves a container behind that goes on.
+        serve::CODE_ENGINE if found(contained)?.is_none() => {
+            Err(serve::refused(contained, serve::CODE_ENGINE))
+        }
+        code => Ok(code),
+    }
 }
 
 fn words(contained: &Contained, rest: &[&str]) -> Vec<String> {

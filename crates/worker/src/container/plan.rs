@@ -65,6 +65,8 @@ pub(crate) struct Wanted<'a> {
     /// Empty: none was asked for.
     pub(crate) checkpoint_dir: &'a Path,
     pub(crate) hostfile: &'a Path,
+    /// What else has to be seen within.
+    pub(crate) tools: &'a [PathBuf],
 }
 
 /// A planned process: its environment on the node, and the container.
@@ -140,6 +142,7 @@ pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
         owner: launch.user.clone(),
         state_dir: config.state_dir.clone(),
         cache_bytes: settings.image_cache_bytes,
+        from_host: settings.ch_fromhost,
         warnings: std::mem::take(&mut warnings),
     };
     if runtime.is_engine() {
@@ -242,7 +245,7 @@ fn needs(wanted: &Wanted<'_>, runtime: ContainerRuntime) -> (Vec<Mount>, Vec<Str
             }
         }
     }
-    let mut seen = Vec::new();
+    let mut seen = wanted.tools.to_vec();
     if sees_workdir(wanted) {
         seen.push(wanted.workdir.to_owned());
     }
@@ -263,7 +266,10 @@ fn needs(wanted: &Wanted<'_>, runtime: ContainerRuntime) -> (Vec<Mount>, Vec<Str
         let is_there =
             |mount: &Mount| mount.dst == path || mount.src == mount.dst && is_below(&path, &mount.dst);
         if !mounts.iter().any(is_there) && !container.mounts.iter().any(|mount| mount.dst == path) {
-            mounts.push(Mount::same(path));
+            // Root within could write to it; charliecloud gives nobody more rights than they have, and has nothing read-only.
+            let is_program = wanted.tools.iter().any(|tool| tool.is_file() && text(tool) == path);
+            let read_only = is_program && runtime != ContainerRuntime::Charliecloud;
+            mounts.push(Mount { read_only, ..Mount::same(path) });
         }
     }
     (mounts, warnings)

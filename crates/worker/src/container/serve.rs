@@ -3,16 +3,22 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::enter::Failed;
 use super::image::{answer, tool};
-use super::{Contained, docker, engine};
+use super::{Contained, ContainerRuntime, docker, engine};
 
 const CODE_SIGNAL_BASE: i32 = 128;
+/// What docker and podman end with where they could not run the container.
+pub(super) const CODE_ENGINE: u8 = 125;
+/// Where they could not execute its command, or did not find it. Programs end with these, too.
+const CODES_COMMAND: [u8; 2] = [126, 127];
 /// The signals that are handed on to the command.
 const SIGNALS: [(SignalKind, Signal); 6] = [
     (SignalKind::terminate(), Signal::SIGTERM),
@@ -22,6 +28,47 @@ const SIGNALS: [(SignalKind, Signal); 6] = [
     (SignalKind::user_defined1(), Signal::SIGUSR1),
     (SignalKind::user_defined2(), Signal::SIGUSR2),
 ];
+
+/// Runs a container until its end and returns the exit code of its command. An engine that could not run it ends with codes that
+/// commands end with, too: whether there was a command at all is known to the engine.
+pub(super) fn run(contained: &Contained, words: &[String]) -> Result<u8, Failed> {
+    let begun_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let code = serve(contained, words)?;
+    let is_engines = match code {
+        CODE_ENGINE => !was_started(contained, begun_s).unwrap_or(false),
+        code if CODES_COMMAND.contains(&code) => !was_started(contained, begun_s).unwrap_or(true),
+        _ => false,
+    };
+    if is_engines { Err(refused(contained, code)) } else { Ok(code) }
+}
+
+/// The engine's own error as the cause of a task's end, for which its program is not to blame.
+pub(super) fn refused(contained: &Contained, code: u8) -> Failed {
+    let runtime = contained.runtime.word();
+    let text = format!("{runtime} could not run the container; what it said is in the task's output");
+    Failed { code, text }
+}
+
+/// Whether the engine has started a container of the task since then; none where it cannot tell.
+fn was_started(contained: &Contained, since_s: u64) -> Option<bool> {
+    let mut words = docker::prefix(contained);
+    words.extend(["events", "--since"].map(String::from));
+    words.push(since_s.saturating_sub(1).to_string());
+    if contained.runtime == ContainerRuntime::Podman {
+        words.push("--stream=false".to_owned());
+    } else {
+        // Until now: with a moment that is still to come it would wait for that.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        words.extend(["--until".to_owned(), format!("{}.{:09}", now.as_secs(), now.subsec_nanos())]);
+    }
+    // Of several labels one would be enough for podman, and docker wants all.
+    let [worker, task] = contained.labels();
+    words.extend(["--filter".to_owned(), format!("label={task}")]);
+    words.extend(["--filter", "event=start", "--format", "{{json .}}"].map(String::from));
+    let (_, state_dir) = worker.split_once('=')?;
+    let own = format!("\"wharf.worker\":{}", serde_json::Value::from(state_dir));
+    Some(answer(&words).ok()?.contains(&own))
+}
 
 /// Runs an engine's program until its end and returns its exit code, which is the command's.
 pub(super) fn serve(contained: &Contained, words: &[String]) -> Result<u8, String> {

@@ -122,6 +122,8 @@ pub struct ContainerSettings {
     pub infiniband: Vec<PathBuf>,
     /// What unpacked images may take of the disk before the least recently used are removed; 0: no limit.
     pub image_cache_bytes: u64,
+    /// Charliecloud's images get the libraries of NVIDIA's driver where tasks have its devices (`ch-fromhost --nvidia`).
+    pub ch_fromhost: bool,
     /// How long a container of a node stays when nothing is executed in it.
     pub idle: Duration,
 }
@@ -135,6 +137,7 @@ impl Default for ContainerSettings {
             binds: Vec::new(),
             infiniband: INFINIBAND.map(PathBuf::from).to_vec(),
             image_cache_bytes: CACHE_BYTES,
+            ch_fromhost: false,
             idle: IDLE,
         }
     }

@@ -33,6 +33,7 @@ pub(super) fn profiler(runtime: ContainerRuntime) -> Contained {
         owner: "ann".into(),
         state_dir: "/s".into(),
         cache_bytes: 0,
+        from_host: false,
         warnings: Vec::new(),
     }
 }
@@ -123,6 +124,7 @@ fn apptainer_is_told_as_measured() {
     assert!(argv.warnings.is_empty());
     assert_eq!(apptainer::outside(ContainerRuntime::Apptainer, "A"), "APPTAINERENV_A");
     assert_eq!(apptainer::outside(ContainerRuntime::Singularity, "A"), "SINGULARITYENV_A");
+    assert_eq!(apptainer::literal(ContainerRuntime::Singularity).0, "SINGULARITY_NO_EVAL");
 }
 
 #[test]
@@ -131,7 +133,8 @@ fn charliecloud_is_told_as_measured() {
     contained.spec.writable_root = true;
     contained.spec.env_file = "/E".into();
     contained.needs = vec![Mount::same("/tmp/state"), Mount::same("/data/ann")];
-    let argv = charliecloud::run(&contained, "/imgs/image", "/F", &[], &command()).unwrap();
+    let folder = image::Ready::known("/imgs/image");
+    let argv = charliecloud::run(&contained, &folder, "/F", &[], &command()).unwrap();
     assert_eq!(
         argv.words.join(" "),
         "ch-run --unset-env=* --set-env --set-env=/E --env-no-expand --set-env=/F --bind=/data/ann:/data/ann --bind=/A:/B \
@@ -141,13 +144,20 @@ fn charliecloud_is_told_as_measured() {
     contained.spec.mounts[0].read_only = true;
     contained.spec.privileged = false;
     contained.spec.user = "10:20".into();
-    let argv = charliecloud::run(&contained, "/imgs/image", "/F", &["KEY"], &command()).unwrap();
+    let argv = charliecloud::run(&contained, &folder, "/F", &["KEY"], &command()).unwrap();
     assert_eq!(argv.warnings, ["charliecloud has no `mounts: ro`: it is left out"]);
     let line = argv.words.join(" ");
     assert!(line.contains("--unset-env=!(KEY) ") && line.contains("--uid=10 --gid=20"), "{line}");
     contained.spec.mounts[0].src = "volume".into();
-    let refused = charliecloud::run(&contained, "/imgs/image", "/F", &[], &command()).unwrap_err();
+    let refused = charliecloud::run(&contained, &folder, "/F", &[], &command()).unwrap_err();
     assert!(refused.to_string().contains("name of a volume"), "{refused}");
+    contained.spec.mounts.clear();
+    let mut named = image::Ready::known("base:1");
+    named.store = Some("/var/tmp/ann.ch".into());
+    let argv = charliecloud::run(&contained, &named, "/F", &[], &command()).unwrap();
+    assert_eq!(argv.warnings, ["charliecloud has no `writable_root`: it is left out"]);
+    assert!(argv.words.join(" ").contains("--cd=/W --storage=/var/tmp/ann.ch --uid=10"), "{:?}", argv.words);
+    assert_eq!(named.files(), std::path::Path::new("/var/tmp/ann.ch/img/base+1"));
     let (text, inherited) = charliecloud::file([("A", "it's $HOME"), ("KEY", "two\nlines")]);
     assert_eq!((text.as_str(), inherited.as_slice()), ("A='it's $HOME'\n", &["KEY"][..]));
 }
@@ -204,5 +214,35 @@ fn containers_that_stay_have_no_task() {
     contained.runtime = ContainerRuntime::Apptainer;
     contained.program = vec!["apptainer".into()];
     let stay = apptainer::stay(&contained, "/x.sif").unwrap().words.join(" ");
-    assert_eq!(stay, "apptainer instance start --nv --bind /A:/B /x.sif crius-worker");
+    assert_eq!(stay, "apptainer --quiet instance start --nv --bind /A:/B /x.sif crius-worker");
+}
+
+#[test]
+fn driver_libraries_are_put_into_an_image_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::create_dir(at("image")).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >> {}\n", at("told").display());
+    std::fs::write(at("ch-fromhost"), script).unwrap();
+    std::fs::set_permissions(at("ch-fromhost"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut contained = profiler(ContainerRuntime::Charliecloud);
+    contained.program = vec![at("ch-run").display().to_string()];
+    contained.spec.image = at("image").display().to_string();
+    contained.state_dir = dir.path().to_owned();
+    let uid = nix::unistd::geteuid().as_raw();
+    std::fs::create_dir_all(image::folder(&contained, uid)).unwrap();
+    let told = || std::fs::read_to_string(at("told")).unwrap_or_default();
+    for (from_host, gpus, expected) in [
+        (false, Gpus::Nvidia(vec!["0".into()]), 0),
+        (true, Gpus::Amd, 0),
+        (true, Gpus::Nvidia(vec!["0".into()]), 1),
+        (true, Gpus::Nvidia(vec!["1".into()]), 1),
+    ] {
+        (contained.from_host, contained.gpus) = (from_host, gpus);
+        let ready = image::ready(&contained).unwrap();
+        assert_eq!(ready.image, contained.spec.image);
+        assert_eq!(told().lines().count(), expected, "{:?}", contained.gpus);
+    }
+    assert_eq!(told(), format!("--nvidia {}\n", contained.spec.image));
 }

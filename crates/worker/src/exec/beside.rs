@@ -23,6 +23,11 @@ const CODE_NOT_EXECUTABLE: u8 = 126;
 pub(super) const OVER: &str = "WHARF_BESIDE_ENV_";
 /// The variable with the folder, where it is not the task's.
 pub(super) const WORKDIR: &str = "WHARF_BESIDE_DIR";
+/// Among those, which of the task's devices are a step's.
+const STEP_DEVICES: &str = "WHARF_STEP_DEVICES";
+/// Variables that list devices.
+const VISIBLE: [&str; 4] =
+    ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 /// What every terminal of today understands.
 const TERM: &str = "xterm-256color";
 
@@ -43,6 +48,7 @@ struct Failed {
 }
 
 fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<Failed, Failed> {
+    let task = rooms::inmost(task);
     let process = PathBuf::from(format!("/proc/{task}"));
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -89,7 +95,10 @@ fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<
     if is_terminal {
         next.env("TERM", TERM);
     }
-    next.args(arguments).envs(variables).envs(over()).current_dir(&workdir);
+    let over: Vec<(OsString, OsString)> = over().collect();
+    let devices = step_devices(&variables, &over);
+    let over = over.into_iter().filter(|(name, _)| name != STEP_DEVICES);
+    next.args(arguments).envs(variables).envs(over).envs(devices).current_dir(&workdir);
     Ok(failed(&format!("cannot start '{}'", program.to_string_lossy()))(next.exec()))
 }
 
@@ -101,8 +110,31 @@ fn over() -> impl Iterator<Item = (OsString, OsString)> {
     })
 }
 
+/// What a step's task sees of the devices of the task beside it: with `FIRST COUNT ALL` so many from there on, of which the step has
+/// `ALL` on this node; a count of 0 is everything.
+fn step_devices(task: &[(OsString, OsString)], over: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    let of = |all: &[(OsString, OsString)], name: &str| {
+        all.iter().find(|(own, _)| own == name).and_then(|(_, value)| value.to_str()).map(str::to_owned)
+    };
+    let Some(wanted) = of(over, STEP_DEVICES) else { return Vec::new() };
+    let mut numbers = wanted.split(' ').map(|word| word.parse::<usize>().unwrap_or(0));
+    let [first, count, all] = [(); 3].map(|()| numbers.next().unwrap_or(0));
+    let part = |list: String| {
+        let count = if count == 0 { usize::MAX } else { count };
+        list.split(',').skip(first).take(count).collect::<Vec<_>>().join(",")
+    };
+    let mut own = Vec::new();
+    if let Some(list) = of(task, "SLURM_JOB_GPUS") {
+        let count = if all == 0 { list.split(',').count() } else { all };
+        own.push(("SLURM_GPUS_ON_NODE", count.to_string()));
+        own.push(("SLURM_STEP_GPUS", part(list)));
+    }
+    own.extend(VISIBLE.iter().filter_map(|&name| Some((name, part(of(task, name)?)))));
+    own.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
 /// Names and values out of what the kernel has of a process.
-fn variables(environment: &[u8]) -> Vec<(OsString, OsString)> {
+pub(super) fn variables(environment: &[u8]) -> Vec<(OsString, OsString)> {
     let pair = |variable: &[u8]| {
         // A name is not empty, though it may begin with the sign.
         let end = variable.iter().skip(1).position(|byte| *byte == b'=')? + 1;
@@ -180,6 +212,23 @@ mod tests {
         let pairs = variables(b"A=1\0EMPTY=\0B=x=y\0\0=odd=1\0none\0");
         let pairs: Vec<_> = pairs.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
         assert_eq!(pairs, [("A", "1"), ("EMPTY", ""), ("B", "x=y"), ("=odd", "1")]);
+    }
+
+    #[test]
+    fn steps_have_their_part_of_the_devices() {
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
+            pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+        };
+        let task = pairs(&[("SLURM_JOB_GPUS", "0,1,2,3"), ("CUDA_VISIBLE_DEVICES", "4,5,6,7")]);
+        let seen = |task: &[(OsString, OsString)], wanted: &str| -> Vec<String> {
+            let found = step_devices(task, &pairs(&[(STEP_DEVICES, wanted)]));
+            found.iter().map(|(_, value)| value.to_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(seen(&task, "0 0 0"), ["4", "0,1,2,3", "4,5,6,7"]);
+        assert_eq!(seen(&task, "2 2 4"), ["4", "2,3", "6,7"]);
+        assert_eq!(seen(&task, "0 1 1"), ["1", "0", "4"]);
+        assert_eq!(seen(&pairs(&[("A", "b")]), "0 1 1"), Vec::<String>::new(), "it has none");
+        assert_eq!(step_devices(&task, &[]), []);
     }
 
     #[test]

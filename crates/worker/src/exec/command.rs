@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,6 @@ use wharf_proto::{ExecOpen, TerminalSize, exec_input, exec_output};
 
 use super::beside::{OVER, WORKDIR};
 use super::{Message, Output, from_exec};
-use crate::WorkerConfig;
 
 /// Bytes of output that may be on their way.
 const WINDOW_BYTES: usize = 1024 * 1024;
@@ -58,11 +58,12 @@ enum Write {
 }
 
 impl Spawned {
-    pub(super) fn start(config: &WorkerConfig, process: i32, open: &ExecOpen) -> Result<Self, String> {
+    /// Starts it through `program`, or through this one.
+    pub(super) fn start(program: Option<&Path>, process: i32, open: &ExecOpen) -> Result<Self, String> {
         if open.command.is_empty() && open.terminal.is_none() {
             return Err("there is no command".to_owned());
         }
-        spawn(config, process, open).map_err(|error| format!("cannot start it: {error}"))
+        spawn(program, process, open).map_err(|error| format!("cannot start it: {error}"))
     }
 
     /// Serves the client until the command is over, or the client is gone.
@@ -121,13 +122,15 @@ impl Spawned {
             }
             Message::Input(exec_input::Message::End(_)) => *input = None,
             Message::Input(exec_input::Message::Size(size)) => self.resize(size),
-            Message::Input(exec_input::Message::Open(_)) => (),
+            Message::Input(exec_input::Message::Open(_) | exec_input::Message::Taken(_)) => (),
             Message::Signal(signal) => {
                 if let Ok(signal) = Signal::try_from(signal) {
                     // One that has just ended needs none.
                     let _ = killpg(self.group, signal);
                 }
             }
+            // Of commands with a key, which others see to.
+            Message::Gone | Message::End => (),
             Message::Taken(bytes) => {
                 let room = WINDOW_BYTES.saturating_sub(window.available_permits());
                 window.add_permits(usize::try_from(bytes).unwrap_or(room).min(room));
@@ -151,11 +154,8 @@ impl Spawned {
     }
 }
 
-fn spawn(config: &WorkerConfig, process: i32, open: &ExecOpen) -> io::Result<Spawned> {
-    let program = match &config.keeper_program {
-        Some(program) => program.clone(),
-        None => std::env::current_exe()?,
-    };
+fn spawn(program: Option<&Path>, process: i32, open: &ExecOpen) -> io::Result<Spawned> {
+    let program = program.map_or_else(std::env::current_exe, |program| Ok(program.to_owned()))?;
     let mut command = Command::new(program);
     command.arg("beside").arg("--task").arg(process.to_string());
     // Not as arguments, which everybody on the machine can read.

@@ -5,6 +5,8 @@
 
 mod beside;
 mod command;
+mod kept;
+mod relay;
 mod rooms;
 
 use std::collections::HashMap;
@@ -18,6 +20,8 @@ use crate::WorkerConfig;
 use crate::task::TaskKey;
 pub use beside::beside_main;
 use command::Spawned;
+pub use kept::kept_main;
+use relay::Relay;
 
 /// Where what a command says goes.
 type Output = mpsc::Sender<FromWorker>;
@@ -28,6 +32,10 @@ enum Message {
     /// So many bytes of output were taken.
     Taken(u64),
     Signal(i32),
+    /// The client is gone; that of a command with a key may come back.
+    Gone,
+    /// A command with a key ends, whether its client is there or not.
+    End,
 }
 
 /// All commands that were asked for and are not over.
@@ -38,6 +46,8 @@ pub(crate) struct Sessions {
 
 struct Session {
     task: TaskKey,
+    /// Its command outlives the connection.
+    is_kept: bool,
     /// The session ends where this is dropped.
     messages: mpsc::UnboundedSender<Message>,
     /// Until it is known where the task is.
@@ -56,7 +66,10 @@ impl Sessions {
         // Those that ended by themselves.
         self.open.retain(|_, session| !session.messages.is_closed());
         if message.close {
-            self.open.remove(&message.session);
+            match self.open.get(&message.session) {
+                Some(session) if session.is_kept => self.pass(message.session, Message::Gone),
+                _ => drop(self.open.remove(&message.session)),
+            }
             return None;
         }
         if message.taken > 0 {
@@ -66,8 +79,9 @@ impl Sessions {
             exec_input::Message::Open(open) => {
                 let task: TaskKey = message.task?.into();
                 let (sender, messages) = mpsc::unbounded_channel();
+                let is_kept = !open.key.is_empty();
                 let waiting = Some(Waiting { open, messages, output: output.clone() });
-                self.open.insert(message.session, Session { task, messages: sender, waiting });
+                self.open.insert(message.session, Session { task, is_kept, messages: sender, waiting });
                 Some(task)
             }
             input => {
@@ -88,14 +102,24 @@ impl Sessions {
     pub(crate) fn located(&mut self, config: &WorkerConfig, task: TaskKey, process: Option<i32>) {
         for (&id, session) in self.open.iter_mut().filter(|(_, session)| session.task == task) {
             let Some(waiting) = session.waiting.take() else { continue };
-            let spawned = process
-                .ok_or_else(|| "the task does not run on this node".to_owned())
-                .and_then(|process| Spawned::start(config, process, &waiting.open));
-            match spawned {
-                Ok(spawned) => drop(tokio::spawn(spawned.serve(id, waiting.messages, waiting.output))),
+            let Waiting { open, messages, output } = waiting;
+            let process = process.ok_or_else(|| "the task does not run on this node".to_owned());
+            let program = config.keeper_program.as_deref();
+            let started = process.and_then(|process| match open.key.as_str() {
+                "" => {
+                    let spawned = Spawned::start(program, process, &open)?;
+                    Ok(tokio::spawn(spawned.serve(id, messages, output.clone())))
+                }
+                _ => {
+                    let relay = Relay::open(config, task, process, &open)?;
+                    Ok(tokio::spawn(relay.serve(id, open, messages, output.clone())))
+                }
+            });
+            match started {
+                Ok(serving) => drop(serving),
                 Err(error) => {
                     let message = from_exec(id, Some(exec_output::Message::Error(error)), 0);
-                    drop(tokio::spawn(async move { waiting.output.send(message).await }));
+                    drop(tokio::spawn(async move { output.send(message).await }));
                 }
             }
         }
@@ -116,10 +140,14 @@ impl Sessions {
 
     /// A task is over: its devices will be another's, and nothing may stay beside it.
     pub(crate) fn end_task(&mut self, task: TaskKey) {
+        for session in self.open.values().filter(|session| session.task == task && session.is_kept) {
+            // One that is over needs no more.
+            let _ = session.messages.send(Message::End);
+        }
         self.open.retain(|_, session| session.task != task);
     }
 
-    /// Nobody is at the other end any more.
+    /// Nobody is at the other end any more. Commands with a key wait for their clients.
     pub(crate) fn end_all(&mut self) {
         self.open.clear();
     }

@@ -6,11 +6,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::sched::{CloneFlags, setns};
 
+use super::beside::variables;
 use crate::container::{ENGINE_VARIABLE, Engine, RUNTIME_VARIABLE, misleads};
 
 /// What makes a container of a process, in the order of entering: whoever is in the user's may enter the others.
@@ -21,6 +23,15 @@ type Variables = [(OsString, OsString)];
 
 /// Namespaces to be entered; none of a task that runs on the node itself.
 pub(super) struct Rooms(Vec<(File, CloneFlags)>);
+
+/// The process whose surroundings are the task's: apptainer's own, which stays outside, has not even its variables.
+pub(super) fn inmost(task: u32) -> u32 {
+    let is_known = |process: u32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        value(&variables(&environment), RUNTIME_VARIABLE).is_some()
+    };
+    if is_known(task) { task } else { Some(within(task)).filter(|inner| is_known(*inner)).unwrap_or(task) }
+}
 
 /// The namespaces of a task's container, opened while that is allowed.
 pub(super) fn of(task: u32, variables: &Variables) -> io::Result<Rooms> {
@@ -55,11 +66,20 @@ fn is_elsewhere(process: u32, kind: &str) -> bool {
     theirs.is_some() && theirs != link("self")
 }
 
-/// The first of a task's processes that sees the container's files: apptainer's own stays outside.
+/// Whether a process has other files than this one. Where that may not be seen, its namespace tells enough.
+fn has_other_files(process: u32) -> bool {
+    let root = |process: &str| {
+        let found = std::fs::metadata(format!("/proc/{process}/root/")).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    root(&process.to_string()).is_none_or(|theirs| Some(theirs) != root("self"))
+}
+
+/// The first of a task's processes that sees the container's files: apptainer's own stays outside, in a namespace of its own.
 fn within(task: u32) -> u32 {
     let mut processes = vec![task];
     while let Some(process) = processes.pop() {
-        if is_elsewhere(process, "mnt") {
+        if is_elsewhere(process, "mnt") && has_other_files(process) {
             return process;
         }
         let path = format!("/proc/{process}/task/{process}/children");

@@ -21,7 +21,6 @@ use super::process::{self, Reaped, Spawned};
 use super::running::{Rest, Running};
 use super::trainers::Step;
 use super::{files, note, stage, strays};
-use crate::container;
 use crate::protocol::{Event, Fence, Start, TaskReport, container_mark, progress_socket, refusal_file};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Word};
@@ -383,8 +382,6 @@ impl Table {
     fn on_leader_gone(&mut self, key: TaskKey, leader: Pid, exit: Exit, now: Instant) {
         let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else { return };
         let refusal = if running.is_staged && exit.code != 0 { refusal(&self.state_dir, key) } else { None };
-        let contained = running.closing.as_ref().and_then(|closing| closing.container.as_deref());
-        let refusal = refusal.or_else(|| container::engine_error(contained?, exit.code));
         let exit = refusal.map_or(exit.clone(), |error| Exit::unlaunched(exit.code, error));
         running.on_leader_gone(leader, exit, now);
         self.advance(key, now);

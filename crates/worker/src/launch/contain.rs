@@ -1,12 +1,14 @@
 //! A task's processes in containers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use wharf_proto::container::Network;
 use wharf_proto::{LaunchTask, Launcher};
 
+use super::own_program;
 use crate::keeper::limits;
 use crate::protocol::{Limit, Start};
-use crate::{WorkerConfig, container};
+use crate::{WorkerConfig, container, ray};
 
 /// Puts all processes of a task into containers.
 pub(super) fn contain(
@@ -16,6 +18,13 @@ pub(super) fn contain(
     hostfile: &Path,
 ) -> Result<(), String> {
     let Some(spec) = &launch.container else { return Ok(()) };
+    let mut spec = spec.clone();
+    let mut tools = Vec::new();
+    if launch.launcher() == Launcher::Ray {
+        tools = ray_tools(config)?;
+        // Its nodes reach each other at the machines' addresses: nothing else could work.
+        spec.set_network(Network::Host);
+    }
     let is_per_device = launch.launcher() == Launcher::PerDevice;
     for step in &mut start.steps {
         for (local, process) in step.processes.iter_mut().enumerate() {
@@ -39,6 +48,7 @@ pub(super) fn contain(
                 workdir: &start.workdir,
                 checkpoint_dir: &start.checkpoint_dir,
                 hostfile,
+                tools: &tools,
             })?;
             if !planned.contained.runtime.is_engine() {
                 // Its processes are the task's own: they inherit what is set here.
@@ -55,4 +65,11 @@ pub(super) fn contain(
     limits::check(&start.confinement.limits).map_err(|error| error.to_string())?;
     start.env.retain(|name, _| !container::misleads(name));
     Ok(())
+}
+
+/// What a Ray node needs within, beside the image's own Ray: this program, which is the node, and the ports of all others.
+fn ray_tools(config: &WorkerConfig) -> Result<Vec<PathBuf>, String> {
+    let program =
+        own_program(config).map_err(|error| format!("the worker does not find its own program: {error}"))?;
+    Ok(vec![PathBuf::from(program), ray::ports_folder()?])
 }

@@ -134,6 +134,11 @@ impl Blocks {
         Err(failed.unwrap_or(BlockError::Full { slots: 0, first: range.start }))
     }
 
+    /// Where they are written down: whoever is to take none of theirs has to see it.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn slots(&self) -> u16 {
         (self.range.end - self.range.start) / SLOT
     }

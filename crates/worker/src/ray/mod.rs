@@ -88,6 +88,15 @@ impl Plan {
     }
 }
 
+/// The folder that the Ray nodes of this machine have to share, whatever container they are in.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn ports_folder() -> Result<PathBuf, String> {
+    let blocks = blocks::Blocks::of_host().map_err(|error| error.to_string())?;
+    Ok(blocks.folder().to_owned())
+}
+
 /// How a process ended, as a shell tells it.
 fn code_of(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;

@@ -10,12 +10,12 @@ use wharf_worker::ContainerSettings;
 use crate::lab::{self, Podman, has, not_run};
 use crate::support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, runs, until};
 
-fn mount(src: &Path, dst: &str) -> Mount {
+pub(crate) fn mount(src: &Path, dst: &str) -> Mount {
     Mount { src: src.display().to_string(), dst: dst.into(), read_only: false }
 }
 
 /// A shell script within a container.
-fn within(task: TaskId, container: Container, script: &str) -> LaunchTask {
+pub(crate) fn within(task: TaskId, container: Container, script: &str) -> LaunchTask {
     LaunchTask {
         task: Some(task),
         command: ["/bin/sh", "-c", script].map(String::from).to_vec(),
@@ -29,7 +29,7 @@ fn within(task: TaskId, container: Container, script: &str) -> LaunchTask {
     }
 }
 
-async fn finished(session: &mut Session, launch: LaunchTask) -> (i32, String, String) {
+pub(crate) async fn finished(session: &mut Session, launch: LaunchTask) -> (i32, String, String) {
     let task = launch.task.unwrap();
     session.launch(launch).await;
     let (code, error) = session.ended(task).await;
@@ -40,7 +40,7 @@ async fn finished(session: &mut Session, launch: LaunchTask) -> (i32, String, St
     (code, error, String::from_utf8_lossy(&output).into_owned())
 }
 
-fn charlie(image: &Path) -> Container {
+pub(crate) fn charlie(image: &Path) -> Container {
     Container {
         runtime: Runtime::Charliecloud.into(),
         image: image.display().to_string(),
@@ -49,7 +49,7 @@ fn charlie(image: &Path) -> Container {
 }
 
 /// What every runtime has to do, whatever it is.
-async fn behaves(session: &mut Session, dir: &Path, container: &Container, first: u32) {
+pub(crate) async fn behaves(session: &mut Session, dir: &Path, container: &Container, first: u32) {
     let data = dir.join(format!("data-{first}"));
     std::fs::create_dir_all(&data).unwrap();
     std::fs::write(data.join("in"), "from the node\n").unwrap();
@@ -60,12 +60,18 @@ async fn behaves(session: &mut Session, dir: &Path, container: &Container, first
         ..container.clone()
     };
     let script = "cat /etc/image; pwd; cat in; echo \"$GREETING\"; echo \"$LINES\"; echo $WITHIN; echo job $WHARF_JOB_ID; \
-                  [ -S $WHARF_PROGRESS_SOCKET ] && echo socket; cat $WHARF_HOSTFILE; env | grep -c CARGO; echo out > out; exit 9";
+                  [ -S $WHARF_PROGRESS_SOCKET ] && echo socket; cut -d ' ' -f 2 $WHARF_HOSTFILE; env | grep -c CARGO; echo out > out; exit 9";
     let (code, error, output) = finished(session, within(id(first, 1), container.clone(), script)).await;
     let expected = format!(
-        "inside\n/data\nfrom the node\nit's $HOME, \"quoted\"\na\nb\nyes\njob {first}\nsocket\n10.0.0.9 slots=1\n0\n"
+        "inside\n/data\nfrom the node\nit's $HOME, \"quoted\"\na\nb\nyes\njob {first}\nsocket\nslots=1\n0\n"
     );
-    assert_eq!((code, error.as_str(), output.as_str()), (9, "", expected.as_str()));
+    let (unpacks, output) = match output.split_once('\n') {
+        Some((first, rest)) if first.starts_with("wharf: container: unpacks") => (1, rest),
+        _ => (0, output.as_str()),
+    };
+    assert_eq!((code, error.as_str(), output), (9, "", expected.as_str()));
+    let is_packed = [".sqfs", ".tar.gz"].iter().any(|ending| container.image.ends_with(ending));
+    assert!(unpacks == 0 || is_packed, "{}", container.image);
     assert_eq!(read(&data.join("out")), "out\n", "what is written within is seen on the node");
 
     let cancelled = id(first + 1, 1);
@@ -77,6 +83,26 @@ async fn behaves(session: &mut Session, dir: &Path, container: &Container, first
     let missing = Container { mounts: vec![mount(&dir.join("no-such"), "/data")], ..container };
     let (code, error, _) = finished(session, within(id(first + 2, 1), missing, "true")).await;
     assert!(code == 126 && error.contains("no-such cannot be mounted at /data"), "{code} {error}");
+}
+
+/// Codes that engines end with, too, are the program's where it ran; `refusal` is what is said where it did not.
+pub(crate) async fn tells_codes_apart(
+    session: &mut Session,
+    container: &Container,
+    first: u32,
+    refusal: &str,
+) {
+    for (job, code) in (first..).zip([125, 126, 127]) {
+        let launch = within(id(job, 1), container.clone(), &format!("echo ran; exit {code}"));
+        let (ended, error, output) = finished(session, launch).await;
+        assert_eq!((ended, error.as_str(), output.as_str()), (code, "", "ran\n"));
+    }
+    let no_command = Container { entrypoint: vec!["/no/such".into()], ..container.clone() };
+    let no_device = Container { devices: vec!["/dev/no-such".into()], ..container.clone() };
+    for (job, container) in (first + 3..).zip([no_command, no_device]) {
+        let (code, error, _) = finished(session, within(id(job, 1), container, "true")).await;
+        assert!((125..=127).contains(&code) && error.contains(refusal), "{code} {error}");
+    }
 }
 
 #[tokio::test]
@@ -108,7 +134,7 @@ async fn charliecloud_runs_tasks() {
 }
 
 /// An archive of the image's folder.
-fn archive(dir: &Path, image: &Path) -> std::path::PathBuf {
+pub(crate) fn archive(dir: &Path, image: &Path) -> std::path::PathBuf {
     let path = dir.join("image.tar.gz");
     let packed =
         std::process::Command::new("tar").arg("-C").arg(image).arg("-czf").arg(&path).arg(".").status();
@@ -166,6 +192,52 @@ fn nix_uid() -> u32 {
 }
 
 #[tokio::test]
+async fn charliecloud_runs_squashfs_files_and_names_of_its_store() {
+    if !has("ch-run") || !has("mksquashfs") {
+        return not_run("a test of charliecloud's images", "charliecloud squashfs-tools");
+    }
+    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
+    let Some(image) = lab::image(dir.path()) else {
+        return not_run("a test of charliecloud", "busybox-static");
+    };
+    let file = dir.path().join("image.sqfs");
+    let run = |command: &mut std::process::Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(std::process::Command::new("mksquashfs").arg(&image).arg(&file).args(["-quiet", "-no-progress"]));
+    let store = dir.path().join("store");
+    // It is written in the system's Python, whatever comes first elsewhere.
+    let mut import = std::process::Command::new("ch-image");
+    import.env("PATH", "/usr/bin:/bin").env("CH_IMAGE_STORAGE", &store).env("USER", "root");
+    run(import.arg("import").arg(archive(dir.path(), &image)).arg("lab/busy:1"));
+
+    let (state, data) = (dir.path().join("state"), dir.path().join("data"));
+    std::fs::create_dir(&data).unwrap();
+    let store = store.display().to_string();
+    let worker = Victim::start_with(head.address, &state, &[("CH_IMAGE_STORAGE", &store)]);
+    let mut session = head.session().await;
+    behaves(&mut session, dir.path(), &charlie(&file), 1).await;
+    let named = charlie(Path::new("lab/busy:1"));
+    behaves(&mut session, dir.path(), &named, 11).await;
+    // A place to mount at that the image does not have; and what a name cannot have is said.
+    let container = Container {
+        mounts: vec![mount(&data, "/new/place")],
+        workdir: "/new/place".into(),
+        writable_root: true,
+        ..named
+    };
+    let (code, _, output) =
+        finished(&mut session, within(id(21, 1), container, "pwd; touch /x 2> /dev/null || echo fixed"))
+            .await;
+    let said = "wharf: container: charliecloud has no `writable_root`: it is left out\n/new/place\nfixed\n";
+    assert_eq!((code, output.as_str()), (0, said));
+    worker.kill();
+    drop(session);
+    end_well(&mut head, &state).await;
+}
+
+#[tokio::test]
 async fn charliecloud_tasks_outlast_worker_and_head() {
     if !has("ch-run") {
         return not_run("a test of charliecloud", "charliecloud");
@@ -178,7 +250,7 @@ async fn charliecloud_tasks_outlast_worker_and_head() {
 }
 
 /// Kills the worker while a container runs; the next one finds it, and its exit code is not lost.
-async fn outlasts(head: &mut Head, dir: &Path, container: &Container, env: &[(&str, &str)]) {
+pub(crate) async fn outlasts(head: &mut Head, dir: &Path, container: &Container, env: &[(&str, &str)]) {
     let (state, data) = (dir.join("state"), dir.join("shared"));
     std::fs::create_dir_all(&data).unwrap();
     let container =
@@ -203,7 +275,7 @@ async fn outlasts(head: &mut Head, dir: &Path, container: &Container, env: &[(&s
 }
 
 /// Ends the keeper, too, by a worker that has nothing to keep.
-async fn end_well(head: &mut Head, state: &Path) {
+pub(crate) async fn end_well(head: &mut Head, state: &Path) {
     let worker = Worker::start(head.address, state);
     head.session().await;
     worker.shut_down().await;
@@ -249,9 +321,37 @@ async fn podman_runs_tasks() {
     assert_eq!(engine.run(&["ps", "-aq"]), "", "no container is left behind");
 
     // The engine's own failure is no failure of the program.
+    tells_codes_apart(&mut session, &container, 30, "podman could not run the container").await;
     let wrong = Container { image: "localhost/No-Such".into(), ..container };
     let (code, error, _) = finished(&mut session, within(id(21, 1), wrong, "true")).await;
     assert!(code == 126 && error.contains("failed"), "{code} {error}");
+    worker.shut_down().await;
+}
+
+#[tokio::test]
+async fn images_that_were_imported_are_pruned() {
+    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
+    let (Some(engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
+    let containers = ContainerSettings { image_cache_bytes: 3 << 20, ..engine.settings() };
+    let state = dir.path().join("state");
+    let worker =
+        Worker::start_with(wharf_worker::WorkerConfig { containers, ..config(head.address, &state) });
+    let mut session = head.session().await;
+    let second = dir.path().join("second");
+    std::fs::rename(&image, &second).unwrap();
+    let first = lab::image(dir.path()).unwrap();
+    let imported =
+        || engine.run(&["images", "--format", "{{.Repository}}", "--filter", "reference=localhost/wharf/*"]);
+    for (job, image, left) in [(1, &first, "image"), (2, &second, "second"), (3, &first, "image")] {
+        let container = podman(&image.display().to_string());
+        let (code, error, _) = finished(&mut session, within(id(job, 1), container, "true")).await;
+        assert_eq!((code, error.as_str()), (0, ""));
+        let names = imported();
+        assert!(
+            names.lines().count() == 1 && names.contains(&format!("/{left}-")),
+            "both are too large: {names}"
+        );
+    }
     worker.shut_down().await;
 }
 
@@ -336,6 +436,7 @@ async fn podman_is_spoken_to_over_its_socket() {
     let mut session = head.session().await;
     let docker = Container { runtime: Runtime::Docker.into(), ..podman("localhost/lab:1") };
     behaves(&mut session, dir.path(), &docker, 1).await;
+    tells_codes_apart(&mut session, &docker, 30, "the engine refuses").await;
     assert_eq!(engine.run(&["ps", "-aq"]), "", "no container is left behind");
     worker.shut_down().await;
 }
@@ -356,20 +457,8 @@ async fn podman_program_speaks_to_its_socket() {
     });
     let mut session = head.session().await;
     behaves(&mut session, dir.path(), &podman("localhost/lab:1"), 1).await;
-    worker.shut_down().await;
-}
-
-#[tokio::test]
-async fn apptainer_runs_tasks() {
-    if !has("apptainer") {
-        return not_run("a test of apptainer", "apptainer");
-    }
-    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some(image) = lab::image(dir.path()) else { return not_run("a test of apptainer", "busybox-static") };
-    let worker = Worker::start(head.address, &dir.path().join("state"));
-    let mut session = head.session().await;
-    let container = Container { runtime: Runtime::Apptainer.into(), ..charlie(&image) };
-    behaves(&mut session, dir.path(), &container, 1).await;
+    tells_codes_apart(&mut session, &podman("localhost/lab:1"), 30, "podman could not run the container")
+        .await;
     worker.shut_down().await;
 }
 

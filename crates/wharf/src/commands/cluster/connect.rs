@@ -1,5 +1,7 @@
 //! A connection to the head, and what its refusals mean.
 
+use std::time::{Duration, Instant};
+
 use wharf_client::{Client, ClientError, Connection};
 use wharf_proto::tonic::Status;
 use wharf_tls::ConnectError;
@@ -8,6 +10,10 @@ use super::daemon::runtime;
 use super::home::Home;
 use crate::args::{HomeArgs, env};
 use crate::error::{CliError, ErrorKind};
+
+/// How long a head may have no address.
+const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_millis(250);
 
 /// Connects and asks.
 pub(super) fn with<T>(
@@ -21,6 +27,31 @@ pub(super) fn with<T>(
 /// Connects within a runtime.
 pub(in crate::commands) async fn connect(args: &HomeArgs) -> Result<Client, CliError> {
     Ok(Client::connect_to(&Home::new(args)?.head()?).await?)
+}
+
+/// Connects for a command within a job, which has to outlast the head: waits for one that is away, and tells so once.
+pub(in crate::commands) async fn connect_patiently(
+    args: &HomeArgs,
+    tell: impl FnOnce(),
+) -> Result<Client, CliError> {
+    let home = Home::new(args)?;
+    let start = Instant::now();
+    let mut tell = Some(tell);
+    loop {
+        match home.head() {
+            Ok(access) => match Client::connect_to(&access).await {
+                Err(error) if error.is_absence() => {}
+                connected => return Ok(connected?),
+            },
+            // One that has just ended may have taken its address with it.
+            Err(error) if start.elapsed() > PATIENCE => return Err(error),
+            Err(_) => {}
+        }
+        if let Some(tell) = tell.take() {
+            tell();
+        }
+        tokio::time::sleep(RETRY).await;
+    }
 }
 
 /// Connects, for calls that the client has no methods for.

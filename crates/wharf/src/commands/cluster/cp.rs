@@ -209,7 +209,7 @@ async fn transfer(
                 return Err(CliError::input(format!("nothing was copied: {why}")));
             }
             Some(exec_output::Message::Error(error)) => return Err(CliError::input(error)),
-            None => {}
+            Some(exec_output::Message::InputTaken(_)) | None => {}
         }
     }
     Err(CliError::input("the other end is gone; what was copied is not known"))

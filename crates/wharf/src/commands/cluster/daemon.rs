@@ -180,6 +180,7 @@ fn containers(args: &ContainerArgs) -> ContainerSettings {
         binds: args.container_bind.clone(),
         infiniband: args.infiniband_bind.iter().map(PathBuf::from).collect(),
         image_cache_bytes: args.image_cache.0,
+        ch_fromhost: args.ch_fromhost,
         idle: Duration::try_from_secs_f64(args.container_idle.0).unwrap_or(Duration::MAX),
     }
 }

@@ -65,7 +65,10 @@ pub(in crate::commands) async fn session(
 
 /// Becomes a command beside a task; returns only where that is not possible.
 pub(in crate::commands) fn beside(args: &BesideArgs) -> Exit {
-    Exit::Passed(wharf_worker::beside_main(args.task, args.terminal, &args.command))
+    Exit::Passed(match &args.keep {
+        Some(path) => wharf_worker::kept_main(args.task, path),
+        None => wharf_worker::beside_main(args.task, args.terminal, &args.command),
+    })
 }
 
 fn message(message: exec_input::Message) -> ExecInput {
@@ -112,7 +115,7 @@ async fn show(mut output: Streaming<ExecOutput>) -> Result<Exit, CliError> {
                 return Ok(Exit::Passed(u8::try_from(code & 0xff).unwrap_or(1)));
             }
             Some(exec_output::Message::Error(error)) => return Err(CliError::input(error)),
-            None => (),
+            Some(exec_output::Message::InputTaken(_)) | None => (),
         }
     }
     Err(CliError::input("the command has ended without an exit code"))

@@ -21,13 +21,7 @@ impl Home {
         if let Some(path) = &args.home {
             return Ok(Self(path.clone()));
         }
-        let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-        let user = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-        match state.or_else(user) {
-            Some(state) => Ok(Self(state.join("wharf"))),
-            None => Err(CliError::usage("there is no HOME to keep the cluster's state in")
-                .hint("name a folder with `--home DIR`")),
-        }
+        state_home("name a folder with `--home DIR`").map(Self)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -121,6 +115,16 @@ impl Home {
         }
         let path = self.0.join("address");
         write_private(&path, &format!("{address}\n")).map_err(|error| CliError::write(&path, error))
+    }
+}
+
+/// The user's own folder for what Wharf has to remember; the hint says what to do where there is none.
+pub(in crate::commands) fn state_home(hint: &str) -> Result<PathBuf, CliError> {
+    let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let user = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+    match state.or_else(user) {
+        Some(state) => Ok(state.join("wharf")),
+        None => Err(CliError::usage("there is no HOME to keep the cluster's state in").hint(hint)),
     }
 }
 

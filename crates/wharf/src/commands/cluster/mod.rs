@@ -31,14 +31,14 @@ mod tune;
 mod usage;
 
 pub(super) use change::{cancel, hold, priority, release, requeue};
-pub(super) use connect::connect;
+pub(super) use connect::{connect, connect_patiently};
 pub(super) use cp::cp;
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec, session};
 pub(super) use foresee::{explain, history, whatif};
 pub(super) use frame::Frame;
-pub(super) use home::address;
+pub(super) use home::{address, state_home};
 pub(super) use jobs::{job, jobs, logs};
 pub(super) use limits::limits;
 pub(super) use local::local;

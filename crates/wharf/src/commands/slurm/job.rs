@@ -16,7 +16,7 @@ use wharf_slurm::shape::{PARTITION, Shape, shape};
 use wharf_slurm::{Refusal, Request, joined};
 
 use super::begin::moment;
-use super::{Fail, say, view};
+use super::{Fail, files, say, view};
 use crate::args::env;
 
 /// Indexes of arrays are below: Wharf's own limit is on their number.
@@ -93,7 +93,7 @@ pub(super) async fn make(client: &Client, request: &Request, script: &Script<'_>
         spec.error_output = request.get("error").map(|path| joined(&folder, path)).unwrap_or_default();
     }
     depend(client, request, &mut spec).await?;
-    spec.env = environment(request, &shape, array.as_ref(), &cwd, script).into_iter().collect();
+    spec.env = environment(request, &shape, array.as_ref(), &cwd, script)?.into_iter().collect();
     Ok(Made { spec, shape, array })
 }
 
@@ -125,6 +125,7 @@ fn batch(request: &Request, shape: &Shape, script: &Script<'_>, folder: &str) ->
         signal_before_s: warning.map_or(0.0, |warning| f64::from(warning.before_s)),
         signal_script: warning.is_some_and(|warning| warning.is_batch_only),
         no_requeue: request.has("no-requeue"),
+        lease_s: 0.0,
     }
 }
 
@@ -199,10 +200,11 @@ fn environment(
     array: Option<&Array>,
     folder: &str,
     script: &Script<'_>,
-) -> Variables {
+) -> Result<Variables, Fail> {
     let shell = shell();
     let exported = exported(request.get("export"), &shell);
-    let mut variables = exported.variables;
+    // A file with an environment is all of it.
+    let mut variables = files::exported(request)?.unwrap_or(exported.variables);
     // Wharf's own are about the submitting process, but for those that say where the cluster is: srun has to find it.
     variables.retain(|name, _| !name.starts_with("WHARF_"));
     for variable in [env::HOME, env::HEAD, env::TOKEN_FILE, env::CA_FILE] {
@@ -229,5 +231,5 @@ fn environment(
     };
     variables.extend(submitted(request, shape, &facts));
     variables.insert("WHARF_SCRIPT".to_owned(), joined(folder, script.path));
-    variables
+    Ok(variables)
 }

@@ -2,6 +2,7 @@
 
 mod alloc;
 mod begin;
+mod files;
 mod job;
 mod sacct;
 mod sbatch;
@@ -10,6 +11,8 @@ mod scontrol;
 mod sinfo;
 mod squeue;
 mod srun;
+mod step;
+mod steps;
 mod view;
 
 use std::ffi::OsString;
@@ -33,6 +36,8 @@ const NAMES: [&str; 8] = ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "s
 enum Fail {
     Refused(Refusal),
     Other(CliError),
+    /// Nobody answered who may later.
+    Away(CliError),
     /// Everything is said; this is the exit code.
     Told(u8),
 }
@@ -51,7 +56,7 @@ impl From<CliError> for Fail {
 
 impl From<wharf_client::ClientError> for Fail {
     fn from(error: wharf_client::ClientError) -> Self {
-        Self::Other(error.into())
+        if error.is_away() { Self::Away(error.into()) } else { Self::Other(error.into()) }
     }
 }
 
@@ -108,7 +113,7 @@ pub(super) fn execute(name: &'static str, args: &SlurmArgs) -> Result<Exit, CliE
         }
         Err(Fail::Told(code)) => Ok(Exit::Passed(code)),
         Err(Fail::Other(error)) if error.kind().exit() == Exit::Ok => Err(error),
-        Err(Fail::Other(error)) => {
+        Err(Fail::Other(error) | Fail::Away(error)) => {
             let text = error.render(&Styles::plain());
             text.lines().for_each(|line| say(&format!("{name}: {line}")));
             Ok(Exit::Passed(1))

@@ -10,7 +10,7 @@ use wharf_slurm::outcome::State;
 use wharf_slurm::squeue::Job;
 
 use super::begin::moment;
-use super::{Fail, print, view, with};
+use super::{Fail, print, steps, view, with};
 use crate::args::HomeArgs;
 
 use Takes::{Nothing, Value};
@@ -90,7 +90,15 @@ fn value<'a>(parsed: &'a Parsed, name: &str) -> Option<&'a str> {
     parsed.given.iter().rev().find(|given| given.name == name)?.value.as_deref()
 }
 
-async fn rows(client: &Client, parsed: &Parsed) -> Result<Vec<Job>, Fail> {
+/// A job, or a step of one.
+struct Row {
+    job: Job,
+    /// The worst that any of its steps ended with; empty for a step.
+    derived: String,
+}
+
+async fn rows(client: &Client, parsed: &Parsed) -> Result<Vec<Row>, Fail> {
+    let is_whole = parsed.given.iter().any(|given| given.name == "allocations");
     let at = |name: &str| -> Result<Option<f64>, Fail> {
         let Some(text) = value(parsed, name) else { return Ok(None) };
         let invalid = || Fail::failed(format!("Invalid time specification (pos=0): {text}"));
@@ -126,10 +134,23 @@ async fn rows(client: &Client, parsed: &Parsed) -> Result<Vec<Job>, Fail> {
             && states.as_ref().is_none_or(|states| states.contains(&row.state))
     });
     rows.sort_by_key(|row| (row.array, row.job));
-    Ok(rows)
+    let mut all = Vec::new();
+    for row in rows {
+        // A row of several elements that wait has no steps.
+        let is_one = !row.id.contains('[');
+        let detail = if is_one { Some(client.get_job(row.job).await?) } else { None };
+        let derived =
+            detail.as_ref().map_or_else(|| "0:0".to_owned(), |detail| steps::derived(&detail.steps));
+        let below = detail.filter(|_| !is_whole).map(|detail| steps::rows(&row, &detail)).unwrap_or_default();
+        all.push(Row { job: row, derived });
+        all.extend(below.into_iter().map(|job| Row { job, derived: String::new() }));
+    }
+    Ok(all)
 }
 
-fn field(job: &Job, name: &str) -> String {
+fn field(row: &Row, name: &str) -> String {
+    let job = &row.job;
+    let is_step = row.derived.is_empty();
     let or = |text: &str| if text.is_empty() { "Unknown".to_owned() } else { text.to_owned() };
     match name {
         "account" => job.account.clone(),
@@ -142,9 +163,14 @@ fn field(job: &Job, name: &str) -> String {
         "start" => or(&job.times[1]),
         "end" => or(&job.times[2]),
         "exitcode" => job.exit.clone(),
-        // Steps are not kept.
-        "derivedexitcode" => "0:0".to_owned(),
+        "derivedexitcode" => row.derived.clone(),
+        "priority" | "reason" | "timelimit" if is_step => String::new(),
         "jobid" => job.id.clone(),
+        // Of a step with its number, as in `12.0`.
+        "jobidraw" if is_step => {
+            let suffix = job.id.rsplit('.').next().unwrap_or_default();
+            format!("{}.{suffix}", job.job)
+        }
         "jobidraw" => job.job.to_string(),
         "jobname" => job.name.clone(),
         "nodelist" if job.nodelist.is_empty() => "None assigned".to_owned(),
@@ -179,7 +205,7 @@ fn title(name: &str) -> String {
     known.iter().find(|(key, _)| *key == name).map_or_else(capital, |(_, title)| (*title).to_owned())
 }
 
-fn lines(columns: &[Column], rows: &[Job], parsed: &Parsed) -> Vec<String> {
+fn lines(columns: &[Column], rows: &[Row], parsed: &Parsed) -> Vec<String> {
     let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
     let is_bare = has("noheader");
     if has("parsable") || has("parsable2") {

@@ -8,7 +8,7 @@ use wharf_slurm::getopt::{self, Order, Parsed};
 use wharf_slurm::{Request, Sources, hostlist, options, script};
 
 use super::job::{Made, Script, make};
-use super::{Fail, print, say, view, with};
+use super::{Fail, files, print, say, view, with};
 use crate::args::HomeArgs;
 
 /// The largest script that sbatch takes.
@@ -30,7 +30,8 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     let variable = |name: &str| std::env::var(name).ok();
     let sources =
         Sources { name: &found.shown, script: text, variable: &variable, command_line: &parsed.given };
-    let (request, notes) = Request::read(&sources)?;
+    let (mut request, notes) = Request::read(&sources)?;
+    files::read_in(&mut request)?;
     if !request.has("quiet") {
         notes.iter().for_each(|note| say(&format!("sbatch: {note}")));
     }

@@ -51,11 +51,17 @@ struct Target {
 /// `12`, `12_3`, `12_[4-6]`.
 fn target(text: &str) -> Result<Target, Fail> {
     let invalid = || Fail::failed(format!("Invalid job id {text}"));
+    if text.contains('.') {
+        // Taking it for the whole job would end more than was meant.
+        return Err(Fail::failed(format!(
+            "{text} is a step, which cannot be cancelled alone in Wharf; `scancel -s INT JOBID` reaches all steps of a job"
+        )));
+    }
     let (job, indexes) = match text.split_once('_') {
         Some((job, indexes)) => (job, Some(indexes)),
         None => (text, None),
     };
-    let job = job.split('.').next().and_then(|job| job.parse().ok()).ok_or_else(invalid)?;
+    let job = job.parse().map_err(|_| invalid())?;
     let indexes =
         indexes.map(|indexes| array::Array::parse(indexes, u32::MAX).map_err(|_| invalid())).transpose()?;
     Ok(Target { job, indexes: indexes.map(|array| array.indexes) })

@@ -3,13 +3,19 @@
 use jiff::Zoned;
 use wharf_client::Client;
 use wharf_proto::change_jobs_request::Change;
-use wharf_proto::{ChangeJobsRequest, ChangeNodeRequest, JobSummary, ListJobsRequest, change_node_request};
+use wharf_proto::{
+    ChangeJobsRequest, ChangeNodeRequest, JobSummary, ListJobsRequest, StepSummary, change_node_request,
+};
 use wharf_slurm::hostlist;
+use wharf_slurm::limit::TimeLimit;
 use wharf_slurm::squeue::Job;
 
 use super::begin::moment;
-use super::{Fail, print, say, view, with};
+use super::{Fail, print, say, steps, view, with};
 use crate::args::HomeArgs;
+
+/// What can be changed of a job.
+const CHANGEABLE: &str = "TimeLimit, JobName, Priority, Nice and StartTime";
 
 pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     let is_line = words.iter().any(|word| word == "-o" || word == "--oneliner");
@@ -29,7 +35,10 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
             print(&[format!("Slurmctld(primary) at wharf {} is UP", info.version)])?;
             Ok(0)
         }),
-        "suspend" | "resume" => Err(Fail::failed("Wharf does not suspend jobs; requeue them")),
+        "suspend" | "resume" => Err(Fail::failed(
+            "Wharf does not suspend jobs: a stopped process would keep its devices. `scontrol requeuehold ID` stops a job and \
+             gives its devices back until `scontrol release ID`; `scancel -f -s STOP ID` and `-s CONT` stop processes in their places",
+        )),
         other => Err(Fail::failed(format!("invalid keyword: {other}"))),
     }
 }
@@ -80,13 +89,18 @@ fn show_jobs(home: &HomeArgs, id: Option<&str>, is_line: bool) -> Result<u8, Fai
             let detail = client.get_job(row.job).await?;
             let (spec, summary) = (detail.spec.unwrap_or_default(), detail.summary.unwrap_or_default());
             view::complete(row, &spec);
-            print(&record(job_lines(row, &spec, &summary), is_line))?;
+            print(&record(job_lines(row, &spec, &summary, &detail.steps), is_line))?;
         }
         Ok(0)
     })
 }
 
-fn job_lines(row: &Job, spec: &wharf_proto::JobSpec, summary: &JobSummary) -> Vec<String> {
+fn job_lines(
+    row: &Job,
+    spec: &wharf_proto::JobSpec,
+    summary: &JobSummary,
+    steps: &[StepSummary],
+) -> Vec<String> {
     let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
     let batch = spec.batch.clone().unwrap_or_default();
     let array = match &row.index {
@@ -117,7 +131,7 @@ fn job_lines(row: &Job, spec: &wharf_proto::JobSpec, summary: &JobSummary) -> Ve
             u8::from(spec.batch.is_some()),
             row.exit
         ),
-        "DerivedExitCode=0:0".to_owned(),
+        format!("DerivedExitCode={}", steps::derived(steps)),
         format!("RunTime={} TimeLimit={} TimeMin=N/A", wharf_slurm::limit::Full(row.used_s), row.limit),
         format!("SubmitTime={} EligibleTime={}", or(&row.times[0], "Unknown"), or(&row.times[0], "Unknown")),
         format!(
@@ -301,7 +315,7 @@ fn update(home: &HomeArgs, words: &[&str]) -> Result<u8, Fail> {
     let Some(id) = value(&["jobid", "job"]) else {
         return Err(Fail::failed("No valid entity in update command; jobid= and nodename= are"));
     };
-    let mut changes = Vec::new();
+    let (mut changes, mut sign) = (Vec::new(), None);
     for (name, value) in pairs.iter().filter(|(name, _)| name != "jobid" && name != "job") {
         let number =
             || value.parse::<i32>().map_err(|_| Fail::failed(format!("Invalid {name} value: {value}")));
@@ -325,17 +339,63 @@ fn update(home: &HomeArgs, words: &[&str]) -> Result<u8, Fail> {
                     ..ChangeJobsRequest::default()
                 }
             }
-            other => return Err(Fail::failed(format!("{other} of a job cannot be changed in Wharf"))),
+            "jobname" | "name" => ChangeJobsRequest {
+                change: Change::Rename.into(),
+                name: (*value).to_owned(),
+                ..ChangeJobsRequest::default()
+            },
+            "timelimit" => {
+                // `+10`: so much more than it has.
+                sign = value.chars().next().filter(|letter| ['+', '-'].contains(letter));
+                let text = value.trim_start_matches(['+', '-']);
+                let limit: TimeLimit =
+                    text.parse().map_err(|_| Fail::failed(format!("Invalid TimeLimit value: {value}")))?;
+                ChangeJobsRequest {
+                    change: Change::TimeLimit.into(),
+                    time_limit_s: limit.seconds().map_or(0.0, |seconds| seconds as f64),
+                    ..ChangeJobsRequest::default()
+                }
+            }
+            "partition" | "numnodes" | "numcpus" | "numtasks" | "features" | "reqnodelist" | "gres" => {
+                return Err(Fail::failed(format!(
+                    "{name} of a job cannot be changed in Wharf: `scancel` it and submit it again"
+                )));
+            }
+            other => {
+                return Err(Fail::failed(format!(
+                    "{other} of a job cannot be changed in Wharf; {CHANGEABLE} can"
+                )));
+            }
         });
     }
     with(home, async |client| {
         let jobs = find(client, id).await?;
         let mut code = 0;
         for request in changes {
-            code = apply(client, &jobs, request).await?.max(code);
+            if let Some(sign) = sign.filter(|_| request.change() == Change::TimeLimit) {
+                for job in &jobs {
+                    let request = relative(job, &request, sign)?;
+                    code = apply(client, std::slice::from_ref(job), request).await?.max(code);
+                }
+            } else {
+                code = apply(client, &jobs, request).await?.max(code);
+            }
         }
         Ok(code)
     })
+}
+
+/// `timelimit=+10`: so much more, or less, than a job has.
+fn relative(job: &JobSummary, request: &ChangeJobsRequest, sign: char) -> Result<ChangeJobsRequest, Fail> {
+    if job.time_limit_s <= 0.0 {
+        return Err(Fail::failed(format!("job {} has no time limit to count from", job.job_id)));
+    }
+    let by = if sign == '-' { -request.time_limit_s } else { request.time_limit_s };
+    let time_limit_s = job.time_limit_s + by;
+    if time_limit_s <= 0.0 {
+        return Err(Fail::failed(format!("job {} would have no time left", job.job_id)));
+    }
+    Ok(ChangeJobsRequest { time_limit_s, ..request.clone() })
 }
 
 fn update_nodes(home: &HomeArgs, list: &str, state: Option<&str>, reason: Option<&str>) -> Result<u8, Fail> {

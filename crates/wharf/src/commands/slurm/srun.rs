@@ -2,29 +2,37 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
-use tokio::sync::mpsc;
+use tokio::signal::unix::{SignalKind, signal as watched};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::ReceiverStream;
 use wharf_client::Client;
-use wharf_proto::{ExecInput, ExecOpen, exec_input, exec_output};
+use wharf_proto::change_jobs_request::Change;
+use wharf_proto::{ChangeJobsRequest, ExecOpen, StepSummary};
 use wharf_slurm::environ::{Step, evenly, spread};
 use wharf_slurm::export::{Variables, exported};
 use wharf_slurm::getopt::{self, Order};
-use wharf_slurm::{Request, hostlist, options, signal};
+use wharf_slurm::{Request, gres, hostlist, options};
 
 use super::alloc::{Held, running};
 use super::job::shell;
-use super::{Fail, say, with};
+use super::step::{Output, Task, key};
+use super::{Fail, files, say, view};
 use crate::args::HomeArgs;
-use crate::commands::cluster;
+use crate::commands::cluster::{self, runtime};
 
 /// Pieces of input that wait for the network.
 const INPUT_PIECES: usize = 4;
 const CHUNK_BYTES: usize = 16 * 1024;
 const CODE_SIGNAL_BASE: i32 = 128;
+/// Between attempts to reach a head that is away.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// What tells the worker which devices a task of a step sees.
+const STEP_DEVICES: &str = "WHARF_STEP_DEVICES";
 
 /// Variables that are each node's own, and not the calling process'.
 const OF_NODES: &[&str] = &[
@@ -35,6 +43,7 @@ const OF_NODES: &[&str] = &[
     "SLURM_NODEID",
     "SLURM_JOB_GPUS",
     "SLURM_GPUS_ON_NODE",
+    "SLURM_STEP_GPUS",
     "SLURM_CPUS_ON_NODE",
     "SLURM_TOPOLOGY_ADDR",
     "SLURM_TASK_PID",
@@ -47,29 +56,46 @@ const OF_NODES: &[&str] = &[
 
 pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     let parsed = getopt::parse(&options::srun(), words, Order::First)?;
-    let request = Request::of_command_line(&parsed.given)?;
+    let mut request = Request::of_command_line(&parsed.given)?;
+    files::read_in(&mut request)?;
     if parsed.rest.is_empty() {
         return Err(Fail::failed("fatal: No command given to execute."));
     }
     request.check()?;
     let inside = request.get("jobid").map(str::to_owned).or_else(|| std::env::var("SLURM_JOB_ID").ok());
-    with(home, async |client| match inside {
-        Some(id) => {
-            let job = id.parse().map_err(|_| Fail::failed(format!("Invalid job id {id}")))?;
-            let variables = shell();
-            Plan::of(&request, job, &variables)?.run(client, &request, &parsed.rest).await
-        }
-        None => {
-            let name = parsed.rest[0].rsplit('/').next().unwrap_or_default().to_owned();
-            let held = Held::take(client, &request, "srun", &name).await?;
-            let mut variables = shell();
-            variables.extend(held.variables.clone());
-            let plan = Plan::of(&request, held.job.job_id, &variables)?;
-            let done = plan.run(client, &request, &parsed.rest).await;
-            held.give_back(client).await?;
-            done
-        }
+    runtime()?.block_on(async {
+        let Some(id) = inside else { return alone(home, &request, &parsed.rest).await };
+        let job = id.parse().map_err(|_| Fail::failed(format!("Invalid job id {id}")))?;
+        let plan = Plan::of(&request, job, &shell())?;
+        let client = reach(home, job).await?;
+        plan.run(home, &client, &request, &parsed.rest).await
     })
+}
+
+/// Connects to the head of a job that runs; waits for it where it is away.
+async fn reach(home: &HomeArgs, job: u32) -> Result<Client, Fail> {
+    loop {
+        let tell = || say("srun: error: Unable to contact the head, will retry");
+        let client = cluster::connect_patiently(home, tell).await?;
+        // A script may be faster than the news that all nodes of its job are ready.
+        match running(&client, job, || ()).await {
+            Ok(_) => return Ok(client),
+            Err(Fail::Away(_)) => tokio::time::sleep(RETRY).await,
+            Err(fail) => return Err(fail),
+        }
+    }
+}
+
+/// Takes devices for one step.
+async fn alone(home: &HomeArgs, request: &Request, command: &[String]) -> Result<u8, Fail> {
+    let client = cluster::connect(home).await?;
+    let held = Held::take(home, &client, request, "srun", &name_of(command)).await?;
+    let mut variables = shell();
+    variables.extend(held.variables.clone());
+    let plan = Plan::of(request, held.job.job_id, &variables)?;
+    let done = plan.run(home, &client, request, command).await;
+    held.give_back().await?;
+    done
 }
 
 /// Which tasks run where.
@@ -80,7 +106,36 @@ struct Plan {
     ranks: Vec<u32>,
     nodes: Vec<String>,
     tasks: Vec<u32>,
+    gpus: StepGpus,
     env: Variables,
+}
+
+/// Which GPUs of a node a step has.
+#[derive(Clone, Copy)]
+enum StepGpus {
+    All,
+    /// So many, all of them for each task.
+    PerNode(u32),
+    /// So many, which only that task sees.
+    PerTask(u32),
+}
+
+impl StepGpus {
+    fn of(request: &Request, shell: &Variables, nodes: usize) -> Self {
+        let sum = |read: Vec<gres::Gpus>| read.iter().map(|gpus| gpus.count).sum::<u32>();
+        let count = |text: &str| gres::of_gpus(text).ok().map(sum).filter(|count| *count > 0);
+        // What the job was submitted with is stronger than `--gpus` of one of its steps.
+        let given = |option: &str, variable: &str| {
+            request.get(option).or(shell.get(variable).map(String::as_str)).and_then(count)
+        };
+        if let Some(each) = given("gpus-per-task", "SLURM_GPUS_PER_TASK") {
+            return Self::PerTask(each);
+        }
+        let of_node = given("gpus-per-node", "SLURM_GPUS_PER_NODE");
+        let of_gres = || request.get("gres").and_then(|text| gres::of_gres(text).ok()).map(sum);
+        let share = || Some(count(request.get("gpus")?)?.div_ceil(nodes.max(1) as u32));
+        of_node.or_else(of_gres).or_else(share).filter(|count| *count > 0).map_or(Self::All, Self::PerNode)
+    }
 }
 
 impl Plan {
@@ -117,19 +172,36 @@ impl Plan {
                 .unwrap_or_else(|| evenly(count, chosen.len())),
             (None, None, None) => vec![1; chosen.len()],
         };
-        let (ranks, nodes) = chosen.into_iter().unzip();
+        let (ranks, nodes): (Vec<u32>, Vec<String>) = chosen.into_iter().unzip();
+        let gpus = StepGpus::of(request, shell, nodes.len());
         let mut env = exported(request.get("export"), shell).variables;
         env.retain(|name, _| !OF_NODES.contains(&name.as_str()) && !name.starts_with("WHARF_"));
-        Ok(Self { job, step: next_step(of("WHARF_STEP_FILE")), ranks, nodes, tasks, env })
+        Ok(Self { job, step: next_step(of("WHARF_STEP_FILE")), ranks, nodes, tasks, gpus, env })
     }
 
-    async fn run(&self, client: &Client, request: &Request, command: &[String]) -> Result<u8, Fail> {
+    /// The part of a node's GPUs that a task sees, as the worker is told it.
+    fn devices(&self, node: usize, local: u32) -> String {
+        match self.gpus {
+            StepGpus::All => "0 0 0".to_owned(),
+            StepGpus::PerNode(count) => format!("0 {count} {count}"),
+            StepGpus::PerTask(each) => format!("{} {each} {}", local * each, self.tasks[node] * each),
+        }
+    }
+
+    async fn run(
+        &self,
+        home: &HomeArgs,
+        client: &Client,
+        request: &Request,
+        command: &[String],
+    ) -> Result<u8, Fail> {
         let folder = std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned();
         let workdir = request.get("chdir").map_or(folder.clone(), |path| wharf_slurm::joined(&folder, path));
         let step = Step { id: self.step, nodes: &self.nodes, tasks: &self.tasks };
         let open = |node: usize, local: u32| {
             let mut env: BTreeMap<String, String> = self.env.clone();
             env.extend(step.variables(node, local));
+            env.insert(STEP_DEVICES.to_owned(), self.devices(node, local));
             ExecOpen {
                 job_id: self.job,
                 rank: self.ranks[node],
@@ -139,25 +211,25 @@ impl Plan {
                 ..ExecOpen::default()
             }
         };
+        let account = Account { home, job: self.job, begun: self.begun(command) };
+        account.tell(client, None).await;
         if request.has("pty") {
-            let exit = cluster::session(client, open(0, 0), true).await?;
-            return Ok(exit.code());
+            let code = cluster::session(client, open(0, 0), true).await?.code();
+            account.tell(client, Some(code.into())).await;
+            return Ok(code);
         }
-        // A script may be faster than the news that all nodes of its job are ready.
-        running(client, self.job, || ()).await?;
         let output = Output::of(request, self.job, &folder)?;
-        let mut started = JoinSet::new();
-        let mut inputs = Vec::new();
-        let mut rank = 0;
+        let home_of_tasks = Arc::new(HomeArgs { home: home.home.clone() });
+        let (stop, stopped) = interruptions()?;
+        let (mut started, mut inputs, mut rank) = (JoinSet::new(), Vec::new(), 0);
         for (node, &count) in self.tasks.iter().enumerate() {
             for local in 0..count {
-                let (input, stream) = mpsc::channel(INPUT_PIECES);
-                // The channel is new: there is room.
-                let _ = input.send(message(exec_input::Message::Open(open(node, local)))).await;
+                let (input, pieces) = mpsc::channel(INPUT_PIECES);
                 inputs.push(input);
-                let said = client.exec(ReceiverStream::new(stream)).await?;
-                let task = Task { rank, node: self.nodes[node].clone(), output: output.clone() };
-                started.spawn(task.follow(said));
+                let open = ExecOpen { key: key()?, ..open(node, local) };
+                let (home, output) = (home_of_tasks.clone(), output.clone());
+                let task = Task { home, rank, node: self.nodes[node].clone(), output, open };
+                started.spawn(task.run(client.clone(), pieces, stopped.clone()));
                 rank += 1;
             }
         }
@@ -166,11 +238,84 @@ impl Plan {
         while let Some(ended) = started.join_next().await {
             worst = worst.max(ended.unwrap_or(1));
             if worst > 0 && request.has("kill-on-bad-exit") {
-                started.abort_all();
+                stop.send_replace(SignalKind::terminate().as_raw_value());
             }
         }
+        account.tell(client, Some(worst)).await;
         Ok(u8::try_from(worst & 0xff).unwrap_or(1))
     }
+
+    fn begun(&self, command: &[String]) -> StepSummary {
+        StepSummary {
+            id: self.step,
+            name: name_of(command),
+            nodes: self.nodes.clone(),
+            tasks: self.tasks.iter().sum(),
+            start_s: view::now_s(),
+            ..StepSummary::default()
+        }
+    }
+}
+
+/// What a step is called after.
+fn name_of(command: &[String]) -> String {
+    let first = command.first().map_or("", String::as_str);
+    first.rsplit('/').next().unwrap_or(first).to_owned()
+}
+
+/// Tells the head of a step, for `sacct`.
+struct Account<'a> {
+    home: &'a HomeArgs,
+    job: u32,
+    begun: StepSummary,
+}
+
+impl Account<'_> {
+    /// It has begun, or ended with that code.
+    async fn tell(&self, client: &Client, code: Option<i32>) {
+        let mut step = self.begun.clone();
+        if let Some(code) = code {
+            let is_signal = code > CODE_SIGNAL_BASE && code < CODE_SIGNAL_BASE + 64;
+            step.end_s = view::now_s();
+            step.signal = if is_signal { code - CODE_SIGNAL_BASE } else { 0 };
+            step.exit_code = if is_signal { 0 } else { code };
+        }
+        let request = ChangeJobsRequest {
+            change: Change::Step.into(),
+            job_ids: vec![self.job],
+            elements_only: true,
+            step: Some(step),
+            ..ChangeJobsRequest::default()
+        };
+        let told = match client.change_jobs(request.clone()).await {
+            // The head may have been restarted meanwhile.
+            Err(error) if error.is_away() => match cluster::connect_patiently(self.home, || ()).await {
+                Ok(client) => client.change_jobs(request).await.map(drop).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            },
+            told => told.map(drop).map_err(|error| error.to_string()),
+        };
+        if let Err(error) = told {
+            say(&format!("srun: the step is not accounted for: {error}"));
+        }
+    }
+}
+
+/// A signal for all tasks: one of those that end `srun` itself, or one of its own.
+fn interruptions() -> Result<(Arc<watch::Sender<i32>>, watch::Receiver<i32>), Fail> {
+    let (sender, receiver) = watch::channel(0);
+    let sender = Arc::new(sender);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+        let mut signals =
+            watched(kind).map_err(|error| Fail::failed(format!("signals cannot be waited for: {error}")))?;
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            if signals.recv().await.is_some() {
+                sender.send_replace(kind.as_raw_value());
+            }
+        });
+    }
+    Ok((sender, receiver))
 }
 
 /// The number of the next step of the job; those of one job are counted in a file beside its script.
@@ -190,129 +335,21 @@ fn next_step(path: &str) -> u32 {
     if path.is_empty() { 0 } else { count().unwrap_or(0) }
 }
 
-fn message(message: exec_input::Message) -> ExecInput {
-    ExecInput { message: Some(message) }
-}
-
 /// Hands standard input to all tasks, on a thread that nobody waits for: a read cannot be called off.
-fn read_input(inputs: Vec<mpsc::Sender<ExecInput>>) {
+fn read_input(inputs: Vec<mpsc::Sender<Vec<u8>>>) {
     std::thread::spawn(move || {
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut stdin = std::io::stdin().lock();
         loop {
-            let next = match stdin.read(&mut chunk) {
-                Ok(count) if count > 0 => exec_input::Message::Data(chunk[..count].to_vec()),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            match stdin.read(&mut chunk) {
+                // A task that is over takes nothing, which does not concern the others.
+                Ok(count) if count > 0 => {
+                    inputs.iter().for_each(|input| drop(input.blocking_send(chunk[..count].to_vec())));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 // Input that cannot be read has ended.
-                Ok(_) | Err(_) => exec_input::Message::End(true),
-            };
-            let is_last = matches!(next, exec_input::Message::End(_));
-            // A task that is over takes nothing, which does not concern the others.
-            inputs.iter().for_each(|input| drop(input.blocking_send(message(next.clone()))));
-            if is_last {
-                return;
+                Ok(_) | Err(_) => return,
             }
         }
     });
-}
-
-/// Where what tasks say goes.
-#[derive(Clone)]
-struct Output {
-    stdout: Arc<Mutex<Box<dyn std::io::Write + Send>>>,
-    stderr: Arc<Mutex<Box<dyn std::io::Write + Send>>>,
-    is_labelled: bool,
-}
-
-impl Output {
-    fn of(request: &Request, job: u32, folder: &str) -> Result<Self, Fail> {
-        let open = |option: &str| -> Result<Option<Box<dyn std::io::Write + Send>>, Fail> {
-            let Some(path) = request.get(option).filter(|path| *path != "all" && *path != "none") else {
-                return Ok(None);
-            };
-            let path = wharf_slurm::joined(
-                folder,
-                &path.replace("%j", &job.to_string()).replace("%J", &job.to_string()),
-            );
-            let file = std::fs::File::create(&path)
-                .map_err(|error| Fail::failed(format!("Unable to open {path}: {error}")))?;
-            Ok(Some(Box::new(file)))
-        };
-        let stdout = Arc::new(Mutex::new(open("output")?.unwrap_or_else(|| Box::new(std::io::stdout()))));
-        let stderr = match open("error")? {
-            Some(file) => Arc::new(Mutex::new(file)),
-            None if request.has("output") => stdout.clone(),
-            None => Arc::new(Mutex::new(Box::new(std::io::stderr()) as Box<dyn std::io::Write + Send>)),
-        };
-        Ok(Self { stdout, stderr, is_labelled: request.has("label") })
-    }
-}
-
-/// One task of a step.
-struct Task {
-    rank: u32,
-    node: String,
-    output: Output,
-}
-
-impl Task {
-    /// Passes on what it says, and returns its exit code.
-    async fn follow(self, mut said: wharf_proto::tonic::Streaming<wharf_proto::ExecOutput>) -> i32 {
-        let mut pending = [Vec::new(), Vec::new()];
-        let code = loop {
-            match said.message().await {
-                Ok(Some(output)) => match output.message {
-                    Some(exec_output::Message::Stdout(data)) => self.pass(0, &data, &mut pending),
-                    Some(exec_output::Message::Stderr(data)) => self.pass(1, &data, &mut pending),
-                    Some(exec_output::Message::ExitCode(code)) => break code,
-                    Some(exec_output::Message::Error(error)) => {
-                        say(&format!("srun: error: {}: task {}: {error}", self.node, self.rank));
-                        break 1;
-                    }
-                    None => {}
-                },
-                Ok(None) => break 1,
-                Err(status) => {
-                    say(&format!("srun: error: {}: task {}: {}", self.node, self.rank, status.message()));
-                    break 1;
-                }
-            }
-        };
-        for (index, rest) in pending.iter().enumerate().filter(|(_, rest)| !rest.is_empty()) {
-            self.write(index, rest);
-        }
-        let how = match code {
-            0 => return 0,
-            _ if code > CODE_SIGNAL_BASE && code < CODE_SIGNAL_BASE + 64 => {
-                format!("Terminated by signal {}", signal::name(code - CODE_SIGNAL_BASE))
-            }
-            _ => format!("Exited with exit code {code}"),
-        };
-        say(&format!("srun: error: {}: task {}: {how}", self.node, self.rank));
-        code
-    }
-
-    /// With labels, whole lines only.
-    fn pass(&self, index: usize, data: &[u8], pending: &mut [Vec<u8>; 2]) {
-        if !self.output.is_labelled {
-            return self.write_raw(index, data);
-        }
-        pending[index].extend_from_slice(data);
-        while let Some(end) = pending[index].iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = pending[index].drain(..=end).collect();
-            self.write(index, &line);
-        }
-    }
-
-    fn write(&self, index: usize, line: &[u8]) {
-        let label = if self.output.is_labelled { format!("{}: ", self.rank) } else { String::new() };
-        self.write_raw(index, &[label.as_bytes(), line].concat());
-    }
-
-    fn write_raw(&self, index: usize, data: &[u8]) {
-        let out = if index == 0 { &self.output.stdout } else { &self.output.stderr };
-        let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where nobody reads it any more, the command goes on all the same.
-        let _ = out.write_all(data).and_then(|()| out.flush());
-    }
 }

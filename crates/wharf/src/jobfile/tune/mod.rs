@@ -10,7 +10,7 @@ use std::path::Path;
 use wharf_proto::{Configuration, JobSpec, Parameters};
 
 use super::array::Array;
-use super::decode::{Decode, Fields, Problem, place_of, written};
+use super::decode::{Decode, Fields, Problem, place_of};
 use super::job::Job;
 use super::node::{Node, Value};
 use super::plan::{Source, of_file};
@@ -123,12 +123,6 @@ impl Decode for Domains {
             Ok((entry.key.clone(), domain))
         });
         read.collect::<Result<_, _>>().map(Self)
-    }
-}
-
-impl Decode for u64 {
-    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
-        written(node, at, "a whole number from 0 on")
     }
 }
 

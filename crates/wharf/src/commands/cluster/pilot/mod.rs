@@ -1,5 +1,6 @@
 //! `wharf pilot`: keeps workers in a Slurm, shows them, and is what they run.
 
+mod lead;
 mod node;
 mod slurm;
 
@@ -20,6 +21,7 @@ pub(in crate::commands) fn pilot(command: &PilotCommand, terminal: &Terminal) ->
         PilotCommand::Slurm(args) => slurm::keep(args, terminal),
         PilotCommand::Status(args) => status(args, terminal),
         PilotCommand::Node(args) => node::run(args, terminal),
+        PilotCommand::Lead(args) => lead::run(args, terminal),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use wharf_pilot::node::{NodeSpec, Place, identity, is_of_the_pilot, make_home, worker_words};
+use wharf_pilot::node::{Mark, NodeSpec, Place, identity, is_of_the_pilot, make_home, mark, worker_words};
 
 use super::super::daemon::host_name;
 use super::super::unix_s;
@@ -25,10 +25,27 @@ pub(super) fn run(args: &PilotNodeArgs, terminal: &Terminal) -> Result<Exit, Cli
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let (job, index) = identity(&env)?;
-    let home = make_home(&spec.scratch, &job, index)?;
+    if spec.nodes.len() == 1 {
+        return serve(&spec, &env, (&job, index), terminal);
+    }
+    // Whoever leads waits for these marks, also of a worker that could not be started.
+    mark(&args.spec, Mark::Up, index, "")?;
+    let result = serve(&spec, &env, (&job, index), terminal);
+    let code = result.as_ref().map_or(1, |exit| exit.code());
+    mark(&args.spec, Mark::Gone, index, &code.to_string())?;
+    result
+}
+
+fn serve(
+    spec: &NodeSpec,
+    env: &BTreeMap<String, String>,
+    (job, index): (&str, usize),
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
+    let home = make_home(&spec.scratch, job, index)?;
     let host = host_name();
-    let place = Place { env: &env, now_s: unix_s(), host: &host, home: &home };
-    let result = worker_words(&spec, &place).map_err(CliError::from).and_then(|words| worker(&words, &env));
+    let place = Place { env, now_s: unix_s(), host: &host, home: &home };
+    let result = worker_words(spec, &place).map_err(CliError::from).and_then(|words| worker(&words, env));
     if let Err(error) = std::fs::remove_dir_all(&home) {
         terminal.warn(&format!("`{}` stays: {error}", home.display()));
     }

@@ -4,50 +4,63 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use wharf_sim::nearest::nearest;
+use wharf_core::nearest::nearest;
 
 use super::node::{Entry, Node, Place, Value};
 
 /// What is wrong, where, and what may help.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) place: Place,
+pub struct Problem {
+    /// Where.
+    pub place: Place,
     /// The path to the field: `gang.min`, `steps[1].command`; empty for the whole document.
-    pub(crate) field: String,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+    /// What may help.
+    pub hint: Option<String>,
 }
 
 impl Problem {
-    fn new(node: &Node, at: &str, message: impl Into<String>) -> Self {
+    /// Something is wrong with a value; `at` is the path to it.
+    pub fn new(node: &Node, at: &str, message: impl Into<String>) -> Self {
         Self { place: node.place, field: at.to_owned(), message: message.into(), hint: None }
     }
 
-    fn expected(node: &Node, at: &str, what: &str) -> Self {
+    /// A value is something else than was expected.
+    #[must_use]
+    pub fn expected(node: &Node, at: &str, what: &str) -> Self {
         Self::new(node, at, format!("expected {what}, found {}", node.kind()))
     }
 }
 
 /// A value that a document can hold.
-pub(crate) trait Decode: Sized {
+pub trait Decode: Sized {
     /// Reads it; `at` is the path to it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
     fn decode(node: &Node, at: &str) -> Result<Self, Problem>;
 }
 
 /// The field of a map by its path.
-pub(crate) fn path(at: &str, name: &str) -> String {
+#[must_use]
+pub fn path(at: &str, name: &str) -> String {
     if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
 }
 
 /// A map whose fields are all known.
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     entries: &'a [Entry],
     at: &'a str,
 }
 
 impl<'a> Fields<'a> {
     /// Refuses what is no map, and fields that nobody knows.
-    pub(crate) fn new(node: &'a Node, at: &'a str, known: &[&str]) -> Result<Self, Problem> {
+    ///
+    /// # Errors
+    /// What is refused.
+    pub fn new(node: &'a Node, at: &'a str, known: &[&str]) -> Result<Self, Problem> {
         let Value::Map(entries) = &node.value else {
             return Err(Problem::expected(node, at, "a map of fields"));
         };
@@ -58,7 +71,10 @@ impl<'a> Fields<'a> {
     }
 
     /// A field's value; `None` where it is not given or empty.
-    pub(crate) fn take<T: Decode>(&self, name: &str) -> Result<Option<T>, Problem> {
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn take<T: Decode>(&self, name: &str) -> Result<Option<T>, Problem> {
         match self.entries.iter().find(|entry| entry.key == name) {
             None | Some(Entry { value: Node { value: Value::Null, .. }, .. }) => Ok(None),
             Some(entry) => T::decode(&entry.value, &path(self.at, name)).map(Some),
@@ -66,7 +82,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn unknown(entry: &Entry, at: &str, what: &str, known: &[&str]) -> Problem {
+/// A name that is none of those that are known.
+#[must_use]
+pub fn unknown(entry: &Entry, at: &str, what: &str, known: &[&str]) -> Problem {
     let hint = match nearest(&entry.key, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("known are {}", known.join(", ")),
@@ -76,7 +94,10 @@ fn unknown(entry: &Entry, at: &str, what: &str, known: &[&str]) -> Problem {
 }
 
 /// Reads a map from names that must be among `known`.
-pub(crate) fn named<T: Decode>(
+///
+/// # Errors
+/// An unknown name, or what is wrong with a value.
+pub fn named<T: Decode>(
     node: &Node,
     at: &str,
     what: &str,
@@ -96,7 +117,10 @@ pub(crate) fn named<T: Decode>(
 }
 
 /// Reads a value that has a written form, from a text or a number.
-pub(crate) fn written<T>(node: &Node, at: &str, what: &str) -> Result<T, Problem>
+///
+/// # Errors
+/// What is wrong with it.
+pub fn written<T>(node: &Node, at: &str, what: &str) -> Result<T, Problem>
 where
     T: FromStr,
     T::Err: Display,
@@ -118,6 +142,12 @@ fn number<T: FromStr>(node: &Node, at: &str, what: &str) -> Result<T, Problem> {
 impl Decode for u32 {
     fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
         number(node, at, "a whole number from 0 to 4294967295")
+    }
+}
+
+impl Decode for u64 {
+    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
+        written(node, at, "a whole number from 0 on")
     }
 }
 
@@ -191,7 +221,8 @@ impl Decode for BTreeMap<String, String> {
 }
 
 /// Where a field stands in a document; where the document begins if it does not have it.
-pub(crate) fn place_of(node: &Node, field: &str) -> Place {
+#[must_use]
+pub fn place_of(node: &Node, field: &str) -> Place {
     let mut found = node.place;
     let mut node = node;
     for name in field.split(['.', '[', ']']).filter(|name| !name.is_empty()) {

@@ -9,9 +9,11 @@ use toml::de::{DeTable, DeValue};
 
 /// A line and a column, both from 1; 0 where nobody knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
 }
 
 /// How deep a document may go: far deeper than a job's, and not so deep that reading it could run out of stack.
@@ -49,41 +51,56 @@ impl<'a> Source<'a> {
 
 /// What is wrong with a document as such.
 #[derive(Debug)]
-pub(crate) struct Malformed {
-    pub(crate) place: Place,
-    pub(crate) message: String,
+pub struct Malformed {
+    /// Where reading it ended.
+    pub place: Place,
+    /// What was found there.
+    pub message: String,
 }
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) place: Place,
-    pub(crate) value: Value,
+pub struct Node {
+    /// Where it stands.
+    pub place: Place,
+    /// What it is.
+    pub value: Value,
 }
 
 /// What a document can hold.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// Nothing.
     Null,
+    /// Yes or no.
     Bool(bool),
     /// As it was written.
     Number(String),
+    /// A text.
     Text(String),
+    /// Values in their order.
     List(Vec<Node>),
+    /// Fields in their order.
     Map(Vec<Entry>),
 }
 
 /// A field of a map.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) place: Place,
-    pub(crate) key: String,
-    pub(crate) value: Node,
+pub struct Entry {
+    /// Where its name stands.
+    pub place: Place,
+    /// Its name.
+    pub key: String,
+    /// Its value.
+    pub value: Node,
 }
 
 impl Node {
     /// Reads YAML.
-    pub(crate) fn from_yaml(text: &str) -> Result<Self, Malformed> {
+    ///
+    /// # Errors
+    /// Where and why it is none.
+    pub fn from_yaml(text: &str) -> Result<Self, Malformed> {
         // Only `true` and `false` are no texts: `on`, `yes` and `NO` are values of variables, too.
         let options = serde_saphyr::options! { strict_booleans: true };
         let read: Result<YamlNode, _> = serde_saphyr::from_str_with_options(text, options);
@@ -98,7 +115,10 @@ impl Node {
     }
 
     /// Reads TOML.
-    pub(crate) fn from_toml(text: &str) -> Result<Self, Malformed> {
+    ///
+    /// # Errors
+    /// Where and why it is none.
+    pub fn from_toml(text: &str) -> Result<Self, Malformed> {
         let source = Source::new(text);
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
@@ -108,7 +128,10 @@ impl Node {
     }
 
     /// Reads JSON.
-    pub(crate) fn from_json(text: &str) -> Result<Self, Malformed> {
+    ///
+    /// # Errors
+    /// Where and why it is none.
+    pub fn from_json(text: &str) -> Result<Self, Malformed> {
         let raw: &RawValue = serde_json::from_str(text).map_err(|error| {
             let place = Place { line: error.line(), column: error.column() };
             let message = error.to_string();
@@ -119,7 +142,8 @@ impl Node {
     }
 
     /// What kind of thing it is, for people.
-    pub(crate) fn kind(&self) -> &'static str {
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
         match self.value {
             Value::Null => "nothing",
             Value::Bool(_) => "a yes or no",

@@ -1,0 +1,9 @@
+//! What users write, in YAML, TOML or JSON.
+//!
+//! A document becomes a tree that knows its places ([`node`]), and the tree typed values ([`decode`]). Every refusal names line, column
+//! and field, and all formats behave alike.
+
+pub mod decode;
+pub mod node;
+
+pub use wharf_core::nearest::nearest;

@@ -1,0 +1,193 @@
+//! What becomes different about a job after it was submitted: its time limit, its name, the steps it makes, and who keeps it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use wharf_core::{Command, Ignored, JobId, Phase, Time};
+use wharf_proto::change_jobs_request::Change;
+use wharf_proto::{ChangeJobsRequest, StepSummary};
+
+use crate::check::{CheckError, Problem, check_text, wrong};
+use crate::dispatcher::Dispatcher;
+use crate::record::Record;
+
+/// Steps that are remembered of one run; more are counted by whoever makes them.
+const STEPS_MAX: usize = 1000;
+
+/// What is different about a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Amended {
+    /// 0: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) time_limit_s: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    /// Of its present or last run, by their numbers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) steps: BTreeMap<u32, StepRecord>,
+}
+
+/// A step of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StepRecord {
+    name: String,
+    nodes: Vec<String>,
+    tasks: u32,
+    start_s: f64,
+    end_s: f64,
+    exit_code: i32,
+    signal: i32,
+}
+
+impl StepRecord {
+    fn of(step: &StepSummary) -> Self {
+        Self {
+            name: step.name.clone(),
+            nodes: step.nodes.clone(),
+            tasks: step.tasks,
+            start_s: step.start_s,
+            end_s: step.end_s,
+            exit_code: step.exit_code,
+            signal: step.signal,
+        }
+    }
+
+    fn to_wire(&self, id: u32) -> StepSummary {
+        StepSummary {
+            id,
+            name: self.name.clone(),
+            nodes: self.nodes.clone(),
+            tasks: self.tasks,
+            start_s: self.start_s,
+            end_s: self.end_s,
+            exit_code: self.exit_code,
+            signal: self.signal,
+        }
+    }
+}
+
+impl Amended {
+    /// Puts what is newly different over what was.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.time_limit_s = other.time_limit_s.or(self.time_limit_s);
+        if let Some(name) = &other.name {
+            self.name = Some(name.clone());
+        }
+        self.steps.extend(other.steps.clone());
+        while self.steps.len() > STEPS_MAX {
+            self.steps.pop_first();
+        }
+    }
+
+    pub(crate) fn steps(&self) -> Vec<StepSummary> {
+        self.steps.iter().map(|(&id, step)| step.to_wire(id)).collect()
+    }
+}
+
+/// Whether what a request wants of jobs makes sense by itself.
+pub(crate) fn check_change(request: &ChangeJobsRequest) -> Result<(), CheckError> {
+    match request.change() {
+        Change::TimeLimit if !(request.time_limit_s.is_finite() && request.time_limit_s >= 0.0) => {
+            wrong("time_limit_s", Problem::NotAnAmount(request.time_limit_s.to_string()))
+        }
+        Change::Rename if request.name.is_empty() => wrong("name", Problem::Empty),
+        Change::Rename => check_text("name", &request.name),
+        Change::Step => {
+            let Some(step) = &request.step else { return wrong("step", Problem::Empty) };
+            check_text("step.name", &step.name)?;
+            step.nodes.iter().try_for_each(|node| check_text("step.nodes", node))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Dispatcher {
+    /// Changes what can be changed of a job whatever decides.
+    pub(crate) fn amend(&mut self, job: JobId, request: &ChangeJobsRequest) -> Result<(), Ignored> {
+        let is_ended = self.engine.state().job(job).is_ended();
+        let mut amended = Amended::default();
+        match request.change() {
+            Change::Step => {
+                let step = request.step.as_ref();
+                amended.steps = step.map(|step| (step.id, StepRecord::of(step))).into_iter().collect();
+            }
+            _ if is_ended => return Err(Ignored::Stale),
+            Change::Keep => {
+                self.keep(job);
+                return Ok(());
+            }
+            Change::TimeLimit => {
+                let limit_s = self.allowed_limit_s(job, request.time_limit_s);
+                amended.time_limit_s = Some(limit_s.map_err(|_| Ignored::WrongPhase)?);
+            }
+            Change::Rename => amended.name = Some(request.name.clone()),
+            _ => return Err(Ignored::WrongPhase),
+        }
+        let is_limit = amended.time_limit_s.is_some();
+        self.note(Record::JobAmended { job: job.0, amended });
+        if is_limit {
+            self.limits.retain(|(_, other), _| *other != job);
+            self.batches.unwarn(job);
+            if self.engine.state().job(job).phase == Phase::Running {
+                self.watch_limits(&[job]);
+            }
+        }
+        Ok(())
+    }
+
+    /// A time limit as the job's pool allows it, or fills it in; why not, where it is too long.
+    pub(crate) fn allowed_limit_s(&self, job: JobId, limit_s: f64) -> Result<f64, String> {
+        let spec = self.engine.state().spec(job);
+        let user = spec.user.as_deref().unwrap_or_default();
+        let terms = self.sharing.terms(user, &spec.gang, (limit_s > 0.0).then_some(limit_s));
+        terms.map(|terms| terms.time_limit_s.unwrap_or(0.0)).map_err(|refused| refused.to_string())
+    }
+
+    /// Why limits forbid a change; none where they do not.
+    pub(crate) fn forbids(&self, job: JobId, request: &ChangeJobsRequest) -> Option<String> {
+        let is_it = request.change() == Change::TimeLimit && job < self.engine.state().next_job();
+        is_it.then(|| self.allowed_limit_s(job, request.time_limit_s).err()).flatten()
+    }
+
+    /// How long a run of a job may take; 0: as long as it likes.
+    pub(crate) fn time_limit_s(&self, job: JobId) -> f64 {
+        let own = self.kept.amended.get(&job.0).and_then(|amended| amended.time_limit_s);
+        own.or_else(|| Some(self.spec(job)?.time_limit_s)).unwrap_or_default()
+    }
+
+    /// What a job is called.
+    pub(crate) fn name_of(&self, job: JobId) -> &str {
+        let own = self.kept.amended.get(&job.0).and_then(|amended| amended.name.as_deref());
+        own.unwrap_or_else(|| &self.engine.state().spec(job).name)
+    }
+
+    fn lease_s(&self, job: JobId) -> f64 {
+        self.spec(job).and_then(|spec| spec.batch.as_ref()).map_or(0.0, |batch| batch.lease_s)
+    }
+
+    /// Whoever holds the devices of an allocation is there. Jobs without a lease need nobody.
+    pub(crate) fn keep(&mut self, job: JobId) {
+        let lease_s = self.lease_s(job);
+        if lease_s > 0.0 {
+            let until = self.now().plus(lease_s.min(1e9));
+            self.batches.keep(job, until);
+        }
+    }
+
+    /// After a restart: everybody gets the time to say that they are there.
+    pub(crate) fn keep_again(&mut self) {
+        let live = self.engine.state().jobs().filter(|(_, _, life)| !life.is_ended());
+        let live: Vec<JobId> = live.map(|(job, _, _)| job).collect();
+        live.into_iter().for_each(|job| self.keep(job));
+    }
+
+    /// Takes back the devices of those who are gone.
+    pub(crate) fn expire_leases(&mut self, now: Time) {
+        for job in self.batches.unkept(now) {
+            if !self.engine.state().job(job).is_ended() {
+                self.note(Record::JobNoted { job: job.0, reason: "its client is gone".to_owned() });
+                self.engine_command(Command::CancelJob(job));
+            }
+        }
+    }
+}

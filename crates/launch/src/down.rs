@@ -1,0 +1,96 @@
+//! Taking a cluster down: everything that was started is ended, on every node, and everything that was put there removed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::config::Runtime;
+use crate::launcher::{KnownError, Launcher, Told};
+use crate::runner::Use;
+use crate::script::{QUIET, STOP};
+use crate::state::Record;
+use crate::visit::{NodeError, Visit};
+
+/// Nodes are there or not: nobody waits for one to boot that is to be stopped.
+const PATIENCE: Duration = Duration::ZERO;
+
+/// What became of a node.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Which.
+    pub node: String,
+    /// Why it could not be stopped.
+    pub result: Result<(), NodeError>,
+}
+
+/// Takes a cluster down: its jobs are cancelled, then the workers are stopped, then the head. Whoever calls holds its lock. With
+/// `forget`, nodes that cannot be reached are forgotten.
+///
+/// # Errors
+/// The cluster's folder cannot be used; what fails on nodes is in the outcomes.
+pub async fn down(
+    launcher: Arc<Launcher>,
+    parallel: usize,
+    forget: bool,
+) -> Result<Vec<Outcome>, KnownError> {
+    let records = launcher.records()?;
+    let head = records.get(&launcher.head().name).cloned();
+    let workers: Vec<Record> = records.into_values().filter(|record| head.as_ref() != Some(record)).collect();
+    if let (Some(head), Runtime::Wharf(wharf)) = (&head, &launcher.cluster.runtime) {
+        let program = launcher.program_word(wharf);
+        let visit = Visit::new(&launcher, &head.node);
+        // Where the head is gone there are no jobs to be cancelled; whatever they left is found by its mark.
+        let script = format!("PROGRAM={program}\n{QUIET}");
+        let _ =
+            visit.own(crate::provider::Shell::Plain, &script, &[], Use { input: None, is_asked: true }).await;
+    }
+    let mut outcomes = stop_all(&launcher, workers, parallel).await;
+    outcomes.extend(stop_all(&launcher, head.into_iter().collect(), 1).await);
+    if forget {
+        for outcome in &outcomes {
+            launcher.folder.forget(&outcome.node)?;
+        }
+    }
+    if forget || outcomes.iter().all(|outcome| outcome.result.is_ok()) {
+        launcher.folder.remove()?;
+    }
+    Ok(outcomes)
+}
+
+/// Stops nodes, each for itself.
+pub(crate) async fn stop_all(
+    launcher: &Arc<Launcher>,
+    records: Vec<Record>,
+    parallel: usize,
+) -> Vec<Outcome> {
+    let pool = Arc::new(Semaphore::new(parallel.max(1)));
+    let mut tasks = JoinSet::new();
+    for record in records {
+        let (launcher, pool) = (launcher.clone(), pool.clone());
+        tasks.spawn(async move {
+            // The pool is never closed.
+            let _permit = pool.acquire_owned().await;
+            let result = stop(&launcher, &record).await;
+            Outcome { node: record.node.name, result }
+        });
+    }
+    let mut outcomes = tasks.join_all().await;
+    outcomes.sort_by(|one, other| one.node.cmp(&other.node));
+    outcomes
+}
+
+async fn stop(launcher: &Launcher, record: &Record) -> Result<(), NodeError> {
+    let visit = Visit::new(launcher, &record.node);
+    visit.tell(Told::Stops);
+    visit.reach(&record.stamp, None, PATIENCE).await?;
+    visit.ask("stopping it", STOP, &[], None).await?;
+    launcher.provider.remove(&record.node).map_err(NodeError::Create)?;
+    if let Some(argv) = launcher.provider.hang_up(&record.node) {
+        // Fails where no connection is kept.
+        let _ = visit.log.run(&argv, Use::default()).await;
+    }
+    launcher.folder.forget(&record.node.name)?;
+    Ok(())
+}

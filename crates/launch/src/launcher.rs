@@ -1,0 +1,123 @@
+//! A cluster and everything it takes to change it.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use crate::config::{Cluster, NodeConfig, Provider, WharfRuntime};
+use crate::phase::Phase;
+use crate::provider;
+use crate::start;
+use crate::state::{Folder, Record, StateError};
+
+/// What is told while nodes change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A phase begins, for this reason.
+    Begins(Phase, &'static str),
+    /// It does not answer yet.
+    Waits(String),
+    /// It is stopped.
+    Stops,
+}
+
+/// What is known of a cluster cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KnownError {
+    /// A record cannot be read.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The file says something else.
+    #[error("the cluster is up with the provider `{was}`, and the file says `{is}` now")]
+    Provider {
+        /// Of the nodes that are known.
+        was: Provider,
+        /// Of the file.
+        is: Provider,
+    },
+}
+
+/// Who is told.
+pub type Tell = Box<dyn Fn(&str, Told) + Send + Sync>;
+
+/// A cluster and everything it takes to change it.
+pub struct Launcher {
+    /// What the file says.
+    pub cluster: Cluster,
+    /// What is known of it.
+    pub folder: Folder,
+    /// How things are done on its nodes.
+    pub provider: Box<dyn provider::Provider>,
+    /// This program: what nodes run unless the file names another.
+    pub program: PathBuf,
+    /// Who is told.
+    pub tell: Tell,
+}
+
+impl Launcher {
+    /// Of a cluster whose provider is there; `None` where it is not.
+    #[must_use]
+    pub fn new(cluster: Cluster, folder: Folder, program: PathBuf, tell: Tell) -> Option<Self> {
+        let provider = provider::of(&cluster, &folder)?;
+        Some(Self { cluster, folder, provider, program, tell })
+    }
+
+    /// What is known of every node.
+    ///
+    /// # Errors
+    /// A record cannot be read, or is of another provider: its nodes are to be found in the file that it was made from only.
+    pub fn records(&self) -> Result<BTreeMap<String, Record>, KnownError> {
+        let records = self.folder.load()?;
+        let is_other = |record: &&Record| record.provider != self.cluster.provider;
+        match records.values().find(is_other) {
+            None => Ok(records),
+            Some(other) => Err(KnownError::Provider { was: other.provider, is: self.cluster.provider }),
+        }
+    }
+
+    /// The node with the head. Every cluster that was read has one.
+    pub(crate) fn head(&self) -> &NodeConfig {
+        &self.cluster.nodes[0]
+    }
+
+    /// Whether this program has to be copied to nodes.
+    pub(crate) fn copies_program(&self, wharf: &WharfRuntime) -> bool {
+        wharf.program.is_none() && !self.provider.is_here()
+    }
+
+    /// Where nodes have it when it was copied.
+    pub(crate) fn copied_program(&self) -> String {
+        format!("~/.wharf/{}/wharf", self.cluster.name)
+    }
+
+    /// The program's path on nodes.
+    pub(crate) fn program_on(&self, wharf: &WharfRuntime) -> String {
+        match &wharf.program {
+            Some(program) => program.clone(),
+            None if self.provider.is_here() => self.program.to_string_lossy().into_owned(),
+            None => self.copied_program(),
+        }
+    }
+
+    /// The same as a word of shell.
+    pub(crate) fn program_word(&self, wharf: &WharfRuntime) -> String {
+        start::word(&self.program_on(wharf))
+    }
+
+    /// Leaves what clients of the head need in the cluster's folder, for its owner only.
+    pub(crate) fn write_client(&self, address: &str, token: &str) -> Result<(), StateError> {
+        let folder = self.folder.client();
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|source| StateError { path: folder.clone(), source })?;
+        for (name, text) in [("address", address), ("token", token)] {
+            let path = folder.join(name);
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+            let written = file.and_then(|mut file| writeln!(file, "{text}"));
+            written.map_err(|source| StateError { path, source })?;
+        }
+        Ok(())
+    }
+}

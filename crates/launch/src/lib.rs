@@ -1,0 +1,26 @@
+//! The cluster launcher: what a cluster file says, and how its nodes come up and go down.
+//!
+//! [`config`] reads and checks the file. A [`provider`] says how things are done on its kind of nodes, [`runner`] does them.
+//! [`phase`] decides what is due from what was done ([`state`]); [`up`] and [`down`] carry it out, under the cluster's [`lock`].
+//! [`remote`] is what people do there afterwards.
+
+pub mod config;
+pub mod down;
+mod hash;
+mod launcher;
+pub mod lock;
+pub mod phase;
+pub mod provider;
+pub mod remote;
+pub mod runner;
+mod script;
+pub mod shell;
+mod start;
+pub mod state;
+pub mod up;
+mod visit;
+
+pub use config::{Cluster, ConfigError, read};
+pub use hash::FilesError;
+pub use launcher::{KnownError, Launcher, Tell, Told};
+pub use visit::NodeError;

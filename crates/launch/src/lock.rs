@@ -1,0 +1,107 @@
+//! One launcher at a time: a lock for each cluster that names its holder.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::Folder;
+
+/// Who has a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process.
+    pub pid: u32,
+    /// Its machine.
+    pub host: String,
+    /// What it does.
+    pub command: String,
+    /// Since when, in seconds since the Unix epoch.
+    pub since_s: u64,
+}
+
+/// Why a cluster is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody else has it.
+    #[error("{}", match holder {
+        Some(holder) => format!(
+            "`{}` is changing the cluster: process {} on {}", holder.command, holder.pid, holder.host
+        ),
+        None => "another launcher is changing the cluster".to_owned(),
+    })]
+    Busy {
+        /// Who, if it has said so yet.
+        holder: Option<Holder>,
+    },
+    /// The lock cannot be used.
+    #[error("cannot use `{}`", path.display())]
+    File {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A cluster that is this process' for as long as this value lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes a cluster, or says who has it. It is never taken from anybody: the system gives it back when its holder ends.
+    ///
+    /// # Errors
+    /// [`LockError`]
+    pub fn take(folder: &Folder, command: &str) -> Result<Self, LockError> {
+        let path = folder.lock();
+        let failed = |source| LockError::File { path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                file.read_to_string(&mut text).map_err(failed)?;
+                return Err(LockError::Busy { holder: serde_json::from_str(&text).ok() });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let holder = Holder {
+            pid: std::process::id(),
+            host: host.trim().to_owned(),
+            command: command.to_owned(),
+            since_s: since.as_secs(),
+        };
+        let text = serde_json::to_string(&holder).map_err(|error| failed(io::Error::other(error)))?;
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
+        written.map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_launcher_is_told_who_has_the_cluster() {
+        let home = tempfile::TempDir::new().unwrap();
+        let folder = Folder::new(home.path(), "lab");
+        folder.create().unwrap();
+        let lock = Lock::take(&folder, "wharf up").unwrap();
+        let refused = Lock::take(&folder, "wharf down").unwrap_err().to_string();
+        assert!(refused.starts_with("`wharf up` is changing the cluster: process "), "{refused}");
+        drop(lock);
+        Lock::take(&folder, "wharf down").unwrap();
+    }
+}

@@ -1,0 +1,219 @@
+//! What people do on the nodes of a cluster that is up: run something, copy files, look.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use crate::config::{Mount, NodeConfig};
+use crate::launcher::{KnownError, Launcher};
+use crate::provider::{Left, Shell};
+use crate::runner::{RunError, code};
+use crate::shell::{line, quote};
+use crate::state::Record;
+use crate::visit::{NodeError, Visit};
+
+/// In which window on the node something runs, to outlive the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// Of tmux.
+    Tmux,
+    /// Of GNU screen.
+    Screen,
+}
+
+/// The line of shell that words stand for: one word is a line already, as Ray has it; several are a program and its arguments,
+/// each of which arrives as it is.
+#[must_use]
+pub fn command_line(words: &[String]) -> String {
+    match words {
+        [line] => line.clone(),
+        words => line(words.iter().map(String::as_str)),
+    }
+}
+
+/// What a person who attaches gets.
+#[must_use]
+pub fn attach_line(window: Option<Window>, is_new: bool) -> &'static str {
+    match (window, is_new) {
+        (None, _) => "exec \"${SHELL:-bash}\"",
+        (Some(Window::Tmux), false) => "tmux attach || exec tmux new",
+        (Some(Window::Tmux), true) => "exec tmux new",
+        (Some(Window::Screen), false) => "exec screen -L -xRR",
+        (Some(Window::Screen), true) => "exec screen -L",
+    }
+}
+
+/// A line that goes on in a window of its own when nobody looks.
+#[must_use]
+pub fn detached(window: Window, line: &str) -> String {
+    let stays = quote(&format!("{line}; exec bash"));
+    match window {
+        Window::Tmux => format!("tmux new -d bash -c {stays}"),
+        Window::Screen => format!("screen -L -dm bash -c {stays}"),
+    }
+}
+
+/// A line of output of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Which node.
+    pub node: String,
+    /// Whether it was said on standard error.
+    pub is_error: bool,
+    /// What.
+    pub text: String,
+}
+
+/// Runs a line of shell on nodes at once; what they say is handed over line by line. Returns their exit codes in order.
+pub async fn run_on(
+    launcher: Arc<Launcher>,
+    nodes: Vec<NodeConfig>,
+    script: String,
+    told: Arc<dyn Fn(Line) + Send + Sync>,
+) -> Vec<(String, Result<i32, RunError>)> {
+    let mut tasks = JoinSet::new();
+    for (index, node) in nodes.into_iter().enumerate() {
+        let argv = launcher.provider.run(&node, Shell::Login, &[], &script);
+        let told = told.clone();
+        tasks.spawn(async move {
+            let Some((program, args)) = argv.split_first() else { return (index, node.name, Ok(0)) };
+            let failed = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };
+            let mut command = Command::new(program);
+            command.args(args).kill_on_drop(true).stdin(Stdio::null());
+            let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+            let ended = async {
+                let mut child = spawned?;
+                let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+                tokio::join!(
+                    hand_over(stdout, &node.name, false, &*told),
+                    hand_over(stderr, &node.name, true, &*told)
+                );
+                child.wait().await
+            };
+            let ended = ended.await.map(code).map_err(failed);
+            (index, node.name, ended)
+        });
+    }
+    let mut ended = tasks.join_all().await;
+    ended.sort_by_key(|(index, ..)| *index);
+    ended.into_iter().map(|(_, node, ended)| (node, ended)).collect()
+}
+
+async fn hand_over(
+    pipe: Option<impl AsyncRead + Unpin>,
+    node: &str,
+    is_error: bool,
+    told: &(dyn Fn(Line) + Send + Sync),
+) {
+    let Some(pipe) = pipe else { return };
+    let mut pipe = BufReader::new(pipe);
+    let mut bytes = Vec::new();
+    // A pipe that cannot be read has ended, and so has whoever wrote into it.
+    while let Ok(1..) = pipe.read_until(b'\n', &mut bytes).await {
+        let text = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
+        told(Line { node: node.to_owned(), is_error, text });
+        bytes.clear();
+    }
+}
+
+/// Copies files to nodes, one node after the other.
+pub async fn copy_up(
+    launcher: &Launcher,
+    nodes: &[NodeConfig],
+    mounts: &[Mount],
+) -> Vec<(String, Result<(), NodeError>)> {
+    let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
+    let mut outcomes = Vec::new();
+    for node in nodes {
+        let visit = Visit::new(launcher, node);
+        let mut copied = Ok(());
+        for mount in mounts {
+            if copied.is_ok() {
+                copied = visit.copy(&mount.local, &mount.remote, &left).await;
+            }
+        }
+        outcomes.push((node.name.clone(), copied));
+    }
+    outcomes
+}
+
+/// Copies files from a node.
+///
+/// # Errors
+/// [`NodeError`]
+pub async fn copy_down(
+    launcher: &Launcher,
+    node: &NodeConfig,
+    from: &str,
+    to: &Path,
+) -> Result<(), NodeError> {
+    let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
+    let visit = Visit::new(launcher, node);
+    visit.log.title(&format!("sync: {from} from there to {}", to.display()))?;
+    visit.program("copying files", &launcher.provider.download(node, from, to, &left)).await
+}
+
+/// What a look at a node has found.
+#[derive(Debug)]
+pub struct Seen {
+    /// What was known of it.
+    pub record: Record,
+    /// What runs there, or why it cannot be said.
+    pub running: Result<Vec<String>, NodeError>,
+}
+
+/// Looks at every node that is known, all at once.
+///
+/// # Errors
+/// The cluster's folder cannot be read.
+pub async fn look(launcher: Arc<Launcher>) -> Result<Vec<Seen>, KnownError> {
+    let mut tasks = JoinSet::new();
+    for record in launcher.records()?.into_values() {
+        let launcher = launcher.clone();
+        tasks.spawn(async move {
+            let visit = Visit::new(&launcher, &record.node);
+            let found = visit.reach(&record.stamp, None, Duration::ZERO).await;
+            Seen { record, running: found.map(|found| found.running) }
+        });
+    }
+    let mut seen = tasks.join_all().await;
+    let place =
+        |seen: &Seen| launcher.cluster.nodes.iter().position(|node| node.name == seen.record.node.name);
+    seen.sort_by_key(|seen| place(seen).unwrap_or(usize::MAX));
+    Ok(seen)
+}
+
+/// What the daemon of a node has said.
+///
+/// # Errors
+/// [`NodeError`]
+pub async fn daemon_log(launcher: &Launcher, node: &NodeConfig, daemon: &str) -> Result<String, NodeError> {
+    let script = format!("cat \"$D/{daemon}.log\"");
+    Visit::new(launcher, node).ask("reading its log", &script, &[], None).await
+}
+
+/// Where a file of this machine goes on a node: below the home, unless the path says otherwise.
+#[must_use]
+pub fn mount(local: PathBuf, remote: &str) -> Mount {
+    let remote = if remote.starts_with(['/', '~']) { remote.to_owned() } else { format!("~/{remote}") };
+    Mount { remote, local }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_lines_and_windows() {
+        let words = |text: &[&str]| text.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(command_line(&words(&["echo a b; exit 5"])), "echo a b; exit 5");
+        assert_eq!(command_line(&words(&["python", "x.py", "a b", "$HOME"])), "python x.py 'a b' '$HOME'");
+        assert_eq!(detached(Window::Tmux, "python x.py"), "tmux new -d bash -c 'python x.py; exec bash'");
+        assert_eq!(detached(Window::Screen, "python x.py"), "screen -L -dm bash -c 'python x.py; exec bash'");
+    }
+}

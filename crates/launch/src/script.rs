@@ -1,0 +1,100 @@
+//! Scripts that run on nodes. They need a POSIX shell and what every Linux has, and nothing of Wharf's.
+//!
+//! What is different each time comes in variables: `NAME` (the cluster), `STAMP` (the node's), and what the script says.
+
+/// Where everything of ours is on a node, and how processes are known: by pid and the tick they started at, or by a word in their
+/// environment. Never by name: others have processes of the same names. One that is dead and not yet collected does not count.
+pub(crate) const COMMON: &str = r#"
+D="$HOME/.wharf/$NAME"
+ticks() { sed -n 's/.*) [^ZX] /- /p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+alive() { [ -f "$D/$1.pid" ] && read -r pid since < "$D/$1.pid" && [ -n "$since" ] && [ "$(ticks "$pid")" = "$since" ]; }
+marked() { grep -lzxF -e "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3; }
+end() {
+  n=0
+  while p=$(marked "$1"); [ -n "$p" ]; do
+    if [ $n -ge 100 ]; then kill -9 $p 2>/dev/null; elif [ $((n % 10)) -eq 0 ]; then kill $p 2>/dev/null; fi
+    n=$((n + 1))
+    [ $n -lt 200 ] || { echo "processes do not end:" $p >&2; return 1; }
+    sleep 0.1
+  done
+}
+"#;
+
+/// Tells what is there. Sockets are below `workers/NODE`, and names of sockets are at most 107 long. With `DIRTY`, what an interrupted launcher has left
+/// running is ended; with `HALF_STARTED` also what it has started, because that will be started again.
+pub(crate) const REACH: &str = r#"
+set -e
+if [ $((${#D} + ${#NODE} + 23)) -gt 107 ]; then
+  echo "$D is too long a path for sockets: give the cluster or the node a shorter name" >&2
+  exit 1
+fi
+umask 077
+mkdir -p "$D"
+[ -s "$D/stamp" ] || echo "$STAMP" > "$D/stamp"
+read -r stamp < "$D/stamp"
+[ "$DIRTY" = no ] || end "WHARF_LAUNCH_STEP=$stamp"
+[ "$HALF_STARTED" = no ] || end "WHARF_LAUNCHED=$stamp"
+echo "stamp $stamp"
+for name in head worker; do if alive $name; then echo "running $name"; fi; done
+[ "$MARKED" = no ] || [ -z "$(marked "WHARF_LAUNCHED=$stamp")" ] || echo "running marked"
+"#;
+
+/// Starts a daemon, in the place of one that runs, and waits until it is ready. Needs what it says and the words of its command.
+pub(crate) const START: &str = r#"
+set +m
+umask 077
+name=$1 ready=$2
+shift 2
+n=0
+while alive "$name"; do
+  if [ $n -eq 0 ]; then kill "$pid"; elif [ $n -ge 300 ]; then kill -9 "$pid"; fi
+  n=$((n + 1))
+  sleep 0.1
+done
+if [ -f "$D/$name.log" ]; then mv -f "$D/$name.log" "$D/$name.log.1"; fi
+WHARF_LAUNCHED="$STAMP" setsid "$@" > "$D/$name.log" 2>&1 < /dev/null &
+pid=$!
+echo "$pid $(ticks $pid)" > "$D/$name.pid"
+n=0
+until grep -q "$ready" "$D/$name.log"; do
+  if ! alive "$name"; then
+    echo "its $name has ended:" >&2
+    cat "$D/$name.log" >&2
+    exit 1
+  fi
+  n=$((n + 1))
+  if [ $n -ge 300 ]; then
+    echo "its $name is not ready after a minute:" >&2
+    cat "$D/$name.log" >&2
+    exit 1
+  fi
+  sleep 0.2
+done
+"#;
+
+/// Has the head cancel its jobs and waits until they are over, so that nothing of them is left on any node.
+pub(crate) const QUIET: &str = r#"
+if alive head; then
+  "$PROGRAM" cancel --all --yes --home "$D" > /dev/null 2>&1
+  n=0
+  while [ $n -lt 150 ] && [ "$("$PROGRAM" jobs --home "$D" --output plain | wc -l)" -gt 1 ]; do
+    n=$((n + 1))
+    sleep 0.2
+  done
+fi
+"#;
+
+/// Ends everything that was started here, and removes what was put here.
+pub(crate) const STOP: &str = r#"
+[ -d "$D" ] || exit 0
+read -r stamp < "$D/stamp" || exit 1
+end "WHARF_LAUNCH_STEP=$stamp" && end "WHARF_LAUNCHED=$stamp" || exit 1
+rm -rf "$D"
+rmdir "$HOME/.wharf" 2>/dev/null
+exit 0
+"#;
+
+/// A script that begins with what is common to all.
+pub(crate) fn with_common(script: &str) -> String {
+    format!("{COMMON}{script}")
+}

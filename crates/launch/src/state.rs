@@ -1,0 +1,230 @@
+//! What the launcher knows of a cluster: a folder for its owner only, with a record for each node.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{NodeConfig, Provider};
+use crate::phase::Phase;
+
+/// A cluster's folder.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+    connections: PathBuf,
+    homes: PathBuf,
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// What it is.
+    pub provider: Provider,
+    /// How it was reached: a node that is not in the file any more has to be stopped nevertheless.
+    pub node: NodeConfig,
+    /// A word that is on the node, too: a machine that was set up anew does not have it.
+    pub stamp: String,
+    /// Whether what was started there left processes behind.
+    #[serde(default)]
+    pub has_processes: bool,
+    /// What was begun and has not ended well: it may be half done.
+    #[serde(default)]
+    pub dirty: Option<Phase>,
+    /// What is done, and with what.
+    #[serde(default)]
+    pub done: BTreeMap<Phase, String>,
+    /// Why the last attempt failed.
+    #[serde(default)]
+    pub failure: Option<String>,
+    /// Where the head was when what runs here was started.
+    #[serde(default)]
+    pub head_address: Option<String>,
+    /// The word on the head's node then: a head that was set up anew is another one, at the same address.
+    #[serde(default)]
+    pub head_stamp: Option<String>,
+}
+
+impl Record {
+    /// Of a node that nothing is known of.
+    #[must_use]
+    pub fn new(provider: Provider, node: &NodeConfig, stamp: String) -> Self {
+        Self {
+            provider,
+            node: node.clone(),
+            stamp,
+            has_processes: false,
+            dirty: None,
+            done: BTreeMap::new(),
+            failure: None,
+            head_address: None,
+            head_stamp: None,
+        }
+    }
+}
+
+/// A part of a cluster's folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use `{}`", path.display())]
+pub struct StateError {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl Folder {
+    /// The folder of a cluster below the user's own.
+    #[must_use]
+    pub fn new(home: &Path, cluster: &str) -> Self {
+        // Short, because names of sockets have to be.
+        let short = &crate::hash::text(cluster)[..8];
+        Self {
+            path: home.join("clusters").join(cluster),
+            connections: home.join("ssh").join(short),
+            homes: home.join("nodes").join(short),
+        }
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    pub fn create(&self) -> Result<(), StateError> {
+        for path in [self.records(), self.logs(), self.connections()] {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|source| StateError { path, source })?;
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder that clients of the cluster's head use.
+    #[must_use]
+    pub fn client(&self) -> PathBuf {
+        self.path.join("client")
+    }
+
+    /// Full logs, one for each node.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    /// The log of a node.
+    #[must_use]
+    pub fn log(&self, node: &str) -> PathBuf {
+        self.logs().join(format!("{node}.log"))
+    }
+
+    /// Homes of nodes that are folders of this machine.
+    #[must_use]
+    pub fn homes(&self) -> PathBuf {
+        self.homes.clone()
+    }
+
+    pub(crate) fn known_hosts(&self) -> PathBuf {
+        self.path.join("known_hosts")
+    }
+
+    pub(crate) fn connections(&self) -> PathBuf {
+        self.connections.clone()
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+
+    fn records(&self) -> PathBuf {
+        self.path.join("records")
+    }
+
+    fn record(&self, node: &str) -> PathBuf {
+        self.records().join(format!("{node}.json"))
+    }
+
+    /// What is known of every node.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub fn load(&self) -> Result<BTreeMap<String, Record>, StateError> {
+        let mut records = BTreeMap::new();
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StateError { path, source }
+        };
+        let entries = match fs::read_dir(self.records()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(records),
+            entries => entries.map_err(failed(&self.records()))?,
+        };
+        for entry in entries {
+            let path = entry.map_err(failed(&self.records()))?.path();
+            if path.extension().is_none_or(|ending| ending != "json") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).map_err(failed(&path))?;
+            let record: Record =
+                serde_json::from_str(&text).map_err(|error| failed(&path)(io::Error::other(error)))?;
+            records.insert(record.node.name.clone(), record);
+        }
+        Ok(records)
+    }
+
+    /// Writes what is known of a node, whole or not at all.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    pub fn save(&self, record: &Record) -> Result<(), StateError> {
+        let path = self.record(&record.node.name);
+        let staged = path.with_extension("new");
+        let written = serde_json::to_string(record).map_err(io::Error::other);
+        let written =
+            written.and_then(|text| fs::write(&staged, text)).and_then(|()| fs::rename(&staged, &path));
+        written.map_err(|source| StateError { path, source })
+    }
+
+    /// Forgets a node and its log.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    pub fn forget(&self, node: &str) -> Result<(), StateError> {
+        for path in [self.record(node), self.log(node)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(StateError { path, source: error });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes everything.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    pub fn remove(&self) -> Result<(), StateError> {
+        for path in [&self.path, &self.connections, &self.homes] {
+            match fs::remove_dir_all(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(StateError { path: path.clone(), source: error });
+                }
+                _ => {}
+            }
+        }
+        // Others may have clusters there.
+        for path in [self.path.parent(), self.connections.parent(), self.homes.parent()].into_iter().flatten()
+        {
+            let _ = fs::remove_dir(path);
+        }
+        Ok(())
+    }
+}
