@@ -73,6 +73,10 @@ impl Machines {
     pub(crate) fn boot(&mut self, name: &str) {
         let machine = Machine::boot(name, &self.lab.path("hosts"));
         self.hub.connect(&machine, &address(name));
+        // Its network card is another one after each boot, and the others would look for the old one for a while.
+        for other in self.machines.values().chain([&self.hub]) {
+            other.ip("neigh flush all");
+        }
         let run = "mount --bind \"$0\" ~root && mount -t tmpfs tmpfs /run && mkdir /run/sshd";
         let mounted = machine.command("bash").args(["-c", run]).arg(self.disk(name)).status().unwrap();
         assert!(mounted.success());
