@@ -7,6 +7,7 @@ pub mod interference;
 pub mod interleave;
 pub mod model;
 pub mod opportunistic;
+pub mod planner;
 pub mod profile;
 pub mod resolve;
 pub mod speed;

@@ -1,9 +1,14 @@
 //! Gavel as the published simulator has it: the number of devices is fixed, the type is chosen for the largest sum of throughputs,
 //! with at most three jobs changing theirs when one is taken in.
 //!
-//! Kept as published: a job whose placement fails is left out, but what the others were to have stays noted as if they had it; a
-//! job without a place in its queue blocks all behind it that ask for the same type. Of choices that are equally good, the
-//! published solver's cannot be known.
+//! Kept as published: a job whose placement fails is left out, but what the others were to have stays noted as if they had it, so that even
+//! a job that fits nowhere changes what later ones find; a job without a place in its queue blocks all behind it that ask for
+//! the same type.
+//!
+//! Not as published: which of equally good choices is taken, mostly which of two equal jobs changes. The published solver's answer
+//! hangs on its heuristics and cuts, even on the number of its threads, and no short rule tells it; ours is that of
+//! [`adjust`]. And for a job that fits nowhere the published solver takes any choice near the best (within a ten-thousandth of the
+//! -10^9 that such a job is worth), ours takes the best.
 
 use wharf_solver::choice::{Configuration, Holder, adjust};
 
@@ -34,10 +39,10 @@ impl Gavel {
             .zip(&self.admitted)
             .map(|(configurations, &(_, kind))| Holder { configurations, current: kind.index() })
             .collect();
-        let own = row(job);
+        let mut own = row(job);
         if own.iter().all(|configuration| configuration.value <= INFEASIBLE) {
-            // The program is solved within a ten-thousandth of such a sum: what the others have will do.
-            return false;
+            // The same everywhere: as nothing, it does not drown what the others are worth.
+            own.iter_mut().for_each(|configuration| configuration.value = 0.0);
         }
         let kinds = world.site().kinds();
         let capacity: Vec<u32> = kinds.map(|kind| world.site().kind(kind).device_count()).collect();

@@ -5,10 +5,13 @@
 //! in what they gain alone, so of each such class only the best few matter. While some type is overdrawn, the next
 //! change must free devices of it; while none is, only a change that gains anything is worth trying.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::Configuration;
+
+/// Sums that differ by less differ by rounding.
+const SAME: f64 = 1e-6;
 
 /// A job that has something.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +44,8 @@ struct Change {
 }
 
 /// Finds the configuration of a newcomer and at most `limit` changes of others that are worth most together, within the
-/// capacity of each type; `None` where it cannot be taken in. Of equally good ways the first that is found counts: with the earlier
-/// configuration of the newcomer, and without changes that gain nothing.
+/// capacity of each type; `None` where it cannot be taken in. Of equally good ways that one counts in which the newcomer is worth most, then
+/// one with fewest changes, then one in which later jobs change.
 pub fn adjust(
     capacity: &[u32],
     holders: &[Holder<'_>],
@@ -61,7 +64,7 @@ pub fn adjust(
     }
     let most = changes.first().map_or(0.0, |first| first.gain.max(0.0));
     let mut search =
-        Search { changes: &changes, freeing: &freeing, most, slack, made: Vec::new(), best: None };
+        Search { newcomer, changes: &changes, freeing: &freeing, most, slack, made: Vec::new(), best: None };
     for (pick, own) in newcomer.iter().enumerate() {
         search.slack[own.kind] -= i64::from(own.count);
         search.descend(pick, own.value, limit);
@@ -70,7 +73,7 @@ pub fn adjust(
     search.best
 }
 
-/// Of all changes from equal devices to equal devices the best few, the best first.
+/// Of all changes from equal devices to equal devices the best few, the best first, of equally good ones those of later jobs.
 fn worthwhile(holders: &[Holder<'_>], limit: usize) -> Vec<Change> {
     let mut classes: BTreeMap<[(usize, i64); 2], Vec<Change>> = BTreeMap::new();
     for (job, holder) in holders.iter().enumerate() {
@@ -79,7 +82,7 @@ fn worthwhile(holders: &[Holder<'_>], limit: usize) -> Vec<Change> {
             let (frees, takes) = ((held.kind, i64::from(held.count)), (other.kind, i64::from(other.count)));
             let gain = other.value - held.value;
             let class = classes.entry([frees, takes]).or_default();
-            let at = class.partition_point(|known| known.gain >= gain);
+            let at = class.partition_point(|known| known.gain > gain);
             if at < limit {
                 class.insert(at, Change { job, to, gain, frees, takes });
                 class.truncate(limit);
@@ -87,13 +90,12 @@ fn worthwhile(holders: &[Holder<'_>], limit: usize) -> Vec<Change> {
         }
     }
     let mut changes: Vec<Change> = classes.into_values().flatten().collect();
-    changes.sort_by(|one, other| {
-        other.gain.total_cmp(&one.gain).then(Reverse(other.job).cmp(&Reverse(one.job)))
-    });
+    changes.sort_by(|one, other| other.gain.total_cmp(&one.gain).then(other.job.cmp(&one.job)));
     changes
 }
 
 struct Search<'a> {
+    newcomer: &'a [Configuration],
     /// The best first.
     changes: &'a [Change],
     /// Those that free devices of each type, the best first.
@@ -108,10 +110,8 @@ struct Search<'a> {
 impl Search<'_> {
     fn descend(&mut self, pick: usize, gain: f64, left: usize) {
         let overdrawn = self.slack.iter().position(|&slack| slack < 0);
-        if overdrawn.is_none() && self.best.as_ref().is_none_or(|best| gain > best.gain) {
-            let mut changes: Vec<(usize, usize)> = self.made.iter().map(|made| (made.job, made.to)).collect();
-            changes.sort_unstable();
-            self.best = Some(Adjustment { pick, changes, gain });
+        if overdrawn.is_none() {
+            self.propose(pick, gain);
         }
         if left == 0 {
             return;
@@ -140,9 +140,34 @@ impl Search<'_> {
         }
     }
 
+    /// Keeps what was made if it is better than the best so far.
+    fn propose(&mut self, pick: usize, gain: f64) {
+        if self.is_hopeless(gain) {
+            return;
+        }
+        let mut changes: Vec<(usize, usize)> = self.made.iter().map(|made| (made.job, made.to)).collect();
+        changes.sort_unstable();
+        let found = Adjustment { pick, changes, gain };
+        if self.best.as_ref().is_none_or(|best| self.rank(&found, best).is_lt()) {
+            self.best = Some(found);
+        }
+    }
+
+    /// Which of two ways comes first.
+    fn rank(&self, one: &Adjustment, other: &Adjustment) -> Ordering {
+        if (one.gain - other.gain).abs() > SAME {
+            return other.gain.total_cmp(&one.gain);
+        }
+        let value = |way: &Adjustment| self.newcomer[way.pick].value;
+        let latest = |way: &Adjustment| way.changes.iter().rev().map(|&(job, _)| job).collect::<Vec<usize>>();
+        let by_value = value(other).total_cmp(&value(one));
+        let by_changes = one.changes.len().cmp(&other.changes.len()).then(latest(other).cmp(&latest(one)));
+        by_value.then(by_changes).then(one.pick.cmp(&other.pick))
+    }
+
     /// Whether a way that is worth so much at most cannot be the best.
     fn is_hopeless(&self, most: f64) -> bool {
-        self.best.as_ref().is_some_and(|best| most <= best.gain)
+        self.best.as_ref().is_some_and(|best| most < best.gain - SAME)
     }
 
     /// The most that so many further changes gain; `None` where they cannot be enough. What is overdrawn must be freed first.
@@ -209,6 +234,30 @@ mod tests {
             count: 1 << power,
             value: f64::from(value),
         })
+    }
+
+    /// What is shown, the devices of each type, who holds some, and who is to change to what.
+    type Case<'a> = (&'a str, u32, &'a [Holder<'a>], &'a [(usize, usize)]);
+
+    /// Jobs that are worth the same on the same number of devices, a newcomer like them, and another.
+    #[test]
+    fn of_equally_good_ways_the_newcomer_fares_best_and_few_late_jobs_change() {
+        let on = |kind: usize, value: f64| Configuration { kind, count: 4, value };
+        let twin = [on(0, 104.685), on(1, 60.474)];
+        let other = [on(0, 33.049), on(1, 35.079)];
+        let held = |configurations, current| Holder { configurations, current };
+        let (alone, both) = ([held(&twin, 0)], [held(&twin, 0), held(&twin, 0)]);
+        let mixed = [held(&other, 1), held(&twin, 0)];
+        let cases: [Case<'_>; 4] = [
+            ("the newcomer takes its twin's better place", 4, &alone, &[(0, 1)]),
+            ("room for all", 8, &alone, &[]),
+            ("the later twin goes", 8, &both, &[(1, 1)]),
+            ("no change where none is needed", 8, &mixed, &[]),
+        ];
+        for (name, each, holders, changes) in cases {
+            let found = adjust(&[each, each], holders, &twin, 3).expect(name);
+            assert_eq!((found.pick, found.changes.as_slice()), (0, changes), "{name}");
+        }
     }
 
     proptest! {

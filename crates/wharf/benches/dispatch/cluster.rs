@@ -54,19 +54,19 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Submits an array of `/bin/true` whose output nobody wants, and returns its first job.
-    pub(crate) fn submit_array(&self, count: u32) -> u32 {
+    /// Submits an array of `/bin/true` whose output nobody wants, with these options, and returns its first job.
+    pub(crate) fn submit_array(&self, count: u32, options: &[&str]) -> u32 {
         let array = format!("0-{}", count - 1);
         let words = ["submit", "--array", &array, "--output-file", "/dev/null", "--export", "NONE"];
-        let words = [&words[..], &["--output", "json", "--", "/bin/true"]].concat();
+        let words = [&words[..], options, &["--output", "json", "--", "/bin/true"]].concat();
         let said: serde_json::Value = serde_json::from_str(&self.say(&words)).unwrap();
         said["job_ids"][0].as_u64().unwrap().try_into().unwrap()
     }
 
     /// Runs an array and tells how long that took, from its submission to its end.
-    pub(crate) fn run_array(&self, count: u32) -> Duration {
+    pub(crate) fn run_array(&self, count: u32, options: &[&str]) -> Duration {
         let began = Instant::now();
-        let array = self.submit_array(count).to_string();
+        let array = self.submit_array(count, options).to_string();
         self.say(&[
             "submit",
             "--wait",

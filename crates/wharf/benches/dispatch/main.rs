@@ -1,11 +1,15 @@
 //! How fast jobs are dispatched, journaled durably: against the raw rate of spawns, against Slurm, and by themselves.
 //!
-//! `cargo bench -p wharf --bench dispatch` runs everything; `-- spawn submit rehearse memory slurm` only these parts.
+//! `cargo bench -p wharf --bench dispatch` runs everything; `-- spawn containers submit rehearse memory slurm` only these parts.
 //! Figures are ratios of what was measured in the same run, on whatever else the machine was doing.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
 mod cluster;
+mod containers;
+#[expect(dead_code, reason = "tests need more of it")]
+#[path = "../../../worker/tests/worker/lab.rs"]
+mod lab;
 mod raw;
 mod slurm;
 
@@ -26,18 +30,20 @@ const DEVICES_MAX: u32 = 128;
 const ROUNDS: u32 = 3;
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    if let [command, count] = &words[..]
-        && command == raw::COMMAND
-    {
-        return raw::parent(count.parse().unwrap(), SLOTS);
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == raw::COMMAND) {
+        return raw::parent(&words[1..]);
     }
+    words.retain(|word| !word.starts_with("--"));
     let is_wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
     if is_wanted("spawn") {
         spawn();
     }
     if is_wanted("slurm") {
         against_slurm();
+    }
+    if is_wanted("containers") {
+        containers::measure();
     }
     if is_wanted("submit") {
         submit();
@@ -59,8 +65,8 @@ fn spawn() {
     println!("spawn: {SPAWN_TASKS} times /bin/true, {WORKERS} x {SLOTS}");
     let cluster = Cluster::start(WORKERS, SLOTS, &[]);
     for round in 1..=ROUNDS {
-        let raw = rate(SPAWN_TASKS, raw::parents(WORKERS, SPAWN_TASKS / WORKERS));
-        let ours = rate(SPAWN_TASKS, cluster.run_array(SPAWN_TASKS));
+        let raw = rate(SPAWN_TASKS, raw::parents(WORKERS, SPAWN_TASKS / WORKERS, SLOTS, raw::TRUE));
+        let ours = rate(SPAWN_TASKS, cluster.run_array(SPAWN_TASKS, &[]));
         println!("  round {round}: raw {raw:6.0}/s, wharf {ours:6.0}/s, ratio {:.2}", ours / raw);
     }
 }
@@ -76,7 +82,7 @@ fn against_slurm() {
     let cluster = Cluster::start(WORKERS, SLOTS, &[]);
     for round in 1..=ROUNDS {
         let theirs = rate(TASKS, slurm.run_array(TASKS));
-        let ours = rate(TASKS, cluster.run_array(TASKS));
+        let ours = rate(TASKS, cluster.run_array(TASKS, &[]));
         println!("  round {round}: slurm {theirs:6.1}/s, wharf {ours:6.0}/s, ratio {:.1}", ours / theirs);
     }
 }
@@ -88,12 +94,12 @@ fn submit() {
     cluster.hold(|| {
         for round in 1..=ROUNDS {
             let began = Instant::now();
-            let array = cluster.submit_array(ARRAY_TASKS);
+            let array = cluster.submit_array(ARRAY_TASKS, &[]);
             println!("  round {round}: submission returned after {:.0?}", began.elapsed());
             cluster.say(&["cancel", &array.to_string()]);
         }
     });
-    let took = cluster.run_array(ARRAY_TASKS);
+    let took = cluster.run_array(ARRAY_TASKS, &[]);
     println!("  end to end: {took:.1?}, {:.0}/s", rate(ARRAY_TASKS, took));
     println!("  head: {} MB at most", cluster.head_peak_mb());
 }
@@ -103,7 +109,7 @@ fn rehearse() {
     println!("rehearse: {ARRAY_TASKS} tasks without exec, {REHEARSAL_WORKERS} x {REHEARSAL_WORKERS}");
     let cluster = Cluster::start(REHEARSAL_WORKERS, REHEARSAL_WORKERS, &["--rehearse", "end"]);
     for round in 1..=ROUNDS {
-        let took = cluster.run_array(ARRAY_TASKS);
+        let took = cluster.run_array(ARRAY_TASKS, &[]);
         println!("  round {round}: {took:.1?}, {:.0}/s", rate(ARRAY_TASKS, took));
     }
 }
@@ -112,7 +118,7 @@ fn rehearse() {
 fn memory() {
     println!("memory: {ARRAY_TASKS} finished and {RUNNING_TASKS} running tasks, without exec");
     let cluster = Cluster::start(REHEARSAL_WORKERS, REHEARSAL_WORKERS, &["--rehearse", "end"]);
-    cluster.run_array(ARRAY_TASKS);
+    cluster.run_array(ARRAY_TASKS, &[]);
     let nodes = RUNNING_TASKS.div_ceil(DEVICES_MAX);
     let _holding = cluster.add_workers("hold", nodes, DEVICES_MAX, &["--rehearse", "hold", "--pool", "hold"]);
     cluster.run_until_running(RUNNING_TASKS, "hold");

@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 /// The word that makes this program a parent.
 pub(crate) const COMMAND: &str = "raw-parent";
 
-/// Spawns `/bin/true` so many times, so many of them at once.
-pub(crate) fn parent(count: u32, at_once: u32) {
-    let spawn = || Command::new("/bin/true").spawn().unwrap();
+/// What is spawned where nothing else is said.
+pub(crate) const TRUE: &[&str] = &["/bin/true"];
+
+/// Spawns a program so many times, so many of them at once. Its words: both numbers, then those of the program.
+pub(crate) fn parent(words: &[String]) {
+    let (count, at_once): (u32, u32) = (words[0].parse().unwrap(), words[1].parse().unwrap());
+    // ch-run does not start without it.
+    let user = std::env::var_os("USER").unwrap_or_else(|| "root".into());
+    let spawn = || Command::new(&words[2]).args(&words[3..]).env("USER", &user).spawn().unwrap();
     let mut running: std::collections::VecDeque<Child> = (0..at_once.min(count)).map(|_| spawn()).collect();
     let mut left = count - running.len() as u32;
     while let Some(mut oldest) = running.pop_front() {
@@ -20,11 +26,12 @@ pub(crate) fn parent(count: u32, at_once: u32) {
     }
 }
 
-/// Lets so many parents spawn so many children each, and tells how long that took.
-pub(crate) fn parents(parents: u32, each: u32) -> Duration {
+/// Lets so many parents spawn so many children each, so many of them at once, and tells how long that took.
+pub(crate) fn parents(parents: u32, each: u32, at_once: u32, words: &[&str]) -> Duration {
     let began = Instant::now();
     let program = std::env::current_exe().unwrap();
-    let start = |_| Command::new(&program).args([COMMAND, &each.to_string()]).spawn().unwrap();
+    let numbers = [each.to_string(), at_once.to_string()];
+    let start = |_| Command::new(&program).arg(COMMAND).args(&numbers).args(words).spawn().unwrap();
     let running: Vec<Child> = (0..parents).map(start).collect();
     for mut parent in running {
         assert!(parent.wait().unwrap().success());

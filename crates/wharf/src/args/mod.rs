@@ -20,6 +20,7 @@ mod local;
 mod look;
 mod pace;
 mod pilot;
+mod plan;
 mod policy;
 mod preset;
 mod profile;
@@ -62,6 +63,7 @@ pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
 pub use pace::PaceArgs;
 pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
+pub use plan::{Devices, PlanArgs, ScheduleArg};
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
@@ -135,6 +137,8 @@ pub enum Command {
         after_help = "Examples:\n  wharf profile show\n  wharf profile query --model resnet50 --batch-size 64"
     )]
     Profile(ProfileCommand),
+    /// Tell how a model is best split over devices, how fast it then is, and what memory it needs
+    Plan(PlanArgs),
     /// Images of containers: build, convert, push, keep
     #[command(
         subcommand,

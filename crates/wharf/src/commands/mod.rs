@@ -7,6 +7,7 @@ mod help;
 mod image;
 mod install;
 mod pace;
+mod plan;
 mod policies;
 mod presets;
 mod profile;
@@ -39,6 +40,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Limits(command) => cluster::limits(command, terminal),
         Command::Presets(args) => presets::execute(args, terminal),
         Command::Profile(command) => profile::execute(command, terminal),
+        Command::Plan(args) => plan::execute(args, terminal),
         Command::Image(command) => image::execute(command, terminal),
         Command::Demo(args) => demo::execute(args, terminal),
         Command::Replay(args) => replay::execute(args, terminal),

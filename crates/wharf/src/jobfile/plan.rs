@@ -62,10 +62,7 @@ pub(crate) fn plan(
     let mut resolved = Vec::new();
     for job in &entered {
         let at = |wrong: Wrong| of_file(&source, located(job, wrong));
-        let mut job = flags.clone().over(job.job.clone());
-        if context.no_container {
-            job.container = None;
-        }
+        let job = flags.clone().over(job.job.clone());
         resolved.push(resolve(&job, context).map_err(at)?);
     }
     ordered(&entered, resolved).map_err(|problem| of_file(&source, problem))

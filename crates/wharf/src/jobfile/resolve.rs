@@ -62,6 +62,11 @@ pub(crate) struct Resolved {
 
 /// Makes a spec of a job and checks it.
 pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
+    let mut job = job.clone();
+    if context.no_container {
+        job.container = None;
+    }
+    let job = &job;
     let workdir = path_below(context, &context.workdir, job.workdir.as_deref().unwrap_or_default());
     let file = |name: &Option<String>| match name.as_deref() {
         None | Some("") => String::new(),

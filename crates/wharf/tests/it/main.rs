@@ -21,6 +21,7 @@ mod limits;
 mod local;
 mod marked;
 mod outputs;
+mod plan;
 mod policy;
 #[expect(dead_code, reason = "the tests of pilots need more of it")]
 #[path = "../pilot/slurm.rs"]

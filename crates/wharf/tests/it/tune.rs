@@ -11,6 +11,7 @@ job:
   command: [sh, train.sh, --lr, '{lr}', '{optimiser}', '{other}']
   env: {RATE: 'rate {lr}'}
   output: '%x-{lr}-%a.txt'
+  container: {image: /nowhere/image}
   gang: 1
 ";
 
@@ -34,7 +35,8 @@ fn a_sweep_runs_is_repaired_and_compared() {
     let shown = marked.say(&["tune", "start", "sweep.yaml", "--dry-run", "--output", "plain"]);
     assert!(shown.contains("\n3\t\t0.2\ta b\tunknown\t\n"), "{shown}");
 
-    let started = marked.run(&["tune", "start", "sweep.yaml", "--wait"]);
+    // The same sweep as in its container, on the node itself.
+    let started = marked.run(&["tune", "start", "sweep.yaml", "--no-container", "--wait"]);
     assert_eq!(started.status.code(), Some(3), "{}", String::from_utf8_lossy(&started.stderr));
     assert_eq!(started.stdout, b"0\n", "one array");
     let read = |name: &str| {

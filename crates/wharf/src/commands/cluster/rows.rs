@@ -26,7 +26,7 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
         return Err(CliError::usage("`--time-scale` takes a number above 0"));
     }
     let trace = scale_trace(&input::trace(path, None, terminal)?, args.time_scale);
-    let context = context(None, args.job.user.as_deref())?;
+    let context = context(None, &args.job)?;
     let began_s = unix_s();
     // All of them before the first is submitted: none is refused half-way.
     let specs: Vec<JobSpec> =

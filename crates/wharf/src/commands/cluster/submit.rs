@@ -11,7 +11,7 @@ use super::connect::with;
 use super::direct;
 use super::follow::show;
 use super::rows;
-use crate::args::{OutputFormat, SubmitArgs};
+use crate::args::{JobFlags, OutputFormat, SubmitArgs};
 use crate::commands::ray;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -62,8 +62,7 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
 
 /// The jobs that the file and the flags describe.
 fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
-    let context = context(args.file.as_deref(), args.job.user.as_deref())?;
-    let context = Context { no_container: args.job.no_container, ..context };
+    let context = context(args.file.as_deref(), &args.job)?;
     let flags = args.to_job();
     let Some(path) = &args.file else {
         if args.command.is_empty() {
@@ -97,7 +96,7 @@ pub(super) fn read(path: &Path) -> Result<(String, String), CliError> {
     Ok((name, text))
 }
 
-pub(super) fn context(file: Option<&Path>, user: Option<&str>) -> Result<Context, CliError> {
+pub(super) fn context(file: Option<&Path>, flags: &JobFlags) -> Result<Context, CliError> {
     let workdir = std::env::current_dir()
         .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;
     let parent = file.filter(|path| !is_standard(path)).and_then(Path::parent);
@@ -110,11 +109,11 @@ pub(super) fn context(file: Option<&Path>, user: Option<&str>) -> Result<Context
     Ok(Context {
         folder: workdir.join(folder),
         workdir,
-        user: user.unwrap_or_default().to_owned(),
+        user: flags.user.clone().unwrap_or_default(),
         account: own_group().unwrap_or_default(),
         now_s: now.as_secs_f64(),
         shell: std::env::vars_os().filter_map(text).collect(),
-        no_container: false,
+        no_container: flags.no_container,
     })
 }
 

@@ -35,7 +35,7 @@ pub(super) fn execute(command: &ProfileCommand, terminal: &Terminal) -> Result<E
 }
 
 /// Everything in a profile; what is odd about it is told.
-fn read(path: &Path, terminal: &Terminal) -> Result<Records, CliError> {
+pub(super) fn read(path: &Path, terminal: &Terminal) -> Result<Records, CliError> {
     let read = wharf_profile::read(path).map_err(|error| translate::profile(&error))?;
     read.notes.iter().for_each(|note| terminal.warn(note));
     if !read.left_out.is_empty() {

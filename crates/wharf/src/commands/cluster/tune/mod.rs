@@ -73,7 +73,7 @@ fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
 }
 
 fn planned(args: &TuneStartArgs) -> Result<Sweep, CliError> {
-    let context = context(Some(&args.file), args.job.user.as_deref())?;
+    let context = context(Some(&args.file), &args.job)?;
     let (name, text) = read(&args.file)?;
     let format = args.format.or_else(|| Format::of(&args.file)).ok_or_else(|| {
         CliError::usage(format!("cannot tell the form of `{name}`"))

@@ -1,0 +1,336 @@
+//! How long an iteration takes that is split in a given way, and what memory it needs.
+
+use std::ops::Range;
+
+use super::hardware::Hardware;
+use super::links::Group;
+use super::model::{Kind, Layer, Model, Precision};
+use super::options::{Options, Schedule};
+use super::split::split;
+
+const GIB: f64 = 1_073_741_824.0;
+/// What products of matrices reach of the peak; what keeps them from it is counted as traffic.
+const MATRIX_SHARE: f64 = 0.8;
+/// What convolutions reach where they are rounded to be fast, and where they are not.
+const CONVOLUTION_SHARES: [f64; 2] = [0.10, 0.42];
+/// What of the counted traffic does not stay in caches.
+const TRAFFIC_SHARE: f64 = 0.8;
+/// Starting a kernel.
+const KERNEL_S: f64 = 6e-6;
+/// Sums over all replicas that the normalisations of a block of convolutions need, each small, in all passes.
+const NORMALISATION_SUMS: f64 = 25.0;
+/// The content of one: so many bytes.
+const NORMALISATION_BYTES: f64 = 1024.0;
+/// What the framework and its libraries take of a device's memory.
+const WORKSPACE_GIB: f64 = 1.25;
+/// What replicas sum of each parameter's gradient: in 32 bits, with what stays idle meanwhile.
+const GRADIENT_BYTES: f64 = 10.0;
+
+/// Over how many devices what is split; their product is the number of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Degrees {
+    /// Stages of layers, one after another.
+    pub pipeline: u32,
+    /// Replicas, each with its part of the samples.
+    pub data: u32,
+    /// Devices that share every layer.
+    pub tensor: u32,
+    /// Over how many replicas the experts are shared out; 1 where each has all.
+    pub expert: u32,
+}
+
+impl Degrees {
+    /// Devices.
+    #[must_use]
+    pub fn devices(self) -> u32 {
+        self.pipeline * self.data * self.tensor
+    }
+}
+
+/// Where an iteration's time goes. What devices do at the same time counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Parts {
+    /// Computing, on the slowest stage.
+    pub compute_s: f64,
+    /// Devices that share layers, summing up.
+    pub tensor_s: f64,
+    /// Tokens to their experts and back.
+    pub expert_s: f64,
+    /// Replicas, summing up gradients or statistics and gathering parameters.
+    pub data_s: f64,
+    /// Between stages.
+    pub pipeline_s: f64,
+    /// The slowest stage, waiting for the others.
+    pub bubble_s: f64,
+    /// The optimizer.
+    pub update_s: f64,
+}
+
+impl Parts {
+    fn sum_s(&self) -> f64 {
+        self.compute_s
+            + self.tensor_s
+            + self.expert_s
+            + self.data_s
+            + self.pipeline_s
+            + self.bubble_s
+            + self.update_s
+    }
+}
+
+/// What is expected of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// How it is split.
+    pub degrees: Degrees,
+    /// Into how many parts each replica's samples are split.
+    pub microbatches: u32,
+    /// The layers of each stage.
+    pub stages: Vec<Range<usize>>,
+    /// Seconds of an iteration.
+    pub iteration_s: f64,
+    /// Where they go.
+    pub parts: Parts,
+    /// What the fullest device needs.
+    pub memory_gib: f64,
+    /// Whether a device has that.
+    pub is_fitting: bool,
+}
+
+/// A gang: devices of one type, so many on each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gang {
+    /// All of them.
+    pub devices: u32,
+    /// Of a node.
+    pub per_node: u32,
+}
+
+/// What is the same for all plans of a model on a gang.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    pub(super) model: &'a Model,
+    pub(super) hardware: &'a Hardware,
+    pub(super) gang: Gang,
+    pub(super) batch: u32,
+    pub(super) options: Options,
+}
+
+/// What one microbatch costs in a layer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    compute_s: f64,
+    tensor_s: f64,
+    expert_s: f64,
+    data_s: f64,
+}
+
+impl Cost {
+    fn sum_s(&self) -> f64 {
+        self.compute_s + self.tensor_s + self.expert_s + self.data_s
+    }
+}
+
+impl Question<'_> {
+    /// What is expected of a way to split it; `None` where it cannot be split so.
+    pub(super) fn estimate(&self, degrees: Degrees, microbatches: u32) -> Option<Estimate> {
+        let per_replica = self.batch / degrees.data;
+        if per_replica * degrees.data != self.batch || !per_replica.is_multiple_of(microbatches.max(1)) {
+            return None;
+        }
+        let way =
+            Way { question: self, degrees, microbatches, samples: f64::from(per_replica / microbatches) };
+        way.estimate()
+    }
+}
+
+/// A way to split.
+struct Way<'a> {
+    question: &'a Question<'a>,
+    degrees: Degrees,
+    microbatches: u32,
+    /// Of a microbatch.
+    samples: f64,
+}
+
+impl Way<'_> {
+    fn estimate(&self) -> Option<Estimate> {
+        let layers = &self.question.model.layers;
+        let costs: Vec<Cost> = layers.iter().map(|layer| self.cost(layer)).collect();
+        let weights: Vec<f64> = costs.iter().map(Cost::sum_s).collect();
+        let count = self.degrees.pipeline as usize;
+        let limit_gib = self.question.hardware.memory_gib * self.question.options.memory_share;
+        let fitting = split(&weights, count, |stage, range| self.memory_gib(stage, range) <= limit_gib);
+        let is_fitting = fitting.is_some();
+        let stages = fitting.or_else(|| split(&weights, count, |_, _| true))?;
+        let memory = stages.iter().enumerate().map(|(stage, range)| self.memory_gib(stage, range));
+        let memory_gib = memory.fold(0.0, f64::max);
+        let parts = self.parts(&costs, &stages);
+        Some(Estimate {
+            degrees: self.degrees,
+            microbatches: self.microbatches,
+            iteration_s: parts.sum_s(),
+            parts,
+            memory_gib,
+            is_fitting,
+            stages,
+        })
+    }
+
+    fn group(&self, size: u32, stride: u32) -> Group {
+        Group { size, stride, per_node: self.question.gang.per_node }
+    }
+
+    /// Forward passes whose time a training step has: the backward pass takes two, and another where it computes anew.
+    fn passes(&self) -> f64 {
+        if self.question.options.is_recomputing { 4.0 } else { 3.0 }
+    }
+
+    fn cost(&self, layer: &Layer) -> Cost {
+        let Question { model, hardware, options, .. } = *self.question;
+        let Degrees { data, tensor, expert, .. } = self.degrees;
+        let (shared, passes) = (f64::from(tensor), self.passes());
+        let bandwidth = hardware.memory_gb_per_s * 1e9;
+        let tflops = match (model.kind, model.precision) {
+            (Kind::Matrix, Precision::Half) => hardware.half_tflops * MATRIX_SHARE,
+            (Kind::Matrix, Precision::Single) => hardware.single_tflops * MATRIX_SHARE,
+            (Kind::Convolution, Precision::Half) => hardware.half_tflops * CONVOLUTION_SHARES[0],
+            (Kind::Convolution, Precision::Single) => {
+                hardware.single_tflops * CONVOLUTION_SHARES[usize::from(!hardware.is_rounding)]
+            }
+        };
+        let own = (layer.parameters + layer.expert_parameters / f64::from(expert)) * model.precision.bytes()
+            / shared;
+        let busy_s = passes * layer.flop * self.samples / shared / (tflops * 1e12)
+            + passes * TRAFFIC_SHARE * layer.traffic_bytes * self.samples / shared / bandwidth
+            + layer.parameter_passes * own / bandwidth;
+        let links = &hardware.links;
+        let summed = layer.summed_bytes * self.samples;
+        let tensor_s = match model.kind {
+            // Two sums a pass, and none after the weights' gradients.
+            Kind::Matrix => 2.0 * (passes - 1.0) * links.all_reduce_s(self.group(tensor, 1), summed / 2.0),
+            Kind::Convolution => passes * links.all_reduce_s(self.group(tensor, 1), summed),
+        };
+        let exchanged = layer.exchanged_bytes * self.samples;
+        let expert_s = 2.0 * (passes - 1.0) * links.all_to_all_s(self.group(expert, tensor), exchanged);
+        let replicas = self.group(data, tensor);
+        let mut data_s = match model.kind {
+            Kind::Matrix => 0.0,
+            Kind::Convolution => NORMALISATION_SUMS * links.all_reduce_s(replicas, NORMALISATION_BYTES),
+        };
+        if options.zero >= 3 {
+            data_s += (passes - 1.0) * links.all_gather_s(replicas, own);
+        }
+        Cost {
+            compute_s: busy_s.max(passes * f64::from(layer.kernels) * KERNEL_S),
+            tensor_s,
+            expert_s,
+            data_s,
+        }
+    }
+
+    fn parts(&self, costs: &[Cost], stages: &[Range<usize>]) -> Parts {
+        let stage_s = |range: &Range<usize>| costs[range.clone()].iter().map(Cost::sum_s).sum::<f64>();
+        let times: Vec<f64> = stages.iter().map(stage_s).collect();
+        let slowest =
+            (0..times.len()).fold(0, |best, stage| if times[stage] > times[best] { stage } else { best });
+        let rounds = f64::from(self.microbatches);
+        let part =
+            |pick: fn(&Cost) -> f64| rounds * costs[stages[slowest].clone()].iter().map(pick).sum::<f64>();
+        let send_s = self.send_s(stages);
+        let (sum_s, update_s) = self.update_s(stages);
+        Parts {
+            compute_s: part(|cost| cost.compute_s),
+            tensor_s: part(|cost| cost.tensor_s),
+            expert_s: part(|cost| cost.expert_s),
+            data_s: part(|cost| cost.data_s) + sum_s,
+            pipeline_s: 2.0 * send_s * (rounds - 1.0 + (stages.len() - 1) as f64),
+            bubble_s: times.iter().sum::<f64>() - times[slowest],
+            update_s,
+        }
+    }
+
+    /// The slowest way from one stage to the next, for one microbatch in one direction.
+    fn send_s(&self, stages: &[Range<usize>]) -> f64 {
+        let Question { model, hardware, gang, .. } = *self.question;
+        let stride = self.degrees.data * self.degrees.tensor;
+        // All devices of a stage's node send at once.
+        let sharing = if stride >= gang.per_node { f64::from(gang.per_node) } else { 1.0 };
+        let ends = stages.split_last().map_or(&[][..], |(_, rest)| rest).iter();
+        let bytes = ends.filter_map(|range| Some(model.layers.get(range.end.checked_sub(1)?)?.output_bytes));
+        let send =
+            bytes.map(|bytes| hardware.links.send_s(stride, gang.per_node, bytes * self.samples * sharing));
+        send.fold(0.0, f64::max)
+    }
+
+    /// Parameters of a stage that a device has: those of experts apart.
+    fn parameters(&self, range: &Range<usize>) -> (f64, f64) {
+        let layers = &self.question.model.layers[range.clone()];
+        let tensor = f64::from(self.degrees.tensor);
+        let sum = |pick: fn(&Layer) -> f64| layers.iter().map(pick).sum::<f64>() / tensor;
+        (sum(|layer| layer.parameters), sum(|layer| layer.expert_parameters))
+    }
+
+    /// Summing up gradients, and the optimizer's step: of the stage that takes longest.
+    fn update_s(&self, stages: &[Range<usize>]) -> (f64, f64) {
+        let Question { model, hardware, options, .. } = *self.question;
+        let Degrees { data, tensor, expert, .. } = self.degrees;
+        let bytes = match model.precision {
+            Precision::Half => GRADIENT_BYTES,
+            Precision::Single => 4.0,
+        };
+        let shares = if options.zero > 0 { f64::from(data) } else { 1.0 };
+        let of = |range: &Range<usize>| {
+            let (parameters, experts) = self.parameters(range);
+            let summed = parameters + if expert == 1 { experts } else { 0.0 };
+            let sum_s = hardware.links.all_reduce_s(self.group(data, tensor), summed * bytes);
+            let own = parameters + experts / f64::from(expert);
+            (sum_s, own / shares * 2.0 * model.state_bytes / (hardware.memory_gb_per_s * 1e9))
+        };
+        let longer = |a: (f64, f64), b: (f64, f64)| if b.0 + b.1 > a.0 + a.1 { b } else { a };
+        stages.iter().map(of).fold((0.0, 0.0), longer)
+    }
+
+    fn memory_gib(&self, stage: usize, range: &Range<usize>) -> f64 {
+        let Question { model, options, .. } = *self.question;
+        let (parameters, experts) = self.parameters(range);
+        let own = parameters + experts / f64::from(self.degrees.expert);
+        let state = own * state_bytes(model, options.zero, f64::from(self.degrees.data));
+        let layers = &model.layers[range.clone()];
+        let tensor = f64::from(self.degrees.tensor);
+        // What goes from layer to layer is whole on each device that shares matrices, and split where convolutions are.
+        let kept_by = match model.kind {
+            Kind::Matrix => 1.0,
+            Kind::Convolution => tensor,
+        };
+        let working = |layer: &Layer| layer.working_bytes * self.samples / tensor;
+        let alive = f64::from(self.alive(stage));
+        let activations = if options.is_recomputing {
+            let kept: f64 = layers.iter().map(|layer| layer.output_bytes * self.samples / kept_by).sum();
+            kept * alive + layers.iter().map(working).fold(0.0, f64::max)
+        } else {
+            layers.iter().map(working).sum::<f64>() * alive
+        };
+        (state + activations) / GIB + WORKSPACE_GIB
+    }
+
+    /// Microbatches whose activations a stage has at the same time.
+    fn alive(&self, stage: usize) -> u32 {
+        let stages = self.degrees.pipeline;
+        let ahead = stages - u32::try_from(stage).unwrap_or(stages).min(stages);
+        match self.question.options.schedule {
+            _ if stages == 1 => 1,
+            Schedule::Gpipe => self.microbatches,
+            Schedule::OneForwardOneBackward => ahead.min(self.microbatches),
+        }
+    }
+}
+
+/// Bytes of each parameter that a device has, where replicas share some out.
+fn state_bytes(model: &Model, zero: u8, data: f64) -> f64 {
+    let number = model.precision.bytes();
+    let (parameter, gradient) = (number, number);
+    let optimizer = model.state_bytes - parameter - gradient;
+    let share = |stage: u8, bytes: f64| if zero >= stage { bytes / data } else { bytes };
+    share(3, parameter) + share(2, gradient) + share(1, optimizer)
+}

@@ -1,0 +1,22 @@
+//! The parallel planner: how a model is best split over a gang, how long an iteration then takes and what memory it needs.
+//!
+//! A model is a row of layers ([`model`], built-in ones in [`families`]); a device type has peaks, memory and [`links`]. A plan
+//! splits the samples over replicas, the layers over stages, and what is within a layer over devices ([`Degrees`]). All ways are
+//! estimated ([`estimate`]) and put in order ([`search`]).
+
+pub mod calibration;
+pub mod estimate;
+pub mod families;
+pub mod hardware;
+pub mod links;
+pub mod model;
+pub mod options;
+pub mod search;
+mod split;
+
+pub use calibration::{Calibration, Correction, Run};
+pub use estimate::{Degrees, Estimate, Gang, Parts};
+pub use hardware::Hardware;
+pub use model::Model;
+pub use options::{Options, Schedule};
+pub use search::{PlanError, plans};

@@ -1,0 +1,48 @@
+//! `wharf plan`: how a model is best split over devices, and how fast it then is.
+
+mod question;
+mod tell;
+
+use self::question::{Answer, Question};
+use crate::args::{Devices, OutputFormat, PlanArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Terminal;
+
+/// Does what the arguments say.
+pub(super) fn execute(args: &PlanArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    if args.list {
+        tell::list(terminal)?;
+        return Ok(Exit::Ok);
+    }
+    let question = Question::new(args, terminal)?;
+    let answers: Vec<Answer> =
+        gangs(args).iter().map(|devices| question.answer(devices)).collect::<Result<_, _>>()?;
+    if answers.iter().all(|answer| answer.best().is_none()) {
+        return Err(question.nowhere(&answers));
+    }
+    match (terminal.format, args.sweep) {
+        (OutputFormat::Json, _) => terminal.json(&tell::document(&question, &answers, args.top))?,
+        (_, true) => tell::sweep(&answers, terminal)?,
+        (_, false) => {
+            for answer in &answers {
+                tell::plans(&question, answer, args.top, terminal)?;
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// What is asked about: what was named, or all powers of two up to it.
+fn gangs(args: &PlanArgs) -> Vec<Devices> {
+    if !args.sweep {
+        return args.gpus.clone();
+    }
+    let counts = |devices: &Devices| {
+        let powers = (0..u32::BITS).map(|power| 1 << power).take_while(|count| *count < devices.count);
+        let device_type = devices.device_type.clone();
+        let one = move |count| Devices { device_type: device_type.clone(), count };
+        powers.chain([devices.count]).map(one).collect::<Vec<_>>()
+    };
+    args.gpus.iter().flat_map(counts).collect()
+}

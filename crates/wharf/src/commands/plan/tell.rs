@@ -1,0 +1,229 @@
+//! What the planner answers, in tables and as a document.
+
+use serde_json::{Value, json};
+use wharf_perf::planner::families::FAMILIES;
+use wharf_perf::planner::model::Precision;
+use wharf_perf::planner::{Degrees, Estimate, Hardware, Model, Parts};
+
+use super::question::{Answer, Question};
+use crate::error::CliError;
+use crate::output::Terminal;
+use crate::output::grid::Grid;
+
+/// The best plans for some devices.
+pub(super) fn plans(
+    question: &Question,
+    answer: &Answer,
+    top: usize,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    let mut grid =
+        Grid::new(["plan", "microbatches", "s/iteration", "samples/s", "GiB", "bubble", "of peak", "why"]);
+    for plan in answer.plans.iter().take(top.max(1)) {
+        let iteration_s = answer.iteration_s(plan);
+        grid.push([
+            &name(plan.degrees),
+            &plan.microbatches.to_string(),
+            &format!("{iteration_s:.3}"),
+            &format!("{:.1}", f64::from(question.batch) / iteration_s),
+            &format!("{:.1}", plan.memory_gib),
+            &percent(plan.parts.bubble_s / plan.iteration_s),
+            &percent(of_peak(question, answer, plan)),
+            &why(plan, &answer.hardware),
+        ]);
+    }
+    terminal.note(&format!(
+        "{} ({}) with {} samples on {} x {}, {} to a node",
+        question.model.name,
+        size(question.model.parameters()),
+        question.batch,
+        answer.devices.count,
+        answer.devices.device_type,
+        answer.gang.per_node
+    ));
+    terminal.grid(&grid)?;
+    terminal.note(&sureness(answer));
+    if let Some(best) = answer.best() {
+        terminal.note(&format!("torchrun: {}", torchrun(answer)));
+        terminal.note(&format!("jax:      {}", mesh(best.degrees)));
+    }
+    Ok(())
+}
+
+/// The best plan for every number of devices.
+pub(super) fn sweep(answers: &[Answer], terminal: &Terminal) -> Result<(), CliError> {
+    let mut grid =
+        Grid::new(["type", "devices", "plan", "s/iteration", "speed-up", "GiB", "cost of 1000", "how sure"]);
+    let mut first: Option<(&str, f64)> = None;
+    for answer in answers {
+        let name_of_type = answer.devices.device_type.as_str();
+        let count = answer.devices.count.to_string();
+        let Some(best) = answer.best() else {
+            let needed = answer.plans.first().map_or(0.0, |plan| plan.memory_gib);
+            grid.push([name_of_type, &count, "does not fit", "", "", &format!("{needed:.1}"), "", ""]);
+            continue;
+        };
+        let iteration_s = answer.iteration_s(best);
+        let base_s = match first {
+            Some((of, base_s)) if of == name_of_type => base_s,
+            _ => iteration_s,
+        };
+        first = Some((name_of_type, base_s));
+        let hours = 1000.0 * iteration_s / 3600.0;
+        grid.push([
+            name_of_type,
+            &count,
+            &name(best.degrees),
+            &format!("{iteration_s:.3}"),
+            &format!("{:.2}", base_s / iteration_s),
+            &format!("{:.1}", best.memory_gib),
+            &format!("{:.2}", hours * f64::from(answer.devices.count) * answer.hardware.price_per_h),
+            answer.source(),
+        ]);
+    }
+    terminal.grid(&grid)
+}
+
+/// Everything for programs.
+pub(super) fn document(question: &Question, answers: &[Answer], top: usize) -> Value {
+    let one = |answer: &Answer| {
+        let plans: Vec<Value> =
+            answer.plans.iter().take(top.max(1)).map(|plan| shown(question, answer, plan)).collect();
+        json!({
+            "device_type": answer.devices.device_type,
+            "devices": answer.devices.count,
+            "per_node": answer.gang.per_node,
+            "source": answer.source(),
+            "error": answer.correction.error,
+            "runs": answer.correction.runs,
+            "measured_s": answer.measured_s,
+            "price_per_h": answer.hardware.price_per_h,
+            "launch": { "torchrun": torchrun(answer), "jax": answer.best().map(|plan| mesh(plan.degrees)) },
+            "plans": plans,
+        })
+    };
+    json!({
+        "schema": 1,
+        "model": &*question.model.name,
+        "parameters": question.model.parameters(),
+        "forward_flop_per_sample": question.model.flop(),
+        "batch": question.batch,
+        "gangs": answers.iter().map(one).collect::<Vec<_>>(),
+    })
+}
+
+fn shown(question: &Question, answer: &Answer, plan: &Estimate) -> Value {
+    let iteration_s = answer.iteration_s(plan);
+    let Parts { compute_s, tensor_s, expert_s, data_s, pipeline_s, bubble_s, update_s } = plan.parts;
+    let stages: Vec<[usize; 2]> = plan.stages.iter().map(|layers| [layers.start, layers.end]).collect();
+    json!({
+        "plan": name(plan.degrees),
+        "pipeline": plan.degrees.pipeline,
+        "data": plan.degrees.data,
+        "tensor": plan.degrees.tensor,
+        "expert": plan.degrees.expert,
+        "microbatches": plan.microbatches,
+        "stages": stages,
+        "fits": plan.is_fitting,
+        "memory_gib": plan.memory_gib,
+        "iteration_s": iteration_s,
+        "samples_per_s": f64::from(question.batch) / iteration_s,
+        "of_peak": of_peak(question, answer, plan),
+        "estimate_s": {
+            "compute": compute_s, "tensor": tensor_s, "expert": expert_s, "data": data_s,
+            "pipeline": pipeline_s, "bubble": bubble_s, "update": update_s,
+        },
+        "why": why(plan, &answer.hardware),
+    })
+}
+
+/// What there is to ask about.
+pub(super) fn list(terminal: &Terminal) -> Result<(), CliError> {
+    let mut grid = Grid::new(["model", "parameters", "10¹² operations a sample", "layers"]);
+    for (family, sizes) in FAMILIES {
+        for (size_name, architecture) in *sizes {
+            let model: Model = architecture.model(&format!("{family}-{size_name}"), family);
+            let (parameters, flop) = (size(model.parameters()), format!("{:.3}", model.flop() / 1e12));
+            grid.push([&model.name, &parameters, &flop, &model.layers.len().to_string()]);
+        }
+    }
+    terminal.grid(&grid)?;
+    terminal.note(&format!("device types: {}", Hardware::names().join(", ")));
+    Ok(())
+}
+
+/// `p4 d2 t1`, with the experts' degree where there is one.
+fn name(degrees: Degrees) -> String {
+    let Degrees { pipeline, data, tensor, expert } = degrees;
+    let experts = if expert > 1 { format!(" e{expert}") } else { String::new() };
+    format!("p{pipeline} d{data} t{tensor}{experts}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn size(parameters: f64) -> String {
+    if parameters >= 1e9 {
+        format!("{:.2} B", parameters / 1e9)
+    } else {
+        format!("{:.0} M", parameters / 1e6)
+    }
+}
+
+/// What of the devices' peak goes into the model: three forward passes a sample, whatever is computed twice.
+fn of_peak(question: &Question, answer: &Answer, plan: &Estimate) -> f64 {
+    let tflops = match question.model.precision {
+        Precision::Half => answer.hardware.half_tflops,
+        Precision::Single => answer.hardware.single_tflops,
+    };
+    let work = 3.0 * question.model.flop() * f64::from(question.batch);
+    work / (answer.iteration_s(plan) * tflops * 1e12 * f64::from(answer.devices.count))
+}
+
+/// What keeps a plan from being faster, in a few words.
+fn why(plan: &Estimate, hardware: &Hardware) -> String {
+    if !plan.is_fitting {
+        return format!("needs {:.1} GiB of {:.0}", plan.memory_gib, hardware.memory_gib);
+    }
+    let Parts { tensor_s, expert_s, data_s, pipeline_s, bubble_s, update_s, .. } = plan.parts;
+    let mut costs = [
+        (bubble_s, "waiting for stages"),
+        (tensor_s, "summing within layers"),
+        (expert_s, "tokens to experts"),
+        (data_s, "summing gradients"),
+        (pipeline_s, "between stages"),
+        (update_s, "the optimizer"),
+    ];
+    costs.sort_by(|one, two| two.0.total_cmp(&one.0));
+    let share = |time_s: f64| time_s / plan.iteration_s;
+    let named = costs.iter().filter(|(time_s, _)| share(*time_s) >= 0.03).take(2);
+    let named: Vec<String> =
+        named.map(|(time_s, what)| format!("{} {what}", percent(share(*time_s)))).collect();
+    if named.is_empty() { "computing nearly all the time".to_owned() } else { named.join(", ") }
+}
+
+fn sureness(answer: &Answer) -> String {
+    let error = percent(answer.correction.error);
+    match (answer.measured_s, answer.correction.runs) {
+        (Some(measured_s), _) => format!("measured: the best plan took {measured_s:.3} s"),
+        (None, 0) => {
+            format!("estimated from data sheets: usually within {error}; --profile takes what was measured")
+        }
+        (None, runs) => {
+            format!("corrected by {runs} measured runs of the family on this type: usually within {error}")
+        }
+    }
+}
+
+fn torchrun(answer: &Answer) -> String {
+    let nodes = answer.gang.devices.div_ceil(answer.gang.per_node);
+    format!("torchrun --nnodes={nodes} --nproc-per-node={} train.py", answer.gang.per_node)
+}
+
+fn mesh(degrees: Degrees) -> String {
+    let Degrees { pipeline, data, tensor, .. } = degrees;
+    format!(
+        "Mesh(np.array(jax.devices()).reshape({pipeline}, {data}, {tensor}), ('pipeline', 'data', 'tensor'))"
+    )
+}

@@ -1,0 +1,126 @@
+//! `wharf plan`: how models are split, what is refused, and what measured times make of it.
+
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+fn json(sandbox: &Sandbox, line: &str) -> Value {
+    serde_json::from_str(&sandbox.wharf(&format!("{line} --output json")).ok()).unwrap()
+}
+
+#[test]
+fn plans_are_ranked_and_say_why() {
+    let sandbox = Sandbox::new();
+    let document = json(&sandbox, "plan --model gpt-2.6b --batch 256 --gpus a40:8 --per-node 2 --top 100");
+    let gang = &document["gangs"][0];
+    assert_eq!(
+        (&document["model"], &gang["devices"], &gang["source"]),
+        (&"gpt-2.6b".into(), &8.into(), &"estimated".into())
+    );
+    let plans = gang["plans"].as_array().unwrap();
+    let times: Vec<f64> = plans
+        .iter()
+        .filter(|plan| plan["fits"].as_bool().unwrap())
+        .map(|plan| plan["iteration_s"].as_f64().unwrap())
+        .collect();
+    assert!(times.len() > 3 && times.is_sorted(), "{times:?}");
+    for plan in plans {
+        let degree = |name: &str| plan[name].as_u64().unwrap();
+        assert_eq!(degree("pipeline") * degree("data") * degree("tensor"), 8, "{plan}");
+        assert!(degree("tensor") <= 2, "layers are shared within a node: {plan}");
+        let stages = plan["stages"].as_array().unwrap();
+        assert_eq!(stages.len() as u64, degree("pipeline"));
+        assert_eq!(stages.last().unwrap()[1], 32, "all layers are somewhere: {plan}");
+        let parts: f64 =
+            plan["estimate_s"].as_object().unwrap().values().map(|part| part.as_f64().unwrap()).sum();
+        assert!((parts - plan["iteration_s"].as_f64().unwrap()).abs() < 1e-9);
+    }
+    // A replica of 2.6 billion parameters with Adam does not fit on one of them.
+    let whole = plans.iter().find(|plan| plan["data"] == 8).unwrap();
+    assert_eq!((&whole["fits"], whole["why"].as_str().unwrap().starts_with("needs ")), (&false.into(), true));
+    let shown = sandbox.wharf("plan --model gpt-2.6b --gpus a40:8 --per-node 2 --top 3").ok();
+    assert!(shown.lines().count() == 4 && shown.contains("samples/s"), "{shown}");
+}
+
+#[test]
+fn sharing_out_state_needs_less_memory() {
+    let sandbox = Sandbox::new();
+    let memory = |more: &str| {
+        let line = format!("plan --model gpt-1.3b --batch 64 --gpus h100:8 --top 100 {more}");
+        let document = json(&sandbox, &line);
+        let plans = document["gangs"][0]["plans"].as_array().unwrap().clone();
+        let replicas = plans.iter().find(|plan| plan["data"] == 8).unwrap();
+        replicas["memory_gib"].as_f64().unwrap()
+    };
+    let all = ["--zero 0", "--zero 1", "--zero 2", "--zero 3"].map(memory);
+    assert!(all.is_sorted_by(|more, less| more > less), "{all:?}");
+    assert!(memory("--no-recompute") > all[0]);
+}
+
+#[test]
+fn a_sweep_tells_every_number_of_devices() {
+    let sandbox = Sandbox::new();
+    let shown =
+        sandbox.wharf("plan --model gpt-6.7b --gpus a100:16 --gpus h100:2 --sweep --output plain").ok();
+    let rows: Vec<Vec<&str>> = shown.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    let named: Vec<(&str, &str)> = rows.iter().map(|row| (row[0], row[1])).collect();
+    assert_eq!(
+        named,
+        [
+            ("a100", "1"),
+            ("a100", "2"),
+            ("a100", "4"),
+            ("a100", "8"),
+            ("a100", "16"),
+            ("h100", "1"),
+            ("h100", "2")
+        ]
+    );
+    assert_eq!(rows[0][2], "does not fit");
+    assert_ne!(rows[4][2], "does not fit");
+}
+
+#[test]
+fn measured_times_correct_estimates() {
+    let sandbox = Sandbox::new();
+    let cells = r#"{"optimal": {"bert_1.3B_128": {"1_a40_1_n_2_d": 26.0}}}"#;
+    std::fs::create_dir(sandbox.path().join("lab")).unwrap();
+    sandbox.write("lab/prof_database.json", cells);
+    sandbox.write("lab/dp_mem.json", "[{}]");
+    let hardware = r#"{"NODE_CAPACITY": {"a40": 2}, "gpu_specs": {"a40": {"max_mem_gb": 48.0}},
+        "supported_model_cfgs": {"bert": {"param_num": ["1.3B"], "batch_size": [128]}}}"#;
+    sandbox.write("lab/hardware_specs.json", hardware);
+    let asked = |devices: u32, more: &str| {
+        let line = format!("plan --model bert-1.3b --batch 128 --gpus a40:{devices} --per-node 2 {more}");
+        let gang = json(&sandbox, &line)["gangs"][0].clone();
+        (gang["source"].as_str().unwrap().to_owned(), gang["plans"][0]["iteration_s"].as_f64().unwrap())
+    };
+    let (source, estimated_s) = asked(2, "");
+    assert_eq!(source, "estimated");
+    let (source, corrected_s) = asked(2, "--profile lab");
+    assert_eq!(source, "measured");
+    assert!((corrected_s - 26.0).abs() < 26.0 * 0.06, "{estimated_s} {corrected_s}");
+    let (source, corrected_s) = asked(4, "--profile lab");
+    assert_eq!(source, "corrected");
+    assert!(corrected_s > asked(4, "").1, "{corrected_s}");
+}
+
+#[test]
+fn what_cannot_be_is_told_with_what_could() {
+    let sandbox = Sandbox::new();
+    for (line, code, told) in [
+        ("plan --model gpt-2.6x --gpus a40:8", 2, "`gpt` has no size `2.6x`; known are 125m"),
+        ("plan --model gtp-2.6b --gpus a40:8", 2, "`gtp-2.6b` is of no known family; known are gpt, bert"),
+        ("plan --model gpt-2.6b --gpus a41:8", 2, "did you mean `a40`?"),
+        ("plan --model gpt-2.6b --gpus a40", 2, "TYPE:COUNT"),
+        ("plan --model gpt-2.6b --gpus a40:0", 2, "TYPE:COUNT"),
+        ("plan --model gpt-2.6b --gpus a40:8 --memory-share 2", 2, "`--memory-share` takes"),
+        ("plan --model gpt-39b --gpus a10:2", 3, "of them would do"),
+        ("plan --model gpt-2.6b --batch 3 --gpus a40:8 --microbatches 2", 3, "a multiple of 2 can"),
+        ("plan --model gpt-2.6b --gpus a40:8 --profile nowhere.db", 3, "nowhere.db"),
+    ] {
+        let run = sandbox.wharf(line);
+        let error = run.fails(code);
+        assert!(error.contains(told), "{line}: {error}");
+    }
+}
