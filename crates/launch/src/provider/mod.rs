@@ -15,6 +15,10 @@ pub use ssh::Ssh;
 use crate::config::{self, Cluster, NodeConfig};
 use crate::state::Folder;
 
+/// Times of files are compared to the nanosecond: by default a file that changed within the second that it was copied in, and kept
+/// its length, would not be copied again.
+const EXACT_TIMES: &str = "--modify-window=-1";
+
 /// A program and its arguments.
 pub type Argv = Vec<OsString>;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Argv, Left, Provider, Shell, Unreached, contents};
+use super::{Argv, EXACT_TIMES, Left, Provider, Shell, Unreached, contents};
 use crate::config::NodeConfig;
 use crate::state::Folder;
 
@@ -81,14 +81,14 @@ impl Provider for Process {
     }
 
     fn upload(&self, node: &NodeConfig, from: &Path, to: &str, left: &Left<'_>) -> Argv {
-        let mut argv: Argv = vec!["rsync".into(), "-a".into()];
+        let mut argv: Argv = vec!["rsync".into(), "-a".into(), EXACT_TIMES.into()];
         argv.extend(left.args());
         argv.extend(["--".into(), contents(from), self.place(node, to)]);
         argv
     }
 
     fn download(&self, node: &NodeConfig, from: &str, to: &Path, left: &Left<'_>) -> Argv {
-        let mut argv: Argv = vec!["rsync".into(), "-a".into()];
+        let mut argv: Argv = vec!["rsync".into(), "-a".into(), EXACT_TIMES.into()];
         argv.extend(left.args());
         argv.extend(["--".into(), self.place(node, from), to.into()]);
         argv

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Argv, Left, Provider, Shell, Unreached, contents};
+use super::{Argv, EXACT_TIMES, Left, Provider, Shell, Unreached, contents};
 use crate::config::NodeConfig;
 use crate::shell::quote;
 use crate::state::Folder;
@@ -102,7 +102,7 @@ impl Ssh {
             rsh.push(rsync_word(&word));
         }
         // Files belong to whom they are copied by; the remote shell sees no names, so that they need no quotes.
-        let flags = ["-az", "--no-owner", "--no-group", "--secluded-args", "--rsh"];
+        let flags = ["-az", EXACT_TIMES, "--no-owner", "--no-group", "--secluded-args", "--rsh"];
         let mut argv: Argv = vec!["rsync".into()];
         argv.extend(flags.map(OsString::from));
         argv.push(rsh);
