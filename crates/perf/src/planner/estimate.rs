@@ -212,14 +212,14 @@ impl Way<'_> {
             Kind::Convolution => passes * links.all_reduce_s(self.group(tensor, 1), summed),
         };
         let exchanged = layer.exchanged_bytes * self.samples;
-        let expert_s = 2.0 * (passes - 1.0) * links.all_to_all_s(self.group(expert, tensor), exchanged);
+        let expert_s = 2.0 * (passes - 1.0) * links.exchange_s(self.group(expert, tensor), exchanged);
         let replicas = self.group(data, tensor);
         let mut data_s = match model.kind {
             Kind::Matrix => 0.0,
             Kind::Convolution => NORMALISATION_SUMS * links.all_reduce_s(replicas, NORMALISATION_BYTES),
         };
         if options.zero >= 3 {
-            data_s += (passes - 1.0) * links.all_gather_s(replicas, own);
+            data_s += (passes - 1.0) * links.exchange_s(replicas, own);
         }
         Cost {
             compute_s: busy_s.max(passes * f64::from(layer.kernels) * KERNEL_S),

@@ -17,8 +17,11 @@ const SINGLE_STATE: f64 = 16.0;
 
 /// Passes of the parameters of products.
 const MATRIX_PASSES: f64 = 18.0;
-/// Passes of the parameters of convolutions for each unit of width: over few samples they work mostly on their parameters.
+/// Passes of the parameters of convolutions at a width of 1: over few samples they work mostly on their parameters.
 const CONVOLUTION_PASSES: f64 = 149.5;
+
+/// How they grow with the width: with this power of it.
+const CONVOLUTION_WIDENING: f64 = 0.88;
 
 /// A transformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +122,6 @@ impl Transformer {
             splits: self.key_heads,
             experts: 0,
             state_bytes: MIXED_STATE,
-            sample: "sequence",
         }
     }
 }
@@ -175,7 +177,7 @@ impl WideResNet {
                     summed_bytes: 2.0 * kept,
                     exchanged_bytes: 0.0,
                     working_bytes: 12.0 * kept,
-                    parameter_passes: CONVOLUTION_PASSES * width.powf(0.88),
+                    parameter_passes: CONVOLUTION_PASSES * width.powf(CONVOLUTION_WIDENING),
                     kernels: 24,
                 });
             }
@@ -197,7 +199,6 @@ impl WideResNet {
             splits: self.channels,
             experts: 0,
             state_bytes: SINGLE_STATE,
-            sample: "image",
         }
     }
 }

@@ -76,22 +76,12 @@ impl Links {
     /// All get the sum of what each has.
     #[must_use]
     pub fn all_reduce_s(&self, group: Group, bytes: f64) -> f64 {
-        self.collective_s(group, 2.0 * bytes)
+        self.exchange_s(group, 2.0 * bytes)
     }
 
-    /// All get everything, of which each has its part; or each gets its part of the sum.
+    /// All get everything, of which each has its part; or each has something for every other.
     #[must_use]
-    pub fn all_gather_s(&self, group: Group, bytes: f64) -> f64 {
-        self.collective_s(group, bytes)
-    }
-
-    /// Each has something for every other.
-    #[must_use]
-    pub fn all_to_all_s(&self, group: Group, bytes: f64) -> f64 {
-        self.collective_s(group, bytes)
-    }
-
-    fn collective_s(&self, group: Group, bytes: f64) -> f64 {
+    pub fn exchange_s(&self, group: Group, bytes: f64) -> f64 {
         if group.size < 2 || bytes <= 0.0 {
             return 0.0;
         }

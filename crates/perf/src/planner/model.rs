@@ -76,8 +76,6 @@ pub struct Model {
     pub experts: u32,
     /// Bytes of parameters, gradients and optimizer for each parameter.
     pub state_bytes: f64,
-    /// What a sample is, for people.
-    pub sample: &'static str,
 }
 
 impl Model {

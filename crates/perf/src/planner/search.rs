@@ -7,7 +7,7 @@ use super::hardware::Hardware;
 use super::model::Model;
 use super::options::Options;
 
-/// More stages than this are never worth their bubble.
+/// More of them make bubbles no smaller to speak of.
 const MICROBATCHES_MAX: u32 = 1024;
 
 /// Why there is no plan.

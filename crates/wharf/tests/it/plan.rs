@@ -106,6 +106,17 @@ fn measured_times_correct_estimates() {
 }
 
 #[test]
+fn everything_that_is_known_is_listed() {
+    let sandbox = Sandbox::new();
+    let listed = json(&sandbox, "plan --list");
+    let models = listed["models"].as_array().unwrap();
+    let moe = models.iter().find(|model| model["model"] == "moe-690m").unwrap();
+    assert!((moe["parameters"].as_f64().unwrap() / 690e6 - 1.0).abs() < 0.02, "{moe}");
+    assert!(listed["device_types"].as_array().unwrap().contains(&"h100".into()));
+    assert_eq!(sandbox.wharf("plan --list").ok().lines().count(), models.len() + 1);
+}
+
+#[test]
 fn what_cannot_be_is_told_with_what_could() {
     let sandbox = Sandbox::new();
     for (line, code, told) in [

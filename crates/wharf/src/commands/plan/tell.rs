@@ -6,6 +6,7 @@ use wharf_perf::planner::model::Precision;
 use wharf_perf::planner::{Degrees, Estimate, Hardware, Model, Parts};
 
 use super::question::{Answer, Question};
+use crate::args::OutputFormat;
 use crate::error::CliError;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
@@ -139,13 +140,25 @@ fn shown(question: &Question, answer: &Answer, plan: &Estimate) -> Value {
 
 /// What there is to ask about.
 pub(super) fn list(terminal: &Terminal) -> Result<(), CliError> {
+    let sizes = FAMILIES.iter().flat_map(|(family, sizes)| sizes.iter().map(move |size| (family, size)));
+    let models: Vec<Model> =
+        sizes.map(|(family, (size, shape))| shape.model(&format!("{family}-{size}"), family)).collect();
+    if terminal.format == OutputFormat::Json {
+        let one = |model: &Model| {
+            json!({
+                "model": &*model.name,
+                "parameters": model.parameters(),
+                "forward_flop_per_sample": model.flop(),
+                "layers": model.layers.len(),
+            })
+        };
+        let models: Vec<Value> = models.iter().map(one).collect();
+        return terminal.json(&json!({ "schema": 1, "models": models, "device_types": Hardware::names() }));
+    }
     let mut grid = Grid::new(["model", "parameters", "10¹² operations a sample", "layers"]);
-    for (family, sizes) in FAMILIES {
-        for (size_name, architecture) in *sizes {
-            let model: Model = architecture.model(&format!("{family}-{size_name}"), family);
-            let (parameters, flop) = (size(model.parameters()), format!("{:.3}", model.flop() / 1e12));
-            grid.push([&model.name, &parameters, &flop, &model.layers.len().to_string()]);
-        }
+    for model in &models {
+        let (parameters, flop) = (size(model.parameters()), format!("{:.3}", model.flop() / 1e12));
+        grid.push([&model.name, &parameters, &flop, &model.layers.len().to_string()]);
     }
     terminal.grid(&grid)?;
     terminal.note(&format!("device types: {}", Hardware::names().join(", ")));
