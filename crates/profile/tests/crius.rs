@@ -1,19 +1,11 @@
 //! Crius's folder: its tables, asked as the published code asks them.
 
+mod shared;
+
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
 
+use shared::shared_data;
 use wharf_perf::cells::{Cell, Mode, sized};
-
-fn shared_data(file: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(file);
-    if path.exists() {
-        return Some(path);
-    }
-    let mut err = std::io::stderr().lock();
-    let _ = std::io::Write::write_all(&mut err, format!("DID NOT RUN: no {}\n", path.display()).as_bytes());
-    None
-}
 
 /// All 21,870 answers that were recorded from the published code, bit by bit.
 #[test]

@@ -8,9 +8,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+mod shared;
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use shared::shared_data;
 use wharf_perf::cells::Cell;
 use wharf_perf::comm::CommTables;
 use wharf_perf::planner::{Calibration, Gang, Hardware, Model, Options, Run, Schedule, families, plans};
@@ -26,16 +29,6 @@ const OPTIONS: Options = Options {
 };
 /// Times above this count as impossible there.
 const LONGEST_S: f64 = 300.0;
-
-fn shared_data(file: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(file);
-    if path.exists() {
-        return Some(path);
-    }
-    let mut err = std::io::stderr().lock();
-    let _ = std::io::Write::write_all(&mut err, format!("DID NOT RUN: no {}\n", path.display()).as_bytes());
-    None
-}
 
 /// An entry of the table.
 struct Entry {

@@ -1,9 +1,12 @@
 //! Crius's tables: exact cells, plans, memory and communication, through files and the database and back.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
-use std::io::{Read as _, Write as _};
+mod shared;
+
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use shared::shared_data;
 use tempfile::TempDir;
 use wharf_core::{ClusterSpec, DeviceTypeId, JobSpec, PerfModel as _, Plan, Time, Topology};
 use wharf_perf::cells::{Cell, Cells, Mode, sized};
@@ -267,16 +270,6 @@ fn a_faster_clock_has_speeds_and_no_exact_times() {
     assert_eq!(planned(&after, 1, Locality::Packed).2, Some(0.0));
     assert_eq!(before.all_entries().count(), after.all_entries().count());
     assert_eq!(after.cells().unwrap().times().count(), 0);
-}
-
-fn shared_data(file: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(file);
-    if path.exists() {
-        return Some(path);
-    }
-    let told = format!("DID NOT RUN: no {}\n", path.display());
-    std::io::stderr().write_all(told.as_bytes()).unwrap();
-    None
 }
 
 /// Every answer that was recorded from the published code.
