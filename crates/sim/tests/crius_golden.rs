@@ -263,10 +263,10 @@ fn gavel_comes_near_where_ties_decide() {
 }
 
 /// `sia_tinyd` hangs on the last bit of the goodputs: with the published solver itself, changing those by one bit at random moved its
-/// mean queueing time by 3 to 21 % in five runs.
+/// mean queueing time by 3 to 21 % in five runs. So roots and pivots are equal to the last bit.
 #[test]
-fn sia_is_equal_round_by_round_where_rounding_does_not_decide() {
-    check(&["sia_tiny"]);
+fn sia_is_equal_round_by_round() {
+    check(&["sia_tiny", "sia_tinyd"]);
 }
 
 #[test]

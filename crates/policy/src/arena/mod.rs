@@ -13,6 +13,7 @@ mod gavel;
 mod job;
 pub mod numbers;
 mod query;
+mod root;
 mod sia;
 mod site;
 mod table;

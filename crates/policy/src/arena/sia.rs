@@ -5,7 +5,8 @@
 //! device is half of what it should be; the number of devices of a running job follows the program one change late,
 //! and only where its type changes do its devices; a newcomer is worth a thousand; and the solver is given -10^9 for what cannot
 //! run. It divides all values by that, so that goodputs are hardly more than its tolerance: what it finds is seldom the best, and which of
-//! many near ones depends on how it pivots. [`pivoting`](wharf_solver::pivoting) therefore pivots as it does.
+//! many near ones depends on how it pivots. [`pivoting`](wharf_solver::pivoting) therefore pivots as it does, and roots are those of
+//! the library that the published results were made with.
 
 use wharf_perf::cells::DEVICE_COUNTS as COUNTS;
 use wharf_solver::pivoting::{Constraint, Outcome, Program, solve};
@@ -13,6 +14,7 @@ use wharf_solver::pivoting::{Constraint, Outcome, Program, solve};
 use super::Rules;
 use super::gavel::{CHANGES_MAX, place_all};
 use super::query::INFEASIBLE;
+use super::root::root;
 use super::site::{Kind, Shape};
 use super::world::{Tried, World};
 
@@ -147,7 +149,7 @@ fn row(world: &World, job: u32) -> Vec<f64> {
     let useful = (useful_s / (state.executed_s + RESTART_S)).max(USE_MIN);
     let value = |throughput: f64| {
         let goodput = f64::from(fewest) * (throughput / least);
-        (goodput * useful).sqrt().min(VALUE_MAX)
+        root(goodput * useful).min(VALUE_MAX)
     };
     let of = |throughput: f64| if throughput > 0.0 { value(throughput) } else { INFEASIBLE };
     throughputs.into_iter().map(of).collect()

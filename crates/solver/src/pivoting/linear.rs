@@ -1,13 +1,12 @@
-//! The linear relaxation with a basis and its inverse.
+//! The linear relaxation with a basis and its factors.
 
-use super::model::{Model, Place};
+use super::factors::{Entries, Factors, NOTHING};
+use super::model::{Basis, Model, Place};
 
-/// Smaller entries of the inverse's products count as nothing.
-pub(super) const NOTHING: f64 = f64::EPSILON;
 /// Largest cost after costs were divided.
 const COST_MAX: f64 = 1000.0;
-/// A column of a basis must differ from the others by so much.
-const PIVOT_MIN: f64 = 1e-9;
+/// Reduced costs that are off by more than this are computed anew.
+const REDUCED_ERROR: f64 = 1e-9;
 
 /// Why a solution is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +19,27 @@ pub(super) enum Failure {
     Stuck,
 }
 
+/// A tolerance that grows a little with what it is for.
+#[derive(Clone, Copy)]
+pub(super) struct Tolerance {
+    pub base: f64,
+    pub slope: f64,
+}
+
+impl Tolerance {
+    pub(super) const fn new(base: f64) -> Self {
+        Self { base, slope: 0.001 * base }
+    }
+
+    pub(super) fn part(self, part: f64) -> Self {
+        Self { base: part * self.base, slope: part * self.slope }
+    }
+
+    pub(super) fn at(self, value: f64) -> f64 {
+        self.base + self.slope * value.abs()
+    }
+}
+
 /// `columns` times values is `right`: each row's own variable less its entries. Values count from a bound that is 0.
 #[derive(Debug)]
 pub(super) struct Linear {
@@ -27,7 +47,9 @@ pub(super) struct Linear {
     /// Where each variable's column begins, and where the last one ends.
     starts: Vec<usize>,
     /// Row and value.
-    entries: Vec<(usize, f64)>,
+    entries: Entries,
+    /// Of each row: variable and value.
+    by_row: Vec<Entries>,
     pub right: Vec<f64>,
     pub costs: Vec<f64>,
     pub lower: Vec<f64>,
@@ -36,24 +58,28 @@ pub(super) struct Linear {
     pub divisor: f64,
     /// Cost of what does not vary.
     pub constant: f64,
-    /// Variables: the basic ones by row of the inverse, then the others.
+    /// Variables: the basic ones by column of the basis, then the others.
     pub head: Vec<usize>,
     /// Whether an other one is at its upper bound.
     pub is_upper: Vec<bool>,
-    /// By column, one after the other.
-    inverse: Vec<f64>,
+    /// Unless they have to be made anew.
+    factors: Option<Factors>,
     /// The model's variable, and where it counts from.
     origin: Vec<(usize, f64)>,
+    /// By variable.
+    work: Vec<f64>,
 }
 
 impl Linear {
     /// Variables that are fixed outside the basis are left out. `None` where the basis is none.
-    pub(super) fn new(model: &Model) -> Option<Self> {
+    pub(super) fn new(model: &mut Model) -> Option<Self> {
         let rows = model.rows;
+        let Basis { head, factors } = model.take_basis()?;
         let mut new = Self {
             rows,
             starts: vec![0],
             entries: Vec::with_capacity(rows + model.by_row.iter().map(Vec::len).sum::<usize>()),
+            by_row: vec![Entries::new(); rows],
             right: vec![0.0; rows],
             costs: Vec::new(),
             lower: Vec::new(),
@@ -62,8 +88,9 @@ impl Linear {
             constant: model.constant,
             head: Vec::new(),
             is_upper: Vec::new(),
-            inverse: Vec::new(),
+            factors: Some(factors),
             origin: Vec::new(),
+            work: Vec::new(),
         };
         let mut own = vec![usize::MAX; model.variables.len()];
         for (variable, own) in own.iter_mut().enumerate() {
@@ -78,14 +105,15 @@ impl Linear {
             new.shift(variable);
         }
         new.divide_costs();
-        new.head = model.basis().iter().map(|&variable| own[variable]).collect();
+        new.head = head.iter().map(|&variable| own[variable]).collect();
         for (variable, state) in model.variables.iter().enumerate() {
             if !matches!(state.place, Place::Basic | Place::Fixed) {
                 new.head.push(own[variable]);
                 new.is_upper.push(state.place == Place::Upper);
             }
         }
-        new.invert().then_some(new)
+        new.work = vec![0.0; new.costs.len()];
+        Some(new)
     }
 
     /// A variable's column: row and value.
@@ -109,21 +137,18 @@ impl Linear {
 
     fn add(&mut self, model: &Model, variable: usize) {
         let state = &model.variables[variable];
+        let own = self.costs.len();
         self.origin.push((variable, 0.0));
-        let Some(column) = variable.checked_sub(self.rows) else {
-            self.entries.push((variable, 1.0));
-            self.starts.push(self.entries.len());
-            self.costs.push(0.0);
-            self.lower.push(state.lower * state.scale);
-            self.upper.push(state.upper * state.scale);
-            return;
-        };
-        let scaled = |&(row, value): &(usize, f64)| (row, -model.variables[row].scale * value * state.scale);
-        self.entries.extend(model.by_column[column].iter().map(scaled));
+        let scale = if variable < self.rows { state.scale } else { state.scale.recip() };
+        self.lower.push(state.lower * scale);
+        self.upper.push(state.upper * scale);
+        self.costs
+            .push(variable.checked_sub(self.rows).map_or(0.0, |column| model.costs[column] * state.scale));
+        for (row, value) in model.scaled(variable) {
+            self.entries.push((row, value));
+            self.by_row[row].push((own, value));
+        }
         self.starts.push(self.entries.len());
-        self.costs.push(model.costs[column] * state.scale);
-        self.lower.push(state.lower / state.scale);
-        self.upper.push(state.upper / state.scale);
     }
 
     /// Makes a variable count from its bound that is nearer to 0.
@@ -156,162 +181,133 @@ impl Linear {
         self.constant /= self.divisor;
     }
 
-    /// Builds the inverse: a row's own variable needs nothing, each other basic one takes the row where it differs most.
-    fn invert(&mut self) -> bool {
-        let rows = self.rows;
-        if self.head.len() != self.costs.len() || self.head.len() - self.is_upper.len() != rows {
-            return false;
-        }
-        self.inverse = vec![0.0; rows * rows];
-        for row in 0..rows {
-            self.inverse[row * rows + row] = 1.0;
-        }
-        let mut taker = vec![usize::MAX; rows];
-        let is_own = |variable: &usize| matches!(self.column(*variable), [(_, value)] if *value == 1.0);
-        let own: Vec<bool> = self.head[..rows].iter().map(is_own).collect();
-        for (position, _) in own.iter().enumerate().filter(|(_, is_own)| **is_own) {
-            taker[self.column(self.head[position])[0].0] = position;
-        }
-        for (position, _) in own.iter().enumerate().filter(|(_, is_own)| !**is_own) {
-            let mut column = vec![0.0; rows];
-            self.product(self.head[position], &mut column);
-            let free = (0..rows).filter(|row| taker[*row] == usize::MAX);
-            let Some(row) = free.max_by(|one, other| column[*one].abs().total_cmp(&column[*other].abs()))
-            else {
-                return false;
-            };
-            if column[row].abs() < PIVOT_MIN {
-                return false;
-            }
-            taker[row] = position;
-            self.replace(row, &column);
-        }
-        for column in self.inverse.chunks_mut(rows) {
-            let before = column.to_vec();
-            for (row, &position) in taker.iter().enumerate() {
-                column[position] = before[row];
-            }
-        }
-        true
+    /// Whether there are factors of the basis.
+    pub(super) fn has_factors(&self) -> bool {
+        self.factors.is_some()
     }
 
-    /// The inverse times a variable's column, less than nothing.
-    pub(super) fn product(&self, variable: usize, out: &mut [f64]) {
-        out.fill(0.0);
-        for &(row, value) in self.column(variable) {
-            let column = &self.inverse[row * self.rows..][..self.rows];
-            for (out, entry) in out.iter_mut().zip(column) {
-                *out -= value * entry;
-            }
-        }
-        drop_tiny(out);
+    /// Whether the factors are those of a basis as a whole.
+    pub(super) fn is_followed(&self) -> bool {
+        self.factors.as_ref().is_some_and(|factors| factors.replaced() > 0)
+    }
+
+    pub(super) fn forget_factors(&mut self) {
+        self.factors = None;
+    }
+
+    /// Makes factors of the basis; `false` where it is none.
+    pub(super) fn factorize(&mut self) -> bool {
+        let columns = self.head[..self.rows].iter().map(|&variable| self.column(variable).to_vec()).collect();
+        self.factors = Factors::new(columns);
+        self.has_factors()
     }
 
     /// The inverse times a vector.
-    pub(super) fn forward(&self, vector: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        for (row, &value) in vector.iter().enumerate().filter(|(_, value)| **value != 0.0) {
-            let column = &self.inverse[row * self.rows..][..self.rows];
-            for (out, entry) in out.iter_mut().zip(column) {
-                *out += value * entry;
-            }
+    pub(super) fn forward(&self, vector: &mut [f64]) {
+        if let Some(factors) = &self.factors {
+            factors.forward(vector);
         }
     }
 
     /// A vector times the inverse.
-    pub(super) fn backward(&self, vector: &[f64], out: &mut [f64]) {
-        for (out, column) in out.iter_mut().zip(self.inverse.chunks(self.rows)) {
-            *out = vector.iter().zip(column).map(|(one, other)| one * other).sum();
+    pub(super) fn backward(&self, vector: &mut [f64]) {
+        if let Some(factors) = &self.factors {
+            factors.backward(vector);
         }
     }
 
-    /// A row of the inverse.
-    pub(super) fn row(&self, position: usize, out: &mut [f64]) {
-        for (out, column) in out.iter_mut().zip(self.inverse.chunks(self.rows)) {
-            *out = column[position];
+    /// The inverse times an other variable's column, less than nothing.
+    pub(super) fn product(&self, other: usize, out: &mut [f64]) {
+        out.fill(0.0);
+        for &(row, value) in self.column(self.head[self.rows + other]) {
+            out[row] = -value;
         }
+        self.forward(out);
+        drop_tiny(out);
     }
 
     /// A row of the table: how the basic variable of a position follows the others.
-    pub(super) fn table_row(&self, row: &[f64], out: &mut [f64]) {
+    pub(super) fn table_row(&mut self, position: usize, out: &mut [f64]) {
+        let mut row = vec![0.0; self.rows];
+        row[position] = 1.0;
+        self.backward(&mut row);
+        self.work.fill(0.0);
+        for (entries, part) in self.by_row.iter().zip(row).filter(|(_, part)| *part != 0.0) {
+            for &(variable, value) in entries {
+                self.work[variable] -= value * part;
+            }
+        }
         for (out, &variable) in out.iter_mut().zip(&self.head[self.rows..]) {
-            *out = -dot(self.column(variable), row);
+            *out = self.work[variable];
         }
         drop_tiny(out);
     }
 
-    /// Takes the inverse to another basis: a column whose product is given takes a position.
-    fn replace(&mut self, position: usize, product: &[f64]) {
-        let touched: Vec<usize> =
-            (0..self.rows).filter(|&row| row != position && product[row] != 0.0).collect();
-        for column in self.inverse.chunks_mut(self.rows) {
-            let pivot = column[position];
-            if pivot == 0.0 {
-                continue;
-            }
-            let step = pivot / product[position];
-            column[position] = -step;
-            for &row in &touched {
-                column[row] -= product[row] * step;
-            }
+    /// Swaps the basic variable of a position and an other one.
+    pub(super) fn swap(&mut self, position: usize, other: usize, is_upper: bool) {
+        self.head.swap(position, self.rows + other);
+        self.is_upper[other] = is_upper;
+        let entering = self.head[position];
+        let column = &self.entries[self.starts[entering]..self.starts[entering + 1]];
+        if !self.factors.as_mut().is_some_and(|factors| factors.replace(position, column)) {
+            self.factors = None;
         }
     }
 
-    /// Swaps the basic variable of a position and an other one.
-    pub(super) fn swap(&mut self, position: usize, other: usize, is_upper: bool, product: &[f64]) {
-        self.head.swap(position, self.rows + other);
-        self.is_upper[other] = is_upper;
-        self.replace(position, product);
+    /// Bounds of a basic variable.
+    pub(super) fn bounds(&self, position: usize) -> (f64, f64) {
+        let variable = self.head[position];
+        (self.lower[variable], self.upper[variable])
+    }
+
+    /// Bounds of an other variable.
+    pub(super) fn bounds_of_other(&self, other: usize) -> (f64, f64) {
+        self.bounds(self.rows + other)
     }
 
     /// Where an other variable stands.
     pub(super) fn stand(&self, other: usize) -> f64 {
-        let variable = self.head[self.rows + other];
-        let bound = if self.is_upper[other] { self.upper[variable] } else { self.lower[variable] };
+        let (lower, upper) = self.bounds_of_other(other);
+        let bound = if self.is_upper[other] { upper } else { lower };
         if bound.is_finite() { bound } else { 0.0 }
     }
 
     /// Values of the basic variables.
     pub(super) fn values(&self, out: &mut [f64]) {
-        let mut left = self.right.clone();
+        out.copy_from_slice(&self.right);
         for other in 0..self.is_upper.len() {
             let stand = self.stand(other);
             if stand != 0.0 {
                 for &(row, value) in self.column(self.head[self.rows + other]) {
-                    left[row] -= value * stand;
+                    out[row] -= value * stand;
                 }
             }
         }
-        self.forward(&left, out);
+        self.forward(out);
     }
 
     /// What a unit more of each other variable costs.
-    pub(super) fn reduced_costs(&self, costs: &[f64], out: &mut [f64]) {
-        let basic: Vec<f64> = self.head[..self.rows].iter().map(|&variable| costs[variable]).collect();
-        let mut prices = vec![0.0; self.rows];
-        self.backward(&basic, &mut prices);
+    pub(super) fn reduced_costs(&self, out: &mut [f64]) {
+        let mut prices: Vec<f64> =
+            self.head[..self.rows].iter().map(|&variable| self.costs[variable]).collect();
+        self.backward(&mut prices);
         for (out, &variable) in out.iter_mut().zip(&self.head[self.rows..]) {
-            let mut cost = costs[variable];
-            for &(row, value) in self.column(variable) {
-                cost -= value * prices[row];
-            }
-            *out = cost;
+            let off = |cost: f64, &(row, value): &(usize, f64)| cost - value * prices[row];
+            *out = self.column(variable).iter().fold(self.costs[variable], off);
         }
     }
 
     /// Changes reduced costs as a swap will; `false` where they have become too wrong for it.
     pub(super) fn follow(
         &self,
-        costs: &[f64],
         reduced: &mut [f64],
-        swap: (usize, usize),
+        (position, other): (usize, usize),
         table_row: &[f64],
         product: &[f64],
     ) -> bool {
-        let (position, other) = swap;
-        let mut exact = costs[self.head[self.rows + other]];
-        for (row, entry) in product.iter().enumerate().filter(|(_, entry)| **entry != 0.0) {
-            exact += entry * costs[self.head[row]];
+        let mut exact = self.costs[self.head[self.rows + other]];
+        for (row, entry) in product.iter().enumerate().rev().filter(|(_, entry)| **entry != 0.0) {
+            exact += entry * self.costs[self.head[row]];
         }
         let error = (exact - reduced[other]).abs() / (1.0 + exact.abs());
         let step = exact / product[position];
@@ -319,12 +315,17 @@ impl Linear {
             *reduced -= entry * step;
         }
         reduced[other] = step;
-        error <= 1e-9
+        error <= REDUCED_ERROR
     }
 
     /// Moves values as a swap will: the basic variable goes to a bound.
-    pub(super) fn advance(&self, values: &mut [f64], swap: (usize, usize), to: f64, product: &[f64]) {
-        let (position, other) = swap;
+    pub(super) fn advance(
+        &self,
+        values: &mut [f64],
+        (position, other): (usize, usize),
+        to: f64,
+        product: &[f64],
+    ) {
         let step = (to - values[position]) / product[position];
         self.step(values, step, product);
         values[position] = self.stand(other) + step;
@@ -347,8 +348,8 @@ impl Linear {
             .fold(basic, |sum, other| sum + self.costs[self.head[self.rows + other]] * self.stand(other))
     }
 
-    /// Tells the model its solution.
-    pub(super) fn tell(&self, model: &mut Model, values: &[f64], reduced: &[f64]) {
+    /// Tells the model its solution and its basis.
+    pub(super) fn tell(self, model: &mut Model, values: &[f64], reduced: &[f64]) {
         for (position, &variable) in self.head.iter().enumerate() {
             let (index, from) = self.origin[variable];
             let is_row = index < self.rows;
@@ -357,7 +358,7 @@ impl Linear {
             if let Some(other) = position.checked_sub(self.rows) {
                 state.place = if self.is_upper[other] { Place::Upper } else { Place::Lower };
                 state.place = state.outside();
-                state.value = (self.stand(other) + from) * scale;
+                state.value = if self.is_upper[other] { state.upper } else { state.lower };
                 state.dual = reduced[other] * self.divisor / scale;
             } else {
                 state.place = Place::Basic;
@@ -368,7 +369,8 @@ impl Linear {
         for variable in model.variables.iter_mut().filter(|variable| variable.place == Place::Fixed) {
             variable.value = variable.lower;
         }
-        model.head = Some(self.head[..self.rows].iter().map(|&variable| self.origin[variable].0).collect());
+        let head = self.head[..self.rows].iter().map(|&variable| self.origin[variable].0).collect();
+        model.basis = self.factors.map(|factors| Basis { head, factors });
         let columns = &model.variables[model.rows..];
         model.objective = model
             .costs
@@ -376,23 +378,54 @@ impl Linear {
             .zip(columns)
             .fold(model.constant, |sum, (cost, column)| sum + cost * column.value);
     }
+}
 
-    /// How a basic variable of the model follows its others, by the model's own units, in their order.
-    pub(super) fn follows(&self, model: &Model, position: usize) -> Vec<(usize, f64)> {
-        let (mut row, mut entries) = (vec![0.0; self.rows], vec![0.0; self.is_upper.len()]);
-        self.row(position, &mut row);
-        self.table_row(&row, &mut entries);
-        let unit = |variable: usize| {
-            let scale = model.variables[variable].scale;
-            if variable < self.rows { scale.recip() } else { scale }
-        };
-        let own = unit(self.origin[self.head[position]].0);
-        let others = self.head[self.rows..].iter().map(|&variable| self.origin[variable].0);
-        let entries = others.zip(entries).filter(|(_, entry)| *entry != 0.0);
-        let mut found: Vec<(usize, f64)> =
-            entries.map(|(index, entry)| (index, entry * own / unit(index))).collect();
-        found.sort_unstable_by_key(|&(index, _)| index);
-        found
+/// The weights' frame: variables in whose space steps are measured.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub has: Vec<bool>,
+    /// Squared.
+    pub weights: Vec<f64>,
+    /// Swaps until it is made anew; none where it must be now.
+    left: Option<usize>,
+}
+
+/// Swaps for which a frame is kept.
+const FRAME_LIFE: usize = 1000;
+/// A weight that is off by more makes it anew.
+const WEIGHT_ERROR: f64 = 1e-3;
+
+impl Frame {
+    pub(super) fn new(variables: usize, weights: usize) -> Self {
+        Self { has: vec![false; variables], weights: vec![1.0; weights], left: None }
+    }
+
+    /// Makes a frame of the given variables, if there is none.
+    pub(super) fn set(&mut self, variables: &[usize]) {
+        if self.left.is_some() {
+            return;
+        }
+        self.left = Some(FRAME_LIFE);
+        self.has.fill(false);
+        for &variable in variables {
+            self.has[variable] = true;
+        }
+        self.weights.fill(1.0);
+    }
+
+    /// Whether weights have still to be taken to the next basis; where not, the frame is none any more.
+    pub(super) fn is_kept(&mut self) -> bool {
+        self.left = self.left.filter(|left| *left > 0);
+        self.left.is_some()
+    }
+
+    /// Notes how far a weight was off.
+    pub(super) fn note(&mut self, error: f64) {
+        self.left = self.left.filter(|_| error <= WEIGHT_ERROR).map(|left| left - 1);
+    }
+
+    pub(super) fn unit(&self, variable: usize) -> f64 {
+        f64::from(u8::from(self.has[variable]))
     }
 }
 

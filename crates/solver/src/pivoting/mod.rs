@@ -5,14 +5,19 @@
 //! tolerance, and takes for the best what is not. To repeat such a run its way has to be gone: the same reduction, scaling and first
 //! basis, the same rules who enters and who leaves, the same tolerances, the same order of branches.
 //!
-//! The arithmetic is not the same to the last bit: here an inverse is kept, there factors of the basis. Where two choices
-//! differ by no more than rounding, the other one may be made.
+//! Where two choices differ by no more than rounding, rounding decides. So arithmetic is the same to the last bit: the same factors of
+//! the basis, found and followed in the same way, the same sums in the same order. Answers were equal for thousands of random
+//! programs of up to sixty jobs, and for all that published runs make. One thing differs: a search that takes too long ends after a number
+//! of parts, not of seconds.
 
 mod dual;
+mod eliminate;
+mod factors;
 mod linear;
 mod model;
 mod primal;
 mod reduce;
+mod stops;
 #[cfg(test)]
 mod tests;
 mod tighten;

@@ -1,5 +1,8 @@
 //! A program after its reduction: variables with bounds and places, scaling, the first basis.
 
+use super::factors::{Entries, Factors};
+use super::linear::dot;
+
 /// Rounds of scaling at most.
 const SCALINGS_MAX: usize = 15;
 /// Another round must bring the ratio of the largest to the least entry down to this part of it.
@@ -58,6 +61,13 @@ impl Variable {
     }
 }
 
+/// Basic variables in the order of the basis' columns, and its factors.
+#[derive(Clone, Debug)]
+pub(super) struct Basis {
+    pub head: Vec<usize>,
+    pub factors: Factors,
+}
+
 /// Rows come first, then columns. All columns are whole numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
@@ -71,8 +81,8 @@ pub(super) struct Model {
     pub by_row: Vec<Vec<(usize, f64)>>,
     /// Of each column: row and value, the last row first.
     pub by_column: Vec<Vec<(usize, f64)>>,
-    /// Basic variables in the order of their rows in the inverse, while it is known.
-    pub head: Option<Vec<usize>>,
+    /// While it is known.
+    pub basis: Option<Basis>,
     /// Of the last solution.
     pub objective: f64,
 }
@@ -160,13 +170,53 @@ impl Model {
             let basic = column.filter(|_| is_fixed).map_or(row, |column| self.rows + column);
             self.variables[basic].place = Place::Basic;
         }
-        self.head = None;
+        self.basis = None;
     }
 
-    /// Basic variables in the order of rows in the inverse; where that is not known any more, in order.
-    pub(super) fn basis(&self) -> Vec<usize> {
+    /// A variable's scaled column in the basis: row and value.
+    pub(super) fn scaled(&self, variable: usize) -> impl Iterator<Item = (usize, f64)> {
+        let own = variable < self.rows;
+        let entries = if own { &[][..] } else { &self.by_column[variable - self.rows] };
+        let scale = self.variables[variable].scale;
+        let scaled = move |&(row, value): &(usize, f64)| (row, -self.variables[row].scale * value * scale);
+        own.then_some((variable, 1.0)).into_iter().chain(entries.iter().map(scaled))
+    }
+
+    /// The basis; where it is not known any more, basic variables in order. `None` where they are none.
+    pub(super) fn take_basis(&mut self) -> Option<Basis> {
+        if let Some(basis) = self.basis.take() {
+            return Some(basis);
+        }
         let basic = |variable: &usize| self.variables[*variable].place == Place::Basic;
-        self.head.clone().unwrap_or_else(|| (0..self.variables.len()).filter(basic).collect())
+        let head: Vec<usize> = (0..self.variables.len()).filter(basic).collect();
+        if head.len() != self.rows {
+            return None;
+        }
+        let columns = head.iter().map(|&variable| self.scaled(variable).collect()).collect();
+        Some(Basis { head, factors: Factors::new(columns)? })
+    }
+
+    /// How a basic variable follows all others, in their order.
+    pub(super) fn follows(&self, variable: usize) -> Entries {
+        let Some(Basis { head, factors }) = &self.basis else { return Entries::new() };
+        let mut row: Vec<f64> =
+            head.iter().map(|&known| f64::from(u8::from(known == variable)) * self.unit(known)).collect();
+        factors.backward(&mut row);
+        for (value, variable) in row.iter_mut().zip(&self.variables) {
+            *value *= variable.scale;
+        }
+        let others = self.variables.iter().enumerate().filter(|(_, state)| state.place != Place::Basic);
+        let entry = |other: usize| match other.checked_sub(self.rows) {
+            None => -row[other],
+            Some(column) => dot(&self.by_column[column], &row),
+        };
+        others.map(|(other, _)| (other, entry(other))).filter(|(_, entry)| *entry != 0.0).collect()
+    }
+
+    /// One of a variable's scaled units.
+    fn unit(&self, variable: usize) -> f64 {
+        let scale = self.variables[variable].scale;
+        if variable < self.rows { scale.recip() } else { scale }
     }
 }
 

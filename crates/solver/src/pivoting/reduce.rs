@@ -27,6 +27,8 @@ pub(super) struct Reduction<'a> {
     order: Vec<usize>,
     /// Rows of each column.
     within: Vec<Vec<usize>>,
+    /// Rows that were written anew, in the order of that.
+    rewritten: Vec<usize>,
     /// What each column is fixed to.
     pub fixed: Vec<Option<bool>>,
     constant: f64,
@@ -49,7 +51,8 @@ impl<'a> Reduction<'a> {
             rows.push(Row { entries, lower, upper, is_gone: false, is_due: true });
         }
         let order = (0..rows.len()).collect();
-        Self { program, rows, order, within, fixed: vec![None; program.costs.len()], constant: 0.0 }
+        let fixed = vec![None; program.costs.len()];
+        Self { program, rows, order, within, rewritten: Vec::new(), fixed, constant: 0.0 }
     }
 
     pub(super) fn run(&mut self) -> Result<(), Impossible> {
@@ -90,8 +93,8 @@ impl<'a> Reduction<'a> {
             .map(|row| row.entries.iter().map(|&(column, value)| (place[column], value)).collect())
             .collect();
         let mut by_column = vec![Vec::new(); columns.len()];
-        for (row, entries) in by_row.iter().enumerate().rev() {
-            for &(column, value) in entries {
+        for row in self.order_in_columns() {
+            for &(column, value) in &by_row[row] {
                 by_column[column].push((row, value));
             }
         }
@@ -104,10 +107,18 @@ impl<'a> Reduction<'a> {
             constant: self.constant,
             by_row,
             by_column,
-            head: None,
+            basis: None,
             objective: 0.0,
         };
         (model, columns)
+    }
+
+    /// Rows of the model in the order that they have in its columns: as they were given, the last first, then those written anew.
+    fn order_in_columns(&self) -> Vec<usize> {
+        let last = |row: usize| self.rewritten.iter().rposition(|known| *known == row);
+        let mut rows: Vec<usize> = (0..self.order.len()).collect();
+        rows.sort_by_key(|&index| (last(self.order[index]), std::cmp::Reverse(self.order[index])));
+        rows
     }
 
     fn look_at(&mut self, row: usize) -> Result<(), Impossible> {
@@ -235,6 +246,7 @@ impl<'a> Reduction<'a> {
             let mut entries = state.entries.clone();
             if let Some(upper) = packed(&mut entries, state.upper) {
                 (state.entries, state.upper) = (entries, upper);
+                self.rewritten.push(row);
             }
         }
     }
@@ -250,6 +262,7 @@ impl<'a> Reduction<'a> {
         if let Some(lower) = covered(&mut entries, -state.upper) {
             state.entries = entries;
             (state.lower, state.upper) = (lower, f64::INFINITY);
+            self.rewritten.push(row);
         }
     }
 
@@ -266,6 +279,7 @@ impl<'a> Reduction<'a> {
         if reduced(&mut entries, &mut lower) {
             state.entries = entries;
             (state.lower, state.upper) = (lower, f64::INFINITY);
+            self.rewritten.push(row);
         }
     }
 }
@@ -289,6 +303,9 @@ fn implied(lower: f64, upper: f64) -> Result<Option<bool>, Impossible> {
 
 /// Rewrites a sum that is at most `upper` where no two of its columns fit together.
 fn packed(entries: &mut [(usize, f64)], upper: f64) -> Option<f64> {
+    if is_written_with_signs(entries, upper) {
+        return None;
+    }
     let negative: f64 = entries.iter().map(|&(_, value)| value.min(0.0)).sum();
     let room = upper - negative;
     let mut sizes: Vec<f64> = entries.iter().map(|(_, value)| value.abs()).collect();
@@ -304,11 +321,17 @@ fn packed(entries: &mut [(usize, f64)], upper: f64) -> Option<f64> {
 fn covered(entries: &mut [(usize, f64)], lower: f64) -> Option<f64> {
     let negative: f64 = entries.iter().map(|&(_, value)| value.min(0.0)).sum();
     let need = lower - negative;
-    let slack = BROKEN + 1e-6 * need.abs();
+    let slack = 1e-9 + 1e-12 * need.abs();
     if need < BROKEN || entries.iter().any(|(_, value)| value.abs() < need - slack) {
         return None;
     }
     Some(signs(entries))
+}
+
+/// Whether [`signs`] would leave it as it is.
+fn is_written_with_signs(entries: &[(usize, f64)], bound: f64) -> bool {
+    let negative = entries.iter().filter(|(_, value)| *value < 0.0).count();
+    entries.iter().all(|(_, value)| value.abs() == 1.0) && bound == 1.0 - negative as f64
 }
 
 /// Leaves the signs of all coefficients, and returns the bound that says one of the columns, those below zero turned round.
@@ -323,11 +346,11 @@ fn signs(entries: &mut [(usize, f64)]) -> f64 {
     bound
 }
 
-/// Reduces coefficients of a sum that is at least `lower`; whether there were any.
+/// Reduces coefficients of a sum that is at least `lower`, the first column first; whether there were any.
 fn reduced(entries: &mut [(usize, f64)], lower: &mut f64) -> bool {
     let mut least: f64 = entries.iter().map(|&(_, value)| value.min(0.0)).sum();
     let mut is_changed = false;
-    for (_, value) in entries {
+    for (_, value) in entries.iter_mut().rev() {
         if *value > 0.0 {
             let new = *lower - least;
             if new < *value && new >= BROKEN && *value - new >= 0.01 * (1.0 + *value) {

@@ -1,4 +1,4 @@
-//! Answers of GLPK 4.65, and of trying everything.
+//! Answers of GLPK 4.65, and of trying everything; factors.
 
 use super::*;
 
@@ -132,6 +132,110 @@ fn answers_are_those_of_glpk() {
             capacity: &[8, 8],
             given: &[Some(2), Some(7), Some(2), Some(5)],
         },
+        Case {
+            values: &[&[X, X, 5.7, 7.6, 9.5], &[0.3, 0.6, 0.9, 1.2, 1.5], &[X, X, X, 2.8, 3.5]],
+            held: Some(&[2, 4]),
+            capacity: &[4],
+            given: &[Some(0), Some(0), None],
+        },
+        Case {
+            values: &[&[X, X, 5.7, 7.6, X], &[X, X, 5.7, 7.6, X], &[X, X, 5.7, 7.6, X]],
+            held: Some(&[3, 3]),
+            capacity: &[16],
+            given: &[Some(2), Some(3), Some(2)],
+        },
+        Case {
+            values: &[
+                &[X, X, X, X, 5.5],
+                &[2.3, 4.6, 6.9, 9.2, X],
+                &[X, 2.2, 3.3, 4.4, 5.5],
+                &[0.7, 1.4, 2.1, 2.8, X],
+            ],
+            held: Some(&[4, 2, 3]),
+            capacity: &[16],
+            given: &[Some(1), Some(0), Some(3), Some(2)],
+        },
+        Case {
+            values: &[
+                &[2.3, 4.6, 6.9, X, X, 2.3, 4.6, 6.9, 9.2, 11.5],
+                &[2.3, 4.6, 6.9, X, X, 2.3, 4.6, 6.9, 9.2, 11.5],
+                &[X, X, X, 2.8, 3.5, X, X, X, 2.8, 3.5],
+                &[X, 4.6, 6.9, 9.2, 11.5, X, 3.8, 5.7, 7.6, 9.5],
+            ],
+            held: Some(&[1, 2, 4]),
+            capacity: &[24, 4],
+            given: &[Some(2), Some(7), Some(3), Some(3)],
+        },
+        Case {
+            values: &[
+                &[1.1, 2.2, 3.3, 4.4, 5.5, 2.3, 4.6, 6.9, X, X],
+                &[X, X, X, 7.6, 9.5, X, X, X, X, X],
+                &[X, X, 0.9, 1.2, 1.5, X, 4.6, 6.9, 9.2, 11.5],
+                &[X, X, X, X, X, X, X, X, 1.2, 1.5],
+                &[X, 3.8, 5.7, 7.6, 9.5, X, X, 3.3, 4.4, 5.5],
+            ],
+            held: Some(&[2, 3, 7, 8]),
+            capacity: &[8, 4],
+            given: &[Some(2), Some(5), Some(6), Some(5), Some(2)],
+        },
+        Case {
+            values: &[
+                &[X, 2.2, 3.3, X, X, X, X, 0.9, 1.2, X],
+                &[X, X, X, 9.2, 11.5, X, X, X, X, X],
+                &[0.3, 0.6, 0.9, 1.2, 1.5, 1.9, 3.8, 5.7, 7.6, 9.5],
+                &[0.3, 0.6, 0.9, 1.2, 1.5, 1.9, 3.8, 5.7, 7.6, 9.5],
+            ],
+            held: Some(&[7, 3, 6]),
+            capacity: &[4, 24],
+            given: &[Some(1), Some(0), Some(9), Some(8)],
+        },
+        Case {
+            values: &[
+                &[X, X, 2.1, 2.8, 3.5, X, X, X, X, X],
+                &[X, 4.6, 6.9, X, X, X, X, X, X, X],
+                &[X, 0.6, 0.9, 1.2, 1.5, 1.9, 3.8, 5.7, 7.6, 9.5],
+                &[X, X, X, X, X, X, X, X, 2.8, 3.5],
+            ],
+            held: Some(&[2, 1, 5]),
+            capacity: &[4, 12],
+            given: &[Some(0), Some(1), Some(7), Some(8)],
+        },
+        Case {
+            values: &[
+                &[X, X, X, X, 11.5],
+                &[X, 4.6, 6.9, X, X],
+                &[X, 4.6, 6.9, X, X],
+                &[X, 2.2, 3.3, X, X],
+                &[X, 4.6, 6.9, X, X],
+            ],
+            held: Some(&[4, 2, 2, 1]),
+            capacity: &[12],
+            given: &[Some(1), Some(2), Some(1), Some(1), Some(1)],
+        },
+        Case {
+            values: &[
+                &[X, 3.8, 5.7, 7.6, 9.5, 2.3, 4.6, 6.9, 9.2, 11.5],
+                &[X, 1.4, 2.1, X, X, 2.3, 4.6, 6.9, 9.2, 11.5],
+                &[X, X, X, 1.2, X, X, X, X, X, X],
+                &[0.7, 1.4, 2.1, 2.8, X, X, 1.4, 2.1, 2.8, 3.5],
+                &[0.3, 0.6, 0.9, 1.2, X, 1.1, 2.2, 3.3, X, X],
+            ],
+            held: None,
+            capacity: &[4, 48],
+            given: &[Some(9), Some(9), Some(5), Some(8), Some(7)],
+        },
+        Case {
+            values: &[
+                &[X, 2.2, 3.3, 4.4, 5.5, X, 4.6, 6.9, X, X],
+                &[X, X, X, X, 9.5, X, X, X, X, 5.5],
+                &[0.7, 1.4, 2.1, X, X, 0.3, 0.6, 0.9, 1.2, 1.5],
+                &[X, X, X, X, 9.5, X, X, X, X, 5.5],
+                &[X, 4.6, 6.9, 9.2, X, X, X, 5.7, 7.6, 9.5],
+            ],
+            held: Some(&[3, 4, 5, 4]),
+            capacity: &[12, 12],
+            given: &[Some(6), Some(0), Some(5), Some(8), Some(3)],
+        },
     ];
     for (index, case) in cases.iter().enumerate() {
         let outcome = solve(&program(case.values, case.held, case.capacity, 1000.0));
@@ -190,4 +294,49 @@ fn what_cannot_be_is_told() {
         let program = Program { costs: vec![2.0, 1.0], constraints };
         assert_eq!(solve(&program), expected, "{program:?}");
     }
+}
+
+/// Factors of a random basis, and of each that comes of replacing one of its columns, solve for it.
+#[test]
+fn factors_follow_a_replaced_column() {
+    let mut state = 11_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let size = 12;
+    let mut column = |own: usize| -> Vec<(usize, f64)> {
+        let others = (0..size).filter(|&row| row != own && random(4) == 0).collect::<Vec<_>>();
+        let entries = others.into_iter().map(|row| (row, 1.0 + random(8) as f64));
+        let entries: Vec<(usize, f64)> = entries.collect();
+        [(own, 9.0 + random(8) as f64)].into_iter().chain(entries).collect()
+    };
+    let mut columns: Vec<Vec<(usize, f64)>> = (0..size).map(&mut column).collect();
+    let mut factors = factors::Factors::new(columns.clone()).expect("an inverse");
+    for round in 0..60 {
+        let expected: Vec<f64> = (0..size).map(|index| (index + round) as f64 / 8.0).collect();
+        let mut found = vec![0.0; size];
+        for (entries, value) in columns.iter().zip(&expected) {
+            entries.iter().for_each(|&(row, entry)| found[row] += entry * value);
+        }
+        factors.forward(&mut found);
+        let mut prices: Vec<f64> = columns.iter().map(|entries| linear::dot(entries, &expected)).collect();
+        factors.backward(&mut prices);
+        for (place, value) in expected.iter().enumerate() {
+            assert!((found[place] - value).abs() < 1e-9, "round {round}: {found:?} is not {expected:?}");
+            assert!((prices[place] - value).abs() < 1e-9, "round {round}: {prices:?} is not {expected:?}");
+        }
+        let replaced = round % size;
+        columns[replaced] = column(replaced);
+        if !factors.replace(replaced, &columns[replaced]) {
+            factors = factors::Factors::new(columns.clone()).expect("an inverse");
+        }
+    }
+    assert!(factors.replaced() > 30, "{}", factors.replaced());
+}
+
+#[test]
+fn a_column_that_depends_on_others_has_no_factors() {
+    let columns = vec![vec![(0, 1.0), (1, 2.0)], vec![(0, 2.0), (1, 4.0)]];
+    assert!(factors::Factors::new(columns).is_none());
 }

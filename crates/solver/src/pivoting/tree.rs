@@ -1,7 +1,7 @@
 //! Branch and bound: the part with the best bound is solved next, unless one was just split; then the half that promises more is.
 
 use super::dual;
-use super::linear::{Failure, Linear};
+use super::linear::Failure;
 use super::model::{Model, Place, Variable};
 use super::tighten::tighten;
 
@@ -13,8 +13,10 @@ const PROGRESS: f64 = 1e-7;
 const ENTRY_MIN: f64 = 1e-9;
 /// Looks at each row before the first part is solved, and before each later one.
 const LOOKS: [usize; 2] = [100, 10];
-/// Parts that are looked at before the search is given up.
-const PARTS_MAX: usize = 100_000;
+/// Parts after which the best so far is taken: about what the published limit of half a minute allows.
+const PARTS_MAX: usize = 30_000;
+/// A bound that is so far above a multiple of all costs may be rounded up to the next one.
+const ROUNDED_MIN: f64 = 0.001;
 
 /// A part of the program that is still to be solved.
 struct Part {
@@ -22,6 +24,8 @@ struct Part {
     bound: f64,
     /// How far from whole the solution was that it was split from.
     distance: f64,
+    /// Whether basic variables changed on the way from the first part.
+    is_moved: bool,
 }
 
 /// What is known of the part at hand.
@@ -48,7 +52,7 @@ struct Tree<'a> {
 pub(super) fn search(model: &mut Model) -> Result<Option<Vec<f64>>, Failure> {
     let variables = model.variables.clone();
     let rows = variables[..model.rows].to_vec();
-    let root = Part { variables, bound: f64::NEG_INFINITY, distance: 0.0 };
+    let root = Part { variables, bound: f64::NEG_INFINITY, distance: 0.0, is_moved: false };
     let mut tree = Tree { model, parts: vec![root], best: None, root: None, rows, is_past_root: false };
     let mut next = None;
     for _ in 0..PARTS_MAX {
@@ -65,7 +69,13 @@ pub(super) fn search(model: &mut Model) -> Result<Option<Vec<f64>>, Failure> {
             }
         }
     }
-    Err(Failure::Stuck)
+    tree.best.map(|(values, _)| Some(values)).ok_or(Failure::Stuck)
+}
+
+/// Whether the same variables are basic.
+fn has_same_basis(one: &[Variable], other: &[Variable]) -> bool {
+    let basic = |variable: &Variable| variable.place == Place::Basic;
+    one.iter().map(basic).eq(other.iter().map(basic))
 }
 
 /// Whether something with this bound may be better than the best.
@@ -91,16 +101,12 @@ impl Tree<'_> {
         best.unwrap_or_default()
     }
 
-    /// Makes the model a part. The inverse's order is kept only where basic variables never changed.
+    /// Makes the model a part, by way of the first one. Factors are kept only where basic variables never changed.
     fn enter(&mut self, part: &Part) {
-        if let Some(root) = &self.root {
-            let is_same = |one: &[Variable], other: &[Variable]| {
-                let basic = |variable: &Variable| variable.place == Place::Basic;
-                one.iter().map(basic).eq(other.iter().map(basic))
-            };
-            if !is_same(&self.model.variables, root) || !is_same(root, &part.variables) {
-                self.model.head = None;
-            }
+        if let Some(root) = &self.root
+            && (part.is_moved || !has_same_basis(&self.model.variables, root))
+        {
+            self.model.basis = None;
         }
         self.model.variables.clone_from(&part.variables);
     }
@@ -118,12 +124,12 @@ impl Tree<'_> {
             if !tighten(self.model, self.best_cost(), looks) || !is_hopeful(self.best_cost(), part.bound) {
                 break;
             }
-            let linear = match dual::solve(self.model, self.best_cost()) {
-                Ok(linear) => linear,
+            match dual::solve(self.model, self.best_cost()) {
+                Ok(()) => {}
                 Err(Failure::Stuck) => return Err(Failure::Stuck),
                 Err(Failure::Impossible | Failure::Hopeless) => break,
-            };
-            part.bound = part.bound.max(self.model.objective);
+            }
+            part.bound = part.bound.max(self.rounded(self.model.objective));
             if !is_hopeful(self.best_cost(), part.bound) {
                 break;
             }
@@ -142,14 +148,35 @@ impl Tree<'_> {
                 break;
             }
             self.is_past_root = true;
-            let (column, is_up) = self.branch_column(&linear, &split);
-            if let Some(verdict) = self.branch(&linear, &mut part, column, is_up) {
+            let (column, is_up) = self.branch_column(&split);
+            if let Some(verdict) = self.branch(&mut part, column, is_up) {
                 self.leave();
                 return Ok(verdict);
             }
         }
         self.leave();
         Ok(Verdict::Done)
+    }
+
+    /// A bound, rounded up where all costs that still vary are whole numbers.
+    fn rounded(&self, bound: f64) -> f64 {
+        let (mut fixed, mut divisor) = (self.model.constant, 0_u64);
+        for (cost, column) in self.model.costs.iter().zip(&self.model.variables[self.model.rows..]) {
+            if column.lower == column.upper {
+                fixed += cost * column.value;
+            } else if cost.fract() != 0.0 {
+                return bound;
+            } else if cost.abs() <= f64::from(i32::MAX) {
+                divisor = greatest_divisor(divisor, cost.abs() as u64);
+            } else {
+                divisor = 1;
+            }
+        }
+        if divisor == 0 || !bound.is_finite() {
+            return bound;
+        }
+        let times = (bound - fixed) / divisor as f64;
+        if times >= times.floor() + ROUNDED_MIN { divisor as f64 * times.ceil() + fixed } else { bound }
     }
 
     /// Basic columns that are not whole, with their values.
@@ -212,12 +239,10 @@ impl Tree<'_> {
     }
 
     /// What a column's way down and its way up cost at least, by one step of the dual method.
-    fn costs_of(&self, linear: &Linear, column: usize, is_rounded: bool) -> [f64; 2] {
+    fn costs_of(&self, column: usize, is_rounded: bool) -> [f64; 2] {
         let variable = self.model.rows + column;
         let value = self.model.variables[variable].value;
-        let basis = self.model.basis();
-        let position = basis.iter().position(|known| *known == variable).unwrap_or_default();
-        let entries = linear.follows(self.model, position);
+        let entries = self.model.follows(variable);
         [-1.0, 1.0].map(|direction: f64| {
             let Some((other, entry)) = self.stopper(&entries, direction) else { return f64::INFINITY };
             let whole = if direction < 0.0 { value.floor() } else { value.ceil() };
@@ -261,10 +286,10 @@ impl Tree<'_> {
 
     /// The column to split on, and whether to go up first: where one way costs most, the other way; where no way costs anything, the
     /// column that is nearest to a half.
-    fn branch_column(&self, linear: &Linear, split: &[(usize, f64)]) -> (usize, bool) {
+    fn branch_column(&self, split: &[(usize, f64)]) -> (usize, bool) {
         let (mut found, mut most) = ((0, false), -1.0);
         for &(column, _) in split {
-            let [down, up] = self.costs_of(linear, column, true).map(f64::abs);
+            let [down, up] = self.costs_of(column, true).map(f64::abs);
             if most < down || most < up {
                 found = (column, down >= up);
                 most = down.max(up);
@@ -286,9 +311,9 @@ impl Tree<'_> {
     }
 
     /// Splits a part on a column; `None` where one way leads nowhere and the part is to be solved again without it.
-    fn branch(&mut self, linear: &Linear, part: &mut Part, column: usize, is_up: bool) -> Option<Verdict> {
+    fn branch(&mut self, part: &mut Part, column: usize, is_up: bool) -> Option<Verdict> {
         let objective = self.model.objective;
-        let bounds = self.costs_of(linear, column, false).map(|cost| objective + cost);
+        let bounds = self.costs_of(column, false).map(|cost| self.rounded(objective + cost));
         let variable = self.model.rows + column;
         let Variable { lower, upper, value, .. } = self.model.variables[variable];
         let ranges = [(lower, value.floor()), (value.ceil(), upper)];
@@ -301,14 +326,20 @@ impl Tree<'_> {
                 None
             }
             _ => {
+                let is_moved = self.root.is_some()
+                    && (part.is_moved || !has_same_basis(&part.variables, &self.model.variables));
                 for (bound, (lower, upper)) in bounds.into_iter().zip(ranges) {
                     let mut variables = self.model.variables.clone();
                     variables[variable].bound(lower, upper);
                     let bound = part.bound.max(bound);
-                    self.parts.push(Part { variables, bound, distance: part.distance });
+                    self.parts.push(Part { variables, bound, distance: part.distance, is_moved });
                 }
                 Some(Verdict::Split(self.parts.len() - if is_up { 1 } else { 2 }))
             }
         }
     }
+}
+
+fn greatest_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { greatest_divisor(other, one % other) }
 }
