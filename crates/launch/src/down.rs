@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::config::Runtime;
 use crate::launcher::{KnownError, Launcher, Told};
+use crate::provider::Machine;
 use crate::runner::Use;
 use crate::script::{QUIET, STOP};
 use crate::state::Record;
@@ -35,11 +36,27 @@ pub async fn down(
     parallel: usize,
     forget: bool,
 ) -> Result<Vec<Outcome>, KnownError> {
-    let records = launcher.records()?;
+    let mut records = launcher.records()?;
+    if launcher.provider.makes_machines() {
+        let machines = launcher.provider.list().await?;
+        // Those that are gone need not be stopped; those that nobody here knows of are to go as well.
+        let is_there =
+            |record: &Record| machines.iter().any(|machine| machine.id == Machine::of(&record.node).id);
+        for record in records.values().filter(|record| !is_there(record)) {
+            launcher.folder.forget(&record.node.name)?;
+        }
+        records.retain(|_, record| is_there(record));
+        for machine in machines {
+            if !records.contains_key(&machine.name) {
+                let record = unknown(&launcher, &machine);
+                records.insert(record.node.name.clone(), record);
+            }
+        }
+    }
     let head = records.get(&launcher.head().name).cloned();
     let workers: Vec<Record> = records.into_values().filter(|record| head.as_ref() != Some(record)).collect();
     if let (Some(head), Runtime::Wharf(wharf)) = (&head, &launcher.cluster.runtime) {
-        let program = launcher.program_word(wharf);
+        let program = launcher.program_word(wharf, &head.node);
         let visit = Visit::new(&launcher, &head.node);
         // Where the head is gone there are no jobs to be cancelled; whatever they left is found by its mark.
         let script = format!("PROGRAM={program}\n{QUIET}");
@@ -59,6 +76,15 @@ pub async fn down(
     Ok(outcomes)
 }
 
+/// A record of a machine that is known to its provider only.
+fn unknown(launcher: &Launcher, machine: &Machine) -> Record {
+    let of_file = launcher.cluster.nodes.iter().find(|node| node.name == machine.name);
+    let mut node = of_file.unwrap_or_else(|| launcher.head()).clone();
+    node.name = if machine.name.is_empty() { machine.id.clone() } else { machine.name.clone() };
+    Machine { name: node.name.clone(), ..machine.clone() }.become_node(&mut node);
+    Record::new(launcher.cluster.provider, &node, String::new())
+}
+
 /// Stops nodes, each for itself.
 pub(crate) async fn stop_all(
     launcher: &Arc<Launcher>,
@@ -67,6 +93,7 @@ pub(crate) async fn stop_all(
 ) -> Vec<Outcome> {
     let pool = Arc::new(Semaphore::new(parallel.max(1)));
     let mut tasks = JoinSet::new();
+    let machines = records.iter().map(|record| Machine::of(&record.node)).collect();
     for record in records {
         let (launcher, pool) = (launcher.clone(), pool.clone());
         tasks.spawn(async move {
@@ -78,19 +105,37 @@ pub(crate) async fn stop_all(
     }
     let mut outcomes = tasks.join_all().await;
     outcomes.sort_by(|one, other| one.node.cmp(&other.node));
+    give_back(launcher, machines, &mut outcomes).await;
     outcomes
 }
 
-async fn stop(launcher: &Launcher, record: &Record) -> Result<(), NodeError> {
+/// Ends what runs on a node and removes what is ours there; its machine stays.
+pub(crate) async fn stop(launcher: &Launcher, record: &Record) -> Result<(), NodeError> {
     let visit = Visit::new(launcher, &record.node);
     visit.tell(Told::Stops);
     visit.reach(&record.stamp, None, PATIENCE).await?;
     visit.ask("stopping it", STOP, &[], None).await?;
-    launcher.provider.remove(&record.node).map_err(NodeError::Create)?;
-    if let Some(argv) = launcher.provider.hang_up(&record.node) {
+    if let Some(argv) = launcher.channel(&record.node).hang_up(&record.node) {
         // Fails where no connection is kept.
         let _ = visit.log.run(&argv, Use::default()).await;
     }
-    launcher.folder.forget(&record.node.name)?;
     Ok(())
+}
+
+/// Gives machines back, and forgets their nodes. What could not be stopped on a machine that was made ends with it.
+async fn give_back(launcher: &Launcher, machines: Vec<Machine>, outcomes: &mut [Outcome]) {
+    let is_made = launcher.provider.makes_machines();
+    let is_over = |machine: &&Machine| {
+        is_made || outcomes.iter().any(|outcome| outcome.node == machine.name && outcome.result.is_ok())
+    };
+    let over: Vec<Machine> = machines.iter().filter(is_over).cloned().collect();
+    let given = launcher.provider.terminate(&over).await;
+    for outcome in
+        outcomes.iter_mut().filter(|outcome| over.iter().any(|machine| machine.name == outcome.node))
+    {
+        outcome.result = match &given {
+            Ok(()) => launcher.folder.forget(&outcome.node).map_err(NodeError::from),
+            Err(error) => Err(error.clone().into()),
+        };
+    }
 }

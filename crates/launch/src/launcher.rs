@@ -5,18 +5,22 @@ use std::fs::DirBuilder;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::config::{Cluster, NodeConfig, Provider, WharfRuntime};
 use crate::phase::Phase;
 use crate::provider;
 use crate::start;
 use crate::state::{Folder, Record, StateError};
+use crate::steps;
 
 /// What is told while nodes change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// A phase begins, for this reason.
     Begins(Phase, &'static str),
+    /// Its machine is made.
+    Makes,
     /// It does not answer yet.
     Waits(String),
     /// It is stopped.
@@ -37,19 +41,23 @@ pub enum KnownError {
         /// Of the file.
         is: Provider,
     },
+    /// The provider does not say which machines there are.
+    #[error("the provider cannot be asked for its machines")]
+    Machines(#[from] provider::ProviderError),
 }
 
 /// Who is told.
-pub type Tell = Box<dyn Fn(&str, Told) + Send + Sync>;
+pub type Tell = Arc<dyn Fn(&str, Told) + Send + Sync>;
 
 /// A cluster and everything it takes to change it.
+#[derive(Clone)]
 pub struct Launcher {
     /// What the file says.
     pub cluster: Cluster,
     /// What is known of it.
     pub folder: Folder,
     /// How things are done on its nodes.
-    pub provider: Box<dyn provider::Provider>,
+    pub provider: Arc<dyn provider::Provider>,
     /// This program: what nodes run unless the file names another.
     pub program: PathBuf,
     /// Who is told.
@@ -57,11 +65,28 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Of a cluster whose provider is there; `None` where it is not.
-    #[must_use]
-    pub fn new(cluster: Cluster, folder: Folder, program: PathBuf, tell: Tell) -> Option<Self> {
-        let provider = provider::of(&cluster, &folder)?;
-        Some(Self { cluster, folder, provider, program, tell })
+    /// Of a cluster. Nodes that have machines are found at what is known of those.
+    ///
+    /// # Errors
+    /// A record cannot be read.
+    pub fn new(
+        mut cluster: Cluster,
+        folder: Folder,
+        program: PathBuf,
+        tell: Tell,
+    ) -> Result<Self, StateError> {
+        let provider = provider::of(&cluster, &folder);
+        if provider.makes_machines() {
+            let records = folder.load()?;
+            for node in &mut cluster.nodes {
+                let machine = records.get(&node.name).and_then(|record| record.node.machine.as_ref());
+                if let Some(machine) = machine {
+                    machine.become_node(node);
+                }
+            }
+        }
+        cluster.mounts.extend(steps::mounts(&cluster, &folder));
+        Ok(Self { cluster, folder, provider, program, tell })
     }
 
     /// What is known of every node.
@@ -82,28 +107,38 @@ impl Launcher {
         &self.cluster.nodes[0]
     }
 
-    /// Whether this program has to be copied to nodes.
-    pub(crate) fn copies_program(&self, wharf: &WharfRuntime) -> bool {
-        wharf.program.is_none() && !self.provider.is_here()
+    /// How things are done on a node.
+    pub(crate) fn channel(&self, node: &NodeConfig) -> &dyn provider::Channel {
+        self.provider.channel(node)
     }
 
-    /// Where nodes have it when it was copied.
-    pub(crate) fn copied_program(&self) -> String {
-        format!("~/.wharf/{}/wharf", self.cluster.name)
+    /// The folder of a node below its `~/.wharf`.
+    pub(crate) fn place(&self, node: &NodeConfig) -> String {
+        self.provider.place(&self.cluster.name, node)
     }
 
-    /// The program's path on nodes.
-    pub(crate) fn program_on(&self, wharf: &WharfRuntime) -> String {
+    /// Whether this program has to be copied to a node.
+    pub(crate) fn copies_program(&self, wharf: &WharfRuntime, node: &NodeConfig) -> bool {
+        wharf.program.is_none() && !self.channel(node).is_here()
+    }
+
+    /// Where a node has it when it was copied.
+    pub(crate) fn copied_program(&self, node: &NodeConfig) -> String {
+        format!("~/.wharf/{}/wharf", self.place(node))
+    }
+
+    /// The program's path on a node.
+    pub(crate) fn program_on(&self, wharf: &WharfRuntime, node: &NodeConfig) -> String {
         match &wharf.program {
             Some(program) => program.clone(),
-            None if self.provider.is_here() => self.program.to_string_lossy().into_owned(),
-            None => self.copied_program(),
+            None if self.channel(node).is_here() => self.program.to_string_lossy().into_owned(),
+            None => self.copied_program(node),
         }
     }
 
     /// The same as a word of shell.
-    pub(crate) fn program_word(&self, wharf: &WharfRuntime) -> String {
-        start::word(&self.program_on(wharf))
+    pub(crate) fn program_word(&self, wharf: &WharfRuntime, node: &NodeConfig) -> String {
+        start::word(&self.program_on(wharf, node))
     }
 
     /// Leaves what clients of the head need in the cluster's folder, for its owner only.

@@ -1,15 +1,17 @@
 //! The cluster launcher: what a cluster file says, and how its nodes come up and go down.
 //!
-//! [`config`] reads and checks the file. A [`provider`] says how things are done on its kind of nodes, [`runner`] does them.
+//! [`config`] reads and checks the file. A [`provider`] has the machines and says how things are done there, [`runner`] does them.
 //! [`phase`] decides what is due from what was done ([`state`]); [`up`] and [`down`] carry it out, under the cluster's [`lock`].
 //! [`remote`] is what people do there afterwards.
 
+pub mod bake;
 pub mod config;
 pub mod down;
 mod hash;
 mod launcher;
 pub mod lock;
 pub mod phase;
+mod provide;
 pub mod provider;
 pub mod remote;
 pub mod runner;
@@ -17,10 +19,12 @@ mod script;
 pub mod shell;
 mod start;
 pub mod state;
+pub mod steps;
 pub mod up;
 mod visit;
 
 pub use config::{Cluster, ConfigError, read};
 pub use hash::FilesError;
 pub use launcher::{KnownError, Launcher, Tell, Told};
+pub use provide::replaced;
 pub use visit::NodeError;

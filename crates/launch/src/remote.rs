@@ -78,7 +78,7 @@ pub async fn run_on(
 ) -> Vec<(String, Result<i32, RunError>)> {
     let mut tasks = JoinSet::new();
     for (index, node) in nodes.into_iter().enumerate() {
-        let argv = launcher.provider.run(&node, Shell::Login, &[], &script);
+        let argv = launcher.provider.channel(&node).run(&node, Shell::Login, &[], &script);
         let told = told.clone();
         tasks.spawn(async move {
             let Some((program, args)) = argv.split_first() else { return (index, node.name, Ok(0)) };
@@ -155,7 +155,7 @@ pub async fn copy_down(
     let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
     let visit = Visit::new(launcher, node);
     visit.log.title(&format!("sync: {from} from there to {}", to.display()))?;
-    visit.program("copying files", &launcher.provider.download(node, from, to, &left)).await
+    visit.program("copying files", &launcher.provider.channel(node).download(node, from, to, &left)).await
 }
 
 /// What a look at a node has found.

@@ -90,7 +90,7 @@ pub(crate) const STOP: &str = r#"
 read -r stamp < "$D/stamp" || exit 1
 end "WHARF_LAUNCH_STEP=$stamp" && end "WHARF_LAUNCHED=$stamp" || exit 1
 rm -rf "$D"
-rmdir "$HOME/.wharf" 2>/dev/null
+rmdir "${D%/*}" "$HOME/.wharf" 2>/dev/null
 exit 0
 "#;
 

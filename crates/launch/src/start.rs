@@ -24,7 +24,7 @@ pub(crate) fn hash(visit: &Visit<'_>) -> String {
     match &visit.launcher.cluster.runtime {
         Runtime::Wharf(wharf) => {
             let head = visit.launcher.head();
-            hasher.add("wharf").add(visit.launcher.program_on(wharf)).add(&head.inner_address);
+            hasher.add("wharf").add(visit.launcher.program_on(wharf, node)).add(&head.inner_address);
             hasher.add(wharf.port.to_le_bytes()).add(&node.name).add(&node.inner_address);
             hasher.add(node.devices.as_deref().unwrap_or_default());
             if node.role == Role::Head {
@@ -90,7 +90,7 @@ async fn start_head(visit: &Visit<'_>, record: &Record, wharf: &WharfRuntime) ->
     if let Some(policy) = &wharf.policy {
         words.extend(["--policy", policy]);
     }
-    let command = format!("{} head --home \"$D\" {}", visit.launcher.program_word(wharf), line(words));
+    let command = format!("{} head --home \"$D\" {}", visit.launcher.program_word(wharf, node), line(words));
     daemon(visit, record, "head", HEAD_READY, &command).await?;
     let said =
         visit.ask("asking for the head's address", "cat \"$D/address\" \"$D/token\"", &[], None).await?;
@@ -114,7 +114,7 @@ async fn start_worker(
     let on_head = Visit { launcher: visit.launcher, node: visit.launcher.head(), log: visit.log.clone() };
     let make = format!(
         "{UNLED}{} token create --home \"$D\" --role worker --ttl 1h --node {}",
-        visit.launcher.program_word(wharf),
+        visit.launcher.program_word(wharf, on_head.node),
         quote(&node.name)
     );
     let token = on_head.ask("making a token for it", &make, &[], None).await?;
@@ -125,7 +125,7 @@ async fn start_worker(
     }
     let command = format!(
         "{} worker --home \"$D\" --join-token-file \"$D/join.token\" {}",
-        visit.launcher.program_word(wharf),
+        visit.launcher.program_word(wharf, node),
         line(words)
     );
     let started = daemon(visit, record, "worker", WORKER_READY, &command).await;

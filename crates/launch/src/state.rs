@@ -94,7 +94,7 @@ impl Folder {
     /// # Errors
     /// Where that cannot be.
     pub fn create(&self) -> Result<(), StateError> {
-        for path in [self.records(), self.logs(), self.connections()] {
+        for path in [self.records(), self.logs(), self.connections(), self.homes()] {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.map_err(|source| StateError { path, source })?;
         }
@@ -123,6 +123,11 @@ impl Folder {
     #[must_use]
     pub fn log(&self, node: &str) -> PathBuf {
         self.logs().join(format!("{node}.log"))
+    }
+
+    /// What programs of the provider said.
+    pub(crate) fn provider_log(&self) -> PathBuf {
+        self.path.join("provider.log")
     }
 
     /// Homes of nodes that are folders of this machine.

@@ -12,9 +12,12 @@ use crate::down;
 use crate::hash::{self, FilesError, Hasher};
 use crate::launcher::{KnownError, Launcher, Told};
 use crate::phase::{Due, Phase, Restart, Running, Wanted, due};
-use crate::provider::Left;
+use crate::provide::{Provided, provide};
+use crate::provider::{Left, ProviderError};
+use crate::runner::RunError;
 use crate::start;
 use crate::state::Record;
+use crate::steps;
 use crate::visit::{Found, NodeError, Visit};
 
 /// How a cluster is brought up.
@@ -68,6 +71,12 @@ pub enum UpError {
     /// Files cannot be copied.
     #[error(transparent)]
     Files(#[from] FilesError),
+    /// What steps need cannot be made.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The provider fails as a whole.
+    #[error("machines cannot be had")]
+    Machines(#[from] ProviderError),
 }
 
 /// What would be done on a node.
@@ -99,15 +108,19 @@ pub fn plan(launcher: &Launcher, restart: Restart) -> Result<Vec<Planned>, UpErr
 /// # Errors
 /// [`UpError`]; what fails on nodes is in the report.
 pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpError> {
-    let mut records = launcher.records()?;
+    let Provided { launcher, mut failed } = provide(&launcher, options.parallel).await?;
     let sync = sync_hash(&launcher)?;
+    let mut records = launcher.records()?;
     let mut report = Report::default();
     let is_gone = |name: &String| !launcher.cluster.nodes.iter().any(|node| node.name == *name);
     let gone: Vec<Record> = records.values().filter(|record| is_gone(&record.node.name)).cloned().collect();
     let (head, workers) = launcher.cluster.nodes.split_at(1);
     for node in head {
         let record = records.remove(&node.name);
-        let result = update(&launcher, node, record, sync.as_deref(), None, options.restart).await;
+        let result = match failed.remove(&node.name) {
+            Some(error) => Err(error.into()),
+            None => update(&launcher, node, record, sync.as_deref(), None, options.restart).await,
+        };
         let has_failed = result.is_err();
         report.nodes.push(Outcome { node: node.name.clone(), result });
         if has_failed {
@@ -116,7 +129,13 @@ pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpE
     }
     let head = launcher.records()?.remove(&launcher.head().name);
     let head = head.map(|record| Head { address: record.head_address, stamp: record.stamp });
-    report.nodes.extend(update_workers(&launcher, workers, records, sync, head, options).await);
+    let (without, workers): (Vec<_>, Vec<_>) =
+        workers.iter().cloned().partition(|node| failed.contains_key(&node.name));
+    report.nodes.extend(update_workers(&launcher, &workers, records, sync, head, options).await);
+    for node in without {
+        let result = failed.remove(&node.name).map_or(Ok(vec![]), |error| Err(error.into()));
+        report.nodes.push(Outcome { node: node.name, result });
+    }
     report.gone = down::stop_all(&launcher, gone, options.parallel).await;
     Ok(report)
 }
@@ -157,6 +176,9 @@ async fn update(
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     let visit = Visit::new(launcher, node);
+    // Of another machine than the one that is known nothing is known.
+    let id = |node: &NodeConfig| node.machine.as_ref().map(|machine| machine.id.clone());
+    let record = record.filter(|record| id(&record.node) == id(node));
     let mut record = record.unwrap_or_else(|| Record::new(launcher.cluster.provider, node, stamp()));
     record.node = node.clone();
     let result = phases(&visit, &mut record, sync, head, restart).await;
@@ -224,7 +246,7 @@ async fn carry_out(
             }
         }
         Phase::Setup => {
-            for line in &visit.node.setup {
+            for line in &steps::setup_lines(&visit.launcher.cluster, visit.node) {
                 visit.line(phase, line, &env).await?;
             }
         }
@@ -236,9 +258,10 @@ async fn carry_out(
 async fn copy_files(visit: &Visit<'_>) -> Result<(), NodeError> {
     let cluster = &visit.launcher.cluster;
     if let Runtime::Wharf(wharf) = &cluster.runtime
-        && visit.launcher.copies_program(wharf)
+        && visit.launcher.copies_program(wharf, visit.node)
     {
-        visit.copy(&visit.launcher.program, &visit.launcher.copied_program(), &Left::default()).await?;
+        let copied = visit.launcher.copied_program(visit.node);
+        visit.copy(&visit.launcher.program, &copied, &Left::default()).await?;
     }
     let left = Left { exclude: &cluster.exclude, filter: &cluster.filter };
     for mount in &cluster.mounts {
@@ -266,10 +289,10 @@ fn running(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&Head
 }
 
 /// The hash of all files that nodes get; `None` where there are none.
-fn sync_hash(launcher: &Launcher) -> Result<Option<String>, FilesError> {
+pub(crate) fn sync_hash(launcher: &Launcher) -> Result<Option<String>, FilesError> {
     let cluster = &launcher.cluster;
     let program = match &cluster.runtime {
-        Runtime::Wharf(wharf) if launcher.copies_program(wharf) => Some(&launcher.program),
+        Runtime::Wharf(wharf) if launcher.copies_program(wharf, launcher.head()) => Some(&launcher.program),
         _ => None,
     };
     if cluster.mounts.is_empty() && program.is_none() {
@@ -302,9 +325,10 @@ fn wanted(visit: &Visit<'_>, sync: Option<&str>) -> Wanted {
     if !visit.node.initialization.is_empty() {
         wanted.insert(Phase::Initialise, lines(&visit.node.initialization).finish());
     }
-    if !visit.node.setup.is_empty() {
+    let setup = steps::setup_lines(&visit.launcher.cluster, visit.node);
+    if !setup.is_empty() {
         // Set-up may read what was copied, and use what was initialised.
-        let mut hasher = lines(&visit.node.setup);
+        let mut hasher = lines(&setup);
         for phase in [Phase::Sync, Phase::Initialise] {
             hasher.add(wanted.get(&phase).map_or("", String::as_str));
         }

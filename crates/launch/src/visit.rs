@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::config::{NodeConfig, Runtime};
 use crate::launcher::{Launcher, Told};
 use crate::phase::Phase;
-use crate::provider::{Argv, Left, Shell, Unreached};
+use crate::provider::{Argv, Left, ProviderError, Shell, Unreached};
 use crate::runner::{Ended, Log, RunError, Use};
 use crate::script::{REACH, with_common};
 use crate::shell::quote_path;
@@ -23,7 +23,7 @@ pub enum NodeError {
     #[error("it cannot be reached: {0}")]
     Unreached(String),
     /// A command failed.
-    #[error("{phase}: `{command}` exited with {code}{}", shown(said))]
+    #[error("{phase}: `{}` exited with {code}{}", command.lines().next().unwrap_or_default(), shown(said))]
     Command {
         /// In which phase.
         phase: Phase,
@@ -48,9 +48,9 @@ pub enum NodeError {
     /// Its record cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// It cannot be made.
-    #[error("it cannot be made: {0}")]
-    Create(std::io::Error),
+    /// Its machine cannot be had, or cannot be given back.
+    #[error("its machine: {0}")]
+    Machine(#[from] ProviderError),
 }
 
 impl NodeError {
@@ -119,16 +119,17 @@ impl<'a> Visit<'a> {
         env: &[(&str, &str)],
         with: Use<'_>,
     ) -> Result<Ended, NodeError> {
-        let mut variables = vec![("NAME", self.launcher.cluster.name.as_str())];
+        let place = self.launcher.place(self.node);
+        let mut variables = vec![("NAME", place.as_str())];
         variables.extend_from_slice(env);
-        let argv = self.launcher.provider.run(self.node, shell, &variables, &with_common(script));
+        let argv = self.launcher.channel(self.node).run(self.node, shell, &variables, &with_common(script));
         Ok(self.log.run(&argv, with).await?)
     }
 
     /// Runs a line of the user's.
     pub(crate) async fn line(&self, phase: Phase, line: &str, env: &[(&str, &str)]) -> Result<(), NodeError> {
         self.log.title(&format!("{phase}: {line}"))?;
-        let argv = self.launcher.provider.run(self.node, Shell::Login, env, line);
+        let argv = self.launcher.channel(self.node).run(self.node, Shell::Login, env, line);
         let Ended { code, said, .. } = self.log.run(&argv, Use::default()).await?;
         if code == 0 {
             Ok(())
@@ -152,7 +153,8 @@ impl<'a> Visit<'a> {
         let target = if from.is_dir() { to.to_owned() } else { around(to) };
         self.log.title(&format!("sync: {} to {to}", from.display()))?;
         self.ask("making a folder", &format!("mkdir -p {}", quote_path(&target)), &[], None).await?;
-        self.program("copying files", &self.launcher.provider.upload(self.node, from, to, left)).await
+        self.program("copying files", &self.launcher.channel(self.node).upload(self.node, from, to, left))
+            .await
     }
 
     /// Runs a program of this machine.
@@ -169,7 +171,6 @@ impl<'a> Visit<'a> {
         patience: Duration,
     ) -> Result<Found, NodeError> {
         self.log.title("reach")?;
-        self.launcher.provider.create(self.node).map_err(NodeError::Create)?;
         let yes = |is: bool| if is { "yes" } else { "no" };
         let has_marks = matches!(self.launcher.cluster.runtime, Runtime::Commands { .. });
         let env = [
@@ -183,7 +184,7 @@ impl<'a> Visit<'a> {
         let mut pause = BACK_OFF.0;
         loop {
             let ended = self.own(Shell::Plain, REACH, &env, Use { input: None, is_asked: true }).await?;
-            match self.launcher.provider.unreached(ended.code, &ended.said) {
+            match self.launcher.channel(self.node).unreached(ended.code, &ended.said) {
                 None if ended.code == 0 => return Ok(found(&ended.answer)),
                 None => return Err(NodeError::Own { what: "looking at it", said: ended.said }),
                 Some(Unreached::Final(why)) => return Err(NodeError::Unreached(why)),

@@ -94,7 +94,7 @@ fn every_mistake_is_told_with_its_line() {
         ),
         (
             "cluster_name: a\nprovider: {type: proces}\n",
-            "c.yaml:2:18: `provider.type`: the provider `proces` is not known; it can be local, process, aws (did you mean `process`?)",
+            "c.yaml:2:18: `provider.type`: the provider `proces` is not known; it can be local, process, slurm, aws, exec (did you mean `process`?)",
         ),
         (
             "cluster_name: a\nprovider: {type: local}\n",

@@ -7,7 +7,7 @@ use wharf_document::node::{Node as Tree, Value};
 
 use super::nodes::{Node, Role, Ssh, address as check_address};
 use super::ray::check_name;
-use super::{Cluster, Provider, Runtime, START_TIMEOUT, WharfRuntime};
+use super::{Cluster, Machines, Provider, Runtime, START_TIMEOUT, WharfRuntime};
 
 /// Where a head listens: the file's ports are those of Crius' own daemons.
 const PORT: u16 = 7717;
@@ -36,6 +36,9 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
             address,
             ssh: Ssh::default(),
             devices: Some(format!("{}:{}", node.device_type, node.devices)),
+            kind: String::new(),
+            launch: String::new(),
+            machine: None,
             initialization: vec![],
             setup: vec![],
         });
@@ -43,8 +46,10 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
     Ok(Cluster {
         name,
         provider: Provider::Local,
+        machines: Machines::Given,
         min_workers: nodes.len() - 1,
         nodes,
+        steps: vec![],
         mounts: vec![],
         exclude: vec![],
         filter: vec![],

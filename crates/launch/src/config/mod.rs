@@ -6,11 +6,13 @@
 
 mod crius;
 mod legacy;
+mod machines;
 mod mounts;
 mod nodes;
 mod placeholders;
 mod ray;
 mod section;
+mod steps;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,8 +22,12 @@ use serde::{Deserialize, Serialize};
 use wharf_document::decode::Problem;
 use wharf_document::node::{Malformed, Node};
 
+pub use machines::{AwsConfig, ExecConfig, Machines, Reach, SlurmConfig};
 pub use mounts::Mount;
 pub use nodes::{Node as NodeConfig, Role, Ssh};
+pub use placeholders::{placeholders, render};
+
+use crate::steps::Step;
 
 /// A cluster as its file has it, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,10 +36,14 @@ pub struct Cluster {
     pub name: String,
     /// What the nodes are.
     pub provider: Provider,
+    /// Where its machines come from.
+    pub machines: Machines,
     /// The head first, then the workers.
     pub nodes: Vec<NodeConfig>,
     /// How many workers must come up.
     pub min_workers: usize,
+    /// Ready-made set-up, before the nodes' own lines.
+    pub steps: Vec<Step>,
     /// What every node gets.
     pub mounts: Vec<Mount>,
     /// Patterns of what is not copied.
@@ -61,6 +71,10 @@ pub enum Provider {
     Process,
     /// Machines of Amazon's cloud.
     Aws,
+    /// Machines that a program of the user's makes.
+    Exec,
+    /// Allocations of a Slurm.
+    Slurm,
 }
 
 impl fmt::Display for Provider {
@@ -69,6 +83,8 @@ impl fmt::Display for Provider {
             Self::Local => "local",
             Self::Process => "process",
             Self::Aws => "aws",
+            Self::Exec => "exec",
+            Self::Slurm => "slurm",
         })
     }
 }

@@ -11,6 +11,7 @@ use wharf_document::node::Node as Tree;
 use super::Findings;
 use super::mounts::expand;
 use super::section::Section;
+use crate::provider::Machine;
 
 /// What a node is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,15 @@ pub struct Node {
     pub ssh: Ssh,
     /// Its devices as `TYPE:COUNT`, where they are not to be looked for.
     pub devices: Option<String>,
+    /// Its type, where the provider has types of nodes.
+    #[serde(default)]
+    pub kind: String,
+    /// What its machine is made from, as a hash; empty where machines are there.
+    #[serde(default)]
+    pub launch: String,
+    /// Its machine, where a provider has made one.
+    #[serde(default)]
+    pub machine: Option<Machine>,
     /// Lines to run before everything else.
     pub initialization: Vec<String>,
     /// Lines that set it up.

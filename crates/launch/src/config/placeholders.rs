@@ -1,35 +1,48 @@
-//! Templates that somebody forgot to fill in: `ImageId: { AMI ID }` is valid YAML, a map whose key has no value.
+//! Templates: `ImageId: { AMI ID }` is valid YAML, a map whose key has no value, and somebody forgot to fill it in.
+
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use wharf_document::decode::{Problem, path};
-use wharf_document::node::{Node, Value};
+use wharf_document::node::{Malformed, Node, Value};
 
-use super::Findings;
+use super::{ConfigError, Findings};
 
-/// Finds all of them.
+/// A place to be filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placeholder {
+    name: String,
+    problem: Problem,
+}
+
+/// Finds all of them, and refuses them.
 pub(super) fn refuse(node: &Node, at: &str, findings: &mut Findings) {
+    let mut found = Vec::new();
+    find(node, at, &mut found);
+    findings.problems.extend(found.into_iter().map(|placeholder| placeholder.problem));
+}
+
+fn find(node: &Node, at: &str, found: &mut Vec<Placeholder>) {
     match &node.value {
         Value::Map(entries) => match entries.as_slice() {
             [entry] if entry.value.value == Value::Null && is_prose(&entry.key) => {
-                findings.problems.push(problem(node, at, &entry.key));
+                found.push(placeholder(node, at, &entry.key));
             }
-            _ => entries.iter().for_each(|entry| refuse(&entry.value, &path(at, &entry.key), findings)),
+            _ => entries.iter().for_each(|entry| find(&entry.value, &path(at, &entry.key), found)),
         },
         Value::List(items) => {
             let items = items.iter().enumerate();
-            items.for_each(|(index, item)| refuse(item, &format!("{at}[{index}]"), findings));
+            items.for_each(|(index, item)| find(item, &format!("{at}[{index}]"), found));
         }
-        Value::Text(text) => {
-            let found = within(text).map(|name| problem(node, at, name));
-            findings.problems.extend(found);
-        }
+        Value::Text(text) => found.extend(within(text).map(|(_, name)| placeholder(node, at, name))),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn problem(node: &Node, at: &str, name: &str) -> Problem {
+fn placeholder(node: &Node, at: &str, name: &str) -> Placeholder {
     let message = format!("the placeholder `{{ {name} }}` is not filled in");
     let hint = Some("write the value in its place, without the braces".to_owned());
-    Problem { hint, ..Problem::new(node, at, message) }
+    Placeholder { name: name.to_owned(), problem: Problem { hint, ..Problem::new(node, at, message) } }
 }
 
 /// Whether a key is something that people are told to fill in, and no key of anything.
@@ -37,18 +50,107 @@ fn is_prose(key: &str) -> bool {
     key.contains(' ') || key.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
 }
 
-/// Placeholders in the middle of a text, such as a command: words in braces of which the first begins with a capital letter.
-/// Shells' `${NAME}`, groups and lists, `awk`'s programs, JSON and Go's `{{ }}` are none.
-fn within(text: &str) -> impl Iterator<Item = &str> {
+/// Placeholders in the middle of a text, such as a command, with the bytes that they take: words in braces of which the first begins
+/// with a capital letter. Shells' `${NAME}`, groups and lists, `awk`'s programs, JSON and Go's `{{ }}` are none.
+fn within(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, &str)> {
     text.match_indices('{').filter_map(|(start, _)| {
         let is_other = text[..start].ends_with(['$', '{', '\\']);
-        let inner = text[start + 1..].split('}').next()?.trim();
-        let is_closed = text[start + 1..].contains('}');
+        let end = start + 1 + text[start + 1..].find('}')?;
+        let inner = text[start + 1..end].trim();
         let is_words = inner.len() > 1
             && inner.starts_with(|letter: char| letter.is_ascii_uppercase())
             && inner.chars().all(|letter| letter.is_ascii_alphanumeric() || " -_".contains(letter));
-        (is_words && is_closed && !is_other).then_some(inner)
+        (is_words && !is_other).then_some((start..end + 1, inner))
     })
+}
+
+/// What may be filled in: ids, names, numbers, paths. Whatever it stands in, YAML and a shell read it as it is.
+fn check_value(name: &str, value: &str) -> Result<(), String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@+=,~".contains(letter);
+    if !value.is_empty()
+        && value.chars().all(is_plain)
+        && !value.ends_with(':')
+        && !value.starts_with(['-', ',', '@', '='])
+    {
+        return Ok(());
+    }
+    Err(format!("`{value}` cannot be filled in for `{name}`: it has letters, digits and `-_./:@+=,~` only"))
+}
+
+/// Fills a template's placeholders. Nothing else of it changes, comments included.
+///
+/// # Errors
+/// The file cannot be read; a placeholder has no value, or a value no placeholder.
+pub fn render(path: &Path, values: &BTreeMap<String, String>) -> Result<String, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let invalid = |problems| ConfigError::Invalid { path: path.to_owned(), problems };
+    let found = names(path, &text)?;
+    let known: Vec<&str> = found.iter().map(|placeholder| placeholder.name.as_str()).collect();
+    let mut problems: Vec<Problem> = Vec::new();
+    let whole = |message: String, hint: Option<String>| Problem {
+        place: wharf_document::node::Place::default(),
+        field: String::new(),
+        message,
+        hint,
+    };
+    for (name, value) in values {
+        if !known.contains(&name.as_str()) {
+            let near = wharf_document::nearest(name, known.iter().copied());
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            problems.push(whole(format!("there is no placeholder `{{ {name} }}`"), hint));
+        }
+        problems.extend(check_value(name, value).err().map(|message| whole(message, None)));
+    }
+    let is_missing = |placeholder: &&Placeholder| !values.contains_key(&placeholder.name);
+    problems.extend(found.iter().filter(is_missing).map(|Placeholder { name, problem }| Problem {
+        hint: Some(format!("say `--set '{name}=VALUE'`")),
+        ..problem.clone()
+    }));
+    if problems.is_empty() { Ok(filled(&text, values)) } else { Err(invalid(problems)) }
+}
+
+/// The names of a template's placeholders, in their order.
+///
+/// # Errors
+/// The file cannot be read, or is no YAML.
+pub fn placeholders(path: &Path) -> Result<Vec<String>, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let mut found: Vec<String> = Vec::new();
+    for Placeholder { name, .. } in names(path, &text)? {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+fn names(path: &Path, text: &str) -> Result<Vec<Placeholder>, ConfigError> {
+    let malformed = |Malformed { place, message }| ConfigError::Invalid {
+        path: path.to_owned(),
+        problems: vec![Problem { place, field: String::new(), message, hint: None }],
+    };
+    let mut found = Vec::new();
+    find(&Node::from_yaml(text).map_err(malformed)?, "", &mut found);
+    Ok(found)
+}
+
+/// Every `{ NAME }` of the text that has a value, with it.
+fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
+    let mut rest = 0;
+    let mut result = String::new();
+    for (start, _) in text.match_indices('{') {
+        let Some(end) = text[start + 1..].find('}').map(|end| start + 1 + end) else { break };
+        let is_other = text[..start].ends_with(['$', '{', '\\']);
+        if let Some(value) = values.get(text[start + 1..end].trim()).filter(|_| !is_other && start >= rest) {
+            result.push_str(&text[rest..start]);
+            result.push_str(value);
+            rest = end + 1;
+        }
+    }
+    result.push_str(&text[rest..]);
+    result
 }
 
 #[cfg(test)]
@@ -67,7 +169,26 @@ mod tests {
             (r#"ray start --resources='{"machine": 1}'"#, &[]),
             ("docker inspect -f '{{.State.Running}}' x; docker info -f '{{Name}}'", &[]),
         ] {
-            assert_eq!(within(text).collect::<Vec<_>>(), found, "{text}");
+            assert_eq!(within(text).map(|(_, name)| name).collect::<Vec<_>>(), found, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_placeholders_are_filled() {
+        let values =
+            BTreeMap::from([("EFS ID".to_owned(), "fs-1".to_owned()), ("N".to_owned(), "7".to_owned())]);
+        let text = "# { EFS ID }\nn: {N}\nc: mount {EFS ID}:/ ~/x; echo ${N} '{\"a\": 1}' {N}{N}\n";
+        let filled = filled(text, &values);
+        assert_eq!(filled, "# fs-1\nn: 7\nc: mount fs-1:/ ~/x; echo ${N} '{\"a\": 1}' 77\n");
+    }
+
+    #[test]
+    fn values_that_could_mean_something_else_are_refused() {
+        for value in ["ami-1", "us-west-2a,us-west-2b", "fs-1.efs.x.com:/", "~/efs", "10.0.0.1", "7"] {
+            check_value("x", value).unwrap();
+        }
+        for value in ["", "a b", "a: b", "x:", "-n", "$(id)", "'", "\"", "{x}", "#", "a;b", "é"] {
+            check_value("x", value).unwrap_err();
         }
     }
 }

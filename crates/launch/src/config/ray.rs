@@ -6,12 +6,13 @@ use std::time::Duration;
 use wharf_document::decode::Problem;
 use wharf_document::node::{Node as Tree, Value};
 
+use super::machines::{self, Machines};
 use super::mounts::{self, Mount};
 use super::nodes::{self, Node, Role, SSH_KEYS, Ssh, address, word};
 use super::section::Section;
-use super::{Cluster, Findings, Provider, Runtime, START_TIMEOUT, WharfRuntime, legacy, placeholders};
+use super::{Cluster, Findings, Provider, Runtime, START_TIMEOUT, WharfRuntime, legacy, placeholders, steps};
 
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 28] = [
     "cluster_name",
     "max_workers",
     "min_workers",
@@ -39,6 +40,7 @@ const KEYS: [&str; 27] = [
     "nodes",
     "devices",
     "wharf",
+    "steps",
     "start_timeout_s",
 ];
 
@@ -52,8 +54,6 @@ const PORT: u16 = 7717;
 const PROCESS_WORKERS: u32 = 1;
 /// Nodes that are processes share this machine: one slot each, unless the file says otherwise.
 const PROCESS_DEVICES: &str = "cpu:1";
-/// More is a slip of the keyboard.
-const NODES_MAX: u32 = 10_000;
 
 /// The document's cluster; `None` where too little of it can be made out, and then there are problems.
 pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings) -> Option<Cluster> {
@@ -71,7 +71,7 @@ pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings
         findings.problems.push(Problem::new(document, "provider", message));
         return None;
     };
-    let (provider, mut nodes) = provided(&top, provider_node, findings)?;
+    let (provider, machines, mut nodes) = provided(&top, provider_node, folder, findings)?;
     let auth_keys: Vec<&str> =
         SSH_KEYS.into_iter().chain(["ssh_public_key", "ssh_proxy_use_node_id"]).collect();
     let common = match top.get("auth") {
@@ -82,16 +82,27 @@ pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings
     let commands = Commands::read(&top, findings);
     for node in &mut nodes {
         node.ssh = common.clone();
-        node.devices = devices.clone().or_else(|| node.devices.take());
+        let own = node.devices.take();
+        // What is said of a type counts more than what is said of all; what a provider assumes counts less.
+        node.devices =
+            if node.kind.is_empty() { devices.clone().or(own) } else { own.or_else(|| devices.clone()) };
         commands.give(node);
     }
+    machines::give_type_lines(&top, &mut nodes, findings);
     if let Some(node) = top.get("nodes") {
         nodes::override_each(&Section::open(node, "nodes", findings), folder, &mut nodes, findings);
     }
     nodes::refuse_twins(&nodes, provider_node, findings);
+    let region = match &machines {
+        Machines::Aws(aws) => aws.region.as_deref(),
+        _ => None,
+    };
+    let steps = top.get("steps").map(|node| steps::read(node, region, findings)).unwrap_or_default();
     Some(Cluster {
         name: name?,
+        steps,
         provider,
+        machines,
         min_workers: min_workers(&top, &nodes, document, findings),
         nodes,
         mounts: file_mounts(&top, folder, provider, findings),
@@ -143,14 +154,19 @@ fn refuse_what_is_missing(top: &Section<'_>, findings: &mut Findings) {
 }
 
 /// What the nodes are, and which.
-fn provided(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> Option<(Provider, Vec<Node>)> {
+fn provided(
+    top: &Section<'_>,
+    node: &Tree,
+    folder: &Path,
+    findings: &mut Findings,
+) -> Option<(Provider, Machines, Vec<Node>)> {
     let section = Section::open(node, "provider", findings);
     let kind: Option<String> = section.take("type", findings);
     let Some(kind) = kind else {
         findings.problems.push(Problem::new(
             node,
             "provider.type",
-            "it is missing; it can be `local` or `process`",
+            "it is missing; it can be `local`, `process`, `slurm`, `aws` or `exec`",
         ));
         return None;
     };
@@ -158,8 +174,10 @@ fn provided(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> Option<(
         "local" => Provider::Local,
         "process" => Provider::Process,
         "aws" => Provider::Aws,
+        "exec" => Provider::Exec,
+        "slurm" => Provider::Slurm,
         _ => {
-            let known = ["local", "process", "aws"];
+            let known = ["local", "process", "slurm", "aws", "exec"];
             let hint = wharf_document::nearest(&kind, known).map(|name| format!("did you mean `{name}`?"));
             let message = format!("the provider `{kind}` is not known; it can be {}", known.join(", "));
             findings.problems.push(Problem { hint, ..section.problem(node, "type", message) });
@@ -173,15 +191,18 @@ fn provided(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> Option<(
             "nodes of this provider have no types; what is different in one of them goes under `nodes`";
         findings.problems.push(Problem::new(types, "available_node_types", message));
     }
-    let nodes = match provider {
-        Provider::Local => local(node, findings),
-        Provider::Process => processes(node, findings),
-        Provider::Aws => typed(top, findings),
+    let (machines, nodes) = match provider {
+        Provider::Local => (Machines::Given, local(node, findings)),
+        Provider::Process => (Machines::Given, processes(node, findings)),
+        Provider::Aws => machines::aws(top, node, findings),
+        Provider::Exec => machines::exec(node, folder, findings),
+        Provider::Slurm => machines::slurm(node, findings),
     };
-    Some((provider, nodes))
+    Some((provider, machines, nodes))
 }
 
-fn bare(name: String, role: Role, inner_address: &str) -> Node {
+/// A node of which nothing more is said.
+pub(super) fn bare(name: String, role: Role, inner_address: &str) -> Node {
     Node {
         address: name.clone(),
         inner_address: inner_address.to_owned(),
@@ -189,6 +210,9 @@ fn bare(name: String, role: Role, inner_address: &str) -> Node {
         role,
         ssh: Ssh::default(),
         devices: None,
+        kind: String::new(),
+        launch: String::new(),
+        machine: None,
         initialization: vec![],
         setup: vec![],
     }
@@ -222,60 +246,9 @@ fn local(node: &Tree, findings: &mut Findings) -> Vec<Node> {
 fn processes(node: &Tree, findings: &mut Findings) -> Vec<Node> {
     const HERE: &str = "127.0.0.1";
     let section = Section::new(node, "provider", &["type", "workers"], findings);
-    let in_range = |&count: &u32| {
-        if count <= NODES_MAX { Ok(()) } else { Err(format!("more than {NODES_MAX} nodes are not handled")) }
-    };
-    let workers = section.checked("workers", findings, in_range).unwrap_or(PROCESS_WORKERS);
-    let names = (1..=workers).map(|index| (format!("worker-{index}"), Role::Worker));
-    let all = std::iter::once(("head".to_owned(), Role::Head)).chain(names);
-    all.map(|(name, role)| Node { devices: Some(PROCESS_DEVICES.to_owned()), ..bare(name, role, HERE) })
-        .collect()
-}
-
-/// Machines of a cloud, by type: as many of each as there are at least.
-fn typed(top: &Section<'_>, findings: &mut Findings) -> Vec<Node> {
-    const KEYS: [&str; 11] = [
-        "node_config",
-        "resources",
-        "min_workers",
-        "max_workers",
-        "labels",
-        "idle_timeout_s",
-        "priority",
-        "initialization_commands",
-        "worker_setup_commands",
-        "docker",
-        "devices",
-    ];
-    let Some(types) = top.get("available_node_types") else { return vec![] };
-    let section = Section::open(types, "available_node_types", findings);
-    let head_type: Option<String> = top.take("head_node_type", findings);
-    let names: Vec<&str> = section.entries().map(|entry| entry.key.as_str()).collect();
-    if !head_type.as_ref().is_some_and(|name| names.contains(&name.as_str())) {
-        let message = format!("it must be one of the node types: {}", names.join(", "));
-        findings.problems.push(top.problem(types, "head_node_type", message));
-    }
-    let mut nodes = vec![bare("head".to_owned(), Role::Head, "")];
-    for entry in section.entries() {
-        let at = section.path(&entry.key);
-        let own = Section::new(&entry.value, &at, &KEYS, findings);
-        let min: u32 = own.take("min_workers", findings).unwrap_or_default();
-        let max: Option<u32> = own.take("max_workers", findings);
-        if max.is_some_and(|max| max < min) {
-            findings.problems.push(own.problem(
-                &entry.value,
-                "max_workers",
-                format!("it is below `min_workers`, {min}"),
-            ));
-        }
-        let devices = own.checked("devices", findings, |text: &String| nodes::devices(text));
-        let numbered = (1..=min.min(NODES_MAX)).map(|index| Node {
-            devices: devices.clone(),
-            ..bare(format!("{}-{index}", entry.key), Role::Worker, "")
-        });
-        nodes.extend(numbered);
-    }
-    nodes
+    let here =
+        |node| Node { devices: Some(PROCESS_DEVICES.to_owned()), inner_address: HERE.to_owned(), ..node };
+    machines::alike(&section, PROCESS_WORKERS, findings).into_iter().map(here).collect()
 }
 
 /// How many workers have to come up, of those that there are.
@@ -295,15 +268,14 @@ fn min_workers(top: &Section<'_>, nodes: &[Node], document: &Tree, findings: &mu
     wanted.min(workers)
 }
 
+/// How long something may be waited for.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "values are checked by reference")]
+pub(super) fn seconds_in_range(seconds: &f64) -> Result<(), String> {
+    if (0.0..=86_400.0).contains(seconds) { Ok(()) } else { Err("it is from 0 to 86400 seconds".to_owned()) }
+}
+
 fn start_timeout(top: &Section<'_>, findings: &mut Findings) -> Duration {
-    let in_range = |&seconds: &f64| {
-        if (0.0..=86_400.0).contains(&seconds) {
-            Ok(())
-        } else {
-            Err("it is from 0 to 86400 seconds".to_owned())
-        }
-    };
-    let seconds = top.checked("start_timeout_s", findings, in_range);
+    let seconds = top.checked("start_timeout_s", findings, seconds_in_range);
     seconds.map_or(START_TIMEOUT, Duration::from_secs_f64)
 }
 

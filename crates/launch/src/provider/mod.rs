@@ -1,18 +1,35 @@
-//! What nodes are: a provider turns what is done on a node into programs of this machine.
+//! What nodes are: a provider makes the machines of a cluster, finds them again, and gives them back; a channel turns what is done on
+//! one into programs of this machine.
 //!
-//! It says how, and does nothing by itself: `runner` runs what it says, with logs and limits that are the same for all.
+//! A channel says how, and does nothing by itself: `runner` runs what it says, with logs and limits that are the same for all.
 
-mod process;
+mod aws;
+mod enter;
+mod exec;
+mod given;
+mod here;
+mod program;
+mod slurm;
 mod ssh;
+mod waiting;
 
 use std::ffi::OsString;
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
 
-pub use process::Process;
+use serde::{Deserialize, Serialize};
+
+pub use aws::Aws;
+pub use enter::Enter;
+pub use exec::Exec;
+pub use given::Given;
+pub use here::Here;
+pub use slurm::Slurm;
 pub use ssh::Ssh;
 
-use crate::config::{self, Cluster, NodeConfig};
+use crate::config::{self, Cluster, Machines, NodeConfig};
+use crate::runner::RunError;
 use crate::state::Folder;
 
 /// Times of files are compared to the nanosecond: by default a file that changed within the second that it was copied in, and kept
@@ -59,20 +76,8 @@ impl Left<'_> {
     }
 }
 
-/// Nodes of one kind.
-pub trait Provider: Send + Sync {
-    /// Makes what there is not yet of a node.
-    ///
-    /// # Errors
-    /// Where it cannot be made.
-    fn create(&self, node: &NodeConfig) -> io::Result<()>;
-
-    /// Removes what `create` has made.
-    ///
-    /// # Errors
-    /// Where it cannot be removed.
-    fn remove(&self, node: &NodeConfig) -> io::Result<()>;
-
+/// How things are done on nodes of one kind.
+pub trait Channel: Send + Sync {
     /// Runs a script on a node, with variables.
     fn run(&self, node: &NodeConfig, shell: Shell, env: &[(&str, &str)], script: &str) -> Argv;
 
@@ -89,19 +94,180 @@ pub trait Provider: Send + Sync {
     fn unreached(&self, code: i32, stderr: &str) -> Option<Unreached>;
 
     /// Whether nodes have this machine's programs.
-    fn is_here(&self) -> bool;
+    fn is_here(&self) -> bool {
+        false
+    }
 
     /// Ends what is kept open to a node, if anything.
-    fn hang_up(&self, node: &NodeConfig) -> Option<Argv>;
+    fn hang_up(&self, _node: &NodeConfig) -> Option<Argv> {
+        None
+    }
 }
 
-/// The provider of a cluster; `None` where this launcher has none for it.
+/// A machine that a provider has for a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The node that it is for.
+    pub name: String,
+    /// What the provider calls it.
+    pub id: String,
+    /// Where the launcher reaches it; empty as long as it cannot be reached, because it boots or waits.
+    #[serde(default)]
+    pub address: String,
+    /// Where other nodes reach it; the same where nothing is said.
+    #[serde(default)]
+    pub inner_address: String,
+    /// What it was made from, as a hash.
+    #[serde(default)]
+    pub launch: String,
+    /// As whom it is reached, unless the file says it.
+    #[serde(default)]
+    pub ssh_user: Option<String>,
+    /// At which port, unless the file says it.
+    #[serde(default)]
+    pub ssh_port: Option<u16>,
+    /// With which key, unless the file says it.
+    #[serde(default)]
+    pub ssh_key: Option<PathBuf>,
+    /// The program and its arguments in front of commands that are to run there, where it is not reached by ssh.
+    #[serde(default)]
+    pub enter: Vec<String>,
+}
+
+impl Machine {
+    /// That of a node; where none was made, the one that is there.
+    #[must_use]
+    pub fn of(node: &NodeConfig) -> Self {
+        let given = || Self {
+            name: node.name.clone(),
+            id: node.address.clone(),
+            address: node.address.clone(),
+            inner_address: node.inner_address.clone(),
+            ..Self::default()
+        };
+        node.machine.clone().unwrap_or_else(given)
+    }
+
+    /// Whether something can be done there.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.address.is_empty()
+    }
+
+    /// Makes a node this machine's.
+    pub fn become_node(&self, node: &mut NodeConfig) {
+        node.address.clone_from(&self.address);
+        let inner = if self.inner_address.is_empty() { &self.address } else { &self.inner_address };
+        node.inner_address.clone_from(inner);
+        node.ssh.user = node.ssh.user.take().or_else(|| self.ssh_user.clone());
+        node.ssh.port = node.ssh.port.or(self.ssh_port);
+        node.ssh.private_key = node.ssh.private_key.take().or_else(|| self.ssh_key.clone());
+        node.machine = Some(self.clone());
+    }
+}
+
+/// Why a provider could not do something.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// A program of its failed.
+    #[error("`{program}` failed: {said}")]
+    Failed {
+        /// Which.
+        program: String,
+        /// What it said.
+        said: String,
+    },
+    /// A program cannot be run.
+    #[error("{0}")]
+    Run(String),
+    /// It says what cannot be understood.
+    #[error("`{program}` answers what makes no sense: {why}")]
+    Answer {
+        /// Which.
+        program: String,
+        /// Why not.
+        why: String,
+    },
+    /// It takes too long.
+    #[error("it was not there after {seconds} s: {why}")]
+    Late {
+        /// How long was waited.
+        seconds: u64,
+        /// What is known of it.
+        why: String,
+    },
+    /// It is made from something else than the file says now.
+    #[error("its machine `{0}` was made from something else than the file says now; take it down first")]
+    Other(String),
+    /// It cannot do that.
+    #[error("{0}")]
+    Cannot(String),
+}
+
+impl From<RunError> for ProviderError {
+    fn from(error: RunError) -> Self {
+        Self::Run(error.to_string())
+    }
+}
+
+/// Something that takes time.
+pub type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> + Send + 'a>>;
+
+/// Who is told why a node's machine is not there yet.
+pub type Waits = dyn Fn(&str, String) + Send + Sync;
+
+/// What became of the machines that were wanted, by nodes' names.
+pub type Made = Vec<(String, Result<Machine, ProviderError>)>;
+
+/// The machines of one cluster.
+///
+/// What it knows is kept where the machines are (tags, comments of jobs), not with the launcher: whoever starts anew finds them again.
+pub trait Provider: Send + Sync {
+    /// All machines of the cluster that there are, ready or not.
+    fn list(&self) -> Doing<'_, Vec<Machine>>;
+
+    /// Sees to it that nodes have machines, and waits until they can be reached. Nothing is made twice: not for nodes that have one,
+    /// and not where an earlier attempt was interrupted.
+    fn create<'a>(&'a self, nodes: &'a [NodeConfig], waits: &'a Waits) -> Doing<'a, Made>;
+
+    /// Gives machines back; those that are gone already are no failure.
+    fn terminate<'a>(&'a self, machines: &'a [Machine]) -> Doing<'a, ()>;
+
+    /// How things are done on a node.
+    fn channel(&self, node: &NodeConfig) -> &dyn Channel;
+
+    /// Whether machines are made here, and end when they are given back.
+    fn makes_machines(&self) -> bool {
+        true
+    }
+
+    /// The folder of a node below `~/.wharf`; homes that nodes share need one for each.
+    fn place(&self, cluster: &str, _node: &NodeConfig) -> String {
+        cluster.to_owned()
+    }
+
+    /// Whether it can turn machines into images.
+    fn bakes(&self) -> bool {
+        false
+    }
+
+    /// Turns a machine into an image of this name, and says what the image is called from then on. One of this name is used as it is.
+    fn bake<'a>(&'a self, _machine: &'a Machine, _name: &'a str, _waits: &'a Waits) -> Doing<'a, String> {
+        Box::pin(async { Err(ProviderError::Cannot("there are no images of such machines".to_owned())) })
+    }
+}
+
+/// The provider of a cluster.
 #[must_use]
-pub fn of(cluster: &Cluster, folder: &Folder) -> Option<Box<dyn Provider>> {
-    match cluster.provider {
-        config::Provider::Local => Some(Box::new(Ssh::new(folder))),
-        config::Provider::Process => Some(Box::new(Process::new(folder))),
-        config::Provider::Aws => None,
+pub fn of(cluster: &Cluster, folder: &Folder) -> Arc<dyn Provider> {
+    match &cluster.machines {
+        Machines::Given if cluster.provider == config::Provider::Process => {
+            Arc::new(Given::here(cluster, folder))
+        }
+        Machines::Given => Arc::new(Given::remote(cluster, folder)),
+        Machines::Exec(exec) => Arc::new(Exec::new(exec.clone(), cluster, folder)),
+        Machines::Slurm(slurm) => Arc::new(Slurm::new(slurm.clone(), cluster, folder)),
+        Machines::Aws(aws) => Arc::new(Aws::new(aws.clone(), cluster, folder)),
     }
 }
 

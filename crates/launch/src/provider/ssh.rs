@@ -5,10 +5,9 @@
 //! while and used by everything that follows.
 
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Argv, EXACT_TIMES, Left, Provider, Shell, Unreached, contents};
+use super::{Argv, Channel, EXACT_TIMES, Left, Shell, Unreached, contents};
 use crate::config::NodeConfig;
 use crate::shell::quote;
 use crate::state::Folder;
@@ -59,6 +58,10 @@ impl Ssh {
         };
         for (name, value) in &ssh.options {
             option(name, value.into());
+        }
+        if let Some(machine) = &node.machine {
+            // Addresses are given to one machine after the other; its key is the machine's own.
+            option("HostKeyAlias", machine.id.clone().into());
         }
         if let Some(key) = &ssh.private_key {
             option("IdentityFile", quoted(key));
@@ -136,7 +139,7 @@ fn quoted(path: &Path) -> OsString {
 }
 
 /// A word of `--rsh`, which rsync splits at blanks; a quote within quotes is written twice.
-fn rsync_word(word: &OsString) -> OsString {
+pub(super) fn rsync_word(word: &OsString) -> OsString {
     let text = word.to_string_lossy();
     if text.contains([' ', '"', '\'']) {
         format!("'{}'", text.replace('\'', "''")).into()
@@ -145,15 +148,7 @@ fn rsync_word(word: &OsString) -> OsString {
     }
 }
 
-impl Provider for Ssh {
-    fn create(&self, _node: &NodeConfig) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn remove(&self, _node: &NodeConfig) -> io::Result<()> {
-        Ok(())
-    }
-
+impl Channel for Ssh {
     fn run(&self, node: &NodeConfig, shell: Shell, env: &[(&str, &str)], script: &str) -> Argv {
         let mut argv: Argv = vec!["ssh".into(), "-T".into()];
         argv.extend(self.options(node));
@@ -207,10 +202,6 @@ impl Provider for Ssh {
             }
             None => Unreached::Passing(last.to_owned()),
         })
-    }
-
-    fn is_here(&self) -> bool {
-        false
     }
 
     fn hang_up(&self, node: &NodeConfig) -> Option<Argv> {

@@ -174,6 +174,67 @@ pub enum ClusterCommand {
     Status(ClusterStatusArgs),
     /// Print what was said while a node came up, or what its daemons say
     Logs(ClusterLogsArgs),
+    /// Prepare one machine, turn it into an image, and fill a template with it
+    Bake(ClusterBakeArgs),
+    /// Fill the `{ placeholders }` of a template
+    Render(ClusterRenderArgs),
+}
+
+/// What placeholders are filled with.
+#[derive(Debug, Args)]
+pub struct ValuesArgs {
+    /// A placeholder and its value; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub set: Vec<(String, String)>,
+    /// A file (YAML, JSON) with placeholders and their values; `--set` counts more
+    #[arg(long, value_name = "FILE")]
+    pub values: Option<PathBuf>,
+    /// Where the filled template goes [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+}
+
+/// `wharf cluster render`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf cluster render template.yaml --set 'AMI ID=ami-0a1b2c3d' --set 'EFS ID=fs-1234' --to cluster.yaml
+  wharf cluster render template.yaml --values ours.yaml")]
+pub struct ClusterRenderArgs {
+    /// The template
+    #[arg(value_name = "TEMPLATE")]
+    pub template: PathBuf,
+    /// With what.
+    #[command(flatten)]
+    pub values: ValuesArgs,
+}
+
+/// `wharf cluster bake`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf cluster bake initial-cluster.yaml                       Prints the image
+  wharf cluster bake initial-cluster.yaml --template cluster-template.yaml --set 'EFS ID=fs-1234' --to cluster.yaml
+  wharf cluster bake initial-cluster.yaml --keep                The machine stays, to be looked at")]
+pub struct ClusterBakeArgs {
+    /// Which cluster: its head is prepared as the file says, and nothing is started there.
+    #[command(flatten)]
+    pub launched: LaunchedArgs,
+    /// What the image is called [default: after the cluster and what it was prepared with]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// A template to fill
+    #[arg(long, value_name = "TEMPLATE")]
+    pub template: Option<PathBuf>,
+    /// Which placeholder of it the image is for [default: the one that speaks of an AMI or an image]
+    #[arg(long, value_name = "NAME", requires = "template")]
+    pub image_as: Option<String>,
+    /// With what else.
+    #[command(flatten)]
+    pub values: ValuesArgs,
+    /// Do not give the machine back
+    #[arg(long)]
+    pub keep: bool,
 }
 
 /// `wharf cluster exec`
@@ -243,6 +304,13 @@ pub struct ClusterLogsArgs {
     /// What a daemon there says, instead of what was said while the node came up
     #[arg(long, value_name = "NAME")]
     pub daemon: Option<DaemonArg>,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
+        _ => Err("NAME=VALUE".to_owned()),
+    }
 }
 
 fn parallel(text: &str) -> Result<usize, String> {

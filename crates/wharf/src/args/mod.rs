@@ -60,8 +60,9 @@ pub use install::{
     InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
 };
 pub use launch::{
-    AddressArgs, AttachArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs, ClusterStatusArgs, DaemonArg,
-    DownArgs, LaunchedArgs, RsyncDownArgs, RsyncUpArgs, UpArgs, WindowArgs,
+    AddressArgs, AttachArgs, ClusterBakeArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs,
+    ClusterRenderArgs, ClusterStatusArgs, DaemonArg, DownArgs, LaunchedArgs, RsyncDownArgs, RsyncUpArgs,
+    UpArgs, ValuesArgs, WindowArgs,
 };
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};

@@ -10,7 +10,15 @@
 mod lab;
 #[path = "../netns/machine.rs"]
 mod machine;
+mod machines;
+#[path = "../../../launch/tests/providers/moto.rs"]
+mod moto;
 mod processes;
 mod remote;
+#[expect(dead_code, reason = "others use more of it")]
+#[path = "../pilot/slurm.rs"]
+mod slurm;
 mod ssh;
+#[path = "../../../launch/tests/providers/sshd.rs"]
+mod sshd;
 mod trouble;

@@ -15,7 +15,9 @@ pub(in crate::commands) fn down(args: &DownArgs, terminal: &Terminal) -> Result<
     let cluster = read(&args.launched.file, terminal)?;
     let folder = folder(&args.launched, &cluster)?;
     let name = cluster.name.clone();
-    if folder.load().map_err(|error| unusable(&error))?.is_empty() {
+    // Machines that were made may be there although nothing is known of them here.
+    let is_made = cluster.machines != wharf_launch::config::Machines::Given;
+    if !is_made && folder.load().map_err(|error| unusable(&error))?.is_empty() {
         terminal.note(&format!("{name}: nothing is up"));
         return Ok(Exit::Ok);
     }

@@ -1,5 +1,6 @@
 //! Clusters that are launched from a file: `wharf up`, `wharf down`, and what is done on their nodes in between.
 
+mod bake;
 mod down;
 mod remote;
 mod up;
@@ -9,8 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use wharf_launch::config::{Provider, told};
+use wharf_launch::config::told;
 use wharf_launch::lock::{Lock, LockError};
+use wharf_launch::provider::ProviderError;
 use wharf_launch::state::{Folder, StateError};
 use wharf_launch::{Cluster, ConfigError, KnownError, Launcher, NodeError, Told};
 
@@ -26,21 +28,26 @@ use crate::output::Terminal;
 
 /// Reads a cluster's file, and warns of what is odd in it.
 fn read(path: &Path, terminal: &Terminal) -> Result<Cluster, CliError> {
-    let cluster = wharf_launch::read(path).map_err(|error| match &error {
+    let cluster = wharf_launch::read(path).map_err(|error| wrong(&error))?;
+    for warning in &cluster.warnings {
+        terminal.warn(&told(path, warning));
+    }
+    Ok(cluster)
+}
+
+/// A file that cannot be used.
+fn wrong(error: &ConfigError) -> CliError {
+    match error {
         ConfigError::Read { path, source } => {
             CliError::input(format!("cannot read `{}`", path.display())).caused_by(source)
         }
-        ConfigError::Invalid { problems, .. } => {
+        ConfigError::Invalid { path, problems } => {
             let mut lines = problems.iter().map(|problem| told(path, problem));
             let failed = CliError::input(lines.next().unwrap_or_default());
             // All at once: whoever mends a file does not want to be told of one mistake after the other.
             lines.fold(failed, |failed, line| failed.and(line))
         }
-    })?;
-    for warning in &cluster.warnings {
-        terminal.warn(&told(path, warning));
     }
-    Ok(cluster)
 }
 
 /// Where the launcher keeps what it knows of a cluster.
@@ -78,19 +85,14 @@ fn prepared(cluster: Cluster, folder: Folder, terminal: &Terminal) -> Result<Lau
     let failed = |error| CliError::new(ErrorKind::Internal, "cannot find this program").caused_by(error);
     let program = std::env::current_exe().map_err(failed)?;
     let said = terminal.clone();
-    let tell = Box::new(move |node: &str, what: Told| match what {
+    let tell = Arc::new(move |node: &str, what: Told| match what {
+        Told::Makes => said.note(&format!("{node}: its machine is made")),
         Told::Begins(phase, "") => said.detail(&format!("{node}: {phase}")),
         Told::Begins(phase, reason) => said.note(&format!("{node}: {phase} ({reason})")),
         Told::Waits(why) => said.note(&format!("{node}: does not answer yet: {why}")),
         Told::Stops => said.note(&format!("{node}: stops")),
     });
-    let provider = cluster.provider;
-    Launcher::new(cluster, folder, program, tell).ok_or_else(|| no_provider(provider))
-}
-
-fn no_provider(provider: Provider) -> CliError {
-    CliError::input(format!("nodes of the provider `{provider}` cannot be launched"))
-        .hint("the providers `local` (machines that are there, over ssh) and `process` (this machine) can be")
+    Launcher::new(cluster, folder, program, tell).map_err(|error| unusable(&error))
 }
 
 fn unusable(error: &StateError) -> CliError {
@@ -102,7 +104,13 @@ fn unknown(error: &KnownError) -> CliError {
         KnownError::State(error) => unusable(error),
         KnownError::Provider { .. } => CliError::from_error(ErrorKind::Input, error)
             .hint("take it down with the file that it was brought up with, or give the cluster another name"),
+        KnownError::Machines(error) => failed_provider(error),
     }
+}
+
+/// A provider that fails as a whole: nothing was begun.
+fn failed_provider(error: &ProviderError) -> CliError {
+    CliError::input("machines cannot be had").caused_by(error)
 }
 
 /// Does something with nodes; a signal ends it, and what was begun is known to be unfinished.

@@ -29,6 +29,8 @@ pub(in crate::commands) fn cluster(command: &ClusterCommand, terminal: &Terminal
         ClusterCommand::Exec(args) => exec(args, terminal),
         ClusterCommand::Status(args) => status(&args.launched, terminal),
         ClusterCommand::Logs(args) => logs(args, terminal),
+        ClusterCommand::Bake(args) => super::bake::bake(args, terminal),
+        ClusterCommand::Render(args) => super::bake::render(args, terminal),
     }
 }
 
@@ -85,7 +87,7 @@ pub(in crate::commands) fn attach(args: &AttachArgs, terminal: &Terminal) -> Res
     let launcher = launched(&args.launched, terminal)?;
     let node = node(&launcher, args.node.as_deref())?;
     let line = remote::attach_line(window(&args.window), args.new);
-    Err(become_program(&launcher.provider.attach(node, line, &args.port_forward)))
+    Err(become_program(&launcher.provider.channel(node).attach(node, line, &args.port_forward)))
 }
 
 fn exec(args: &ClusterExecArgs, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -97,7 +99,7 @@ fn exec(args: &ClusterExecArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     };
     if !args.all && !args.workers {
         let node = node(&launcher, args.node.as_deref())?;
-        return Err(become_program(&launcher.provider.run(node, Shell::Login, &[], &line)));
+        return Err(become_program(&launcher.provider.channel(node).run(node, Shell::Login, &[], &line)));
     }
     let is_meant = |node: &&NodeConfig| args.all || node.role == Role::Worker;
     let nodes: Vec<NodeConfig> = launcher.cluster.nodes.iter().filter(is_meant).cloned().collect();
@@ -193,7 +195,7 @@ fn addresses(args: &AddressArgs, role: Role, terminal: &Terminal) -> Result<Exit
     for node in launcher.cluster.nodes.iter().filter(|node| node.role == role) {
         terminal.data(&format!(
             "{}\n",
-            if launcher.provider.is_here() { &node.inner_address } else { &node.address }
+            if launcher.provider.channel(node).is_here() { &node.inner_address } else { &node.address }
         ))?;
     }
     Ok(Exit::Ok)

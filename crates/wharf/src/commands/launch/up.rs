@@ -8,7 +8,8 @@ use wharf_launch::phase::{Phase, Restart};
 use wharf_launch::up::{Options, Planned, Report, UpError};
 
 use super::{
-    confirm, folder, interruptible, launcher, no_provider, prepared, read, tell_failure, unknown, unusable,
+    confirm, failed_provider, folder, interruptible, launcher, prepared, read, tell_failure, unknown,
+    unusable,
 };
 use crate::args::{OutputFormat, UpArgs};
 use crate::error::{CliError, ErrorKind};
@@ -46,14 +47,20 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
         show_plan(&planned.map_err(|error| failed(&error))?, terminal)?;
         return Ok(Exit::Ok);
     }
-    if cluster.provider == wharf_launch::config::Provider::Aws {
-        return Err(no_provider(cluster.provider));
-    }
     let known = folder.load().map_err(|error| unusable(&error))?;
     let is_gone = |name: &&String| !cluster.nodes.iter().any(|node| node.name == **name);
     let gone: Vec<&str> = known.keys().filter(is_gone).map(String::as_str).collect();
     if !gone.is_empty() {
         let question = format!("the file does not have {} any more: stop there?", gone.join(", "));
+        if !confirm(&question, args.yes, terminal)? {
+            return Ok(Exit::Ok);
+        }
+    }
+    let other = wharf_launch::replaced(&cluster, &known);
+    if !other.is_empty() {
+        let names: Vec<&str> = other.iter().map(|record| record.node.name.as_str()).collect();
+        let question =
+            format!("machines of {} are made from something else now: replace them?", names.join(", "));
         if !confirm(&question, args.yes, terminal)? {
             return Ok(Exit::Ok);
         }
@@ -71,10 +78,12 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
     conclude(&launcher, &report, start, terminal)
 }
 
-fn failed(error: &UpError) -> CliError {
+pub(super) fn failed(error: &UpError) -> CliError {
     match error {
         UpError::Known(error) => unknown(error),
         UpError::Files(error) => CliError::from_error(ErrorKind::Input, error),
+        UpError::Run(error) => CliError::from_error(ErrorKind::Input, error),
+        UpError::Machines(error) => failed_provider(error),
     }
 }
 

@@ -1,12 +1,9 @@
 //! Nodes that are folders and processes of this machine: for trying things.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Argv, EXACT_TIMES, Left, Provider, Shell, Unreached, contents};
+use super::{Argv, Channel, EXACT_TIMES, Left, Shell, Unreached, contents};
 use crate::config::NodeConfig;
 use crate::state::Folder;
 
@@ -14,13 +11,16 @@ use crate::state::Folder;
 const MISLEADING: [&str; 6] =
     ["WHARF_HOME", "WHARF_HEAD", "WHARF_TOKEN_FILE", "WHARF_CA_FILE", "WHARF_CONFIG", "XDG_STATE_HOME"];
 
+/// A node's home is made where it is missing: nobody else makes it.
+const AT_HOME: &str = r#"mkdir -p -m 700 "$0" && exec env --chdir "$0" "$@""#;
+
 /// Nodes of this machine.
 #[derive(Debug)]
-pub struct Process {
+pub struct Here {
     homes: PathBuf,
 }
 
-impl Process {
+impl Here {
     /// Those that are in a cluster's folder.
     #[must_use]
     pub fn new(folder: &Folder) -> Self {
@@ -42,7 +42,7 @@ impl Process {
 
     /// Variables of the node, in front of a program.
     fn env(&self, node: &NodeConfig, env: &[(&str, &str)]) -> Argv {
-        let mut argv: Argv = vec!["env".into(), "--chdir".into(), self.home(node).into()];
+        let mut argv: Argv = vec!["sh".into(), "-c".into(), AT_HOME.into(), self.home(node).into()];
         argv.extend(MISLEADING.iter().flat_map(|name| ["--unset".into(), (*name).into()]));
         let mut home = OsString::from("HOME=");
         home.push(self.home(node));
@@ -52,18 +52,7 @@ impl Process {
     }
 }
 
-impl Provider for Process {
-    fn create(&self, node: &NodeConfig) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(self.home(node))
-    }
-
-    fn remove(&self, node: &NodeConfig) -> io::Result<()> {
-        match std::fs::remove_dir_all(self.home(node)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
-    }
-
+impl Channel for Here {
     fn run(&self, node: &NodeConfig, shell: Shell, env: &[(&str, &str)], script: &str) -> Argv {
         let mut argv = self.env(node, env);
         let shell: &[&str] = match shell {
@@ -100,9 +89,5 @@ impl Provider for Process {
 
     fn is_here(&self) -> bool {
         true
-    }
-
-    fn hang_up(&self, _node: &NodeConfig) -> Option<Argv> {
-        None
     }
 }

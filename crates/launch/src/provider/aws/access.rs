@@ -1,0 +1,138 @@
+//! How one gets into machines whose file names neither a key nor a group: a key of the cluster's own, made here, and a group that lets ssh in,
+//! and the cluster's machines to each other.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+
+use super::super::ProviderError;
+use super::super::program::ask;
+use super::Aws;
+use crate::config::{AwsConfig, Cluster};
+use crate::state::Folder;
+
+/// What is made for a cluster.
+pub(super) struct Access {
+    /// What key and group are called there.
+    name: String,
+    /// The private half; `None` where the file says with which key machines are reached.
+    key: Option<PathBuf>,
+    /// Whether some type names no group.
+    needs_group: bool,
+}
+
+/// Fields of RunInstances that say how one gets in.
+const KEYS: [&str; 2] = ["KeyName", "UserData"];
+const GROUPS: [&str; 4] = ["SecurityGroupIds", "SecurityGroups", "NetworkInterfaces", "LaunchTemplate"];
+
+fn has(config: &Json, keys: &[&str]) -> bool {
+    keys.iter().any(|key| config.get(key).is_some())
+}
+
+impl Access {
+    pub(super) fn new(config: &AwsConfig, cluster: &Cluster, folder: &Folder) -> Self {
+        let needs_group = config.types.values().any(|config| !has(config, &GROUPS));
+        let has_key = cluster.nodes.iter().any(|node| node.ssh.private_key.is_some());
+        let key = (!has_key).then(|| folder.path().join("key"));
+        Self { name: format!("wharf-{}", cluster.name), key, needs_group }
+    }
+
+    /// The key that was made, if one was.
+    pub(super) fn key(&self) -> Option<PathBuf> {
+        self.key.clone().filter(|key| key.exists())
+    }
+}
+
+impl Aws {
+    /// A type's fields, with a key and a group where it names none.
+    pub(super) async fn with_access(&self, mut config: Json) -> Result<Json, ProviderError> {
+        if !has(&config, &KEYS)
+            && let Some(key) = &self.access.key
+        {
+            self.make_key(key).await?;
+            config["KeyName"] = json!(self.access.name);
+        }
+        if !has(&config, &GROUPS) {
+            let subnet =
+                config.get("SubnetId").or_else(|| config.get("SubnetIds").and_then(|list| list.get(0)));
+            let subnet = subnet.and_then(Json::as_str).map(str::to_owned);
+            config["SecurityGroupIds"] = json!([self.make_group(subnet.as_deref()).await?]);
+        }
+        Ok(config)
+    }
+
+    /// The private half stays here; the public one is what the cloud gets.
+    async fn make_key(&self, key: &std::path::Path) -> Result<(), ProviderError> {
+        if !key.exists() {
+            let words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", &self.access.name, "-f"];
+            let argv: Vec<OsString> = words.map(OsString::from).into_iter().chain([key.into()]).collect();
+            ask(&self.log, &argv, None).await?;
+            // One of this name is of an earlier cluster, whose folder is gone: nobody has its other half.
+            self.tell(&["delete-key-pair", "--key-name", &self.access.name]).await?;
+        }
+        let named = format!("Name=key-name,Values={}", self.access.name);
+        let known: Json = self.ask(&["describe-key-pairs", "--filters", &named]).await?;
+        if known["KeyPairs"].as_array().is_some_and(|pairs| !pairs.is_empty()) {
+            return Ok(());
+        }
+        let public = format!("fileb://{}.pub", key.display());
+        let words = ["import-key-pair", "--key-name", &self.access.name, "--public-key-material", &public];
+        self.tell(&words).await
+    }
+
+    async fn make_group(&self, subnet: Option<&str>) -> Result<String, ProviderError> {
+        let network = match subnet {
+            None => None,
+            Some(subnet) => {
+                let said: Json = self.ask(&["describe-subnets", "--subnet-ids", subnet]).await?;
+                said["Subnets"][0]["VpcId"].as_str().map(str::to_owned)
+            }
+        };
+        if let Some(group) = self.group().await? {
+            return Ok(group);
+        }
+        let about = format!("Wharf's cluster {}", self.cluster);
+        let mut words =
+            vec!["create-security-group", "--group-name", &self.access.name, "--description", &about];
+        words.extend(network.iter().flat_map(|network| ["--vpc-id", network]));
+        let made: Json = self.ask(&words).await?;
+        let group = made["GroupId"].as_str().unwrap_or_default().to_owned();
+        let among = json!([{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]},
+            {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]);
+        let among = among.to_string();
+        let words = ["authorize-security-group-ingress", "--group-id", &group, "--ip-permissions", &among];
+        self.tell(&words).await?;
+        Ok(group)
+    }
+
+    async fn group(&self) -> Result<Option<String>, ProviderError> {
+        let named = format!("Name=group-name,Values={}", self.access.name);
+        let known: Json = self.ask(&["describe-security-groups", "--filters", &named]).await?;
+        Ok(known["SecurityGroups"][0]["GroupId"].as_str().map(str::to_owned))
+    }
+
+    /// Removes what was made, when no machine is left that uses it.
+    pub(super) async fn remove_access(&self) -> Result<(), ProviderError> {
+        if let Some(key) = self.access.key() {
+            self.tell(&["delete-key-pair", "--key-name", &self.access.name]).await?;
+            for path in [key.with_extension("pub"), key] {
+                std::fs::remove_file(&path).map_err(|error| {
+                    ProviderError::Cannot(format!("cannot remove `{}`: {error}", path.display()))
+                })?;
+            }
+        }
+        if !self.access.needs_group {
+            return Ok(());
+        }
+        let Some(group) = self.group().await? else { return Ok(()) };
+        // It is in use until the machines are gone for good, which takes a minute or two.
+        self.wait_terminated().await?;
+        self.tell(&["delete-security-group", "--group-id", &group]).await
+    }
+
+    async fn wait_terminated(&self) -> Result<(), ProviderError> {
+        let cluster = format!("Name=tag:{},Values={}", super::CLUSTER, self.cluster);
+        self.tell(&["wait", "instance-terminated", "--filters", &cluster]).await
+    }
+}

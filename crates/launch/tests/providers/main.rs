@@ -1,0 +1,77 @@
+//! One suite for all providers: machines are made, found again, reached, given back; nothing is made twice and nothing that is gone is missed.
+//!
+//! Each runs on the real thing: sshd, a program, a Slurm, the cloud's command line with a server that answers as the cloud does. What is
+//! missing on a machine is said on standard error.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+mod cloud;
+mod lab;
+mod moto;
+#[expect(dead_code, reason = "others use more of it")]
+#[path = "../../../wharf/tests/pilot/slurm.rs"]
+mod slurm;
+mod sshd;
+mod suite;
+
+use lab::{Lab, within};
+use sshd::{Sshd, not_run};
+use suite::Subject;
+
+#[test]
+fn process() {
+    let lab = Lab::new();
+    let file = lab.file("cluster_name: lab\nprovider: {type: process, workers: 1}\n");
+    Subject { lab: &lab, file, vanish: None, is_reached: true }.conforms();
+}
+
+#[test]
+fn local() {
+    let lab = Lab::new();
+    let Some(sshd) = Sshd::start(&lab.path(""), None) else { return };
+    let file = lab.file(&format!(
+        "cluster_name: lab\nprovider: {{type: local, head_ip: 127.0.0.1, worker_ips: [localhost]}}\n{}",
+        sshd.auth()
+    ));
+    Subject { lab: &lab, file, vanish: None, is_reached: true }.conforms();
+    drop(sshd);
+}
+
+#[test]
+fn exec() {
+    let lab = Lab::new();
+    if slurm::find("python3").is_none() {
+        return not_run("there is no python3, in which the example is written");
+    }
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/machines/machines");
+    let folder = lab.path("machines");
+    let file = lab.file(&format!(
+        "cluster_name: lab\nprovider: {{type: exec, command: ['{program}'], workers: 1, config: {{folder: '{}'}}}}\n",
+        folder.display()
+    ));
+    let vanish = |id: &str| std::fs::remove_dir_all(id).unwrap();
+    Subject { lab: &lab, file, vanish: Some(&vanish), is_reached: true }.conforms();
+    assert_eq!(std::fs::read_dir(folder.join("lab")).unwrap().count(), 0);
+}
+
+#[test]
+fn slurm() {
+    if std::env::var_os(lab::WITHIN).is_none() {
+        let Some(slurm) = slurm::Slurm::start(2, 2, 0) else { return };
+        let home = lab::Lab::new();
+        let conf = slurm.conf();
+        within("slurm", &[("SLURM_CONF", conf.as_os_str()), ("HOME", home.path("").as_os_str())]);
+        assert_eq!(slurm.jobs("all").len(), slurm.jobs("CANCELLED").len(), "jobs are left");
+        return;
+    }
+    let lab = Lab::new();
+    let file = lab.file(
+        "cluster_name: lab\nprovider: {type: slurm, workers: 1, options: ['--mem=10M', '--cpus-per-task=2'], queue_timeout_s: 60}\n",
+    );
+    let vanish = |id: &str| assert!(lab::run("scancel", &[id]).status.success());
+    Subject { lab: &lab, file, vanish: Some(&vanish), is_reached: true }.conforms();
+}
+
+#[test]
+fn aws() {
+    cloud::conforms();
+}

@@ -1,0 +1,169 @@
+//! Clusters whose machines are made: by a program, by a Slurm, by a cloud.
+
+use crate::lab::{Lab, Said, program};
+use crate::moto;
+use crate::slurm::{Slurm, find};
+use crate::sshd::Sshd;
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/machines/machines");
+const TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../launch/tests/files/cluster-template.yaml");
+
+/// A port that nobody uses.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Submits a gang over all nodes; each says where it is.
+#[track_caller]
+fn runs_everywhere(lab: &Lab, cluster: &str, nodes: &[&str]) {
+    let client = lab.state(cluster).join("client");
+    let gang = format!("{}x1", nodes.len());
+    let mut submit = lab.command(&["submit", "--wait", "--gang", &gang, "--output-file"]);
+    submit.arg(lab.path("%n.out")).args(["--", "sh", "-c", "echo $WHARF_NODE"]).env("WHARF_HOME", &client);
+    Said::from(submit.output().unwrap()).ends(0);
+    let mut told: Vec<String> =
+        (0..nodes.len()).map(|rank| lab.read(&format!("{rank}.out")).trim().to_owned()).collect();
+    told.sort();
+    assert_eq!(told, nodes);
+}
+
+#[test]
+fn machines_of_a_program_come_up_come_back_and_go() {
+    if find("python3").is_none() {
+        eprintln!("NOT RUN: machines of a program: there is no python3, in which the example is written");
+        return;
+    }
+    let lab = Lab::new();
+    let port = free_port();
+    let file = |version: u32| {
+        lab.describe(&format!(
+            "cluster_name: made\nprovider: {{type: exec, command: [{EXAMPLE}], workers: 1, config: {{folder: {}, version: {version}}}}}\n\
+             devices: cpu:1\nwharf: {{program: {}, port: {port}}}\nsetup_commands: ['echo set up >> ~/trail']\nsteps: [network]\n",
+            lab.path("machines").display(),
+            program().display()
+        ));
+    };
+    file(1);
+    let said = lab.up(&[]).ends(0);
+    assert_eq!(said.phases(), ["reach setup start"; 2]);
+    assert!(said.stderr.contains("worker-1: its machine is made"), "{said:?}");
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach"; 2], "they are found again");
+    runs_everywhere(&lab, "made", &["head", "worker-1"]);
+    let home = lab.path("machines/made/worker-1");
+    assert!(std::fs::read_to_string(home.join(".profile")).unwrap().contains("NCCL_SOCKET_IFNAME=lo"));
+    let said = lab
+        .wharf(&["cluster", "exec", "c.yaml", "--node", "worker-1", "--", "sh", "-c", "pwd; exit 3"])
+        .ends(3);
+    assert_eq!(said.stdout.trim(), home.to_str().unwrap());
+    // Made from something else: replaced, after a question that somebody has to answer.
+    file(2);
+    assert!(
+        lab.up(&[]).ends(2).stderr.contains("machines of head, worker-1 are made from something else now")
+    );
+    assert_eq!(lab.up(&["--yes"]).ends(0).phases(), ["reach setup start"; 2]);
+    assert_eq!(std::fs::read_to_string(home.join("trail")).unwrap(), "set up\n");
+    // Whatever the launcher knew is lost: the machines are not.
+    let marks = lab.marks("made");
+    std::fs::remove_dir_all(lab.path("state")).unwrap();
+    lab.wharf(&["down", "c.yaml", "--yes"]).ends(0);
+    assert!(std::fs::read_dir(lab.path("machines/made")).unwrap().next().is_none());
+    assert_eq!(crate::lab::processes(&marks), Vec::<String>::new());
+    assert!(!lab.state("made").exists());
+}
+
+#[test]
+fn allocations_of_a_slurm_come_up_come_back_and_go() {
+    let Some(slurm) = Slurm::start(2, 2, 0) else { return };
+    let lab = Lab::new();
+    lab.describe(&format!(
+        "cluster_name: hpc\nprovider: {{type: slurm, workers: 1, options: [--exclusive, '--mem=100M']}}\ndevices: cpu:1\n\
+         wharf: {{program: {}, port: {}}}\nsetup_commands: ['echo set up >> ~/trail-$SLURM_JOB_ID']\n",
+        program().display(),
+        free_port()
+    ));
+    let run = |words: &[&str]| {
+        let mut command = lab.command(words);
+        Said::from(command.env("SLURM_CONF", slurm.conf()).env("USER", "root").output().unwrap())
+    };
+    let up = || run(&["up", "c.yaml", "--output", "json"]);
+    let said = up().ends(0);
+    assert_eq!(said.phases(), ["reach setup start"; 2]);
+    assert_eq!(up().ends(0).phases(), ["reach"; 2], "what was started goes on when its step is over");
+    assert!(lab.path("trail-1").exists());
+    runs_everywhere(&lab, "hpc", &["head", "worker-1"]);
+    run(&["cluster", "exec", "c.yaml", "--all", "--", "exit 4"]).ends(4);
+    slurm.run("scancel", &["2"]);
+    let said = up().ends(0);
+    assert_eq!(said.phases(), ["reach", "reach setup start"], "one that Slurm has taken is asked for again");
+    run(&["down", "c.yaml", "--yes"]).ends(0);
+    crate::lab::until("jobs to be over", || {
+        slurm.jobs("RUNNING,PENDING,COMPLETING").is_empty().then_some(())
+    });
+    assert!(!lab.path(".wharf").exists() && !lab.state("hpc").exists());
+}
+
+#[test]
+fn a_template_is_filled_with_what_is_said_and_nothing_less() {
+    let lab = Lab::new();
+    let said =
+        lab.wharf(&["cluster", "render", TEMPLATE, "--set", "AMI ID=ami-1", "--set", "EFS IT=fs-1"]).ends(3);
+    for told in [
+        "there is no placeholder `{ EFS IT }` (did you mean `EFS ID`?)",
+        ":20:16: `head_node.Placement.GroupName`: the placeholder `{ Placement Group Name }` is not filled in",
+        "`setup_commands[1]`: the placeholder `{ EFS ID }` is not filled in (say `--set 'EFS ID=VALUE'`)",
+    ] {
+        assert!(said.stderr.contains(told), "{told}: {said:?}");
+    }
+    lab.write("ours.yaml", "EFS ID: fs-1\nPlacement Group Name: far\n");
+    let words = ["cluster", "render", TEMPLATE, "--values", "ours.yaml", "--to", "c.yaml", "--set"];
+    lab.wharf(&[&words[..], &["AMI ID=ami-1", "--set", "Placement Group Name=near"]].concat()).ends(0);
+    let filled = lab.read("c.yaml");
+    assert!(filled.contains("ImageId: ami-1\n") && filled.contains("GroupName: near\n"), "{filled}");
+    assert!(filled.contains("mount -t efs fs-1:/ ~/efs") && filled.starts_with("# What everybody copies"));
+    let said = lab.up(&["--check"]).ends(0);
+    assert!(said.stderr.contains("8 nodes"), "{said:?}");
+    lab.describe("cluster_name: x\nprovider: {type: process}\n");
+    let said = lab.wharf(&["cluster", "bake", "c.yaml"]).ends(3);
+    assert!(said.stderr.contains("the provider `process` makes no images"), "{said:?}");
+}
+
+#[test]
+fn a_machine_is_prepared_and_becomes_the_image_of_a_template() {
+    let lab = Lab::new();
+    let home = lab.path("home");
+    std::fs::create_dir(&home).unwrap();
+    let Some(cloud) = moto::start(&lab.path("")) else { return };
+    let Some(sshd) = Sshd::start(&lab.path(""), Some(&home)) else { return };
+    lab.describe(&format!(
+        "cluster_name: initial\nprovider: {{type: aws, region: us-west-2}}\n{}head_node_type: h\navailable_node_types:\n  \
+         h: {{node_config: {{InstanceType: p3.2xlarge, ImageId: ami-12c6146b, KeyName: mine, SecurityGroups: [default]}}}}\n\
+         setup_commands: ['[ ! -e ~/prepared ] && echo by hand > ~/prepared']\n",
+        sshd.auth()
+    ));
+    let words = [
+        "cluster",
+        "bake",
+        "c.yaml",
+        "--template",
+        TEMPLATE,
+        "--to",
+        "filled.yaml",
+        "--set",
+        "EFS ID=fs-1",
+        "--set",
+    ];
+    let bake = |more: &[&str]| {
+        let mut command = lab.command(&[&words[..], more].concat());
+        Said::from(command.envs(cloud.env.iter().map(|(name, value)| (name, value))).output().unwrap())
+    };
+    let said = bake(&["Placement Group=near"]).ends(3);
+    assert!(said.stderr.contains("there is no placeholder `{ Placement Group }`"), "{said:?}");
+    assert!(!lab.state("initial").exists(), "nothing is begun for a template that cannot be filled");
+    let said = bake(&["Placement Group Name=near"]).ends(0);
+    let filled = lab.read("filled.yaml");
+    assert_eq!(filled.matches("ImageId: ami-").count(), 2, "{filled} {said:?}");
+    assert!(!filled.contains("ami-12c6146b") && filled.contains("GroupName: near"), "{filled}");
+    assert_eq!(std::fs::read_to_string(home.join("prepared")).unwrap(), "by hand\n");
+    assert!(!home.join(".wharf").exists(), "nothing of ours is in the image");
+    assert!(!lab.state("initial").exists(), "the machine is given back");
+}
