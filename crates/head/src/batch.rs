@@ -195,7 +195,11 @@ impl Dispatcher {
                 continue;
             }
             if let Some(batch) = self.spec(job).and_then(|spec| spec.batch.clone()) {
-                self.send_signal(job, batch.signal, batch.signal_script, !batch.signal_script);
+                let (script, beside) = (batch.signal_script, !batch.signal_script);
+                self.send_signal(
+                    job,
+                    SignalTask { signal: batch.signal, script, beside, ..SignalTask::default() },
+                );
             }
         }
     }
@@ -205,18 +209,26 @@ impl Dispatcher {
         if self.engine.state().job(job).phase != Phase::Running {
             return Err(Ignored::WrongPhase);
         }
-        self.send_signal(job, request.signal, request.signal_script, request.signal_beside);
+        let wanted = SignalTask {
+            task: None,
+            signal: request.signal,
+            script: request.signal_script,
+            beside: request.signal_beside,
+            group: request.signal_group,
+            step: request.signal_step,
+        };
+        self.send_signal(job, wanted);
         Ok(())
     }
 
-    fn send_signal(&mut self, job: JobId, signal: i32, script: bool, beside: bool) {
+    fn send_signal(&mut self, job: JobId, wanted: SignalTask) {
         let Some(execution) = self.executions.get(&job) else { return };
         let task = Some(TaskId { job_id: job.0, generation: execution.generation });
         let first = execution.tasks.first().map(|task| task.share.node);
         for node in execution.open_nodes() {
-            let script = script && Some(node) == first;
-            if script || beside {
-                self.send(node, to_worker::Message::Signal(SignalTask { task, signal, script, beside }));
+            let script = wanted.script && Some(node) == first;
+            if script || wanted.beside {
+                self.send(node, to_worker::Message::Signal(SignalTask { task, script, ..wanted }));
             }
         }
     }
@@ -234,6 +246,7 @@ impl Dispatcher {
             node: &node,
             name: self.name_of(job),
             user: &spec.user,
+            task: None,
         };
         let is_first = launch.rank == 0;
         let expanded = |pattern: &str| if is_first { names.expand(pattern) } else { String::new() };

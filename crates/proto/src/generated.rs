@@ -836,6 +836,12 @@ pub struct ChangeJobsRequest {
     pub signal_script: bool,
     #[prost(bool, tag = "133")]
     pub signal_beside: bool,
+    /// Not only the first process: all of its group do.
+    #[prost(bool, tag = "134")]
+    pub signal_group: bool,
+    /// Of the commands beside, those of this step only.
+    #[prost(uint32, optional, tag = "135")]
+    pub signal_step: ::core::option::Option<u32>,
     /// In seconds since the Unix epoch; 0: at once.
     #[prost(double, tag = "132")]
     pub begin_s: f64,
@@ -1503,6 +1509,9 @@ pub struct ExecOpen {
     /// The client has heard of it: where it is not there, it is lost and must not be begun anew.
     #[prost(bool, tag = "182")]
     pub is_known: bool,
+    /// Which step of a batch job it is of, so that signals for one step find it.
+    #[prost(uint32, optional, tag = "183")]
+    pub step: ::core::option::Option<u32>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TerminalSize {
@@ -1824,6 +1833,12 @@ pub struct SignalTask {
     /// The commands beside it do.
     #[prost(bool, tag = "4")]
     pub beside: bool,
+    /// With `script`: all of its process group do.
+    #[prost(bool, tag = "130")]
+    pub group: bool,
+    /// Of the commands beside it, those of this step only.
+    #[prost(uint32, optional, tag = "131")]
+    pub step: ::core::option::Option<u32>,
 }
 /// The head has journaled the end: the worker may forget it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

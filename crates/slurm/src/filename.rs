@@ -23,6 +23,19 @@ pub struct Names<'a> {
     pub name: &'a str,
     /// Its owner.
     pub user: &'a str,
+    /// The task of a step that they are of; none: they are the batch script's.
+    pub task: Option<Task>,
+}
+
+/// A task of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// Which step.
+    pub step: u32,
+    /// Which of the step's nodes it is on.
+    pub node: u32,
+    /// Its rank in the step.
+    pub rank: u32,
 }
 
 impl Names<'_> {
@@ -56,17 +69,21 @@ impl Names<'_> {
 
     fn value(&self, letter: char, width: usize) -> Option<String> {
         let padded = |number: u32| format!("{number:0width$}");
-        Some(match letter {
-            'j' | 'J' => padded(self.job),
-            'A' => padded(self.array.map_or(self.job, |(array, _)| array)),
-            'a' => padded(self.array.map_or(NO_INDEX, |(_, index)| index)),
+        Some(match (letter, self.task) {
+            ('J', Some(task)) => format!("{}.{}", padded(self.job), task.step),
+            ('n', Some(task)) => padded(task.node),
+            ('s', Some(task)) => padded(task.step),
+            ('t', Some(task)) => padded(task.rank),
             // The batch script is task 0 on node 0 of a step of its own.
-            'n' | 't' => padded(0),
-            's' => "batch".to_owned(),
-            'N' => self.node.split('.').next().unwrap_or(self.node).to_owned(),
-            'u' => self.user.to_owned(),
-            'x' => self.name.to_owned(),
-            '%' => "%".to_owned(),
+            ('n' | 't', None) => padded(0),
+            ('s', None) => "batch".to_owned(),
+            ('j' | 'J', _) => padded(self.job),
+            ('A', _) => padded(self.array.map_or(self.job, |(array, _)| array)),
+            ('a', _) => padded(self.array.map_or(NO_INDEX, |(_, index)| index)),
+            ('N', _) => self.node.split('.').next().unwrap_or(self.node).to_owned(),
+            ('u', _) => self.user.to_owned(),
+            ('x', _) => self.name.to_owned(),
+            ('%', _) => "%".to_owned(),
             _ => return None,
         })
     }
@@ -82,4 +99,23 @@ fn unescaped(pattern: &str) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_step_are_told_apart_by_task_and_node() {
+        let task = Some(Task { step: 3, node: 1, rank: 5 });
+        let names = Names { job: 12, array: None, node: "n2.site", name: "run", user: "ann", task };
+        for (pattern, expected) in [
+            ("job%j-%t.out", "job12-5.out"),
+            ("%J_%2n_%N", "12.3_01_n2"),
+            ("%x.%s.%u%%", "run.3.ann%"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(names.expand(pattern), expected, "{pattern}");
+        }
+    }
 }

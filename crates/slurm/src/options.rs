@@ -35,7 +35,11 @@ const ALL: &[(&str, char, Takes, Class)] = &[
     ("clusters", 'M', Value, R),
     ("comment", ' ', Value, W),
     ("constraint", 'C', Value, H),
-    ("container", ' ', Value, R),
+    ("container", ' ', Value, H),
+    ("container-image", ' ', Value, H),
+    ("container-mounts", ' ', Value, H),
+    ("container-workdir", ' ', Value, H),
+    ("container-writable", ' ', Nothing, H),
     ("contiguous", ' ', Nothing, W),
     ("core-spec", 'S', Value, W),
     ("cores-per-socket", ' ', Value, W),
@@ -130,6 +134,7 @@ const ALL: &[(&str, char, Takes, Class)] = &[
 /// Other names of options.
 const ALIASES: &[(&str, &str)] = &[
     ("cluster", "clusters"),
+    ("cpu_bind", "cpu-bind"),
     ("share", "oversubscribe"),
     ("tasks-per-node", "ntasks-per-node"),
     ("workdir", "chdir"),

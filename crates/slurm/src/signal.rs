@@ -41,6 +41,33 @@ const NUMBER_MAX: i32 = 64;
 const BEFORE_S: u32 = 60;
 const BEFORE_MAX_S: u32 = 65_535;
 
+/// What the system says of a process that a signal has ended.
+#[must_use]
+pub fn said(number: i32) -> String {
+    let text = match number {
+        1 => "Hangup",
+        2 => "Interrupt",
+        3 => "Quit",
+        4 => "Illegal instruction",
+        5 => "Trace/breakpoint trap",
+        6 => "Aborted",
+        7 => "Bus error",
+        8 => "Floating point exception",
+        9 => "Killed",
+        10 => "User defined signal 1",
+        11 => "Segmentation fault",
+        12 => "User defined signal 2",
+        13 => "Broken pipe",
+        14 => "Alarm clock",
+        15 => "Terminated",
+        24 => "CPU time limit exceeded",
+        25 => "File size limit exceeded",
+        31 => "Bad system call",
+        _ => return format!("Terminated by signal {}", name(number)),
+    };
+    text.to_owned()
+}
+
 /// The number of a signal by name or number.
 #[must_use]
 pub fn number(text: &str) -> Option<i32> {

@@ -173,6 +173,16 @@ pub fn title(letter: char) -> &'static str {
     }
 }
 
+/// What stands above a field of a step; none where steps have no such field.
+#[must_use]
+pub fn step_title(letter: char) -> Option<&'static str> {
+    match letter {
+        'i' => Some("STEPID"),
+        'j' | 'l' | 'M' | 'N' | 'P' | 'S' | 'u' => Some(title(letter)),
+        _ => None,
+    }
+}
+
 /// Fields by the names that `--Format` has for them.
 const NAMES: &[(&str, char)] = &[
     ("account", 'a'),

@@ -230,7 +230,7 @@ fn file_names() {
         // What becomes of a folder that is not there is a matter of the worker, and tested with one.
         let Some(expected) = row["out"].as_str() else { continue };
         let job = number(row, "job").unwrap_or(1);
-        let names = Names { job, array, node: "vm", name: "nm", user: "root" };
+        let names = Names { job, array, node: "vm", name: "nm", user: "root", task: None };
         assert_eq!(names.expand(pattern), expected, "{pattern}");
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Agent<N> {
     sharing: Sharing,
     execs: exec::Sessions,
     /// Signals for tasks whose processes are asked for.
-    signals: Vec<(TaskKey, i32)>,
+    signals: Vec<SignalTask>,
     clock: Clock,
     departure: Departure,
 }
@@ -212,8 +212,9 @@ impl<N: FnMut(Notice)> Agent<N> {
             Event::Reduced { what } => self.reduced(what),
             Event::Located { task, process } => {
                 self.execs.located(&self.config, task, process);
-                for (_, signal) in self.signals.extract_if(.., |(of, _)| *of == task) {
-                    exec::signal(process, signal);
+                let is_its = |wanted: &mut SignalTask| wanted.task.map(TaskKey::from) == Some(task);
+                for wanted in self.signals.extract_if(.., is_its) {
+                    exec::signal(process, &wanted);
                 }
             }
             Event::Stale { task, newest } => {
@@ -491,10 +492,10 @@ impl<N: FnMut(Notice)> Agent<N> {
     fn signal(&mut self, wanted: &SignalTask) -> Option<()> {
         let task: TaskKey = wanted.task?.into();
         if wanted.beside {
-            self.execs.signal(task, wanted.signal);
+            self.execs.signal(task, wanted);
         }
         if wanted.script {
-            self.signals.push((task, wanted.signal));
+            self.signals.push(*wanted);
             self.keeper.ask(Request::Locate { task });
         }
         Some(())

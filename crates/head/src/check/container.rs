@@ -8,7 +8,9 @@ use super::{CheckError, LIMITS, Problem, check_environment, check_path, check_pa
 /// Looks at a job's container, if it has one.
 pub(super) fn check(spec: &JobSpec) -> Result<(), CheckError> {
     match &spec.container {
-        Some(_) if spec.batch.is_some() => wrong("container", Problem::Besides("a batch script")),
+        Some(container) if spec.batch.is_some() && container.per_node => {
+            wrong("container.per_node", Problem::Besides("a batch script"))
+        }
         Some(container) if spec.launcher() == Launcher::Ray => {
             check_for_ray(container)?;
             check_container(container)

@@ -19,6 +19,7 @@ mod launch;
 mod limits;
 mod local;
 mod look;
+mod of_task;
 mod pace;
 mod pilot;
 mod plan;
@@ -67,6 +68,7 @@ pub use launch::{
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
+pub(crate) use of_task::of_task;
 pub use pace::PaceArgs;
 pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
 pub use plan::{Devices, PlanArgs, ScheduleArg};

@@ -15,7 +15,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, FromArgMatches as _, Parser as _};
 
 use crate::args::env::EnvVar;
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, of_task};
 use crate::error::CliError;
 use crate::output::Terminal;
 pub(crate) use file::{ConfigFile, Said};
@@ -52,6 +52,9 @@ pub(crate) struct Parsed {
 /// # Errors
 /// Where the command line or the file is wrong.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Parsed, Refusal> {
+    if let Some(cli) = of_task(arguments) {
+        return Ok(Parsed { cli, file: None, is_home_given: false });
+    }
     if arguments.get(1).is_some_and(|word| OF_TASKS.iter().any(|name| word == name)) {
         let cli = Cli::try_parse_from(arguments).map_err(Refusal::Arguments)?;
         return Ok(Parsed { cli, file: None, is_home_given: false });

@@ -219,7 +219,7 @@ impl Decode for Container {
 
 impl Container {
     /// As the contract has it. `path` makes a path of the node absolute: relative ones are below the job file.
-    pub(super) fn to_wire(&self, path: impl Fn(&str) -> PathBuf) -> proto::Container {
+    pub(crate) fn to_wire(&self, path: impl Fn(&str) -> PathBuf) -> proto::Container {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let file = |name: &str| if is_path(name) { text(&path(name)) } else { name.to_owned() };
         let mounts = self.mounts.iter().flatten().map(|mount| proto::Mount {

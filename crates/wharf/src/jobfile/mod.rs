@@ -24,7 +24,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 pub use array::{Array, ArrayError};
-pub use container::{Network, Runtime, Shm};
+pub use container::{Container, Mount, Network, Runtime, Shm};
 pub use environment::{Export, SECRET_PARTS, USUAL};
 pub use executor::{Executor, SlurmExecutor};
 pub use job::Job;

@@ -38,6 +38,7 @@ mod slurm;
 mod slurm_more;
 mod slurm_real;
 mod slurm_restart;
+mod slurm_steps;
 mod step;
 mod submit;
 mod sweep;

@@ -8,29 +8,41 @@ use super::{Contained, Mount, Network};
 /// Folders of the node that every container of charliecloud has.
 const SHARED: [&str; 4] = ["/tmp", "/dev", "/proc", "/sys"];
 
-/// The command line. `variables` is the file of [`file`]; `inherited` are variables that no line of a file can hold.
+/// Where images have their own variables.
+pub(crate) const OWN_VARIABLES: &str = "ch/environment";
+
+/// Where the variables for within are from.
+pub(crate) struct Variables<'a> {
+    /// The file of [`file`].
+    pub(crate) file: &'a str,
+    /// Those that no line of a file can hold.
+    pub(crate) inherited: &'a [&'a str],
+    /// Whether the image has some of its own: it is an error to ask for them where it has none.
+    pub(crate) are_in_image: bool,
+}
+
+/// The command line.
 pub(crate) fn run(
     contained: &Contained,
     image: &Ready,
-    variables: &str,
-    inherited: &[&str],
+    variables: &Variables<'_>,
     command: &[String],
 ) -> Result<Argv, ArgvError> {
     refuse_volumes(contained, contained.mounts())?;
     let spec = &contained.spec;
     let mut argv = Argv { words: contained.program.clone(), warnings: Vec::new() };
-    if inherited.is_empty() {
+    if variables.inherited.is_empty() {
         argv.push("--unset-env=*");
     } else {
-        argv.glued("--unset-env", format!("!({})", inherited.join("|")));
+        argv.glued("--unset-env", format!("!({})", variables.inherited.join("|")));
     }
     // The image's own variables first, so that the job's are stronger.
-    argv.push("--set-env");
+    argv.flag("--set-env", variables.are_in_image);
     if !spec.env_file.is_empty() {
         argv.glued("--set-env", &spec.env_file);
     }
     argv.push("--env-no-expand");
-    argv.glued("--set-env", variables);
+    argv.glued("--set-env", variables.file);
     for mount in binds(contained) {
         argv.glued("--bind", format!("{}:{}", mount.src, mount.dst));
     }

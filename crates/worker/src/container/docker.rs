@@ -24,6 +24,7 @@ pub(crate) fn run(contained: &Contained, image: &str, command: &[String]) -> Res
         argv.pair("--name", &contained.spec.name);
     }
     argv.flag("--rm", !contained.spec.keep);
+    argv.flag("-i", contained.input().is_some());
     for label in labels(contained) {
         argv.pair("--label", label);
     }

@@ -45,6 +45,7 @@ pub(crate) fn before_switch(contained: &Contained, uid: u32, gid: u32) -> io::Re
 /// Becomes the container's process, or serves it until its end: then its exit code is returned.
 pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Failed> {
     check_sources(contained)?;
+    read_input(contained)?;
     let ready = image::ready(contained)?;
     let image = ready.image.as_str();
     let spec = &contained.spec;
@@ -52,7 +53,10 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
     match contained.runtime {
         ContainerRuntime::Docker | ContainerRuntime::Podman => {
             if contained.program.is_empty() {
-                told(contained, &[])?;
+                let left_out = contained
+                    .input()
+                    .map(|_| "the engine's socket has no `input`: it is left out".to_owned());
+                told(contained, left_out.as_slice())?;
                 return api::run(contained, image, command).map_err(Failed::from);
             }
             if spec.per_node {
@@ -70,7 +74,7 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
             become_words(contained, argv, |next| {
                 let (name, value) = apptainer::literal(contained.runtime);
                 next.env(name, value);
-                for (name, value) in variables(contained) {
+                for (name, value) in variables(contained, &own_value) {
                     next.env(apptainer::outside(contained.runtime, &name), value);
                 }
             })
@@ -80,6 +84,17 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
 }
 
 fn charlie(contained: &Contained, image: &image::Ready, command: &[String]) -> Result<u8, Failed> {
+    let (argv, _variables) = charlie_words(contained, image, command, &own_value)?;
+    become_words(contained, argv, charlie_session)
+}
+
+/// The command line of charliecloud, and the file with the variables that it reads, which has to stay open until then.
+pub(super) fn charlie_words(
+    contained: &Contained,
+    image: &image::Ready,
+    command: &[String],
+    value: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Argv, std::fs::File), Failed> {
     let files = image.files();
     let is_written = contained.spec.writable_root && image.store.is_none();
     for mount in charliecloud::binds(contained).filter(|_| !is_written) {
@@ -88,27 +103,47 @@ fn charlie(contained: &Contained, image: &image::Ready, command: &[String]) -> R
             format!("the image {image} has no {dst} to mount at, and it cannot be made: {error}; make it, or set `writable_root`")
         })?;
     }
-    let values = variables(contained);
+    let values = variables(contained, value);
     let (text, inherited) =
         charliecloud::file(values.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let file = hidden_file(&text).map_err(|error| format!("cannot hand over the variables: {error}"))?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let argv = charliecloud::run(contained, image, &path, &inherited, command);
-    become_words(contained, argv.map_err(|error| error.to_string())?, |next| {
-        // It would put that folder in the place of /tmp.
-        next.env_remove("TMPDIR");
-        // It asks for it and takes no answer from the system instead.
-        if std::env::var_os("USER").is_none() {
-            let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
-            next.env("USER", user.map_or_else(|| "nobody".to_owned(), |user| user.name));
-        }
-    })
+    let are_in_image = files.join(charliecloud::OWN_VARIABLES).exists();
+    let told = charliecloud::Variables { file: &path, inherited: &inherited, are_in_image };
+    let argv = charliecloud::run(contained, image, &told, command);
+    Ok((argv.map_err(|error| error.to_string())?, file))
 }
 
-/// The variables for within, by name.
-fn variables(contained: &Contained) -> Vec<(String, String)> {
-    let named = contained.names.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
-    named.chain(contained.set.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+/// What charliecloud's own program finds in its environment.
+pub(super) fn charlie_session(next: &mut Command) {
+    // It would put that folder in the place of /tmp.
+    next.env_remove("TMPDIR");
+    // It asks for it and takes no answer from the system instead.
+    if std::env::var_os("USER").is_none() {
+        let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+        next.env("USER", user.map_or_else(|| "nobody".to_owned(), |user| user.name));
+    }
+}
+
+/// A variable of this process.
+fn own_value(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The variables for within, by name; `value` tells those of the process.
+fn variables(contained: &Contained, value: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let named = contained.names.iter().filter_map(|name| Some((name.clone(), value(name)?)));
+    let set = contained.set.iter().map(|(name, value)| (name.clone(), value.clone()));
+    // This process becomes the script.
+    let own = contained.script.iter().map(|_| ("SLURM_TASK_PID".to_owned(), std::process::id().to_string()));
+    named.chain(set).chain(own).collect()
+}
+
+/// Makes what a batch script reads this process's input, which whatever it becomes inherits.
+fn read_input(contained: &Contained) -> Result<(), Failed> {
+    let Some(path) = contained.input() else { return Ok(()) };
+    let read = std::fs::File::open(path).and_then(|file| Ok(nix::unistd::dup2_stdin(file)?));
+    read.map_err(|error| format!("cannot read the input {}: {error}", path.display()).into())
 }
 
 /// A file that only this process and what it becomes can reach, for what does not belong into a command line.
@@ -151,7 +186,7 @@ fn become_words(contained: &Contained, argv: Argv, change: impl FnOnce(&mut Comm
 }
 
 /// An engine would make what is missing, as root.
-fn check_sources(contained: &Contained) -> Result<(), Failed> {
+pub(super) fn check_sources(contained: &Contained) -> Result<(), Failed> {
     let is_elsewhere = contained.socket.as_ref().is_some_and(|socket| !socket.starts_with("unix:"));
     for mount in contained.mounts().filter(|mount| !mount.is_volume() && !is_elsewhere) {
         if let Err(error) = Path::new(&mount.src).symlink_metadata() {

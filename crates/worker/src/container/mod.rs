@@ -9,6 +9,7 @@ mod api;
 mod apptainer;
 mod argv;
 mod charliecloud;
+mod direct;
 mod docker;
 mod engine;
 mod enter;
@@ -23,10 +24,11 @@ mod tests;
 mod tidy;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use direct::{Direct, direct};
 pub(crate) use engine::clean;
 pub(crate) use enter::{before_switch, enter};
 pub(crate) use node::{Idle, retire};
@@ -85,8 +87,18 @@ pub(crate) struct Contained {
     /// Charliecloud's images get the driver's libraries.
     #[serde(default)]
     pub(crate) from_host: bool,
+    /// It is a batch script that runs in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) script: Option<Script>,
     /// What cannot be had, and was found out already.
     pub(crate) warnings: Vec<String>,
+}
+
+/// What a batch script has that other processes have not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Script {
+    /// A file of the node that it reads; empty: nothing.
+    pub(crate) input: PathBuf,
 }
 
 /// The devices of a placement, as runtimes have to be told of them.
@@ -100,6 +112,12 @@ pub(crate) enum Gpus {
 }
 
 impl Contained {
+    /// The file that it reads, where it reads one.
+    pub(crate) fn input(&self) -> Option<&Path> {
+        let script = self.script.as_ref()?;
+        Some(script.input.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
+
     /// Where the worker keeps what it knows of containers.
     pub(crate) fn folder(&self) -> PathBuf {
         self.state_dir.join("containers")

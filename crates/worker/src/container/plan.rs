@@ -143,6 +143,7 @@ pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
         state_dir: config.state_dir.clone(),
         cache_bytes: settings.image_cache_bytes,
         from_host: settings.ch_fromhost,
+        script: None,
         warnings: std::mem::take(&mut warnings),
     };
     if runtime.is_engine() {

@@ -2,7 +2,6 @@
 //! from some moment on, and of what it executes in a container that stays, not at all.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
@@ -83,9 +82,8 @@ async fn served(contained: &Contained, words: &[String]) -> Result<u8, String> {
     for (kind, number) in SIGNALS {
         signals.push((signal(kind).map_err(failed)?, number));
     }
-    // In a group of its own, so that a signal does not end it before the command.
-    let mut child =
-        Command::new(program).args(rest).stdin(Stdio::null()).process_group(0).spawn().map_err(failed)?;
+    // In a group of its own, so that a signal does not end it before the command. It reads what this process was told to.
+    let mut child = Command::new(program).args(rest).process_group(0).spawn().map_err(failed)?;
     let status = loop {
         let next = std::future::poll_fn(|context| {
             for (signal, number) in &mut signals {

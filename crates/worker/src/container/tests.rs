@@ -34,6 +34,7 @@ pub(super) fn profiler(runtime: ContainerRuntime) -> Contained {
         state_dir: "/s".into(),
         cache_bytes: 0,
         from_host: false,
+        script: None,
         warnings: Vec::new(),
     }
 }
@@ -129,32 +130,36 @@ fn apptainer_is_told_as_measured() {
 
 #[test]
 fn charliecloud_is_told_as_measured() {
+    let told = |inherited| charliecloud::Variables { file: "/F", inherited, are_in_image: true };
     let mut contained = profiler(ContainerRuntime::Charliecloud);
     contained.spec.writable_root = true;
     contained.spec.env_file = "/E".into();
     contained.needs = vec![Mount::same("/tmp/state"), Mount::same("/data/ann")];
     let folder = image::Ready::known("/imgs/image");
-    let argv = charliecloud::run(&contained, &folder, "/F", &[], &command()).unwrap();
+    let argv = charliecloud::run(&contained, &folder, &told(&[]), &command()).unwrap();
     assert_eq!(
         argv.words.join(" "),
         "ch-run --unset-env=* --set-env --set-env=/E --env-no-expand --set-env=/F --bind=/data/ann:/data/ann --bind=/A:/B \
          --cd=/W --write /imgs/image -- python train.py"
     );
     assert_eq!(argv.warnings, ["charliecloud has no `privileged`: it is left out"]);
+    let bare = charliecloud::Variables { are_in_image: false, ..told(&[]) };
+    let bare = charliecloud::run(&contained, &folder, &bare, &command()).unwrap().words.join(" ");
+    assert!(bare.starts_with("ch-run --unset-env=* --set-env=/E --env-no-expand "), "{bare}");
     contained.spec.mounts[0].read_only = true;
     contained.spec.privileged = false;
     contained.spec.user = "10:20".into();
-    let argv = charliecloud::run(&contained, &folder, "/F", &["KEY"], &command()).unwrap();
+    let argv = charliecloud::run(&contained, &folder, &told(&["KEY"]), &command()).unwrap();
     assert_eq!(argv.warnings, ["charliecloud has no `mounts: ro`: it is left out"]);
     let line = argv.words.join(" ");
     assert!(line.contains("--unset-env=!(KEY) ") && line.contains("--uid=10 --gid=20"), "{line}");
     contained.spec.mounts[0].src = "volume".into();
-    let refused = charliecloud::run(&contained, &folder, "/F", &[], &command()).unwrap_err();
+    let refused = charliecloud::run(&contained, &folder, &told(&[]), &command()).unwrap_err();
     assert!(refused.to_string().contains("name of a volume"), "{refused}");
     contained.spec.mounts.clear();
     let mut named = image::Ready::known("base:1");
     named.store = Some("/var/tmp/ann.ch".into());
-    let argv = charliecloud::run(&contained, &named, "/F", &[], &command()).unwrap();
+    let argv = charliecloud::run(&contained, &named, &told(&[]), &command()).unwrap();
     assert_eq!(argv.warnings, ["charliecloud has no `writable_root`: it is left out"]);
     assert!(argv.words.join(" ").contains("--cd=/W --storage=/var/tmp/ann.ch --uid=10"), "{:?}", argv.words);
     assert_eq!(named.files(), std::path::Path::new("/var/tmp/ann.ch/img/base+1"));

@@ -15,6 +15,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, User};
 
 use super::rooms;
+use crate::container::{RUNTIME_VARIABLE, misleads};
 
 /// As shells have it.
 const CODE_NOT_FOUND: u8 = 127;
@@ -95,7 +96,10 @@ fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<
     if is_terminal {
         next.env("TERM", TERM);
     }
-    let over: Vec<(OsString, OsString)> = over().collect();
+    // An image has its own idea of what is the machine's.
+    let is_contained = variables.iter().any(|(name, _)| name == RUNTIME_VARIABLE);
+    let fits = |name: &OsStr| !is_contained || !name.to_str().is_some_and(misleads);
+    let over: Vec<(OsString, OsString)> = over().filter(|(name, _)| fits(name)).collect();
     let devices = step_devices(&variables, &over);
     let over = over.into_iter().filter(|(name, _)| name != STEP_DEVICES);
     next.args(arguments).envs(variables).envs(over).envs(devices).current_dir(&workdir);

@@ -11,10 +11,12 @@ mod rooms;
 
 use std::collections::HashMap;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::sync::mpsc;
-use wharf_proto::{ExecOpen, ExecOutput, FromExec, FromWorker, ToExec, exec_input, exec_output, from_worker};
+use wharf_proto::{
+    ExecOpen, ExecOutput, FromExec, FromWorker, SignalTask, ToExec, exec_input, exec_output, from_worker,
+};
 
 use crate::WorkerConfig;
 use crate::task::TaskKey;
@@ -46,6 +48,8 @@ pub(crate) struct Sessions {
 
 struct Session {
     task: TaskKey,
+    /// Which step of the job it is of, where it is of one.
+    step: Option<u32>,
     /// Its command outlives the connection.
     is_kept: bool,
     /// The session ends where this is dropped.
@@ -79,9 +83,9 @@ impl Sessions {
             exec_input::Message::Open(open) => {
                 let task: TaskKey = message.task?.into();
                 let (sender, messages) = mpsc::unbounded_channel();
-                let is_kept = !open.key.is_empty();
+                let (step, is_kept) = (open.step, !open.key.is_empty());
                 let waiting = Some(Waiting { open, messages, output: output.clone() });
-                self.open.insert(message.session, Session { task, is_kept, messages: sender, waiting });
+                self.open.insert(message.session, Session { task, step, is_kept, messages: sender, waiting });
                 Some(task)
             }
             input => {
@@ -130,11 +134,14 @@ impl Sessions {
         self.open.values().filter(|session| session.waiting.is_some()).map(|session| session.task).collect()
     }
 
-    /// Sends a signal to all commands beside a task.
-    pub(crate) fn signal(&self, task: TaskKey, signal: i32) {
-        for session in self.open.values().filter(|session| session.task == task) {
+    /// Sends a signal to the commands beside a task, or to those of one step.
+    pub(crate) fn signal(&self, task: TaskKey, wanted: &SignalTask) {
+        let is_meant = |session: &&Session| {
+            session.task == task && (wanted.step.is_none() || session.step == wanted.step)
+        };
+        for session in self.open.values().filter(is_meant) {
             // One that is over needs none.
-            let _ = session.messages.send(Message::Signal(signal));
+            let _ = session.messages.send(Message::Signal(wanted.signal));
         }
     }
 
@@ -153,11 +160,11 @@ impl Sessions {
     }
 }
 
-/// Sends a signal to one process, if it is there.
-pub(crate) fn signal(process: Option<i32>, signal: i32) {
-    if let (Some(process), Ok(signal)) = (process, Signal::try_from(signal)) {
+/// Sends a signal to a task's first process, if it is there, or to all of the group that it leads.
+pub(crate) fn signal(process: Option<i32>, wanted: &SignalTask) {
+    if let (Some(process), Ok(signal)) = (process.map(Pid::from_raw), Signal::try_from(wanted.signal)) {
         // One that has just ended needs none.
-        let _ = kill(Pid::from_raw(process), signal);
+        let _ = if wanted.group { killpg(process, signal) } else { kill(process, signal) };
     }
 }
 

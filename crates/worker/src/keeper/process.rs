@@ -16,6 +16,7 @@ use tokio::net::TcpSocket;
 use super::cgroup::TaskCgroup;
 use super::files::Files;
 use super::stage::{Act, Login, Stage};
+use crate::container::{self, Direct};
 use crate::protocol::{Process, Start, Step};
 use crate::task::Exit;
 
@@ -53,9 +54,11 @@ fn spawn_into(
         if let Some(stage) = &mut stage {
             stage.container.clone_from(&process.container);
         }
-        let command = match &stage {
-            None => direct(start, process)?,
-            Some(stage) => staged(state_dir, stage, process, port.as_ref())?,
+        let contained = if start.confinement.is_none() { contained(start, process) } else { None };
+        let (command, _variables) = match (&stage, contained) {
+            (_, Some(Direct { command, variables })) => (command, Some(variables)),
+            (None, None) => (direct(start, process)?, None),
+            (Some(stage), None) => (staged(state_dir, stage, process, port.as_ref())?, None),
         };
         groups.push(launch(command, start, process, &files)?);
         // Once is enough for all.
@@ -154,6 +157,17 @@ fn direct(start: &Start, process: &Process) -> Result<Command, Exit> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&start.workdir).stdin(Stdio::null());
     Ok(command)
+}
+
+/// A process in a container that is one spawn, as one without is; none where it has none, or one that has to be prepared.
+fn contained(start: &Start, process: &Process) -> Option<Direct> {
+    let value = |name: &str| {
+        let told = process.env.get(name).or_else(|| start.env.get(name)).cloned();
+        told.or_else(|| std::env::var(name).ok())
+    };
+    let mut direct = container::direct(process.container.as_ref()?, &process.command, &value)?;
+    direct.command.current_dir(&start.workdir).stdin(Stdio::null());
+    Some(direct)
 }
 
 /// This very program, which prepares itself and then becomes the command.

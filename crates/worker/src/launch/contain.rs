@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use wharf_proto::container::Network;
 use wharf_proto::{LaunchTask, Launcher};
 
-use super::own_program;
+use super::{own_program, spool};
 use crate::keeper::limits;
 use crate::protocol::{Limit, Start};
 use crate::{WorkerConfig, container, ray};
@@ -24,6 +24,10 @@ pub(super) fn contain(
         tools = ray_tools(config)?;
         // Its nodes reach each other at the machines' addresses: nothing else could work.
         spec.set_network(Network::Host);
+    }
+    let script = launch.batch.as_ref().filter(|batch| !batch.is_allocation);
+    if let (Some(_), Some(steps)) = (script, start.env.get(spool::STEP_FILE)) {
+        tools.extend(Path::new(steps).parent().map(Path::to_owned));
     }
     let is_per_device = launch.launcher() == Launcher::PerDevice;
     for step in &mut start.steps {
@@ -58,7 +62,8 @@ pub(super) fn contain(
                     planned.contained.spec.ulimits.iter().filter(|limit| own(limit)).cloned().collect();
                 start.confinement.limits.extend(more);
             }
-            let container::Planned { env, contained } = planned;
+            let container::Planned { env, mut contained } = planned;
+            contained.script = script.map(|batch| container::Script { input: PathBuf::from(&batch.input) });
             (process.env, process.container) = (env, Some(Box::new(contained)));
         }
     }

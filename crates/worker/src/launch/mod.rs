@@ -28,6 +28,9 @@ const GRACE_DEFAULT: Duration = Duration::from_secs(10);
 /// Longer periods of grace are taken as this.
 const GRACE_MAX_S: f64 = 7.0 * 24.0 * 3600.0;
 
+/// Keeps a place in a container until somebody wants it to end: that is no failure.
+const WAIT: &str = "trap 'exit 0' TERM INT HUP USR1; while :; do sleep 3600 & wait $!; done";
+
 /// What does not change from task to task.
 pub(crate) struct Launching {
     workdir: PathBuf,
@@ -136,20 +139,22 @@ impl Launching {
             _ => None,
         };
         start.steps = steps(config, launch, &start.env, &hostfile, counts, node.as_ref());
-        if paced.is_none() && launch.container.is_some() {
-            contain::contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
-        }
+        let is_paced = paced.is_some();
         let batch = self.batch_command(start, config, launch)?;
         if let Some(command) = paced.or(batch) {
             let process = Process { command, ..Process::default() };
             start.steps = vec![Step { name: String::new(), processes: vec![process] }];
+        }
+        if !is_paced {
+            contain::contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
         }
         Ok(())
     }
 }
 
 impl Launching {
-    /// The command of a batch script's task: this program, which becomes the script, or waits on the other nodes.
+    /// The command of a batch script's task: this program, which becomes the script, or waits on the other nodes. An image need not
+    /// have what this program runs with: there it is the script itself, or a shell that waits.
     fn batch_command(
         &self,
         start: &mut Start,
@@ -159,21 +164,26 @@ impl Launching {
         let Some(batch) = &launch.batch else { return Ok(None) };
         let program = own_program(config)
             .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
-        let mut command = vec![program, "batch".to_owned()];
+        let is_contained = launch.container.is_some();
+        let mut command = if is_contained { Vec::new() } else { vec![program, "batch".to_owned()] };
         let tmp = ("TMPDIR".to_owned(), "/tmp".to_owned());
         start.env.entry(tmp.0).or_insert(tmp.1);
         if batch.is_allocation {
-            return Ok(Some(command));
+            let wait = ["/bin/sh", "-c", WAIT].map(String::from).to_vec();
+            return Ok(Some(if is_contained { wait } else { command }));
         }
         let user = start.confinement.user.as_deref();
         let script = spool::write(&config.state_dir, start.task, &batch.script, user)
             .map_err(|error| Exit::lost(format!("cannot keep the batch script: {error}")))?;
         let steps = script.with_file_name("steps").to_string_lossy().into_owned();
-        start.env.insert("WHARF_STEP_FILE".to_owned(), steps);
-        if !batch.input.is_empty() {
-            command.extend(["--input".to_owned(), batch.input.clone()]);
+        start.env.insert(spool::STEP_FILE.to_owned(), steps);
+        if !is_contained {
+            if !batch.input.is_empty() {
+                command.extend(["--input".to_owned(), batch.input.clone()]);
+            }
+            command.push("--".to_owned());
         }
-        command.extend(["--".to_owned(), script.to_string_lossy().into_owned()]);
+        command.push(script.to_string_lossy().into_owned());
         command.extend(batch.arguments.iter().cloned());
         Ok(Some(command))
     }

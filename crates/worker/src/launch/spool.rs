@@ -13,6 +13,9 @@ use crate::task::TaskKey;
 /// Where a worker that is root keeps the scripts of other users, who cannot enter its own folder.
 const SHARED: &str = "/run/wharf/spool";
 
+/// The variable that tells a script where its steps are counted, beside it.
+pub(super) const STEP_FILE: &str = "WHARF_STEP_FILE";
+
 /// Keeps a script for a task, for nobody but its user, and returns its path.
 pub(super) fn write(
     state_dir: &Path,

@@ -16,7 +16,7 @@ use wharf_slurm::shape::{PARTITION, Shape, shape};
 use wharf_slurm::{Refusal, Request, joined};
 
 use super::begin::moment;
-use super::{Fail, files, say, view};
+use super::{Fail, container, files, say, view};
 use crate::args::env;
 
 /// Indexes of arrays are below: Wharf's own limit is on their number.
@@ -94,6 +94,10 @@ pub(super) async fn make(client: &Client, request: &Request, script: &Script<'_>
     }
     depend(client, request, &mut spec).await?;
     spec.env = environment(request, &shape, array.as_ref(), &cwd, script)?.into_iter().collect();
+    spec.container = container::of(request, &cwd)?;
+    if spec.container.is_some() {
+        spec.env.retain(|name, _| container::is_within(name));
+    }
     Ok(Made { spec, shape, array })
 }
 

@@ -2,6 +2,7 @@
 
 mod alloc;
 mod begin;
+mod container;
 mod files;
 mod job;
 mod sacct;

@@ -12,6 +12,8 @@ use crate::args::HomeArgs;
 
 use Takes::{Nothing, Value};
 
+const SIGKILL: i32 = 9;
+
 const OPTIONS: &[Opt] = &[
     Opt::new("account", 'A', Value),
     Opt::new("batch", 'b', Nothing),
@@ -42,52 +44,67 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     with(home, async |client| cancel(client, &parsed, &ids).await)
 }
 
-/// A job, or elements of an array.
+/// A job, elements of an array, or one step of either.
 struct Target {
     job: u32,
     indexes: Option<Vec<u32>>,
+    step: Option<u32>,
 }
 
-/// `12`, `12_3`, `12_[4-6]`.
+impl Target {
+    fn is(&self, job: &JobSummary) -> bool {
+        match &self.indexes {
+            None => job.job_id == self.job || job.array_job == self.job,
+            Some(_) => self.is_own(job),
+        }
+    }
+
+    /// Whether it is that very job, or one of those elements: the first of an array does not stand for all.
+    fn is_own(&self, job: &JobSummary) -> bool {
+        match &self.indexes {
+            None => job.job_id == self.job,
+            Some(indexes) => {
+                job.array_job == self.job && job.array_index.is_some_and(|index| indexes.contains(&index))
+            }
+        }
+    }
+}
+
+/// `12`, `12_3`, `12_[4-6]`, `12.0`, `12_3.0`.
 fn target(text: &str) -> Result<Target, Fail> {
     let invalid = || Fail::failed(format!("Invalid job id {text}"));
-    if text.contains('.') {
-        // Taking it for the whole job would end more than was meant.
-        return Err(Fail::failed(format!(
-            "{text} is a step, which cannot be cancelled alone in Wharf; `scancel -s INT JOBID` reaches all steps of a job"
-        )));
-    }
-    let (job, indexes) = match text.split_once('_') {
-        Some((job, indexes)) => (job, Some(indexes)),
+    let (of, step) = match text.split_once('.') {
+        Some((of, step)) => (of, Some(step.parse().map_err(|_| invalid())?)),
         None => (text, None),
+    };
+    let (job, indexes) = match of.split_once('_') {
+        Some((job, indexes)) => (job, Some(indexes)),
+        None => (of, None),
     };
     let job = job.parse().map_err(|_| invalid())?;
     let indexes =
         indexes.map(|indexes| array::Array::parse(indexes, u32::MAX).map_err(|_| invalid())).transpose()?;
-    Ok(Target { job, indexes: indexes.map(|array| array.indexes) })
+    Ok(Target { job, indexes: indexes.map(|array| array.indexes), step })
 }
 
 async fn cancel(client: &Client, parsed: &Parsed, ids: &[Target]) -> Result<u8, Fail> {
     let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
     let jobs = client.list_jobs(ListJobsRequest { live_only: true, ..ListJobsRequest::default() }).await?;
     let me = if has("me") { Some(client.info().await?.user) } else { None };
-    let is_named = |job: &JobSummary| {
-        ids.is_empty()
-            || ids.iter().any(|target| match &target.indexes {
-                None => job.job_id == target.job || job.array_job == target.job,
-                Some(indexes) => {
-                    job.array_job == target.job
-                        && job.array_index.is_some_and(|index| indexes.contains(&index))
-                }
-            })
-    };
+    let is_whole =
+        |job: &JobSummary| ids.is_empty() || ids.iter().any(|target| target.step.is_none() && target.is(job));
     let mut chosen = Vec::new();
-    for job in jobs.iter().filter(|job| is_named(job)) {
+    for job in jobs.iter().filter(|job| is_whole(job)) {
         if is_taken(parsed, job)? && me.as_ref().is_none_or(|me| *me == job.user) {
             chosen.push(job.job_id);
         }
     }
     let mut code = 0;
+    for target in ids {
+        let Some(step) = target.step else { continue };
+        let job = jobs.iter().find(|job| target.is_own(job)).map_or(target.job, |job| job.job_id);
+        code = code.max(cancel_step(client, parsed, job, step).await?);
+    }
     if has("verbose") {
         chosen.iter().for_each(|id| say(&format!("scancel: Terminating job {id}")));
     }
@@ -102,6 +119,48 @@ async fn cancel(client: &Client, parsed: &Parsed, ids: &[Target]) -> Result<u8, 
         code = 1;
     }
     Ok(code)
+}
+
+/// Kills one step, or sends it the signal that is asked for.
+async fn cancel_step(client: &Client, parsed: &Parsed, job: u32, step: u32) -> Result<u8, Fail> {
+    let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
+    let known = client
+        .list_jobs(ListJobsRequest { job_ids: vec![job], live_only: true, ..ListJobsRequest::default() })
+        .await?;
+    let steps = if known.is_empty() { Vec::new() } else { client.get_job(job).await?.steps };
+    let refused = |why: &str| {
+        if !has("quiet") {
+            say(&format!("scancel: error: Kill job error on job step id {job}.{step}: {why}"));
+        }
+        Ok(1)
+    };
+    if !steps.iter().any(|known| known.id == step && known.end_s <= 0.0) {
+        return refused("Invalid job id specified");
+    }
+    if has("verbose") {
+        say(&format!("scancel: Terminating step {job}.{step}"));
+    }
+    let request = ChangeJobsRequest {
+        change: Change::Signal.into(),
+        job_ids: vec![job],
+        elements_only: true,
+        signal: asked_signal(parsed)?.unwrap_or(SIGKILL),
+        signal_beside: true,
+        signal_step: Some(step),
+        ..ChangeJobsRequest::default()
+    };
+    match client.change_jobs(request).await?.first() {
+        Some(refusal) => refused(&refusal.reason),
+        None => Ok(0),
+    }
+}
+
+/// The number of the signal that `-s` names.
+fn asked_signal(parsed: &Parsed) -> Result<Option<i32>, Fail> {
+    let named = parsed.given.iter().rev().find(|given| given.name == "signal");
+    let Some(text) = named.and_then(|given| given.value.as_deref()) else { return Ok(None) };
+    let number = signal::number(text).ok_or_else(|| Fail::failed(format!("Unknown job signal: {text}")))?;
+    Ok(Some(number))
 }
 
 fn is_taken(parsed: &Parsed, job: &JobSummary) -> Result<bool, Fail> {
@@ -134,24 +193,17 @@ fn is_taken(parsed: &Parsed, job: &JobSummary) -> Result<bool, Fail> {
 /// What is done to the jobs: a signal only signals, unless it kills the whole job.
 fn change(parsed: &Parsed) -> Result<ChangeJobsRequest, Fail> {
     let has = |name: &str| parsed.given.iter().any(|given| given.name == name);
-    let named = parsed
-        .given
-        .iter()
-        .rev()
-        .find(|given| given.name == "signal")
-        .and_then(|given| given.value.as_deref());
-    let Some(text) = named else {
-        return Ok(ChangeJobsRequest { change: Change::Cancel.into(), ..ChangeJobsRequest::default() });
-    };
-    let number = signal::number(text).ok_or_else(|| Fail::failed(format!("Unknown job signal: {text}")))?;
     let (script, beside) = (has("batch") || has("full"), !has("batch"));
-    if signal::name(number) == "KILL" && !has("batch") {
-        return Ok(ChangeJobsRequest { change: Change::Cancel.into(), ..ChangeJobsRequest::default() });
-    }
+    let number = match asked_signal(parsed)? {
+        Some(number) if number != SIGKILL || has("batch") => number,
+        _ => return Ok(ChangeJobsRequest { change: Change::Cancel.into(), ..ChangeJobsRequest::default() }),
+    };
     Ok(ChangeJobsRequest {
         change: Change::Signal.into(),
         signal: number,
         signal_script: script,
+        // Children of the script are meant, too.
+        signal_group: has("full"),
         signal_beside: beside,
         ..ChangeJobsRequest::default()
     })

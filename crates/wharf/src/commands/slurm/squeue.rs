@@ -5,10 +5,11 @@ use wharf_client::Client;
 use wharf_proto::{JobSummary, ListJobsRequest};
 use wharf_slurm::getopt::{self, Opt, Order, Parsed, Takes};
 use wharf_slurm::layout::Layout;
+use wharf_slurm::limit::TimeLimit;
 use wharf_slurm::outcome::State;
 use wharf_slurm::{hostlist, squeue};
 
-use super::{Fail, print, view, with};
+use super::{Fail, print, steps, view, with};
 use crate::args::HomeArgs;
 
 use Takes::{Maybe, Nothing, Value};
@@ -43,7 +44,10 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     let words = glued(words);
     let parsed = getopt::parse(OPTIONS, &words, Order::Anywhere)?;
     let wanted = Wanted::of(&parsed)?;
-    with(home, async |client| list(client, &parsed, &wanted).await)
+    with(home, async |client| match has(&parsed, "steps") {
+        true => list_steps(client, &parsed, &wanted).await,
+        false => list(client, &parsed, &wanted).await,
+    })
 }
 
 fn glued(words: &[String]) -> Vec<String> {
@@ -131,6 +135,51 @@ fn state(name: &str) -> Result<State, Fail> {
     })
 }
 
+/// The scripts and steps that run.
+async fn list_steps(client: &Client, parsed: &Parsed, wanted: &Wanted) -> Result<u8, Fail> {
+    let jobs = client.list_jobs(ListJobsRequest { live_only: true, ..ListJobsRequest::default() }).await?;
+    let nodes = client.list_nodes().await?;
+    let me = if has(parsed, "me") { Some(client.info().await?.user) } else { None };
+    let (format, sort) = layout(parsed)?;
+    let mut titles = Vec::new();
+    for letter in format.letters() {
+        let title = squeue::step_title(letter);
+        titles.push(
+            title.ok_or_else(|| Fail::failed(format!("Invalid job step format specification: {letter}")))?,
+        );
+    }
+    let titles: Vec<String> = titles.into_iter().map(str::to_owned).collect();
+    let named: Vec<&str> =
+        value(parsed, "steps").unwrap_or_default().split(',').filter(|id| !id.is_empty()).collect();
+    let mut rows = Vec::new();
+    for job in view::rows(&jobs, &nodes, true) {
+        if job.state != State::Running || !wanted.takes(&job, me.as_deref()) {
+            continue;
+        }
+        let steps = steps::rows(&job, &client.get_job(job.job).await?);
+        rows.extend(steps.into_iter().filter(|step| step.state == State::Running).map(|step| {
+            let (partition, user) = (job.partition.clone(), job.user.clone());
+            squeue::Job { partition, user, limit: TimeLimit::Unlimited, ..step }
+        }));
+    }
+    rows.retain(|row| named.is_empty() || named.contains(&row.id.as_str()));
+    // Of one job the script is last.
+    rows.sort_by_key(|row| row.name == "batch" && row.id.ends_with(".batch"));
+    squeue::sort(&mut rows, value(parsed, "sort").unwrap_or(sort));
+    show(parsed, &format, titles, &rows)
+}
+
+fn show(parsed: &Parsed, format: &Layout, titles: Vec<String>, rows: &[squeue::Job]) -> Result<u8, Fail> {
+    let lines: Vec<Vec<String>> =
+        rows.iter().map(|row| format.letters().map(|letter| row.field(letter)).collect()).collect();
+    let titles = (!has(parsed, "noheader")).then_some(titles);
+    if has(parsed, "long") && titles.is_some() {
+        print(&[Zoned::now().strftime("%a %b %d %H:%M:%S %Y").to_string()])?;
+    }
+    print(&format.lines(titles.as_deref(), &lines))?;
+    Ok(0)
+}
+
 async fn list(client: &Client, parsed: &Parsed, wanted: &Wanted) -> Result<u8, Fail> {
     let filter = ListJobsRequest { live_only: wanted.states.is_none(), ..ListJobsRequest::default() };
     let jobs = client.list_jobs(filter).await?;
@@ -153,15 +202,8 @@ async fn list(client: &Client, parsed: &Parsed, wanted: &Wanted) -> Result<u8, F
     if has(parsed, "json") {
         return json(&rows);
     }
-    let titles: Vec<String> = format.letters().map(|letter| squeue::title(letter).to_owned()).collect();
-    let lines: Vec<Vec<String>> =
-        rows.iter().map(|row| format.letters().map(|letter| row.field(letter)).collect()).collect();
-    let titles = (!has(parsed, "noheader")).then_some(titles);
-    if has(parsed, "long") && titles.is_some() {
-        print(&[Zoned::now().strftime("%a %b %d %H:%M:%S %Y").to_string()])?;
-    }
-    print(&format.lines(titles.as_deref(), &lines))?;
-    Ok(0)
+    let titles = format.letters().map(|letter| squeue::title(letter).to_owned()).collect();
+    show(parsed, &format, titles, &rows)
 }
 
 /// Jobs that are over are not listed; those that never were are an error.

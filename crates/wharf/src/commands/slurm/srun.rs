@@ -1,7 +1,7 @@
 //! `wharf srun`: a step on the nodes of a job; outside of one, on devices that are taken for it.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, ExecOpen, StepSummary};
 use wharf_slurm::environ::{Step, evenly, spread};
 use wharf_slurm::export::{Variables, exported};
+use wharf_slurm::filename::{self, Names};
 use wharf_slurm::getopt::{self, Order};
 use wharf_slurm::{Request, gres, hostlist, options};
 
 use super::alloc::{Held, running};
 use super::job::shell;
-use super::step::{Output, Task, key};
-use super::{Fail, files, say, view};
+use super::step::{Files, Task, key};
+use super::{Fail, container, files, say, view};
 use crate::args::HomeArgs;
 use crate::commands::cluster::{self, runtime};
 
@@ -63,6 +64,11 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     }
     request.check()?;
     let inside = request.get("jobid").map(str::to_owned).or_else(|| std::env::var("SLURM_JOB_ID").ok());
+    if inside.is_some() && container::of(&request, "")?.is_some() {
+        return Err(Fail::failed(
+            "a step has the container of its job: give the option to sbatch or salloc, or begin the command with the runtime's, as in `srun ch-run IMAGE -- COMMAND`",
+        ));
+    }
     runtime()?.block_on(async {
         let Some(id) = inside else { return alone(home, &request, &parsed.rest).await };
         let job = id.parse().map_err(|_| Fail::failed(format!("Invalid job id {id}")))?;
@@ -208,6 +214,7 @@ impl Plan {
                 command: command.to_vec(),
                 env: env.into_iter().collect(),
                 workdir: workdir.clone(),
+                step: Some(self.step),
                 ..ExecOpen::default()
             }
         };
@@ -218,22 +225,31 @@ impl Plan {
             account.tell(client, Some(code.into())).await;
             return Ok(code);
         }
-        let output = Output::of(request, self.job, &folder)?;
+        let mut files = Files::new(request, &folder);
         let home_of_tasks = Arc::new(HomeArgs { home: home.home.clone() });
         let (stop, stopped) = interruptions()?;
+        let of = |name: &str| self.env.get(name).map_or("", String::as_str);
+        let index = of("SLURM_ARRAY_JOB_ID").parse().ok().zip(of("SLURM_ARRAY_TASK_ID").parse().ok());
+        let (name, user) = (of("SLURM_JOB_NAME"), of("SLURM_JOB_USER"));
+        let names = Names { job: self.job, array: index, node: "", name, user, task: None };
+        let (source, only) = input_of(request, &folder, &names)?;
         let (mut started, mut inputs, mut rank) = (JoinSet::new(), Vec::new(), 0);
         for (node, &count) in self.tasks.iter().enumerate() {
             for local in 0..count {
                 let (input, pieces) = mpsc::channel(INPUT_PIECES);
-                inputs.push(input);
+                if only.is_none_or(|only| only == rank) {
+                    inputs.push(input);
+                }
                 let open = ExecOpen { key: key()?, ..open(node, local) };
-                let (home, output) = (home_of_tasks.clone(), output.clone());
+                let task = filename::Task { step: self.step, node: node as u32, rank };
+                let names = Names { node: &self.nodes[node], task: Some(task), ..names };
+                let (home, output) = (home_of_tasks.clone(), files.of_task(&names)?);
                 let task = Task { home, rank, node: self.nodes[node].clone(), output, open };
                 started.spawn(task.run(client.clone(), pieces, stopped.clone()));
                 rank += 1;
             }
         }
-        read_input(inputs);
+        read_input(source, inputs);
         let mut worst = 0;
         while let Some(ended) = started.join_next().await {
             worst = worst.max(ended.unwrap_or(1));
@@ -335,13 +351,31 @@ fn next_step(path: &str) -> u32 {
     if path.is_empty() { 0 } else { count().unwrap_or(0) }
 }
 
-/// Hands standard input to all tasks, on a thread that nobody waits for: a read cannot be called off.
-fn read_input(inputs: Vec<mpsc::Sender<Vec<u8>>>) {
+/// What tasks read, and which of them alone does, where only one may.
+fn input_of(
+    request: &Request,
+    folder: &str,
+    names: &Names<'_>,
+) -> Result<(Box<dyn Read + Send>, Option<u32>), Fail> {
+    Ok(match request.get("input") {
+        None | Some("all") => (Box::new(std::io::stdin()), None),
+        Some("none") => (Box::new(std::io::empty()), None),
+        Some(number) if number.parse::<u32>().is_ok() => (Box::new(std::io::stdin()), number.parse().ok()),
+        Some(pattern) => {
+            let path = wharf_slurm::joined(folder, &names.expand(pattern));
+            let file = std::fs::File::open(&path)
+                .map_err(|error| Fail::failed(format!("Unable to open {path}: {error}")))?;
+            (Box::new(file), None)
+        }
+    })
+}
+
+/// Hands the input to tasks, on a thread that nobody waits for: a read cannot be called off.
+fn read_input(mut source: Box<dyn Read + Send>, inputs: Vec<mpsc::Sender<Vec<u8>>>) {
     std::thread::spawn(move || {
         let mut chunk = vec![0; CHUNK_BYTES];
-        let mut stdin = std::io::stdin().lock();
         loop {
-            match stdin.read(&mut chunk) {
+            match source.read(&mut chunk) {
                 // A task that is over takes nothing, which does not concern the others.
                 Ok(count) if count > 0 => {
                     inputs.iter().for_each(|input| drop(input.blocking_send(chunk[..count].to_vec())));

@@ -1,6 +1,6 @@
 //! One task of a step: a command beside a task of the job that goes on while the head, the worker's agent or the network is away.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Read as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use wharf_client::Client;
 use wharf_proto::{ExecInput, ExecOpen, ExecTaken, exec_input, exec_output};
+use wharf_slurm::filename::Names;
 use wharf_slurm::{Request, signal};
 
 use super::{Fail, say};
@@ -35,35 +36,71 @@ pub(super) fn key() -> Result<String, Fail> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Where what tasks say goes.
+type Sink = Arc<Mutex<Box<dyn std::io::Write + Send>>>;
+
+/// Where what a task says goes.
 #[derive(Clone)]
 pub(super) struct Output {
-    stdout: Arc<Mutex<Box<dyn std::io::Write + Send>>>,
-    stderr: Arc<Mutex<Box<dyn std::io::Write + Send>>>,
+    stdout: Sink,
+    stderr: Sink,
     is_labelled: bool,
 }
 
-impl Output {
-    pub(super) fn of(request: &Request, job: u32, folder: &str) -> Result<Self, Fail> {
-        let open = |option: &str| -> Result<Option<Box<dyn std::io::Write + Send>>, Fail> {
-            let Some(path) = request.get(option).filter(|path| *path != "all" && *path != "none") else {
-                return Ok(None);
-            };
-            let path = wharf_slurm::joined(
-                folder,
-                &path.replace("%j", &job.to_string()).replace("%J", &job.to_string()),
-            );
-            let file = std::fs::File::create(&path)
-                .map_err(|error| Fail::failed(format!("Unable to open {path}: {error}")))?;
-            Ok(Some(Box::new(file)))
+/// The files of a step: tasks whose names are equal share one.
+pub(super) struct Files<'a> {
+    request: &'a Request,
+    folder: &'a str,
+    open: BTreeMap<String, Sink>,
+    own: [Sink; 2],
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(request: &'a Request, folder: &'a str) -> Self {
+        let sink = |out: Box<dyn std::io::Write + Send>| Arc::new(Mutex::new(out));
+        let own = [sink(Box::new(std::io::stdout())), sink(Box::new(std::io::stderr()))];
+        Self { request, folder, open: BTreeMap::new(), own }
+    }
+
+    /// Where a task writes, by what patterns mean for it.
+    pub(super) fn of_task(&mut self, names: &Names<'_>) -> Result<Output, Fail> {
+        let stdout = self.sink("output", names)?;
+        // What is said of the output alone is said of both.
+        let stderr = match self.sink("error", names)? {
+            None if self.request.has("output") => stdout.clone(),
+            stderr => stderr,
         };
-        let stdout = Arc::new(Mutex::new(open("output")?.unwrap_or_else(|| Box::new(std::io::stdout()))));
-        let stderr = match open("error")? {
-            Some(file) => Arc::new(Mutex::new(file)),
-            None if request.has("output") => stdout.clone(),
-            None => Arc::new(Mutex::new(Box::new(std::io::stderr()) as Box<dyn std::io::Write + Send>)),
+        let [own_stdout, own_stderr] = &self.own;
+        Ok(Output {
+            stdout: stdout.unwrap_or_else(|| own_stdout.clone()),
+            stderr: stderr.unwrap_or_else(|| own_stderr.clone()),
+            is_labelled: self.request.has("label"),
+        })
+    }
+
+    /// None: where `srun` itself writes.
+    fn sink(&mut self, option: &str, names: &Names<'_>) -> Result<Option<Sink>, Fail> {
+        let path = match self.request.get(option) {
+            None | Some("all") => return Ok(None),
+            Some("none") => "/dev/null".to_owned(),
+            // The number of the only task that is heard.
+            Some(number) if number.parse::<u32>().is_ok() => {
+                if names.task.map(|task| task.rank) == number.parse().ok() {
+                    return Ok(None);
+                }
+                "/dev/null".to_owned()
+            }
+            Some(pattern) => wharf_slurm::joined(self.folder, &names.expand(pattern)),
         };
-        Ok(Self { stdout, stderr, is_labelled: request.has("label") })
+        if let Some(known) = self.open.get(&path) {
+            return Ok(Some(known.clone()));
+        }
+        let is_added = self.request.appends();
+        let mut how = std::fs::OpenOptions::new();
+        let file = how.create(true).write(true).append(is_added).truncate(!is_added).open(&path);
+        let file = file.map_err(|error| Fail::failed(format!("Unable to open {path}: {error}")))?;
+        let sink: Sink = Arc::new(Mutex::new(Box::new(file)));
+        self.open.insert(path, sink.clone());
+        Ok(Some(sink))
     }
 }
 
@@ -136,7 +173,7 @@ impl Task {
         let how = match code {
             0 => return 0,
             _ if code > CODE_SIGNAL_BASE && code < CODE_SIGNAL_BASE + 64 => {
-                format!("Terminated by signal {}", signal::name(code - CODE_SIGNAL_BASE))
+                signal::said(code - CODE_SIGNAL_BASE)
             }
             _ => format!("Exited with exit code {code}"),
         };

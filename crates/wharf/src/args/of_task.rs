@@ -1,0 +1,59 @@
+//! Commands of tasks, parsed by themselves: they run once for every task, and to put the whole command line together takes longer
+//! than all that they do.
+
+use std::ffi::OsString;
+
+use clap::{Args, FromArgMatches as _};
+
+use super::{Cli, Command, GlobalArgs};
+
+/// The command of a task that a command line is; none where it is another one, or has to be told what is wrong with it.
+pub(crate) fn of_task(arguments: &[OsString]) -> Option<Cli> {
+    let words = arguments.get(1..)?;
+    match words.first()?.to_str()? {
+        "keeper" => alone(words, Command::Keeper),
+        "beside" => alone(words, Command::Beside),
+        "batch" => alone(words, Command::Batch),
+        "step" => alone(words, Command::Step),
+        "pace" => alone(words, Command::Pace),
+        _ => None,
+    }
+}
+
+fn alone<T: Args>(words: &[OsString], command: fn(T) -> Command) -> Option<Cli> {
+    let parser = GlobalArgs::augment_args(T::augment_args(clap::Command::new("wharf")));
+    let matches = parser.try_get_matches_from(words).ok()?;
+    let global = GlobalArgs::from_arg_matches(&matches).ok()?;
+    Some(Cli { global, command: command(T::from_arg_matches(&matches).ok()?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn commands_of_tasks_mean_what_they_mean_in_the_whole() {
+        for line in [
+            "keeper --state-dir /s",
+            "keeper --state-dir /s --stage {} -- sh -c x",
+            "beside --task 7 --terminal -- ls -l",
+            "batch --input /in -- script --a b",
+            "batch",
+            "step 3 --quiet",
+            "pace 5",
+        ] {
+            let words: Vec<OsString> =
+                std::iter::once("wharf").chain(line.split(' ')).map(OsString::from).collect();
+            let whole = Cli::try_parse_from(&words).unwrap();
+            let alone = of_task(&words).unwrap();
+            assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
+        }
+        for line in ["step --help", "keeper", "batch --nonsense", "jobs", ""] {
+            let words: Vec<OsString> =
+                std::iter::once("wharf").chain(line.split(' ')).map(OsString::from).collect();
+            assert!(of_task(&words).is_none(), "{line}");
+        }
+    }
+}
