@@ -8,6 +8,7 @@ pub mod database;
 mod error;
 mod folder;
 mod format;
+pub mod measured;
 pub mod records;
 mod tally;
 

@@ -4,6 +4,7 @@
 //! simulates. This is a library only so that the binary, the tests and the generator of the reference share it.
 
 pub mod args;
+mod carried;
 mod commands;
 mod config;
 pub mod error;

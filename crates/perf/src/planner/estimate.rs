@@ -10,11 +10,11 @@ use super::split::split;
 
 const GIB: f64 = 1_073_741_824.0;
 /// What products of matrices reach of the peak; what keeps them from it is counted as traffic.
-const MATRIX_SHARE: f64 = 0.8;
+pub const MATRIX_SHARE: f64 = 0.8;
 /// What convolutions reach where they are rounded to be fast, and where they are not.
 const CONVOLUTION_SHARES: [f64; 2] = [0.10, 0.42];
 /// What of the counted traffic does not stay in caches.
-const TRAFFIC_SHARE: f64 = 0.8;
+pub const TRAFFIC_SHARE: f64 = 0.8;
 /// Starting a kernel.
 const KERNEL_S: f64 = 6e-6;
 /// Sums over all replicas that the normalisations of a block of convolutions need, each small, in all passes.

@@ -4,6 +4,7 @@
 
 mod cells;
 mod comm;
+mod measured;
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,10 @@ use crate::Scope;
 use crate::error::ProfileError;
 use crate::format::exact::CurveText;
 use crate::format::row::{self, RowText};
+use crate::measured::Measured;
 use crate::records::{Changes, Facts, Key, Price, Records, locality, locality_name};
+
+pub use measured::measurements;
 
 /// What every SQLite file begins with.
 pub(crate) const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -64,12 +68,16 @@ pub fn read(path: &Path) -> Result<Records, ProfileError> {
 }
 
 pub(crate) fn read_scope(path: &Path, scope: Scope) -> Result<Records, ProfileError> {
+    read_all(&open_to_read(path)?, path, scope)
+}
+
+fn open_to_read(path: &Path) -> Result<Connection, ProfileError> {
     let failed = failed(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(&failed)?;
     connection.busy_timeout(PATIENCE).map_err(&failed)?;
     check_owner(&connection, path)?;
-    read_all(&connection, path, scope)
+    Ok(connection)
 }
 
 /// Adds records to a database, which is made where there is none, and tells what that changed. All or nothing.
@@ -77,6 +85,14 @@ pub(crate) fn read_scope(path: &Path, scope: Scope) -> Result<Records, ProfileEr
 /// # Errors
 /// As [`read`], and where it cannot be written.
 pub fn add(path: &Path, records: &Records) -> Result<Changes, ProfileError> {
+    add_measured(path, records, &[])
+}
+
+/// As [`add`], with the single measurements that the records come from.
+///
+/// # Errors
+/// As [`add`].
+pub fn add_measured(path: &Path, records: &Records, measured: &[Measured]) -> Result<Changes, ProfileError> {
     let failed = failed(path);
     let is_new = std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
     let mut connection = Connection::open(path).map_err(&failed)?;
@@ -89,11 +105,15 @@ pub fn add(path: &Path, records: &Records) -> Result<Changes, ProfileError> {
     transaction.execute_batch(SCHEMA).map_err(&failed)?;
     transaction.execute_batch(cells::SCHEMA).map_err(&failed)?;
     transaction.execute_batch(comm::SCHEMA).map_err(&failed)?;
+    transaction.execute_batch(measured::SCHEMA).map_err(&failed)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(&failed)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(&failed)?;
     let scope = if records.comm.is_empty() { Scope::Runs } else { Scope::Everything };
     let changes = read_all(&transaction, path, scope)?.changes_to(records);
     put(&transaction, &changes, records).map_err(&failed)?;
+    for one in measured {
+        measured::put(&transaction, one).map_err(&failed)?;
+    }
     transaction.commit().map_err(&failed)?;
     Ok(changes.of_addition())
 }

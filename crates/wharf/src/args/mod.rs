@@ -75,8 +75,9 @@ pub use plan::{Devices, PlanArgs, ScheduleArg};
 pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, PolicyShowArgs};
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
-    ProfileCommArgs, ProfileCommand, ProfileDiffArgs, ProfileExportArgs, ProfileFilterArgs,
-    ProfileImportArgs, ProfileKindArg, ProfileQueryArgs, ProfileShowArgs,
+    ProfileCaptureArgs, ProfileCommArgs, ProfileCommand, ProfileDiffArgs, ProfileExportArgs,
+    ProfileFilterArgs, ProfileImportArgs, ProfileKindArg, ProfileQueryArgs, ProfileRunArgs, ProfileShowArgs,
+    ProfileSubjectArg, ProfilerArgs,
 };
 pub use ray::{RayArgs, RayCommand, RayJobArgs, RayLogsArgs, RayNodeArgs};
 pub use replay::ReplayArgs;

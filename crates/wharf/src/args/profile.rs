@@ -19,6 +19,10 @@ pub enum ProfileCommand {
     Comm(ProfileCommArgs),
     /// Compare two profiles
     Diff(ProfileDiffArgs),
+    /// Measure a model's operators and plans, and what devices need to talk, with JAX
+    Run(ProfileRunArgs),
+    /// Describe a JAX model for `wharf plan`: parameters, operations and activations of its layers
+    Capture(ProfileCaptureArgs),
 }
 
 /// `wharf profile import`
@@ -105,6 +109,7 @@ Examples:
   wharf profile show lab.db --model resnet50         Every entry of a model
   wharf profile show default --type a100 --devices 1 --pairs
   wharf profile show crius.db --cells --model bert__1.3B
+  wharf profile show lab.db --measured               Operators, collectives and plans, one by one
   wharf profile show default --prices")]
 pub struct ProfileShowArgs {
     /// A database, a table, a folder of them, or `default`
@@ -122,6 +127,9 @@ pub struct ProfileShowArgs {
     /// Times of exact cells, by hosts and devices on each, instead
     #[arg(long, conflicts_with_all = ["pairs", "prices"])]
     pub cells: bool,
+    /// What `wharf profile run` measured, one by one, instead: seconds, operations, machine, versions, time
+    #[arg(long, conflicts_with_all = ["pairs", "prices", "cells"])]
+    pub measured: bool,
 }
 
 /// `wharf profile query`
@@ -232,4 +240,112 @@ pub struct ProfileDiffArgs {
     /// Which entries.
     #[command(flatten)]
     pub filter: ProfileFilterArgs,
+}
+
+/// The Python that measures.
+#[derive(Debug, Args)]
+pub struct ProfilerArgs {
+    /// A Python that has JAX
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: PathBuf,
+    /// Let XLA make so many devices out of this machine's processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 10))]
+    pub host_devices: Option<u32>,
+}
+
+/// `wharf profile run`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile run --into lab.db                                        What this machine's devices need to talk
+  wharf profile run model.py:transformer --into lab.db --hardware lab.json
+  wharf profile run model.py:transformer --into lab.db --plan pp2.dp4.mb8 --plan dp8 --batch 32
+  wharf profile run model.py:transformer --into lab.db --host-devices 8  On one processor, as if it were eight devices
+  wharf profile show lab.db --measured
+
+What the database knows already is not measured again; what is done when it is interrupted is kept.")]
+pub struct ProfileRunArgs {
+    /// The model: a function that returns a wharf.profiler.Stack, or (loss, params, batch)
+    #[arg(value_name = "FILE.py:FUNCTION")]
+    pub model: Option<String>,
+    /// The database; made where there is none
+    #[arg(long, value_name = "FILE")]
+    pub into: PathBuf,
+    /// What to measure, separated by commas [default: collectives; of a model also operators; plans where any are given]
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    pub what: Vec<ProfileSubjectArg>,
+    /// A parallel plan to run: stages, replicas, devices that share blocks, microbatches; may be given several times
+    #[arg(long = "plan", value_name = "ppN.dpN.tpN.mbN", requires = "model")]
+    pub plans: Vec<String>,
+    /// Samples of an iteration, over all devices [default: the model's batch]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub batch: Option<u32>,
+    /// Use so many devices [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    pub devices: Option<u32>,
+    /// What to call the device type [default: as the device calls itself]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub device_type: Option<String>,
+    /// Come back so often to everything; the least time counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    pub rounds: u32,
+    /// Measure also what the database knows
+    #[arg(long)]
+    pub again: bool,
+    /// Run plans that keep what the forward pass computes within a block, instead of computing it anew
+    #[arg(long)]
+    pub no_recompute: bool,
+    /// Write what the devices reach as a description for `wharf plan --hardware`
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub hardware: Option<PathBuf>,
+    /// Who measures.
+    #[command(flatten)]
+    pub profiler: ProfilerArgs,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileSubjectArg {
+    /// Operators of the model's step, and the step of one device
+    Operators,
+    /// What devices need to talk
+    Collectives,
+    /// The model under parallel plans
+    Plans,
+}
+
+impl ProfileSubjectArg {
+    /// How the profiler calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Operators => "operators",
+            Self::Collectives => "collectives",
+            Self::Plans => "plans",
+        }
+    }
+}
+
+/// `wharf profile capture`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf profile capture model.py:transformer --to model.json
+  wharf plan --model model.json --batch 64 --gpus a40:8")]
+pub struct ProfileCaptureArgs {
+    /// The model: a function that returns a wharf.profiler.Stack, or (loss, params, batch)
+    #[arg(value_name = "FILE.py:FUNCTION")]
+    pub model: String,
+    /// Where to write it: a file that ends with .json, or `-` for standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub to: PathBuf,
+    /// What to call the model [default: the file's and the function's name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Write over an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// A Python that has JAX
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: PathBuf,
 }

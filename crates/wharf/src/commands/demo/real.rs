@@ -14,6 +14,7 @@ use super::files;
 use super::load::{self, Arrival};
 use super::show::Show;
 use crate::args::{DemoArgs, OutputFormat};
+use crate::carried;
 use crate::commands::cluster::{self, Embedded, Frame, Hurry, Interruptions, Plan, WorkerPlan};
 use crate::commands::sim::command_line;
 use crate::error::{CliError, ErrorKind};
@@ -46,7 +47,8 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
     let out = OutDir::new(&args.out)?;
     let folder = tempfile::Builder::new().prefix("wharf-demo-").tempdir();
     let folder = folder.map_err(|error| CliError::write(&std::env::temp_dir(), error))?;
-    files::unpack(folder.path())?;
+    carried::unpack(folder.path(), carried::SDK)?;
+    carried::unpack(folder.path(), carried::TRAINERS)?;
     let arrivals = load::arrivals(usize::try_from(jobs).unwrap_or(usize::MAX), args.seconds, folder.path());
     for arrival in &arrivals {
         let path = PathBuf::from(&arrival.spec.workdir);
@@ -191,7 +193,7 @@ fn write(args: &DemoArgs, record: &Record, arrivals: &[Arrival], out: OutDir) ->
     out.write(REPORT_HTML.as_ref(), &render(&page))?;
     let within = |name: &str| Path::new(FOLDER).join(name);
     out.write(&within("gantt.svg"), &gantt)?;
-    for (name, text) in files::CARRIED {
+    for (name, text) in carried::TRAINERS.iter().chain(carried::SDK) {
         out.write(&within(name), text)?;
     }
     for arrival in arrivals {

@@ -35,7 +35,7 @@ pub(super) fn import(args: &ProfileImportArgs, terminal: &Terminal) -> Result<()
 }
 
 /// The time of day, to the second.
-fn now() -> String {
+pub(super) fn now() -> String {
     let now = jiff::Timestamp::now();
     jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }

@@ -1,9 +1,14 @@
-//! `wharf profile`: import, export, show, query, comm, diff.
+//! `wharf profile`: import, export, show, query, comm, diff, run, capture.
 
+mod capture;
 mod cells;
 mod comm;
 mod diff;
 mod exchange;
+mod hardware;
+mod measure;
+mod measured;
+mod profiler;
 mod query;
 mod show;
 
@@ -30,6 +35,8 @@ pub(super) fn execute(command: &ProfileCommand, terminal: &Terminal) -> Result<E
         ProfileCommand::Query(args) => query::query(args, terminal)?,
         ProfileCommand::Comm(args) => comm::comm(args, terminal)?,
         ProfileCommand::Diff(args) => diff::diff(args, terminal)?,
+        ProfileCommand::Run(args) => return measure::run(args, terminal),
+        ProfileCommand::Capture(args) => capture::capture(args, terminal)?,
     }
     Ok(Exit::Ok)
 }

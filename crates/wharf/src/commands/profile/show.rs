@@ -14,6 +14,9 @@ use crate::output::grid::Grid;
 
 /// Shows an overview, the entries that were asked for, or the prices.
 pub(super) fn show(args: &ProfileShowArgs, terminal: &Terminal) -> Result<(), CliError> {
+    if args.measured {
+        return super::measured::show(&args.profile, &args.filter, terminal);
+    }
     let mut records = read_unfolded(&args.profile, terminal)?;
     if args.prices {
         return prices(&records, terminal);

@@ -1,0 +1,53 @@
+"""A small transformer that `wharf profile` can capture, and run under every parallel plan."""
+
+import jax
+import jax.numpy as jnp
+
+from wharf.profiler import Stack
+
+LAYERS, WIDTH, HEADS, LENGTH, WORDS, SAMPLES = 8, 128, 8, 64, 512, 32
+
+
+def transformer() -> Stack:
+    f32 = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
+    tokens = jax.ShapeDtypeStruct((SAMPLES, LENGTH + 1), jnp.int32)
+    return Stack(
+        first=lambda params, tokens: params["words"][tokens[:, :-1]] + params["places"],
+        block=block,
+        last=loss,
+        params={
+            "first": {"words": f32(WORDS, WIDTH), "places": f32(LENGTH, WIDTH)},
+            "blocks": {
+                "norm1": f32(LAYERS, WIDTH),
+                "qkv": f32(LAYERS, WIDTH, 3, HEADS, WIDTH // HEADS),
+                "out": f32(LAYERS, HEADS, WIDTH // HEADS, WIDTH),
+                "norm2": f32(LAYERS, WIDTH),
+                "up": f32(LAYERS, WIDTH, 4 * WIDTH),
+                "down": f32(LAYERS, 4 * WIDTH, WIDTH),
+            },
+            "last": {"norm": f32(WIDTH), "words": f32(WIDTH, WORDS)},
+        },
+        batch=tokens,
+        # Heads and hidden units are shared out; `out` and `down` give each device a part of the sum.
+        split={"qkv": 2, "out": 0, "up": 1, "down": 0},
+    )
+
+
+def norm(scale, x):
+    return scale * x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)
+
+
+def block(params, x, total):
+    q, k, v = jnp.einsum("btd,dchk->cbthk", norm(params["norm1"], x), params["qkv"])
+    scores = jnp.einsum("bthk,bshk->bhts", q, k) * q.shape[-1] ** -0.5
+    past = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+    weights = jax.nn.softmax(jnp.where(past, scores, -1e9))
+    x = x + total(jnp.einsum("bhts,bshk,hkd->btd", weights, v, params["out"]))
+    hidden = jax.nn.gelu(norm(params["norm2"], x) @ params["up"])
+    return x + total(hidden @ params["down"])
+
+
+def loss(params, x, tokens):
+    logits = norm(params["norm"], x) @ params["words"]
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, 1:, None], axis=-1)
+    return -jnp.mean(chosen)
