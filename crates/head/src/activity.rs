@@ -6,7 +6,7 @@ use crate::dispatcher::Dispatcher;
 use crate::record::Record;
 
 /// A device that does less than this does nothing. Workers do not tell of smaller changes.
-const IDLE_BELOW: f64 = 0.05;
+pub(crate) const IDLE_BELOW: f64 = 0.05;
 
 /// What is known of a run's devices.
 #[derive(Clone, Copy, Debug)]

@@ -3,34 +3,35 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-use wharf_core::{
-    Command, Effect, Engine, Event, Ignored, JobEnd, JobId, Log, NodeId, Phase, State, StopReason, Time,
-};
+use wharf_core::{Command, Effect, Engine, Ignored, JobEnd, JobId, NodeId, Phase, State, Time};
 use wharf_policy::governor::Limits;
 use wharf_proto::notify::Moment;
 use wharf_proto::{
-    Cause, ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId,
-    ToWorker, ToWorkerBatch, to_worker,
+    ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker,
+    ToWorkerBatch, to_worker,
 };
 
 use crate::activity::Watch;
 use crate::batch::Batches;
 use crate::causes::Origin;
 use crate::clock::Clock;
+use crate::decisions::{Decided, Decisions};
 use crate::execution::{Execution, TaskPhase};
 use crate::gates::Gates;
 use crate::journal::{Journal, JournalError, Kept, Replayed};
+use crate::meter::Meter;
 use crate::news::Teller;
 use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::ports::Ports;
 use crate::readers::Readers;
-use crate::record::Record;
 use crate::regime::{MakeRegime, PolicyChoice};
+use crate::series::Series;
+use crate::tap::{News, Tap};
 use crate::trouble::Trouble;
 
 /// Inputs handled before they are made durable together.
@@ -107,6 +108,7 @@ pub(crate) struct Progress {
     pub(crate) iterations: f64,
     pub(crate) checkpointed: f64,
     pub(crate) metrics: BTreeMap<String, f64>,
+    pub(crate) series: Series,
 }
 
 /// The engine and all that is known beside it.
@@ -149,73 +151,8 @@ pub(crate) struct Dispatcher {
     pub(crate) notices: Vec<Notice>,
     teller: Teller,
     news: News,
-}
-
-/// What the engine did since it was last asked.
-#[derive(Default)]
-pub(crate) struct News {
-    ended: Vec<JobId>,
-    launched: Vec<JobId>,
-    preempted: Vec<JobId>,
-    /// Nodes that jobs had to leave, and why.
-    blamed: Vec<(NodeId, JobId, Cause)>,
-    /// Running jobs that became faster or slower.
-    rated: Vec<JobId>,
-}
-
-impl News {
-    fn is_empty(&self) -> bool {
-        self.ended.is_empty()
-            && self.launched.is_empty()
-            && self.preempted.is_empty()
-            && self.blamed.is_empty()
-            && self.rated.is_empty()
-    }
-}
-
-/// Journals events and keeps those that the dispatcher has to act on.
-struct Tap<'a> {
-    journal: &'a mut Journal,
-    kept: &'a mut Kept,
-    news: &'a mut News,
-    origin: Origin,
-}
-
-impl Tap<'_> {
-    /// Keeps why a job was told to stop.
-    fn note_cause(&mut self, time: Time, job: JobId, why: StopReason) {
-        let Some((cause, node)) = self.origin.cause(why) else { return };
-        let record = Record::JobCaused {
-            job: job.0,
-            cause: cause.word().to_owned(),
-            node: node.map(|node| node.0),
-            code: None,
-        };
-        self.kept.apply(&record);
-        self.journal.note(time, record);
-        if let Some(node) = node.filter(|_| cause.is_infrastructure()) {
-            self.news.blamed.push((node, job, cause));
-        }
-    }
-}
-
-impl Log for Tap<'_> {
-    fn event(&mut self, time: Time, event: &Event, state: &State) {
-        self.journal.event(time, event, state);
-        if let Event::JobStopping { job, why } = *event {
-            self.note_cause(time, job, why);
-        }
-        match *event {
-            Event::JobReleased { job } => drop(self.kept.delays.remove(&job.0)),
-            Event::JobEnded { job, .. } => self.news.ended.push(job),
-            Event::JobLaunched { job, .. } => self.news.launched.push(job),
-            Event::JobRated { job, .. } => self.news.rated.push(job),
-            Event::JobStopping { job, .. } if state.job(job).ending().is_none() => {
-                self.news.preempted.push(job);
-            }
-            _ => {}
-        }
-    }
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) decisions: Decisions,
 }
 
 /// What a dispatcher is told when it begins.
@@ -226,6 +163,7 @@ pub(crate) struct Setup {
     pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
     pub(crate) teller: Teller,
+    pub(crate) meter: Arc<Meter>,
 }
 
 impl Dispatcher {
@@ -236,7 +174,7 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, teller } = setup;
+        let Setup { clock, make, sharing, lost_after_s, teller, meter } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -268,6 +206,8 @@ impl Dispatcher {
             notices: Vec::new(),
             teller,
             news: News::default(),
+            meter,
+            decisions: Decisions::default(),
         };
         dispatcher.recover();
         dispatcher
@@ -341,14 +281,17 @@ impl Dispatcher {
 
     /// Handles a batch of inputs and what is due, makes it durable, and tells everybody. Returns whether it was the last.
     pub(crate) fn step(&mut self, inputs: impl Iterator<Item = Input>) -> Result<bool, JournalError> {
+        let meter = self.meter.clone();
+        let _step = meter.step();
         let mut is_last = false;
         for input in inputs {
+            meter.note_input();
             is_last |= matches!(input, Input::Stop);
             self.handle(input)?;
         }
         self.expire();
         self.settle();
-        self.journal.commit()?;
+        self.commit()?;
         self.tell_everyone();
         if self.journal.is_snapshot_due() {
             self.journal.snapshot(self.engine.state(), &self.kept, self.now())?;
@@ -386,7 +329,7 @@ impl Dispatcher {
             Input::Ask(question) => {
                 // Events of this batch must be durable before anybody hears of them, also by asking.
                 self.settle();
-                self.journal.commit()?;
+                self.commit()?;
                 question(self);
             }
             Input::Wait { job, reply } => {
@@ -419,8 +362,8 @@ impl Dispatcher {
     pub(crate) fn command(&mut self, command: Command) -> Result<(), Ignored> {
         let now = self.now();
         let origin = Origin::of(&command);
-        let Self { journal, kept, news, .. } = self;
-        self.engine.handle(now, command, &mut Tap { journal, kept, news, origin })
+        let Self { journal, kept, news, meter, .. } = self;
+        self.engine.handle(now, command, &mut Tap { journal, kept, news, meter, origin, decided: None })
     }
 
     /// A command that can come too late, in which case nothing has to be done.
@@ -429,13 +372,34 @@ impl Dispatcher {
         let _ = self.command(command);
     }
 
+    /// Makes what has happened so far durable.
+    fn commit(&mut self) -> Result<(), JournalError> {
+        let (events, began) = (self.journal.pending_count(), Instant::now());
+        self.journal.commit()?;
+        if events > 0 {
+            self.meter.note_commit(events, self.journal.sequence(), began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Calls the policy if it is due.
+    fn decide(&mut self, now: Time) {
+        let (state, count, began) = (self.engine.state(), self.engine.decision_count(), Instant::now());
+        let (waiting, free) = (state.counts().waiting, state.schedule().free_count());
+        let mut decided = Decided { time_s: now.seconds(), waiting, free, ..Decided::default() };
+        let Self { journal, kept, news, meter, .. } = self;
+        let origin = Origin::Policy;
+        self.engine.settle(now, &mut Tap { journal, kept, news, meter, origin, decided: Some(&mut decided) });
+        if self.engine.decision_count() > count {
+            self.note_decision(decided, began.elapsed());
+        }
+    }
+
     /// Lets the policy decide, turns its effects into messages, and acts on what happened.
     fn settle(&mut self) {
         let now = self.now();
         loop {
-            let Self { journal, kept, news, .. } = self;
-            let mut tap = Tap { journal, kept, news, origin: Origin::Policy };
-            self.engine.settle(now, &mut tap);
+            self.decide(now);
             let mut effects = Vec::new();
             self.engine.drain_effects(&mut effects);
             let news = std::mem::take(&mut self.news);

@@ -20,7 +20,9 @@ use wharf_proto::workers_server::WorkersServer;
 use crate::auth::{Access, AccessService, Guarded};
 use crate::clock::{Wall, unix_s};
 use crate::dispatcher::{Dispatcher, Input, Setup};
+use crate::http::{HttpConfig, Serving, serve};
 use crate::journal::{Damage, Journal, JournalError};
+use crate::meter::Meter;
 use crate::news::Teller;
 use crate::notify::NotifyConfig;
 use crate::regime::{MakeRegime, PolicyChoice};
@@ -47,6 +49,8 @@ pub struct HeadConfig {
     pub make: MakeRegime,
     /// What takes letters to people.
     pub sendmail: PathBuf,
+    /// How it serves browsers; `None`: it does not.
+    pub http: Option<HttpConfig>,
     /// Hears of what goes wrong beside the head's work.
     pub warn: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -77,6 +81,9 @@ pub enum HeadError {
         #[source]
         source: std::io::Error,
     },
+    /// The head's certificate cannot be shown to browsers.
+    #[error("the head's certificate cannot be used for HTTPS")]
+    Tls(#[source] tokio_rustls::rustls::Error),
     /// The server failed.
     #[error("the server failed")]
     Serve(#[source] transport::Error),
@@ -94,6 +101,8 @@ pub struct Head {
     ended: oneshot::Receiver<()>,
     stop: oneshot::Sender<()>,
     server: tokio::task::JoinHandle<Result<(), transport::Error>>,
+    http: Option<Serving>,
+    watchdog: tokio::task::JoinHandle<()>,
 }
 
 impl Head {
@@ -118,6 +127,14 @@ impl Head {
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         let (inputs, receiver) = channel();
+        let meter = Arc::new(Meter::default());
+        let (access, service) = (Arc::new(access), Arc::new(Service::new(inputs.clone())));
+        // Where it cannot listen nothing has begun yet; who comes early waits for the dispatcher.
+        let http = match config.http {
+            Some(http) => Some(serve(http, Shared(service.clone()), access.clone(), meter.clone()).await?),
+            None => None,
+        };
+        let watchdog = tokio::spawn(watch(meter.clone(), config.warn.clone()));
         let (end, ended) = oneshot::channel();
         let dispatcher = std::thread::spawn(move || {
             let setup = Setup {
@@ -129,6 +146,7 @@ impl Head {
                     NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
                     config.warn,
                 ),
+                meter,
             };
             let engine = |now, state| Engine::resume(now, state, regime);
             let mut dispatcher = Dispatcher::new(engine, journal, replayed, setup);
@@ -140,8 +158,6 @@ impl Head {
             let _ = end.send(());
             result
         });
-        let service = Arc::new(Service::new(inputs.clone()));
-        let access = Arc::new(access);
         let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::builder()
             .tls_config(access.server_tls())
@@ -155,12 +171,18 @@ impl Head {
                 // Stopping and dropping mean the same.
                 let _ = stopped.await;
             });
-        Ok(Self { address, damage, inputs, dispatcher, ended, stop, server: tokio::spawn(server) })
+        let server = tokio::spawn(server);
+        Ok(Self { address, damage, inputs, dispatcher, ended, stop, server, http, watchdog })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it serves browsers, if it does.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(|serving| serving.address)
     }
 
     /// What was found damaged in the journal, and cut off.
@@ -182,11 +204,32 @@ impl Head {
         // Streams to workers never end by themselves, so the server is not waited for.
         let _ = self.stop.send(());
         self.server.abort();
+        self.watchdog.abort();
+        drop(self.http);
         let _ = self.inputs.send(Input::Stop);
         let joined = tokio::task::spawn_blocking(move || self.dispatcher.join()).await;
         joined
             .map_err(|_| HeadError::Dispatcher)?
             .map_err(|_| HeadError::Dispatcher)?
             .map_err(HeadError::from)
+    }
+}
+
+/// Says when the loop that decides has stalled, and when it goes on.
+async fn watch(meter: Arc<Meter>, warn: Arc<dyn Fn(&str) + Send + Sync>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    let mut was_stalled = false;
+    loop {
+        ticks.tick().await;
+        let is_stalled = meter.is_stalled();
+        match (was_stalled, is_stalled) {
+            (false, true) => warn(&format!(
+                "the scheduling loop has stalled: it has been busy with one step for {:.0} s",
+                meter.busy_for().as_secs_f64()
+            )),
+            (true, false) => warn("the scheduling loop goes on"),
+            _ => {}
+        }
+        was_stalled = is_stalled;
     }
 }

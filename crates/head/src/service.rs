@@ -63,7 +63,7 @@ impl Service {
     }
 
     /// Asks the dispatcher something.
-    async fn ask<T: Send + 'static>(
+    pub(crate) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Dispatcher) -> T + Send + 'static,
     ) -> Result<T, Status> {

@@ -228,12 +228,14 @@ impl Dispatcher {
         if self.executions.get(&job).is_none_or(|run| run.generation != task.generation) {
             return;
         }
+        let now_s = self.now().seconds();
         let progress = self.progress.entry(job).or_default();
         let is_saved = told.checkpointed > progress.checkpointed;
         progress.iterations = told.iterations;
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.metrics.extend(told.metrics);
+        progress.series.push(now_s, progress.iterations, &progress.metrics);
         // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
         let saved_at = self.engine.state().job(job).saved_at();
         if is_saved && self.now().since(saved_at) >= SAVES_APART_S {

@@ -118,6 +118,19 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     }
 }
 
+/// All phases that people are told of.
+pub(crate) const PHASES: [JobPhase; 9] = [
+    JobPhase::Waiting,
+    JobPhase::Held,
+    JobPhase::Placed,
+    JobPhase::Running,
+    JobPhase::Stopping,
+    JobPhase::Finished,
+    JobPhase::Failed,
+    JobPhase::Cancelled,
+    JobPhase::TimedOut,
+];
+
 pub(crate) fn phase(life: &JobState) -> JobPhase {
     match life.phase {
         Phase::Waiting => JobPhase::Waiting,
@@ -329,6 +342,13 @@ pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary
             }
         })
         .collect()
+}
+
+/// How all nodes are, by id.
+pub(crate) fn healths(dispatcher: &Dispatcher) -> Vec<(NodeId, node_summary::Health)> {
+    let leaving = leaving(dispatcher);
+    let all = (0..dispatcher.engine.state().topology().nodes().len()).map(NodeId::from_index);
+    all.map(|id| (id, health(dispatcher, id, leaving.contains(&id)))).collect()
 }
 
 /// Nodes with tasks all of which were told to stop.

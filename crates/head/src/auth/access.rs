@@ -3,9 +3,12 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use wharf_proto::Role;
 use wharf_proto::tonic::transport::{Certificate, Identity as ServerIdentity, ServerTlsConfig};
 use wharf_tls::{Fingerprint, Token, create_private, is_missing, random_hex};
@@ -19,7 +22,7 @@ use crate::clock::unix_s;
 pub const WORKER_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How long a handshake may take: who connects and says nothing is cut off.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a head's keys are made for.
 #[derive(Clone, Debug, Default)]
@@ -90,6 +93,22 @@ impl Access {
             .client_ca_root(Certificate::from_pem(&authority.certificate_pem))
             .client_auth_optional(true)
             .timeout(HANDSHAKE_TIMEOUT)
+    }
+
+    /// How it does so to browsers, which show tokens and never certificates.
+    pub(crate) fn browser_tls(&self) -> Result<rustls::ServerConfig, rustls::Error> {
+        let unreadable = |error: pem::Error| rustls::Error::General(error.to_string());
+        let authority = &self.authority;
+        let chain = CertificateDer::pem_slice_iter(authority.head_chain.as_bytes());
+        let chain = chain.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+        let key = PrivateKeyDer::from_pem_slice(authority.head_key.as_bytes()).map_err(unreadable)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
     }
 }
 

@@ -63,19 +63,22 @@ where
 }
 
 impl Access {
+    /// Whose the token with that hash is.
+    pub(crate) fn holder(&self, hash: &[u8; 32]) -> Result<Identity, Status> {
+        match self.table().find(Kind::Token, hash, unix_s()) {
+            Found::Good(identity) => Ok(identity),
+            Found::Over => Err(Status::unauthenticated(
+                "the token has expired; an admin makes a new one with `wharf token create`",
+            )),
+            Found::Unknown => Err(Status::unauthenticated("the token is missing or wrong, or was revoked")),
+        }
+    }
+
     /// Who a request is from. A token counts before a certificate: it says more about the single request.
     fn identify(&self, request: &http::Request<Body>) -> Result<Identity, Status> {
         let now_s = unix_s();
         if let Some(token) = bearer(request.headers()) {
-            return match self.table().find(Kind::Token, &token.hash(), now_s) {
-                Found::Good(identity) => Ok(identity),
-                Found::Over => Err(Status::unauthenticated(
-                    "the token has expired; an admin makes a new one with `wharf token create`",
-                )),
-                Found::Unknown => {
-                    Err(Status::unauthenticated("the token is missing or wrong, or was revoked"))
-                }
-            };
+            return self.holder(&token.hash());
         }
         let shown =
             request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>().and_then(TlsConnectInfo::peer_certs);
@@ -95,7 +98,8 @@ impl Access {
     }
 }
 
-fn bearer(headers: &http::HeaderMap) -> Option<Token> {
+/// The token that a request shows.
+pub(crate) fn bearer(headers: &http::HeaderMap) -> Option<Token> {
     let value = headers.get("authorization")?.to_str().ok()?;
     value.strip_prefix("Bearer ").map(Token::new)
 }

@@ -16,8 +16,10 @@ mod rpcs;
 mod service;
 mod tokens;
 
+pub(crate) use access::HANDSHAKE_TIMEOUT;
 pub use access::{Access, Setup, WORKER_LIFE};
 pub use error::AccessError;
-pub(crate) use guard::Guarded;
-pub(crate) use identity::{Identity, is_name};
+pub(crate) use guard::{Guarded, bearer};
+pub(crate) use identity::{Identity, is_name, role_name};
+pub(crate) use rpcs::check as check_rpc;
 pub(crate) use service::AccessService;

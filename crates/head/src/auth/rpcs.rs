@@ -46,7 +46,7 @@ const RPCS: &[(&str, Need)] = &[
 ];
 
 /// Whether somebody may call an rpc.
-pub(super) fn check(path: &str, identity: &Identity) -> Result<(), Status> {
+pub(crate) fn check(path: &str, identity: &Identity) -> Result<(), Status> {
     let Some(&(_, need)) = RPCS.iter().find(|(known, _)| *known == path) else {
         return Err(Status::unimplemented(format!("this head knows no {path}; is it of another version?")));
     };

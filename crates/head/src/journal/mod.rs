@@ -180,6 +180,16 @@ impl Journal {
         self.pending.push(Pending { time, record, spec: None });
     }
 
+    /// Events that are not durable yet.
+    pub(crate) fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The last event that is durable.
+    pub(crate) fn sequence(&self) -> i64 {
+        self.position.sequence
+    }
+
     /// Makes everything recorded so far durable.
     pub(crate) fn commit(&mut self) -> Result<(), JournalError> {
         if self.pending.is_empty() {

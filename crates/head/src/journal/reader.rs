@@ -42,6 +42,26 @@ impl Reader {
         books(&self.connection).map_err(self.error())
     }
 
+    /// Events between two others, which are not among them: their numbers, times and records. The earliest, or the latest
+    /// first, as many as asked for.
+    pub(crate) fn between(
+        &self,
+        after: i64,
+        before: i64,
+        is_latest_first: bool,
+        most: u32,
+    ) -> Result<Vec<(i64, f64, String)>, JournalError> {
+        let order = if is_latest_first { "DESC" } else { "ASC" };
+        let text = format!(
+            "SELECT sequence, time, record FROM events WHERE sequence > ?1 AND sequence < ?2
+             ORDER BY sequence {order} LIMIT ?3"
+        );
+        let mut query = self.connection.prepare(&text).map_err(self.error())?;
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let rows = query.query_map((after, before, most), row).map_err(self.error())?;
+        rows.collect::<Result<_, _>>().map_err(self.error())
+    }
+
     /// Shows all events in their order: when, what, and on whose account a submitted job is booked.
     pub(crate) fn each(&self, mut show: impl FnMut(f64, &Record, &str)) -> Result<(), JournalError> {
         each(&self.connection, i64::MAX, &mut show).map_err(self.error())

@@ -119,6 +119,7 @@ impl VirtualCluster {
             sharing,
             lost_after_s: 1e9,
             teller,
+            meter: Arc::default(),
         };
         let engine = |now, state| Engine::resume(now, state, regime);
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);

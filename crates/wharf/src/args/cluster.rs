@@ -25,6 +25,7 @@ Examples:
   wharf head                                  Listen on loopback, serve first come first served with backfill
   wharf head --policy srtf                    Let another policy decide
   wharf head --listen 0.0.0.0:7717            Serve other machines too, and say how they join
+  wharf head --http 127.0.0.1:7718            With the dashboard, for browsers on this machine
   wharf head --home /tmp/lab --listen 127.0.0.1:0")]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct HeadArgs {
@@ -60,6 +61,25 @@ pub struct HeadArgs {
     /// The program that takes letters about jobs, called as sendmail is
     #[arg(long, value_name = "FILE", default_value = wharf_head::notify::SENDMAIL)]
     pub sendmail: PathBuf,
+    /// Serve the dashboard and metrics to browsers and Prometheus.
+    #[command(flatten)]
+    pub http: HttpArgs,
+}
+
+/// How a head serves browsers.
+#[derive(Debug, Args)]
+pub struct HttpArgs {
+    /// Serve the dashboard, /metrics, /healthz and /readyz at this address; port 0 lets the system choose
+    ///
+    /// On loopback it is plain HTTP, elsewhere HTTPS with the head's own certificate. People log in with their tokens.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7718")]
+    pub http: Option<SocketAddr>,
+    /// Serve plain HTTP also where others could listen in, because something in front of it does HTTPS
+    #[arg(long, requires = "http")]
+    pub http_plain: bool,
+    /// Let nobody change anything through the dashboard
+    #[arg(long, requires = "http")]
+    pub http_read_only: bool,
 }
 
 /// `wharf worker`

@@ -44,7 +44,7 @@ pub use access::{
     HeadCommand, InitArgs, RoleArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs,
 };
 pub use cluster::{
-    ContainerArgs, HeadArgs, HomeArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs,
+    ContainerArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs,
 };
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use cp::{CpArgs, CpPlace};
@@ -58,7 +58,8 @@ pub use image::{
     ImageFromEnvArgs, ImageListArgs, ImageLoginArgs, ImageNameArgs, ImagePruneArgs,
 };
 pub use install::{
-    InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs, UninstallArgs,
+    HttpArgs, InstallCommand, InstallHeadArgs, InstallWorkerArgs, InstalledRole, ManArgs, PlaceArgs,
+    UninstallArgs,
 };
 pub use launch::{
     AddressArgs, AttachArgs, ClusterBakeArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs,

@@ -5,6 +5,7 @@ mod accounting;
 mod cluster;
 mod config;
 mod containers;
+mod dashboard;
 mod demo;
 mod elastic;
 mod exec;

@@ -439,6 +439,7 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
         access: Access::open(&setup).unwrap().with_worker_life(life, renew_after),
         lost_after: PATIENCE,
         history_s: 3600.0,
+        http: None,
         warn: std::sync::Arc::new(|_| ()),
         policy: PolicyChoice { name: "fifo".into(), ..PolicyChoice::default() },
         is_policy_wanted: true,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::Notify;
+use wharf_head::http::HttpConfig;
 use wharf_head::{Head, HeadConfig};
 use wharf_tls::Fingerprint;
 use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, WorkerConfig};
@@ -46,6 +47,7 @@ pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<
         if !head.address().ip().is_loopback() {
             tell_how_to_join(head.address().port(), &fingerprint, terminal);
         }
+        tell_dashboard(args, &head, terminal);
         tokio::select! {
             () = stopped.notified() => {}
             () = head.failed() => {}
@@ -77,6 +79,18 @@ pub(super) async fn stop_head(head: Head) -> Result<(), CliError> {
     head.stop().await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))
 }
 
+/// Where browsers find a head.
+fn tell_dashboard(args: &HeadArgs, head: &Head, terminal: &Terminal) {
+    let Some(address) = head.http_address() else { return };
+    let has_tls = !args.http.http_plain && !address.ip().is_loopback();
+    terminal.note(&format!("dashboard at {}://{address}", if has_tls { "https" } else { "http" }));
+    if args.http.http_plain && !address.ip().is_loopback() {
+        terminal.warn(
+            "the dashboard is served without TLS: tokens can be read on the way to what is in front of it",
+        );
+    }
+}
+
 /// For a head that other machines can reach.
 fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
     terminal.note(&format!("workers and clients know it by the fingerprint {fingerprint}"));
@@ -103,6 +117,12 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         policy,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
         make: regime::maker(args.seed, profile),
+        http: args.http.http.map(|listen| HttpConfig {
+            listen,
+            is_plain: args.http.http_plain,
+            is_read_only: args.http.http_read_only,
+            foresee: Some(Arc::new(super::foresee::starts)),
+        }),
         warn: terminal.warner(),
     })
 }

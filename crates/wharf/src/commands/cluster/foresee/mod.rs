@@ -7,8 +7,10 @@ mod whatif;
 use wharf_client::Client;
 use wharf_core::{JobEnd, JobId, Phase, Regime, State, Time};
 use wharf_head::PolicyChoice;
+use wharf_head::http::Foreseen;
 use wharf_head::live::{Live, LiveJob};
-use wharf_sim::forecast::{Knowledge, PastJob};
+use wharf_proto::Exported;
+use wharf_sim::forecast::{Forecast, Knowledge, PastJob, forecast};
 use wharf_sim::{Present, RunError};
 
 pub(in crate::commands) use explain::explain;
@@ -37,7 +39,10 @@ struct Foresight {
 
 impl Foresight {
     async fn ask(client: &Client, past_max: u32) -> Result<Self, CliError> {
-        let exported = client.export(past_max).await?;
+        Self::new(client.export(past_max).await?)
+    }
+
+    fn new(exported: Exported) -> Result<Self, CliError> {
         let live = Live::read(exported).map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
         let (state, ids) = live.present();
         let past = live.jobs.iter().filter_map(|job| past_job(job, live.now)).collect();
@@ -95,6 +100,24 @@ impl Foresight {
             Knowledge { past: &self.past, is_declared: &is_declared, make: &make, policy: &choice.name };
         ask(&known).map_err(|error| translate::run(&error))
     }
+}
+
+/// When jobs are expected to start, of those that wait or will be let go.
+pub(super) fn starts(exported: Exported, ids: &[u32]) -> Result<Vec<Foreseen>, String> {
+    let foresight = Foresight::new(exported).map_err(|error| error.to_string())?;
+    let released = foresight.live.waits(&foresight.ids);
+    let waits = |job: &JobId| foresight.state.job(*job).phase == Phase::Waiting || released.contains_key(job);
+    let jobs: Vec<JobId> = ids.iter().filter_map(|&id| foresight.number(id)).filter(waits).collect();
+    let present = foresight.present();
+    let told = foresight.knowing(&foresight.live.policy(), |known| forecast(&present, known, &jobs, SEED));
+    let unix_s = |time: Option<Time>| time.map(|time| foresight.unix_s(time));
+    let foreseen = |(job, start): (JobId, Forecast)| Foreseen {
+        job: foresight.ids[job.index()],
+        median_s: unix_s(start.median),
+        low_s: unix_s(start.low),
+        high_s: unix_s(start.high),
+    };
+    Ok(told.map_err(|error| error.to_string())?.into_iter().map(foreseen).collect())
 }
 
 /// What a job tells about others; nothing where it never ran and never will.

@@ -1,0 +1,62 @@
+//! How many jobs, nodes and devices there are, by state.
+
+use wharf_core::NodeId;
+use wharf_proto::node_summary::Health;
+
+use crate::activity::IDLE_BELOW;
+use crate::dispatcher::Dispatcher;
+use crate::meter::Census;
+use crate::views;
+
+/// A node's health in a word.
+pub(super) fn health_word(health: Health) -> &'static str {
+    match health {
+        Health::Up => "up",
+        Health::Cordoned => "cordoned",
+        Health::Draining => "draining",
+        Health::Lost => "lost",
+        Health::Gone => "gone",
+    }
+}
+
+/// Counts everything.
+pub(super) fn census(dispatcher: &Dispatcher) -> Census {
+    let state = dispatcher.engine.state();
+    let policy = dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default();
+    let mut census = Census { policy, ..Census::default() };
+    for phase in views::PHASES {
+        census.jobs.insert(phase.word(), 0);
+    }
+    for (_, _, life) in state.jobs() {
+        *census.jobs.entry(views::phase(life).word()).or_default() += 1;
+    }
+    for (id, health) in views::healths(dispatcher) {
+        *census.nodes.entry(health_word(health)).or_default() += 1;
+        count_devices(dispatcher, id, health, &mut census);
+    }
+    census
+}
+
+fn count_devices(dispatcher: &Dispatcher, node: NodeId, health: Health, census: &mut Census) {
+    let state = dispatcher.engine.state();
+    let (schedule, topology) = (state.schedule(), state.topology());
+    let spec = &topology.node(node).spec;
+    let broken = schedule.broken(node);
+    let facts = dispatcher.facts.get(&node);
+    for device in 0..spec.devices {
+        let is_taken = schedule.occupants(topology, node, device).next().is_some();
+        let word = match health {
+            Health::Gone => continue,
+            Health::Lost => "lost",
+            _ if broken.contains(device) => "broken",
+            _ if is_taken => "allocated",
+            Health::Cordoned | Health::Draining => "cordoned",
+            Health::Up => "free",
+        };
+        *census.devices.entry((spec.device_type.to_string(), word)).or_default() += 1;
+        let told = facts.and_then(|facts| facts.devices.iter().find(|known| known.index == device));
+        let is_idle = told.and_then(|told| told.utilisation).is_some_and(|used| used < IDLE_BELOW);
+        let idle = census.idle.entry(spec.device_type.to_string()).or_default();
+        *idle += u32::from(word == "allocated" && is_idle);
+    }
+}

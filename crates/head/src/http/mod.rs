@@ -1,0 +1,183 @@
+//! The head over HTTP: health, metrics, the dashboard and what it asks.
+//!
+//! - `door`: who connects, with or without TLS;
+//! - `login`: tokens become sessions, requests become identities;
+//! - `health`: liveness, readiness, metrics;
+//! - `api`: what the dashboard asks; each question is an rpc of the contract, with that rpc's rights; `rows`: the answers as JSON;
+//! - `hub`: what changes, as it changes;
+//! - `pages`: the dashboard itself, which is in the program.
+
+mod api;
+mod census;
+mod door;
+mod health;
+mod hub;
+mod login;
+mod pages;
+mod refused;
+mod rows;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::{get, post};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use wharf_proto::Exported;
+
+use crate::auth::Access;
+use crate::meter::Meter;
+use crate::server::HeadError;
+use crate::service::Shared;
+use door::Door;
+use hub::Hub;
+use login::Sessions;
+
+/// Nothing that a browser sends is longer.
+const BODY_MAX: usize = 64 * 1024;
+
+/// The page may run its own scripts, use its own style and ask its own head: nothing else, not even text as markup.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+    trusted-types 'none'";
+
+/// When a waiting job is expected to start, in seconds since the Unix epoch; what is not in sight is `None`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Foreseen {
+    /// The job.
+    pub job: u32,
+    /// As likely before as after.
+    pub median_s: Option<f64>,
+    /// Not before, with the forecast's confidence.
+    pub low_s: Option<f64>,
+    /// Not after, likewise.
+    pub high_s: Option<f64>,
+}
+
+/// Says when jobs are expected to start, from what the head exports. It may take its time: the dispatcher does not wait for it.
+pub type Foresee = Arc<dyn Fn(Exported, &[u32]) -> Result<Vec<Foreseen>, String> + Send + Sync>;
+
+/// How a head serves browsers.
+#[derive(Clone)]
+pub struct HttpConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Without TLS, also where others could listen in. On loopback there is none in any case.
+    pub is_plain: bool,
+    /// Nothing can be changed this way, whoever asks.
+    pub is_read_only: bool,
+    /// What knows the future.
+    pub foresee: Option<Foresee>,
+}
+
+impl HttpConfig {
+    /// Whether what is said can be read by nobody else.
+    pub fn has_tls(&self) -> bool {
+        !self.is_plain && !self.listen.ip().is_loopback()
+    }
+}
+
+/// What all requests need.
+pub(crate) struct Site {
+    cluster: Shared,
+    access: Arc<Access>,
+    meter: Arc<Meter>,
+    sessions: Sessions,
+    hub: Hub,
+    is_read_only: bool,
+    foresee: Option<Foresee>,
+    /// One forecast at a time: it is nothing but work.
+    forecasts: Arc<Semaphore>,
+}
+
+/// A site that serves until it is dropped.
+pub(crate) struct Serving {
+    pub(crate) address: SocketAddr,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Begins to serve.
+pub(crate) async fn serve(
+    config: HttpConfig,
+    cluster: Shared,
+    access: Arc<Access>,
+    meter: Arc<Meter>,
+) -> Result<Serving, HeadError> {
+    let tls = if config.has_tls() { Some(access.browser_tls().map_err(HeadError::Tls)?) } else { None };
+    let listening = |source| HeadError::Listen { address: config.listen, source };
+    let (door, address) = Door::open(config.listen, tls).await.map_err(listening)?;
+    let (hub, feed) = Hub::new(Shared(cluster.0.clone()), &meter);
+    let sessions = Sessions::new(address.port(), config.has_tls());
+    let site = Arc::new(Site {
+        cluster,
+        access,
+        meter,
+        sessions,
+        hub,
+        is_read_only: config.is_read_only,
+        foresee: config.foresee,
+        forecasts: Arc::new(Semaphore::new(1)),
+    });
+    let router = router(site);
+    let serving = tokio::spawn(async move {
+        // It accepts for as long as there is a head; what is wrong with one connection is its own business.
+        let _ = axum::serve(door, router).await;
+    });
+    Ok(Serving { address, tasks: [serving, tokio::spawn(feed)] })
+}
+
+fn router(site: Arc<Site>) -> Router {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .route("/api/login", post(login::log_in))
+        .route("/api/logout", post(login::log_out))
+        .route("/api/session", get(api::session))
+        .route("/api/jobs", get(api::jobs))
+        .route("/api/jobs/change", post(api::change_jobs))
+        .route("/api/jobs/{id}", get(api::job))
+        .route("/api/jobs/{id}/logs", get(api::logs))
+        .route("/api/reasons", get(api::reasons))
+        .route("/api/forecast", get(api::forecast))
+        .route("/api/nodes", get(api::nodes))
+        .route("/api/nodes/change", post(api::change_node))
+        .route("/api/policy", get(api::policy))
+        .route("/api/usage", get(api::usage))
+        .route("/api/limits", get(api::limits))
+        .route("/api/events", get(api::events))
+        .route("/api/stream", get(hub::stream))
+        .fallback(pages::page)
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(map_response(harden))
+        .with_state(site)
+}
+
+/// What every answer says to browsers.
+async fn harden(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    // What is known of a cluster is nobody's to keep; the page itself says otherwise.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,63 @@
+// Who decides, and what was decided.
+
+import { h, replace, settled } from '/dom.js';
+import { duration, moment, number } from '/format.js';
+import { get } from '/head.js';
+import { bar, card, jobLink, tile } from '/parts.js';
+import { store } from '/store.js';
+
+const jobs = (ids, count) => [ids.map((id) => [jobLink(id), ' ']), count > ids.length ? `and ${count - ids.length} more` : null];
+
+function stopped(one) {
+  const why = one.to === null ? one.why : `${one.why} for `;
+  return h('div', {}, jobLink(one.job), ' ', why, one.to === null ? null : jobLink(one.to), one.chosen ? h('span', { class: 'note' }, ` (${one.chosen})`) : null);
+}
+
+function decisions(list) {
+  if (list.length === 0) return h('p', { class: 'empty' }, 'Nothing was decided since the head was started.');
+  return h('div', { class: 'scroll' }, h('table', { class: 'plain' },
+    h('thead', {}, h('tr', {}, ['when', 'waited', 'free', 'started', 'had to stop', 'took'].map((title, index) => h('th', { class: index === 1 || index === 2 || index === 5 ? 'n' : '' }, title)))),
+    h('tbody', {}, list.slice(0, 60).map((one) => h('tr', {},
+      h('td', {}, moment(one.time), h('span', { class: 'note' }, ` #${one.number}`)), h('td', { class: 'n' }, one.waiting), h('td', { class: 'n' }, one.free),
+      h('td', { style: { paddingLeft: '16px' } }, one.started_count ? jobs(one.started, one.started_count) : '–'), h('td', {}, one.stopped_count ? [one.stopped.map(stopped), one.stopped_count > one.stopped.length ? `and ${one.stopped_count - one.stopped.length} more` : null] : '–'),
+      h('td', { class: 'n' }, `${number(one.took_ms)} ms`))))));
+}
+
+function history(changes) {
+  return h('ul', { class: 'list' }, changes.toReversed().slice(0, 30).map((change) => h('li', {}, h('span', {}, h('b', {}, change.policy), change.by ? ` by ${change.by}` : ''), h('span', { class: 'when' }, change.time ? moment(change.time) : ''),
+    Object.keys(change.settings).length ? h('span', { class: 'sub' }, Object.entries(change.settings).map(([key, value]) => `${key} = ${value}`).join(', ')) : null)));
+}
+
+/** How far limits are used: of people, groups and pools. */
+export function limitTable(limits) {
+  if (limits.uses.length === 0) return h('p', { class: 'empty' }, 'Nobody has applied limits.');
+  return h('div', { class: 'scroll' }, h('table', { class: 'plain' },
+    h('thead', {}, h('tr', {}, h('th', {}, 'whose'), h('th', {}, 'what'), h('th', { class: 'n' }, 'used'), h('th', { class: 'n' }, 'limit'), h('th', {}, ''), h('th', { class: 'n' }, 'waiting'))),
+    h('tbody', {}, limits.uses.map((use) => h('tr', {}, h('td', {}, use.whose), h('td', {}, use.what, use.per_s ? ` per ${duration(use.per_s)}` : ''), h('td', { class: 'n' }, number(use.used)), h('td', { class: 'n' }, number(use.limit)),
+      h('td', { style: { width: '30%', paddingLeft: '16px' } }, bar(use.limit ? use.used / use.limit : 1, use.used >= use.limit ? 'warn' : '')), h('td', { class: 'n' }, use.waiting))))));
+}
+
+export function policyPage(main, signal) {
+  const figures = h('div', { class: 'tiles' });
+  const made = h('div', {});
+  const before = h('div', {});
+  const limits = h('div', {});
+  const load = async () => {
+    const [policy, applied] = await Promise.all([get('/api/policy'), get('/api/limits')]);
+    if (signal.aborted) return;
+    const now = policy.changes.at(-1);
+    const list = policy.decisions;
+    const times = list.map((one) => one.took_ms).toSorted((a, b) => a - b);
+    const sum = (key) => list.reduce((total, one) => total + one[key], 0);
+    replace(figures, tile('Policy', now?.policy ?? '–', now && Object.keys(now.settings).length ? Object.entries(now.settings).map(([key, value]) => `${key}=${value}`).join(' ') : 'default settings'),
+      tile('Decisions', number(policy.count), 'since the head was started'), tile('Changed something', list.length, 'of those that are remembered'),
+      tile('Starts', sum('started_count'), 'in these'), tile('Stops', sum('stopped_count'), 'in these'), tile('Median time', times.length ? `${number(times[times.length >> 1])} ms` : '–', times.length ? `at most ${number(times.at(-1))} ms` : ''));
+    replace(made, decisions(list));
+    replace(before, history(policy.changes));
+    replace(limits, limitTable(applied));
+  };
+  const soon = settled(() => load().catch(() => {}), 300);
+  replace(main, figures, card('What was decided, and why', made), h('div', { class: 'row' }, card('Who decided', before), card('Limits', limits)));
+  store.watch((change) => { if (change.events.length) soon(); }, signal);
+  load().catch((error) => { if (!signal.aborted) replace(made, h('p', { class: 'empty' }, error.message)); });
+}
