@@ -92,6 +92,12 @@ pub enum Violation {
         /// The node.
         node: NodeId,
     },
+    /// What the policy wants cannot even be tried.
+    #[error("{why}")]
+    Senseless {
+        /// What is wrong with it.
+        why: String,
+    },
     /// A job with a placement is in a phase that has none.
     #[error("{job} is {phase:?} but has a placement")]
     PhaseDiffers {

@@ -122,6 +122,11 @@ impl Engine {
         &self.violations
     }
 
+    /// The rules that policies have broken since this was last asked.
+    pub fn take_violations(&mut self) -> Vec<Violation> {
+        std::mem::take(&mut self.violations)
+    }
+
     /// Takes what the outside must do, in order.
     pub fn drain_effects(&mut self, into: &mut Vec<Effect>) {
         self.outbox.drain(into);

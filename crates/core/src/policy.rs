@@ -313,6 +313,11 @@ impl<'a> Decision<'a> {
         next.find(|job| *job != leaver && placed.binary_search(job).is_ok())
     }
 
+    /// Reports that the policy itself has failed, or wants what cannot even be tried.
+    pub fn refuse(&mut self, why: String) {
+        self.violations.push(Violation::Senseless { why });
+    }
+
     /// Asks to be called at `time` even if nothing happens until then; the earliest such wish counts.
     pub fn wake_at(&mut self, time: Time) {
         self.wake = Some(self.wake.map_or(time, |earlier| earlier.min(time)));

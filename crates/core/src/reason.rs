@@ -158,6 +158,11 @@ pub enum Reason {
         /// The one that has waited too long.
         holder: JobId,
     },
+    /// What a policy from outside says.
+    Told {
+        /// Its words.
+        why: Arc<str>,
+    },
 }
 
 /// A limit, what it is about, and how far it is used.
@@ -287,6 +292,7 @@ impl fmt::Display for Reason {
             Self::Starving { holder } => {
                 write!(f, "devices that it could use are kept for {holder}, which has waited too long")
             }
+            Self::Told { why } => write!(f, "{why}"),
         }
     }
 }

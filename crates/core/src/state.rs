@@ -161,6 +161,11 @@ impl JobState {
         self.reshapes
     }
 
+    /// From when on its iterations count, while it runs.
+    pub fn since(&self) -> Time {
+        self.since
+    }
+
     /// How long an iteration takes where it runs.
     pub fn iteration_s(&self) -> f64 {
         self.iteration_s

@@ -400,6 +400,7 @@ impl Dispatcher {
         let now = self.now();
         loop {
             self.decide(now);
+            self.report_violations();
             let mut effects = Vec::new();
             self.engine.drain_effects(&mut effects);
             let news = std::mem::take(&mut self.news);

@@ -32,6 +32,14 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Tells whoever runs the head what the policy wanted and was refused. That was not done, and what runs goes on.
+    pub(crate) fn report_violations(&mut self) {
+        for violation in self.engine.take_violations() {
+            let policy = self.kept.policy.as_ref().map_or("", |choice| &choice.name);
+            self.warn(&format!("policy `{policy}` was refused: {violation}"));
+        }
+    }
+
     /// Journals who decides from now on.
     pub(crate) fn note_policy(&mut self, choice: PolicyChoice, by: &str) {
         self.journal.note(self.now(), Record::PolicySet { choice: choice.clone(), by: by.to_owned() });

@@ -210,7 +210,8 @@ impl<'a> Driver<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.notes.recorder.is_satisfied() || self.rounds.is_over()
+        // What a policy that broke a rule does afterwards is of no interest.
+        self.notes.recorder.is_satisfied() || self.rounds.is_over() || !self.engine.violations().is_empty()
     }
 
     /// Ends the run after so many rounds of a policy that works in rounds.

@@ -9,6 +9,7 @@ mod occupancy;
 pub mod outcome;
 mod present;
 pub mod preset;
+mod regime;
 mod rounds;
 pub mod run;
 pub mod scale;
@@ -20,7 +21,8 @@ pub use outcome::{
 };
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
-pub use run::{RunError, RunSpec, check, profiled_regime, regime, resolved, run, run_within};
+pub use regime::{profiled_regime, regime};
+pub use run::{RunError, RunSpec, check, resolved, run, run_within};
 pub use scale::{scale_settings, scale_trace};
 pub use wharf_core::nearest;
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
+use wharf_external::{Program, Trouble};
 use wharf_perf::resolve::is_resolved;
 use wharf_perf::{Model, Order, Profile, Unresolved, analytic, resolve};
 use wharf_policy::arena::{VARIANTS, Variant};
@@ -16,6 +17,7 @@ use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::outcome::{Outcome, Recorder};
 use crate::preset::{Mechanism, Preset, Rules};
+use crate::regime::simulated_regime;
 
 /// Everything that determines a run. Equal specs give equal bytes.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +107,18 @@ pub enum RunError {
     /// Jobs that do not tell how fast they are, and that no profile knows.
     #[error(transparent)]
     NoSpeed(#[from] Unresolved),
+    /// A policy's program that cannot be used.
+    #[error(transparent)]
+    Program(#[from] Trouble),
+    /// A policy's program that failed, or broke a rule.
+    #[error("policy program `{program}` was stopped: what it wants is not allowed, or it has failed")]
+    Answer {
+        /// The program.
+        program: String,
+        /// What is wrong.
+        #[source]
+        violation: Violation,
+    },
     /// The policy broke a rule: a bug.
     #[error("policy `{policy}` broke a rule of scheduling; this is a bug in Wharf")]
     Audit {
@@ -211,8 +225,12 @@ fn simulate(
                 policy: spec.policy.to_owned(),
                 failures: stalled.failures,
             })?;
+            let policy = || spec.policy.to_owned();
             match violations.into_iter().next() {
-                Some(violation) => Err(RunError::Audit { policy: spec.policy.to_owned(), violation }),
+                Some(violation) if Program::is_named(spec.policy) => {
+                    Err(RunError::Answer { program: policy(), violation })
+                }
+                Some(violation) => Err(RunError::Audit { policy: policy(), violation }),
                 None => Ok(outcome),
             }
         }
@@ -354,7 +372,7 @@ fn no_rounds(spec: &RunSpec<'_>) -> RunError {
 }
 
 fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared<'a>, RunError> {
-    let (mut regime, rules) = make_regime(rules, spec.policy, spec.settings, spec.seed, spec.profile, true)?;
+    let (mut regime, rules) = simulated_regime(rules, spec.policy, spec.settings, spec.seed, spec.profile)?;
     regime.policy = govern(regime.policy, limits)?;
     if spec.rounds.is_some() && regime.policy.rounds().is_none() {
         return Err(no_rounds(spec));
@@ -392,65 +410,6 @@ pub fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> 
     Ok(Cow::Owned(jobs))
 }
 
-/// A policy by name under Wharf's own rules, ready to decide, and the rules with the settings in force.
-///
-/// # Errors
-/// What is wrong with the policy's name or its settings.
-pub fn regime(
-    rules: &Rules,
-    policy: &str,
-    settings: &Settings,
-    seed: u64,
-) -> Result<(Regime, Rules), RunError> {
-    make_regime(rules, policy, settings, seed, None, false)
-}
-
-/// As [`regime`], for devices of which a profile tells how fast they are.
-///
-/// # Errors
-/// As [`regime`].
-pub fn profiled_regime(
-    rules: &Rules,
-    policy: &str,
-    settings: &Settings,
-    seed: u64,
-    profile: Option<&Profile>,
-) -> Result<(Regime, Rules), RunError> {
-    make_regime(rules, policy, settings, seed, profile, false)
-}
-
-/// As [`regime`]; where jobs are only simulated, they save their work at the rules' interval, and tell nobody.
-fn make_regime(
-    rules: &Rules,
-    policy: &str,
-    settings: &Settings,
-    seed: u64,
-    profile: Option<&Profile>,
-    is_simulated: bool,
-) -> Result<(Regime, Rules), RunError> {
-    let info = wharf_policy::find(policy)?;
-    check_keys(settings, info)?;
-    let rules = rules.with(settings)?;
-    let args = BuildArgs { settings, placement: rules.placement, seed };
-    let order =
-        settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
-    let mut model = Model::new(rules.costs, info.sharing, order);
-    model = match profile {
-        Some(profile) => model.with_profile(profile.clone()),
-        None => model.with_builtin(),
-    };
-    if is_simulated {
-        model = model.with_checkpoints(rules.checkpoint_interval_s);
-    }
-    let regime = Regime {
-        policy: (info.build)(&args)?,
-        perf: Box::new(model),
-        cadence: rules.cadence(),
-        slots: info.slots,
-    };
-    Ok((regime, rules))
-}
-
 /// Puts limits around a policy, where there are any.
 fn govern(policy: Box<dyn Policy>, limits: Option<&Limits>) -> Result<Box<dyn Policy>, RunError> {
     let Some(limits) = limits else { return Ok(policy) };
@@ -471,21 +430,6 @@ fn fill(spec: &RunSpec<'_>, mut jobs: Vec<JobSpec>, limits: &Limits) -> Vec<JobS
         jobs.iter_mut().for_each(|job| limits.fill(job));
     }
     jobs
-}
-
-/// Every setting must be one of the policy's knobs or of the preset's numbers.
-fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), RunError> {
-    let numbers = Rules::SETTINGS.iter().map(|&(key, _)| key);
-    let known: Vec<&str> = info.knobs.iter().map(|knob| knob.name).chain(numbers).collect();
-    match settings.iter().find(|(key, _)| !known.contains(key)) {
-        None => Ok(()),
-        Some((key, _)) => Err(RunError::UnknownSetting {
-            key: key.to_owned(),
-            policy: info.name.to_owned(),
-            preset: "wharf".to_owned(),
-            known: known.into_iter().map(str::to_owned).collect(),
-        }),
-    }
 }
 
 /// Every gang must fit the empty cluster, or its job would wait for ever.

@@ -48,7 +48,8 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
         | Reason::ReservationRefuses { .. }
         | Reason::ReservationBusy { .. }
         | Reason::Kept { .. }
-        | Reason::Starving { .. } => false,
+        | Reason::Starving { .. }
+        | Reason::Told { .. } => false,
         Reason::DevicesBusy { needed, free }
         | Reason::NoPartner { needed, free }
         | Reason::NotWorthIt { needed, free } => needed == gang && free < needed,

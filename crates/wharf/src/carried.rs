@@ -33,6 +33,7 @@ pub(crate) const SDK: Files = carried![
     "python/wharf/_plan.py",
     "python/wharf/_run.py",
     "python/wharf/_signals.py",
+    "python/wharf/policy.py",
 ];
 
 /// What measures with JAX; a part of the SDK's package.

@@ -189,6 +189,7 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
         }
         Reason::Kept { until, .. } => *until > world.now,
         Reason::Starving { holder } => is_waiting(*holder),
+        Reason::Told { .. } => false,
     };
     if is_true { Ok(()) } else { Err(format!("{job} is said to wait because {reason}: {reason:?}")) }
 }

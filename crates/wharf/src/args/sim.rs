@@ -29,7 +29,7 @@ pub struct SimArgs {
     #[arg(long, short, value_name = "FILE|FORM")]
     pub cluster: String,
 
-    /// The policies, separated by commas, or `all`; `wharf policies` lists them
+    /// The policies, separated by commas, or `all`; `wharf policies` lists them. A program of your own is named by its path: `./mine.py`
     #[arg(long, short, value_name = "POLICY", value_delimiter = ',', required = true)]
     pub policy: Vec<String>,
 

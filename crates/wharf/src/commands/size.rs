@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wharf_core::{ClusterSpec, NodeSpec};
+use wharf_external::Program;
 use wharf_perf::Profile;
 use wharf_report::stats::{percentile, sorted};
 use wharf_report::{RunLabels, Summary, human};
@@ -66,7 +67,9 @@ struct Answer {
 /// Whatever is wrong with the inputs.
 pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     // Names come before files: a typing error is told without reading a large trace.
-    wharf_policy::find(&args.policy).map_err(|error| translate::policy(&error))?;
+    if !Program::is_named(&args.policy) {
+        wharf_policy::find(&args.policy).map_err(|error| translate::policy(&error))?;
+    }
     let nodes = args.node.iter().map(|text| input::devices(text)).collect::<Result<Vec<_>, _>>()?;
     let search = Search {
         targets: args.target.iter().map(|text| target(text)).collect::<Result<_, _>>()?,

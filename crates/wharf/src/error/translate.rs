@@ -44,6 +44,10 @@ pub fn preset(error: &PresetError) -> CliError {
     }
 }
 
+/// For those who write a policy of their own.
+const OWN_POLICY_HINT: &str = "a policy's program reads questions and writes answers, as docs/own-policies.md tells; \
+                               examples/policies has one to begin with";
+
 /// A run cannot be done.
 pub fn run(error: &RunError) -> CliError {
     match error {
@@ -81,6 +85,9 @@ pub fn run(error: &RunError) -> CliError {
         }
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
+        RunError::Program(_) => CliError::from_error(ErrorKind::Input, error).hint(OWN_POLICY_HINT),
+        RunError::Answer { .. } => CliError::from_error(ErrorKind::Input, error)
+            .hint("what it wrote to standard error is above; docs/own-policies.md tells what may be answered"),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
     }

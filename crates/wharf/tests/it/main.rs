@@ -22,6 +22,7 @@ mod limits;
 mod local;
 mod marked;
 mod outputs;
+mod own_policy;
 mod plan;
 mod policy;
 #[expect(dead_code, reason = "the tests of pilots need more of it")]

@@ -101,7 +101,7 @@ fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
 }
 
 fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<HeadConfig, CliError> {
-    let policy = regime::choice(args.policy.as_deref(), &args.set)?;
+    let policy = regime::head_choice(args.policy.as_deref(), &args.set)?;
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     regime::make(&policy)?;
     if !args.lost_after.is_finite() || args.lost_after < 0.0 {
@@ -114,15 +114,15 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         access: init::open(home, &[], false)?,
         lost_after: Duration::from_secs_f64(args.lost_after),
         history_s: HISTORY_DAYS * 86_400.0,
-        policy,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
-        make: regime::maker(args.seed, profile),
+        make: regime::maker(&policy, args.seed, profile),
         http: args.http.http.map(|listen| HttpConfig {
             listen,
             is_plain: args.http.http_plain,
             is_read_only: args.http.http_read_only,
             foresee: Some(Arc::new(super::foresee::starts)),
         }),
+        policy,
         warn: terminal.warner(),
     })
 }

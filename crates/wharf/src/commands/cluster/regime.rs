@@ -1,8 +1,11 @@
 //! The policy that decides in a head: made from its name, shown, replaced while the head runs.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use wharf_core::Regime;
+use wharf_external::Program;
 use wharf_head::{MakeRegime, PolicyChoice};
 use wharf_perf::Profile;
 use wharf_policy::Settings;
@@ -33,9 +36,31 @@ pub(super) fn choice(policy: Option<&str>, set: &[String]) -> Result<PolicyChoic
     })
 }
 
-/// Makes policies for a head, which draw from this seed, and know speeds from this profile.
-pub(super) fn maker(seed: u64, profile: Option<Profile>) -> MakeRegime {
-    Arc::new(move |choice| seeded(choice, seed, profile.as_ref()).map_err(|error| error.to_string()))
+/// What a head's command line says of the policy. A program is remembered by its full path: a head that is started again
+/// may be somewhere else.
+pub(super) fn head_choice(policy: Option<&str>, set: &[String]) -> Result<PolicyChoice, CliError> {
+    let mut choice = choice(policy, set)?;
+    if Program::is_named(&choice.name) {
+        let path = Path::new(&choice.name);
+        let full = fs::canonicalize(path).map_err(|error| CliError::read(path, error))?;
+        choice.name = full.to_string_lossy().into_owned();
+    }
+    Ok(choice)
+}
+
+/// Makes policies for a head, which draw from this seed, and know speeds from this profile. The only program that it runs as a policy
+/// is the one on its own command line: whoever may change the policy may not run programs on the head's machine by that.
+pub(super) fn maker(own: &PolicyChoice, seed: u64, profile: Option<Profile>) -> MakeRegime {
+    let own = own.name.clone();
+    Arc::new(move |choice| {
+        if Program::is_named(&choice.name) && choice.name != own {
+            return Err(format!(
+                "a head runs no policy program but the one it was started with: `wharf head --policy {}`",
+                choice.name
+            ));
+        }
+        seeded(choice, seed, profile.as_ref()).map_err(|error| error.to_string())
+    })
 }
 
 /// A policy that decides as it does in a head.
@@ -84,8 +109,10 @@ pub(super) fn settings(choice: &PolicyChoice) -> Result<Settings, CliError> {
 /// Lets another policy decide in a running head.
 pub(in crate::commands) fn policy_set(args: &PolicySetArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let choice = choice(Some(&args.policy), &args.set)?;
-    // Told here, a mistake comes with its hints.
-    make(&choice)?;
+    // Told here, a mistake comes with its hints; a program is the head's business.
+    if !Program::is_named(&choice.name) {
+        make(&choice)?;
+    }
     let PolicyChoice { name, settings } = choice;
     let request = SetPolicyRequest { policy: name, settings: settings.into_iter().collect() };
     let changes = with(&args.home, async |client| Ok(client.set_policy(request).await?))?;

@@ -1,0 +1,248 @@
+//! The program itself: found, started, asked, ended.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+use std::{env, fs, thread};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+
+use crate::message::Refusal;
+
+/// Longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// How long a program that is not needed any more may take to end by itself.
+const END: Duration = Duration::from_secs(1);
+
+/// How much of an answer that makes no sense is shown.
+const SHOWN_MAX: usize = 200;
+
+/// The helper for policies in Python, put where programs find it.
+const HELPER: &str = include_str!("../../../python/wharf/policy.py");
+
+/// What is wrong with a program or its answers.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// There is no such file.
+    #[error("there is no policy program `{}`", .0.display())]
+    Missing(PathBuf),
+    /// It is neither executable nor a Python program.
+    #[error("policy program `{}` can neither be executed nor does its name end in `.py`", .0.display())]
+    NotExecutable(PathBuf),
+    /// It could not be started.
+    #[error("policy program `{}` cannot be started", path.display())]
+    Start {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended, or closed its output.
+    #[error("the policy program ended instead of answering ({how})")]
+    Ended {
+        /// Its exit code or signal.
+        how: String,
+    },
+    /// It does not answer.
+    #[error("the policy program has not answered within {} s", limit.as_secs_f64())]
+    Silent {
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// It could not be spoken with.
+    #[error("the policy program cannot be spoken with")]
+    Speech(#[source] io::Error),
+    /// What it says makes no sense.
+    #[error("the policy program answered `{answer}`, which is no valid answer")]
+    Answer {
+        /// The beginning of its answer.
+        answer: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// It speaks another version.
+    #[error("the policy program speaks protocol {theirs}, this program {ours}")]
+    Protocol {
+        /// Its version.
+        theirs: u32,
+        /// The version here.
+        ours: u32,
+    },
+    /// It refuses to go on.
+    #[error("the policy program says: {0}")]
+    Refused(String),
+}
+
+/// A file that is run as a policy.
+#[derive(Clone, Debug)]
+pub struct Program {
+    path: PathBuf,
+    is_python: bool,
+}
+
+impl Program {
+    /// Whether a policy's name is the path of a program: it begins with `./`, `../` or `/`, or ends in `.py`. No policy of Wharf's own is
+    /// named so.
+    pub fn is_named(policy: &str) -> bool {
+        ["./", "../", "/"].iter().any(|start| policy.starts_with(start)) || is_python(Path::new(policy))
+    }
+
+    /// The program at a path.
+    ///
+    /// # Errors
+    /// [`Trouble`] where there is none, or none that can be run.
+    pub fn find(path: &str) -> Result<Self, Trouble> {
+        let missing = || Trouble::Missing(PathBuf::from(path));
+        let found = fs::canonicalize(path).map_err(|_| missing())?;
+        let data = fs::metadata(&found).map_err(|_| missing())?;
+        let is_executable = {
+            use std::os::unix::fs::PermissionsExt as _;
+            data.is_file() && data.permissions().mode() & 0o111 != 0
+        };
+        let is_python = is_python(&found) && !is_executable;
+        if !data.is_file() || !(is_executable || is_python) {
+            return Err(Trouble::NotExecutable(found));
+        }
+        Ok(Self { path: found, is_python })
+    }
+
+    fn command(&self) -> Command {
+        if !self.is_python {
+            return Command::new(&self.path);
+        }
+        let mut command = Command::new("python3");
+        command.arg(&self.path);
+        command
+    }
+}
+
+fn is_python(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
+}
+
+/// A running program. It is ended when this is dropped.
+pub(crate) struct Link {
+    child: Child,
+    questions: Option<ChildStdin>,
+    answers: Receiver<io::Result<Vec<u8>>>,
+    limit: Duration,
+    _helper: TempDir,
+}
+
+impl Link {
+    /// Starts a program that has `limit` for each answer. What it writes to standard error is seen by whoever sees this program's.
+    pub(crate) fn start(program: &Program, limit: Duration) -> Result<Self, Trouble> {
+        let failed = |source| Trouble::Start { path: program.path.clone(), source };
+        let helper = helper().map_err(failed)?;
+        let mut child = program
+            .command()
+            .env("PYTHONPATH", python_path(helper.path()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let (sender, answers) = sync_channel(1);
+        if let Some(output) = child.stdout.take() {
+            thread::spawn(move || listen(output, &sender));
+        }
+        Ok(Self { questions: child.stdin.take(), child, answers, limit, _helper: helper })
+    }
+
+    /// Puts a question and waits for the answer.
+    pub(crate) fn ask<A: DeserializeOwned>(&mut self, question: &impl Serialize) -> Result<A, Trouble> {
+        let mut line = serde_json::to_vec(question).map_err(|error| Trouble::Speech(error.into()))?;
+        line.push(b'\n');
+        let written = self.questions.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&line));
+        match written {
+            // Its end tells more than the pipe that it has left.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(self.ended()),
+            written => written.map_err(Trouble::Speech)?,
+        }
+        let answer = match self.answers.recv_timeout(self.limit) {
+            Ok(answer) => answer.map_err(Trouble::Speech)?,
+            Err(RecvTimeoutError::Timeout) => return Err(Trouble::Silent { limit: self.limit }),
+            Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+        };
+        understand(&answer)
+    }
+
+    fn ended(&mut self) -> Trouble {
+        self.finish();
+        let how = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        Trouble::Ended { how }
+    }
+
+    /// Closes its input, and kills it where it has not ended by itself soon after.
+    fn finish(&mut self) {
+        drop(self.questions.take());
+        // Answers that nobody wants any more are passed over; the last thing that comes is the end of its output.
+        while self.answers.recv_timeout(END).is_ok() {}
+        // Where it is gone already there is nothing to kill.
+        let _ = self.child.kill();
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.finish();
+        let _ = self.child.wait();
+    }
+}
+
+/// Passes on what a program says, line by line, until it ends.
+fn listen(output: ChildStdout, sender: &SyncSender<io::Result<Vec<u8>>>) {
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        let read = output.by_ref().take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line);
+        let said = match read {
+            Ok(0) => return,
+            Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 == ANSWER_BYTES_MAX => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "its answer has no end"))
+            }
+            read => read.map(|_| line),
+        };
+        let is_over = said.is_err();
+        if sender.send(said).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+fn understand<A: DeserializeOwned>(answer: &[u8]) -> Result<A, Trouble> {
+    if let Ok(Refusal { error }) = serde_json::from_slice(answer) {
+        return Err(Trouble::Refused(error));
+    }
+    serde_json::from_slice(answer).map_err(|source| {
+        let text = String::from_utf8_lossy(answer);
+        let text = text.trim_end();
+        let cut = text.char_indices().nth(SHOWN_MAX).map(|(at, _)| format!("{}...", &text[..at]));
+        Trouble::Answer { answer: cut.unwrap_or_else(|| text.to_owned()), source }
+    })
+}
+
+/// A folder with the helper in it, as the package `wharf`.
+fn helper() -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("wharf-policy-").tempdir()?;
+    let package = folder.path().join("wharf");
+    fs::create_dir(&package)?;
+    fs::write(package.join("__init__.py"), "")?;
+    fs::write(package.join("policy.py"), HELPER)?;
+    Ok(folder)
+}
+
+/// Where Python looks: first where the user says, then at the helper.
+fn python_path(helper: &Path) -> OsString {
+    let own = env::var_os("PYTHONPATH").filter(|own| !own.is_empty());
+    let own = own.iter().flat_map(env::split_paths);
+    let paths: Vec<PathBuf> = own.chain([helper.to_owned()]).collect();
+    env::join_paths(paths).unwrap_or_else(|_| helper.as_os_str().to_owned())
+}
