@@ -13,11 +13,7 @@ pub(crate) const PROTOCOL: u32 = 1;
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Question<'a> {
     /// First of all: what it needs to know before it begins.
-    Hello {
-        protocol: u32,
-        seed: u64,
-        settings: &'a BTreeMap<String, String>,
-    },
+    Hello { protocol: u32, seed: u64, settings: &'a BTreeMap<String, String> },
     /// What to change now.
     Schedule(News<'a>),
 }

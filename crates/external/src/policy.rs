@@ -244,7 +244,8 @@ impl Policy for External {
 
     fn schedule(&mut self, decision: &mut Decision<'_>) {
         let now = decision.view().now;
-        if let Some(again) = self.failed_at.map(|failed| failed.plus(RESTART_S)).filter(|again| now < *again) {
+        if let Some(again) = self.failed_at.map(|failed| failed.plus(RESTART_S)).filter(|again| now < *again)
+        {
             decision.wake_at(again);
             return;
         }

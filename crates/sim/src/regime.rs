@@ -65,7 +65,12 @@ struct Made {
 }
 
 impl Made {
-    fn model(&self, rules: &Rules, settings: &Settings, profile: Option<&Profile>) -> Result<Model, RunError> {
+    fn model(
+        &self,
+        rules: &Rules,
+        settings: &Settings,
+        profile: Option<&Profile>,
+    ) -> Result<Model, RunError> {
         let order =
             settings.choice("ordering", &[("best", Order::Best), ("worst", Order::Worst)], Order::Best)?;
         let model = Model::new(rules.costs, self.sharing, order);
@@ -132,4 +137,3 @@ fn check_keys(settings: &Settings, info: &PolicyInfo) -> Result<(), RunError> {
         }),
     }
 }
-

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, Regime, State, Time, Violation};
+use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, State, Time, Violation};
 use wharf_external::{Program, Trouble};
 use wharf_perf::resolve::is_resolved;
-use wharf_perf::{Model, Order, Profile, Unresolved, analytic, resolve};
+use wharf_perf::{Profile, Unresolved, analytic, resolve};
 use wharf_policy::arena::{VARIANTS, Variant};
 use wharf_policy::governor::{Governed, Limits, Origin};
-use wharf_policy::{BadSetting, BuildArgs, Placer, PolicyInfo, Settings, Strategy};
+use wharf_policy::{BadSetting, Placer, Settings, Strategy};
 use wharf_trace::Trace;
 
 use crate::compat::{blox, crius, gavel, muri, sia};

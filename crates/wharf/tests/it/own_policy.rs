@@ -73,7 +73,10 @@ fn the_example_preempts_and_has_settings() {
 #[test]
 fn mistakes_end_a_simulation_and_say_what_was_wrong() {
     for (answer, told) in [
-        (r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 0, "devices": [0]}]}]})"#, "but it runs on 2 to 2"),
+        (
+            r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 0, "devices": [0]}]}]})"#,
+            "but it runs on 2 to 2",
+        ),
         (r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 0, "devices": [0, 9]}]}]})"#, "device 9"),
         (r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 7, "devices": [0, 1]}]}]})"#, "node 7"),
         (r#"json.dumps({"start": [{"job": 0}, {"job": 0}]})"#, "j0 is not waiting"),
@@ -87,7 +90,8 @@ fn mistakes_end_a_simulation_and_say_what_was_wrong() {
         let sandbox = Sandbox::new();
         sandbox.write("jobs.csv", "job_id,submit_s,devices,iterations,iteration_ms\na,0,2,100,1000\n");
         sandbox.write("wrong.py", &ANSWERING.replace("ANSWER", answer));
-        let said = sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./wrong.py --out results").fails(3);
+        let said =
+            sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./wrong.py --out results").fails(3);
         assert!(said.contains("wrong.py") && said.contains(told), "{answer}: {said}");
         assert!(!sandbox.path().join("results").exists(), "{answer}");
     }

@@ -1,7 +1,10 @@
 //! The generated reference and the help.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
 
 use crate::sandbox::Sandbox;
 
@@ -29,4 +32,66 @@ fn help_comes_in_every_way_and_goes_to_standard_output() {
     assert!(sandbox.wharf("--version").ok().starts_with("wharf "));
     assert!(sandbox.wharf("completions bash").ok().contains("_wharf()"));
     sandbox.wharf("").fails(2);
+}
+
+/// All documents that show command lines.
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["docs", "examples", "python", ""].map(|folder| root.join(folder));
+    let entries =
+        folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let deeper =
+        fs::read_dir(root.join("examples")).unwrap().map(|entry| entry.unwrap().path().join("README.md"));
+    let is_document =
+        |path: &PathBuf| path.is_file() && path.extension().is_some_and(|extension| extension == "md");
+    // What was is told in the changes; the generated reference cannot be wrong.
+    let is_told_elsewhere = |path: &PathBuf| path.ends_with("CHANGELOG.md") || path.ends_with("docs/cli.md");
+    entries.chain(deeper).filter(|path| is_document(path) && !is_told_elsewhere(path)).collect()
+}
+
+/// The lines of blocks and the pieces between backticks, with the numbers of their lines.
+fn shown(text: &str) -> Vec<(usize, String)> {
+    let (mut found, mut is_block) = (Vec::new(), false);
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_block = !is_block;
+        } else if is_block {
+            found.push((index + 1, line.trim_end_matches('\\').to_owned()));
+        } else {
+            found.extend(line.split('`').skip(1).step_by(2).map(|piece| (index + 1, piece.to_owned())));
+        }
+    }
+    found
+}
+
+/// The words of each command in a line that is ours. What a shell would make of them is of no interest.
+fn ours(line: &str) -> Vec<Vec<String>> {
+    let line = line.trim_start_matches(['$', ' ']);
+    let line = line.split("  #").next().unwrap_or_default().split(" # ").next().unwrap_or_default();
+    let commands = line.split(['|', ';', '&', '(']).map(str::trim);
+    let words = |command: &str| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    commands.filter(|command| command.starts_with("wharf ")).map(words).collect()
+}
+
+#[test]
+fn every_command_line_in_the_documents_is_one() {
+    let mut count = 0;
+    let mut wrong = Vec::new();
+    for path in documents() {
+        let text = fs::read_to_string(&path).unwrap();
+        for (line, shown) in shown(&text) {
+            for words in ours(&shown) {
+                count += 1;
+                let parsed = wharf_cli::args::Cli::command().try_get_matches_from(&words);
+                // Placeholders stand for values, and not every command is shown whole.
+                let is_wrong =
+                    |kind| matches!(kind, ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
+                if parsed.is_err_and(|error| is_wrong(error.kind())) {
+                    wrong.push(format!("{}:{line}: {}", path.display(), words.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(count > 200, "only {count} command lines were found");
+    assert!(wrong.is_empty(), "these are no command lines:\n{}", wrong.join("\n"));
 }
