@@ -46,7 +46,9 @@ impl Dispatcher {
     }
 
     fn submit(&mut self, mut spec: WireSpec, node: Option<Arc<str>>) -> Range<u32> {
-        let mut core = wire::to_core(&spec, self.now(), self.epoch_unix_s);
+        let core = wire::to_core(&spec, self.now(), self.epoch_unix_s);
+        let topology = self.engine.state().topology();
+        let mut core = wire::with_known_speed(core, &spec, topology, self.engine.perf());
         if node.is_some() {
             let needs = core.gang.needs.as_deref().cloned().unwrap_or_default();
             core.gang.needs = Some(Arc::new(Needs { node, ..needs }));

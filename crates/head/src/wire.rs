@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Gang, JobSpec, Needs, Reshapes, StageTimes, Time};
+use wharf_core::{Gang, JobSpec, Needs, PerfModel, Reshapes, StageTimes, Time, Topology};
 use wharf_proto::{JobSpec as WireSpec, Reshapes as WireReshapes};
 
 /// What a job is taken to need where its owner does not say: an hour.
@@ -34,6 +34,30 @@ pub(crate) fn to_core(spec: &WireSpec, submit: Time, epoch_unix_s: f64) -> JobSp
         }),
         ..JobSpec { gang, ..JobSpec::new(&spec.name, submit, 1, iterations, iteration_ms) }
     }
+}
+
+/// Where an owner does not say how long an iteration takes, and the performance model knows: as many iterations as the owner
+/// says, or as make up the job's length. A job of unknown length stays one.
+pub(crate) fn with_known_speed(
+    core: JobSpec,
+    told: &WireSpec,
+    topology: &Topology,
+    perf: &dyn PerfModel,
+) -> JobSpec {
+    if told.iteration_ms > 0.0 || core.model.is_none() {
+        return core;
+    }
+    if told.iterations <= 0.0 && is_unknown_length(&core) {
+        return core;
+    }
+    let length_s = core.iterations * core.iteration_ms / 1000.0;
+    let untold = JobSpec { iteration_ms: 0.0, ..core.clone() };
+    let iteration_s = perf.iteration_s(topology, &untold, &[], &[]);
+    if !(iteration_s > 0.0 && iteration_s.is_finite()) {
+        return core;
+    }
+    let iterations = if told.iterations > 0.0 { told.iterations } else { length_s / iteration_s };
+    JobSpec { iterations, iteration_ms: iteration_s * 1000.0, ..core }
 }
 
 /// Whether nobody said how long a job takes, or at most.
@@ -109,7 +133,48 @@ impl Names<'_> {
 
 #[cfg(test)]
 mod tests {
+    use wharf_core::ClusterSpec;
+    use wharf_perf::{Costs, Locality, Model, Order, Place, Profile, Sharing, Workload};
+
     use super::*;
+
+    #[test]
+    fn a_speed_that_nobody_tells_is_the_profiles() {
+        let mut profile = Profile::default();
+        let workload = Workload { model: "bert".into(), batch_size: None };
+        let place = Place { device_type: "a40".into(), devices: 2, locality: Locality::Packed };
+        profile.insert(workload, place, 4.0);
+        let costs = Costs {
+            restart_s: 30.0,
+            spread_slowdown: 0.0,
+            switch_slowdown: 0.0,
+            interleave_factors: [1.0, 1.0, 1.0],
+        };
+        let perf = Model::new(costs, Sharing::None, Order::Best).with_profile(profile);
+        let topology = Topology::new(&ClusterSpec::uniform("a40", 1, 2));
+        let gang = wharf_proto::Gang { devices: 2, ..wharf_proto::Gang::default() };
+        let job = |model: &str, iterations, iteration_ms, time_limit_s| WireSpec {
+            model: model.to_owned(),
+            gang: Some(gang.clone()),
+            iterations,
+            iteration_ms,
+            time_limit_s,
+            ..WireSpec::default()
+        };
+        for (spec, expected) in [
+            (job("bert", 1000.0, 0.0, 0.0), (1000.0, 250.0)),
+            (job("bert", 0.0, 0.0, 100.0), (400.0, 250.0)),
+            (job("bert", 1000.0, 20.0, 0.0), (1000.0, 20.0)),
+            (job("gpt", 1000.0, 0.0, 100.0), (100.0, 1000.0)),
+            (job("bert", 0.0, 0.0, 0.0), (UNKNOWN_LENGTH_S, 1000.0)),
+        ] {
+            let core = to_core(&spec, Time::ZERO, 0.0);
+            let core = with_known_speed(core, &spec, &topology, &perf);
+            assert_eq!((core.iterations, core.iteration_ms), expected, "{spec:?}");
+            let is_told = spec.iterations > 0.0 || spec.time_limit_s > 0.0;
+            assert_eq!(is_unknown_length(&core), !is_told, "{spec:?}");
+        }
+    }
 
     #[test]
     fn patterns_are_filled_in() {

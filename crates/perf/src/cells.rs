@@ -249,11 +249,11 @@ impl Cells {
     }
 
     /// The speeds that Wharf's own rules go by: packed, and spread where each host has half as many devices. What the tables
-    /// cannot tell counts as impossible, as it does in Crius.
+    /// cannot tell counts as impossible, as it does in Crius; of types without any time nothing is said.
     pub fn speeds(&self) -> Profile {
         let mut profile = Profile::default();
         let seen = self.times_s.values().flat_map(BTreeMap::keys).map(|cell| &cell.device_type);
-        let names: BTreeSet<&Arc<str>> = self.devices.keys().chain(seen).collect();
+        let names: BTreeSet<&Arc<str>> = seen.collect();
         let types: Vec<(&Arc<str>, u32)> =
             names.into_iter().filter_map(|name| Some((name, self.per_node(name)?))).collect();
         for workload in self.workloads() {
@@ -382,6 +382,10 @@ mod tests {
         assert_eq!(alone(2, Locality::Spread), 85.333 * 0.9 / 256.0);
         assert_eq!(alone(8, Locality::Packed), 0.0);
         assert!(profile.cells().is_some());
+        // Nobody has tried anything on this type.
+        let mut cells = cells();
+        cells.set_device("new", Device { memory_gb: 80.0, per_node: 8 });
+        assert_eq!(cells.speeds().device_type("new"), None);
     }
 
     #[test]
