@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::Path;
 use std::str::FromStr;
 
 use wharf_core::nearest::nearest;
 
-use super::node::{Entry, Node, Place, Value};
+use super::node::{Entry, Malformed, Node, Place, Value};
 
 /// What is wrong, where, and what may help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,23 @@ impl Problem {
     pub fn expected(node: &Node, at: &str, what: &str) -> Self {
         Self::new(node, at, format!("expected {what}, found {}", node.kind()))
     }
+
+    /// In one line, with its file and hint.
+    #[must_use]
+    pub fn told(&self, path: &Path) -> String {
+        let Self { place, field, message, hint } = self;
+        let place = if place.line == 0 { String::new() } else { format!(":{}:{}", place.line, place.column) };
+        let field = if field.is_empty() { String::new() } else { format!("`{field}`: ") };
+        let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        format!("{}{place}: {field}{message}{hint}", path.display())
+    }
+}
+
+/// What is said of a text that is no document at all.
+impl From<Malformed> for Problem {
+    fn from(Malformed { place, message }: Malformed) -> Self {
+        Self { place, field: String::new(), message, hint: None }
+    }
 }
 
 /// A value that a document can hold.
@@ -53,6 +71,7 @@ pub fn path(at: &str, name: &str) -> String {
 pub struct Fields<'a> {
     entries: &'a [Entry],
     at: &'a str,
+    place: Place,
 }
 
 impl<'a> Fields<'a> {
@@ -67,7 +86,7 @@ impl<'a> Fields<'a> {
         if let Some(entry) = entries.iter().find(|entry| !known.contains(&entry.key.as_str())) {
             return Err(unknown(entry, at, "field", known));
         }
-        Ok(Self { entries, at })
+        Ok(Self { entries, at, place: node.place })
     }
 
     /// A field's value; `None` where it is not given or empty.
@@ -79,6 +98,20 @@ impl<'a> Fields<'a> {
             None | Some(Entry { value: Node { value: Value::Null, .. }, .. }) => Ok(None),
             Some(entry) => T::decode(&entry.value, &path(self.at, name)).map(Some),
         }
+    }
+
+    /// A field's value, which must be given.
+    ///
+    /// # Errors
+    /// That it is not, or what is wrong with it.
+    pub fn need<T: Decode>(&self, name: &str) -> Result<T, Problem> {
+        let missing = || Problem {
+            place: self.place,
+            field: path(self.at, name),
+            message: "it has to be given".to_owned(),
+            hint: None,
+        };
+        self.take(name)?.ok_or_else(missing)
     }
 }
 

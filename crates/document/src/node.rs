@@ -1,6 +1,7 @@
 //! A document as a tree whose every part knows where it stands, the same for YAML, TOML and JSON.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -96,6 +97,20 @@ pub struct Entry {
 }
 
 impl Node {
+    /// Reads a document in the format that its file's name tells; `None` where that tells none.
+    ///
+    /// # Errors
+    /// Where and why it is none of that format.
+    #[must_use]
+    pub fn of_file(path: &Path, text: &str) -> Option<Result<Self, Malformed>> {
+        match path.extension()?.to_str()?.to_lowercase().as_str() {
+            "yaml" | "yml" => Some(Self::from_yaml(text)),
+            "toml" => Some(Self::from_toml(text)),
+            "json" => Some(Self::from_json(text)),
+            _ => None,
+        }
+    }
+
     /// Reads YAML.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 mod builtin;
 mod choice;
 pub mod database;
+pub mod describe;
 mod error;
 mod folder;
 mod format;

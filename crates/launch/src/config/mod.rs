@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wharf_document::decode::Problem;
-use wharf_document::node::{Malformed, Node};
+use wharf_document::node::Node;
 
 pub use machines::{AwsConfig, ExecConfig, Machines, Reach, SlurmConfig};
 pub use mounts::Mount;
@@ -138,11 +138,7 @@ pub enum ConfigError {
 /// A problem in one line, with its hint.
 #[must_use]
 pub fn told(path: &Path, problem: &Problem) -> String {
-    let Problem { place, field, message, hint } = problem;
-    let place = if place.line == 0 { String::new() } else { format!(":{}:{}", place.line, place.column) };
-    let field = if field.is_empty() { String::new() } else { format!("`{field}`: ") };
-    let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-    format!("{}{place}: {field}{message}{hint}", path.display())
+    problem.told(path)
 }
 
 struct Told<'a>(&'a Path, &'a [Problem]);
@@ -169,13 +165,11 @@ pub fn read(path: &Path) -> Result<Cluster, ConfigError> {
     let failed = |source| ConfigError::Read { path: path.to_owned(), source };
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let invalid = |problems| ConfigError::Invalid { path: path.to_owned(), problems };
-    let malformed =
-        |Malformed { place, message }| Problem { place, field: String::new(), message, hint: None };
     if text.trim_start().starts_with('[') {
-        let node = Node::from_json(&text).map_err(|error| invalid(vec![malformed(error)]))?;
+        let node = Node::from_json(&text).map_err(|error| invalid(vec![error.into()]))?;
         return crius::cluster(path, &node).map_err(|problem| invalid(vec![problem]));
     }
-    let node = Node::from_yaml(&text).map_err(|error| invalid(vec![malformed(error)]))?;
+    let node = Node::from_yaml(&text).map_err(|error| invalid(vec![error.into()]))?;
     let mut findings = Findings::default();
     let cluster = ray::cluster(node, path.parent().unwrap_or(Path::new(".")), &mut findings);
     findings.problems.sort_by_key(|problem| (problem.place.line, problem.place.column));

@@ -15,14 +15,10 @@ pub const MATRIX_SHARE: f64 = 0.8;
 const CONVOLUTION_SHARES: [f64; 2] = [0.10, 0.42];
 /// What of the counted traffic does not stay in caches.
 pub const TRAFFIC_SHARE: f64 = 0.8;
-/// Starting a kernel.
-const KERNEL_S: f64 = 6e-6;
 /// Sums over all replicas that the normalisations of a block of convolutions need, each small, in all passes.
 const NORMALISATION_SUMS: f64 = 25.0;
 /// The content of one: so many bytes.
 const NORMALISATION_BYTES: f64 = 1024.0;
-/// What the framework and its libraries take of a device's memory.
-const WORKSPACE_GIB: f64 = 1.25;
 /// What replicas sum of each parameter's gradient: in 32 bits, with what stays idle meanwhile.
 const GRADIENT_BYTES: f64 = 10.0;
 
@@ -222,7 +218,7 @@ impl Way<'_> {
             data_s += (passes - 1.0) * links.exchange_s(replicas, own);
         }
         Cost {
-            compute_s: busy_s.max(passes * f64::from(layer.kernels) * KERNEL_S),
+            compute_s: busy_s.max(passes * f64::from(layer.kernels) * hardware.kernel_s),
             tensor_s,
             expert_s,
             data_s,
@@ -234,9 +230,18 @@ impl Way<'_> {
         let times: Vec<f64> = stages.iter().map(stage_s).collect();
         let slowest =
             (0..times.len()).fold(0, |best, stage| if times[stage] > times[best] { stage } else { best });
+        let Question { hardware, gang, .. } = *self.question;
+        // Whoever waits leaves a shared processor to the others, so that the stages' mean counts instead of the slowest.
+        let is_shared = hardware.is_shared && gang.devices <= gang.per_node;
         let rounds = f64::from(self.microbatches);
-        let part =
-            |pick: fn(&Cost) -> f64| rounds * costs[stages[slowest].clone()].iter().map(pick).sum::<f64>();
+        let sum = |layers: &[Cost], pick: fn(&Cost) -> f64| layers.iter().map(pick).sum::<f64>();
+        let part = |pick: fn(&Cost) -> f64| {
+            if is_shared {
+                rounds * sum(costs, pick) / stages.len() as f64
+            } else {
+                rounds * sum(&costs[stages[slowest].clone()], pick)
+            }
+        };
         let send_s = self.send_s(stages);
         let (sum_s, update_s) = self.update_s(stages);
         Parts {
@@ -245,7 +250,7 @@ impl Way<'_> {
             expert_s: part(|cost| cost.expert_s),
             data_s: part(|cost| cost.data_s) + sum_s,
             pipeline_s: 2.0 * send_s * (rounds - 1.0 + (stages.len() - 1) as f64),
-            bubble_s: times.iter().sum::<f64>() - times[slowest],
+            bubble_s: if is_shared { 0.0 } else { times.iter().sum::<f64>() - times[slowest] },
             update_s,
         }
     }
@@ -292,7 +297,7 @@ impl Way<'_> {
     }
 
     fn memory_gib(&self, stage: usize, range: &Range<usize>) -> f64 {
-        let Question { model, options, .. } = *self.question;
+        let Question { model, hardware, options, .. } = *self.question;
         let (parameters, experts) = self.parameters(range);
         let own = parameters + experts / f64::from(self.degrees.expert);
         let state = own * state_bytes(model, options.zero, f64::from(self.degrees.data));
@@ -311,7 +316,7 @@ impl Way<'_> {
         } else {
             layers.iter().map(working).sum::<f64>() * alive
         };
-        (state + activations) / GIB + WORKSPACE_GIB
+        (state + activations) / GIB + hardware.workspace_gib
     }
 
     /// Microbatches whose activations a stage has at the same time.

@@ -8,15 +8,11 @@ use std::sync::Arc;
 
 use super::model::{Kind, Layer, Model, Precision};
 
-/// Bytes for each parameter: 16 bits of parameter and gradient, a copy of 32 bits, Adam's two moments, the sum of gradients.
-const MIXED_STATE: f64 = 18.0;
-/// The same with one moment of 16 bits: what mixtures of experts of this size can afford.
+/// Bytes for each parameter with one moment of 16 bits: what mixtures of experts of this size can afford.
 const EXPERT_STATE: f64 = 10.0;
-/// 32 bits of parameter and gradient, and two moments.
-const SINGLE_STATE: f64 = 16.0;
 
 /// Passes of the parameters of products.
-const MATRIX_PASSES: f64 = 18.0;
+pub const MATRIX_PASSES: f64 = 18.0;
 /// Passes of the parameters of convolutions at a width of 1: over few samples they work mostly on their parameters.
 const CONVOLUTION_PASSES: f64 = 149.5;
 
@@ -121,7 +117,7 @@ impl Transformer {
             kind: Kind::Matrix,
             splits: self.key_heads,
             experts: 0,
-            state_bytes: MIXED_STATE,
+            state_bytes: Precision::Half.state_bytes(),
         }
     }
 }
@@ -198,7 +194,7 @@ impl WideResNet {
             kind: Kind::Convolution,
             splits: self.channels,
             experts: 0,
-            state_bytes: SINGLE_STATE,
+            state_bytes: Precision::Single.state_bytes(),
         }
     }
 }

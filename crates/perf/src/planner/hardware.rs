@@ -24,12 +24,24 @@ pub struct Hardware {
     pub price_per_h: f64,
     /// Its way to others.
     pub links: Links,
+    /// Devices of a node, where that is known.
+    pub per_node: Option<u32>,
+    /// Starting a kernel, in seconds.
+    pub kernel_s: f64,
+    /// What the framework and its libraries take of its memory, in GiB.
+    pub workspace_gib: f64,
+    /// Whether the devices of a node are parts of one processor, as XLA's host devices are: what one leaves idle the others use.
+    pub is_shared: bool,
 }
 
 /// What a node sends to another where nothing was measured: 10⁹ bytes a second, and the time of a message.
 const NETWORK: Link = Link { gb_per_s: 10.0, latency_s: 60e-6 };
 /// A message within a node.
 const NEAR_LATENCY_S: f64 = 40e-6;
+/// Starting a kernel.
+const KERNEL_S: f64 = 6e-6;
+/// What the framework and its libraries take of a device's memory.
+const WORKSPACE_GIB: f64 = 1.25;
 
 /// Products of 32-bit matrices, and whether they are rounded.
 const SINGLE: &[(&str, f64, bool)] = &[
@@ -45,19 +57,33 @@ const SINGLE: &[(&str, f64, bool)] = &[
 ];
 
 impl Hardware {
+    /// A device of which the data sheet's numbers are known, among others that it reaches in the usual way.
+    #[must_use]
+    pub fn new(name: &str, half_tflops: f64, memory_gb_per_s: f64, memory_gib: f64, near: Link) -> Self {
+        Self {
+            name: name.into(),
+            half_tflops,
+            single_tflops: half_tflops / 2.0,
+            is_rounding: false,
+            memory_gb_per_s,
+            memory_gib,
+            price_per_h: 0.0,
+            links: Links::of(near, NETWORK),
+            per_node: None,
+            kernel_s: KERNEL_S,
+            workspace_gib: WORKSPACE_GIB,
+            is_shared: false,
+        }
+    }
+
     /// A built-in type.
     #[must_use]
     pub fn builtin(name: &str) -> Option<Self> {
         let name = name.to_lowercase();
-        let one = |half, single, is_rounding, [bandwidth, memory, link, price]: [f64; 4]| Self {
-            name: name.as_str().into(),
-            half_tflops: half,
-            single_tflops: single,
-            is_rounding,
-            memory_gb_per_s: bandwidth,
-            memory_gib: memory,
-            price_per_h: price,
-            links: Links::of(Link { gb_per_s: link, latency_s: NEAR_LATENCY_S }, NETWORK),
+        let one = |half, single_tflops, is_rounding, [bandwidth, memory, link, price_per_h]: [f64; 4]| {
+            let near = Link { gb_per_s: link, latency_s: NEAR_LATENCY_S };
+            let device = Self::new(&name, half, bandwidth, memory, near);
+            Self { single_tflops, is_rounding, price_per_h, ..device }
         };
         match name.as_str() {
             "l20" => Some(one(119.5, 59.8, true, [864.0, 48.0, 24.0, 1.2])),

@@ -20,6 +20,16 @@ impl Precision {
             Self::Single => 4.0,
         }
     }
+
+    /// Bytes of parameter, gradient and Adam's two moments for each parameter. With 16 bits there are a copy of 32 bits and the sum
+    /// of gradients beside them.
+    #[must_use]
+    pub fn state_bytes(self) -> f64 {
+        match self {
+            Self::Half => 18.0,
+            Self::Single => 16.0,
+        }
+    }
 }
 
 /// What a layer is made of: what devices reach of their peak, and how it is split over several, depends on it.
@@ -83,6 +93,23 @@ impl Model {
     #[must_use]
     pub fn parameters(&self) -> f64 {
         self.layers.iter().map(|layer| layer.parameters + layer.expert_parameters).sum()
+    }
+
+    /// The same model computing with other numbers: everything that goes through memory or over links is as large as they are.
+    #[must_use]
+    pub fn in_precision(mut self, precision: Precision) -> Self {
+        let ratio = precision.bytes() / self.precision.bytes();
+        if precision != self.precision {
+            for layer in &mut self.layers {
+                layer.traffic_bytes *= ratio;
+                layer.output_bytes *= ratio;
+                layer.summed_bytes *= ratio;
+                layer.exchanged_bytes *= ratio;
+                layer.working_bytes *= ratio;
+            }
+            (self.precision, self.state_bytes) = (precision, precision.state_bytes());
+        }
+        self
     }
 
     /// Operations of a forward pass of one sample.

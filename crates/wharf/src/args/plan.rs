@@ -15,11 +15,15 @@ Examples:
   wharf plan --model moe-10b --batch 512 --gpus v100:16 --gpus a100:8 --per-node 4
   wharf plan --model gpt-6.7b --batch 256 --gpus a100:64 --gpus h100:64 --sweep
   wharf plan --model bert-1.3b --batch 128 --gpus a40:4 --profile lab.db   With measured links and times
+  wharf plan --model my-model.yaml --hardware lab.yaml --gpus rtx4090:4    What files describe
   wharf plan --list                                                        Models and devices it knows")]
 pub struct PlanArgs {
-    /// The model, such as `gpt-2.6b`; `--list` shows all
-    #[arg(long, value_name = "NAME", required_unless_present = "list")]
+    /// The model: a name such as `gpt-2.6b` (`--list` shows all), or a file that describes it
+    #[arg(long, value_name = "NAME|FILE", required_unless_present = "list")]
     pub model: Option<String>,
+    /// A file that describes devices and their links, beside the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub hardware: Option<PathBuf>,
     /// Samples of an iteration, over all devices
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub batch: u32,

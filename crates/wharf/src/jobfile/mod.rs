@@ -34,7 +34,7 @@ pub use words::{Words, WordsError};
 pub(crate) use wharf_document::{decode, node};
 
 use decode::{Decode, Fields, Problem, place_of};
-use node::{Entry, Malformed, Node, Value};
+use node::{Entry, Node, Value};
 pub(crate) use plan::{Planned, Source, plan};
 pub(crate) use ray::RayJob;
 pub(crate) use resolve::Context;
@@ -88,11 +88,6 @@ struct Entered {
     node: Node,
 }
 
-/// What is said of a text that is no document at all.
-fn malformed(Malformed { place, message }: Malformed) -> Problem {
-    Problem { place, field: String::new(), message, hint: None }
-}
-
 /// The jobs of a document: itself, or those under `jobs` with what stands beside it as their defaults.
 fn read(text: &str, format: Format) -> Result<Vec<Entered>, Problem> {
     let node = match format {
@@ -100,7 +95,7 @@ fn read(text: &str, format: Format) -> Result<Vec<Entered>, Problem> {
         Format::Toml => Node::from_toml(text),
         Format::Json => Node::from_json(text),
     };
-    let node = node.map_err(malformed)?;
+    let node = node?;
     let known: Vec<&str> = std::iter::once("jobs").chain(Job::FIELDS.iter().copied()).collect();
     Fields::new(&node, "", &known)?;
     let Value::Map(entries) = &node.value else { return Ok(vec![]) };

@@ -112,8 +112,44 @@ fn everything_that_is_known_is_listed() {
     let models = listed["models"].as_array().unwrap();
     let moe = models.iter().find(|model| model["model"] == "moe-690m").unwrap();
     assert!((moe["parameters"].as_f64().unwrap() / 690e6 - 1.0).abs() < 0.02, "{moe}");
-    assert!(listed["device_types"].as_array().unwrap().contains(&"h100".into()));
-    assert_eq!(sandbox.wharf("plan --list").ok().lines().count(), models.len() + 1);
+    let types: Vec<&str> =
+        listed["device_types"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    for name in ["v100", "a10", "a40", "a100", "h100", "l20", "cpu"] {
+        assert!(types.contains(&name), "{name}");
+    }
+    assert_eq!(sandbox.wharf("plan --list").ok().lines().count(), models.len() + 1 + types.len() + 1);
+}
+
+/// Models and devices of one's own, in files; see `examples/planner`.
+#[test]
+fn files_describe_models_and_devices() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "tiny.toml",
+        "name = 'tiny'\nsplits = 8\n[[layers]]\nrepeat = 6\nflop = 2e9\nparameters = 3e6\n\
+         output_bytes = 3e5\nactivation_bytes = 4e6\n",
+    );
+    sandbox.write("lab.yaml", "devices:\n  - {name: big, like: a40, memory_gib: 96, per_node: 2}\n");
+    let document =
+        json(&sandbox, "plan --model tiny.toml --hardware lab.yaml --batch 32 --gpus big:4 --gpus a40:4");
+    assert_eq!((&document["model"], &document["parameters"]), (&"tiny".into(), &18e6.into()));
+    let per_node = |gang: usize| document["gangs"][gang]["per_node"].as_u64().unwrap();
+    assert_eq!((per_node(0), per_node(1)), (2, 4));
+    let listed = json(&sandbox, "plan --list --model tiny.toml --hardware lab.yaml");
+    assert!(listed["models"].as_array().unwrap().iter().any(|model| model["model"] == "tiny"));
+    assert!(listed["device_types"].as_array().unwrap().contains(&"big".into()));
+    for (line, told) in [
+        ("plan --model lab.yaml --gpus a40:2", "lab.yaml:1:1: `devices`: unknown field `devices`"),
+        (
+            "plan --model tiny.toml --hardware tiny.toml --gpus a40:2",
+            "tiny.toml:1:1: `name`: unknown field `name`",
+        ),
+        ("plan --model no/such.yaml --gpus a40:2", "cannot read `no/such.yaml`"),
+        ("plan --list --hardware none.yaml", "cannot read `none.yaml`"),
+    ] {
+        let error = sandbox.wharf(line).fails(3);
+        assert!(error.contains(told), "{line}: {error}");
+    }
 }
 
 #[test]

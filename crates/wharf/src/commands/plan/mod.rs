@@ -12,7 +12,8 @@ use crate::output::Terminal;
 /// Does what the arguments say.
 pub(super) fn execute(args: &PlanArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if args.list {
-        tell::list(terminal)?;
+        let named = args.model.as_deref().map(question::model).transpose()?;
+        tell::list(named.as_ref(), &question::described(args)?, terminal)?;
         return Ok(Exit::Ok);
     }
     let question = Question::new(args, terminal)?;

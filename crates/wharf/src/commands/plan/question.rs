@@ -1,13 +1,15 @@
 //! What is asked, and what the planner answers.
 
+use std::path::Path;
+
 use wharf_perf::Workload;
 use wharf_perf::cells::{Cell, Cells, Device};
 use wharf_perf::planner::families::{self, FAMILIES, UnknownModel};
 use wharf_perf::planner::{Calibration, Correction, Estimate, Gang, Hardware, Model, Options, Run, plans};
-use wharf_profile::Records;
+use wharf_profile::{Records, describe};
 
 use crate::args::{Devices, PlanArgs};
-use crate::error::CliError;
+use crate::error::{CliError, ErrorKind};
 use crate::output::Terminal;
 
 /// Devices of a node, where nothing is said.
@@ -20,6 +22,8 @@ pub(super) struct Question {
     options: Options,
     per_node: Option<u32>,
     memory_gib: Option<f64>,
+    /// Devices that the user describes.
+    described: Vec<Hardware>,
     records: Records,
     calibration: Calibration,
 }
@@ -83,6 +87,7 @@ impl Question {
             options,
             per_node: args.per_node,
             memory_gib: args.memory,
+            described: described(args)?,
             records,
             calibration: Calibration::default(),
         };
@@ -103,7 +108,7 @@ impl Question {
     fn learn(&mut self) {
         let mut calibration = Calibration::default();
         for (workload, cell, measured_s) in self.times() {
-            let (Ok(model), Some(batch)) = (families::find(&workload.model), workload.batch_size) else {
+            let (Some(model), Some(batch)) = (self.model_of(&workload.model), workload.batch_size) else {
                 continue;
             };
             if model.family != self.model.family {
@@ -123,29 +128,40 @@ impl Question {
         self.calibration = calibration;
     }
 
+    /// A device type: as the user describes it, or built in. What was measured of its links counts more than either.
     fn hardware(&self, device_type: &str) -> Result<Hardware, CliError> {
-        let mut hardware = Hardware::builtin(device_type).ok_or_else(|| {
+        let described = self.described.iter().find(|known| *known.name == *device_type);
+        let found = described.cloned().or_else(|| Hardware::builtin(device_type));
+        let mut hardware = found.ok_or_else(|| {
+            let own = self.described.iter().map(|known| &*known.name);
             CliError::usage(format!("nothing is known of the device type `{device_type}`"))
-                .hint_nearest(device_type, Hardware::names())
+                .hint_nearest(device_type, own.chain(Hardware::names()))
+                .hint("`wharf plan --list` shows all types, `--hardware FILE` describes others")
         })?;
         hardware.links = hardware.links.measured(&self.records.comm, device_type);
-        if let Some(known) = self.device(device_type) {
-            hardware.memory_gib = known.memory_gb;
+        if described.is_none()
+            && let Some(known) = self.device(device_type)
+        {
+            (hardware.memory_gib, hardware.per_node) = (known.memory_gb, Some(known.per_node));
         }
         hardware.memory_gib = self.memory_gib.unwrap_or(hardware.memory_gib);
         Ok(hardware)
     }
 
+    /// The model of a name in a profile.
+    fn model_of(&self, name: &str) -> Option<Model> {
+        if *name == *self.model.name { Some(self.model.clone()) } else { families::find(name).ok() }
+    }
+
     pub(super) fn answer(&self, devices: &Devices) -> Result<Answer, CliError> {
         let hardware = self.hardware(&devices.device_type)?;
-        let known = self.device(&devices.device_type).map(|device| device.per_node);
-        let per_node = self.per_node.or(known).unwrap_or(PER_NODE).min(devices.count).max(1);
+        let per_node = self.per_node.or(hardware.per_node).unwrap_or(PER_NODE).min(devices.count).max(1);
         let gang = Gang { devices: devices.count, per_node };
         let plans = plans(&self.model, &hardware, gang, self.batch, self.options)
             .map_err(|error| CliError::input(error.to_string()))?;
         let run = Run::new(&self.model, &devices.device_type, gang, self.batch);
         let measured = self.times().find(|(workload, cell, _)| {
-            families::find(&workload.model).is_ok_and(|model| model.name == self.model.name)
+            self.model_of(&workload.model).is_some_and(|model| model.name == self.model.name)
                 && workload.batch_size == Some(self.batch)
                 && *cell.device_type == *devices.device_type
                 && cell.hosts * cell.per_host == devices.count
@@ -184,7 +200,18 @@ impl Question {
     }
 }
 
-fn model(name: &str) -> Result<Model, CliError> {
+/// The devices that the user describes.
+pub(super) fn described(args: &PlanArgs) -> Result<Vec<Hardware>, CliError> {
+    let Some(path) = &args.hardware else { return Ok(vec![]) };
+    describe::hardware(path).map_err(|error| CliError::from_error(ErrorKind::Input, &error))
+}
+
+/// The model of a name, or that a file describes.
+pub(super) fn model(name: &str) -> Result<Model, CliError> {
+    if describe::is_file(name) {
+        return describe::model(Path::new(name))
+            .map_err(|error| CliError::from_error(ErrorKind::Input, &error));
+    }
     families::find(name).map_err(|error| {
         let known: Vec<String> = FAMILIES
             .iter()
@@ -192,7 +219,8 @@ fn model(name: &str) -> Result<Model, CliError> {
             .collect();
         let told = CliError::usage(error.to_string());
         match error {
-            UnknownModel::Family { .. } => told.hint("`wharf plan --list` shows all models"),
+            UnknownModel::Family { .. } => told
+                .hint("`wharf plan --list` shows all models; a file that describes one ends with .yaml, .toml or .json"),
             UnknownModel::Size { .. } => told.hint_nearest(name, known.iter().map(String::as_str)),
         }
     })

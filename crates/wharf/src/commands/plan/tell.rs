@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use wharf_perf::planner::families::FAMILIES;
+use wharf_perf::planner::links::{Link, Links};
 use wharf_perf::planner::model::Precision;
 use wharf_perf::planner::{Degrees, Estimate, Hardware, Model, Parts};
 
@@ -138,31 +139,81 @@ fn shown(question: &Question, answer: &Answer, plan: &Estimate) -> Value {
     })
 }
 
-/// What there is to ask about.
-pub(super) fn list(terminal: &Terminal) -> Result<(), CliError> {
+/// What there is to ask about: what is built in, and what files describe.
+pub(super) fn list(
+    named: Option<&Model>,
+    described: &[Hardware],
+    terminal: &Terminal,
+) -> Result<(), CliError> {
     let sizes = FAMILIES.iter().flat_map(|(family, sizes)| sizes.iter().map(move |size| (family, size)));
+    let builtin = sizes.map(|(family, (size, shape))| shape.model(&format!("{family}-{size}"), family));
     let models: Vec<Model> =
-        sizes.map(|(family, (size, shape))| shape.model(&format!("{family}-{size}"), family)).collect();
+        builtin.filter(|model| named.is_none_or(|named| named.name != model.name)).collect();
+    let models: Vec<&Model> = models.iter().chain(named).collect();
+    let is_new = |name: &&str| described.iter().all(|device| *device.name != **name);
+    let builtin = Hardware::names().into_iter().filter(is_new).filter_map(Hardware::builtin);
+    let devices: Vec<Hardware> = builtin.chain(described.iter().cloned()).collect();
     if terminal.format == OutputFormat::Json {
-        let one = |model: &Model| {
-            json!({
-                "model": &*model.name,
-                "parameters": model.parameters(),
-                "forward_flop_per_sample": model.flop(),
-                "layers": model.layers.len(),
-            })
-        };
-        let models: Vec<Value> = models.iter().map(one).collect();
-        return terminal.json(&json!({ "schema": 1, "models": models, "device_types": Hardware::names() }));
+        return terminal.json(&json!({
+            "schema": 1,
+            "models": models.into_iter().map(listed_model).collect::<Vec<_>>(),
+            "device_types": devices.iter().map(|device| &*device.name).collect::<Vec<_>>(),
+            "devices": devices.iter().map(listed_device).collect::<Vec<_>>(),
+        }));
     }
     let mut grid = Grid::new(["model", "parameters", "10¹² operations a sample", "layers"]);
-    for model in &models {
+    for model in models {
         let (parameters, flop) = (size(model.parameters()), format!("{:.3}", model.flop() / 1e12));
         grid.push([&model.name, &parameters, &flop, &model.layers.len().to_string()]);
     }
     terminal.grid(&grid)?;
-    terminal.note(&format!("device types: {}", Hardware::names().join(", ")));
+    let mut grid = Grid::new([
+        "type",
+        "TFLOPS (16 bits)",
+        "(32 bits)",
+        "GiB",
+        "memory GB/s",
+        "link GB/s",
+        "network GB/s",
+    ]);
+    for device in &devices {
+        let Hardware { half_tflops, single_tflops, memory_gib, memory_gb_per_s, links, .. } = device;
+        let (near, far) = (links.near.gb_per_s, links.far.gb_per_s);
+        let numbers = [half_tflops, single_tflops, memory_gib, memory_gb_per_s, &near, &far];
+        let [half, single, memory, bandwidth, near, far] = numbers.map(ToString::to_string);
+        grid.push([&*device.name, &half, &single, &memory, &bandwidth, &near, &far]);
+    }
+    terminal.grid(&grid)?;
+    terminal.note(
+        "files describe others: `--model FILE`, `--hardware FILE`; see examples/planner and docs/planner.md",
+    );
     Ok(())
+}
+
+fn listed_model(model: &Model) -> Value {
+    json!({
+        "model": &*model.name,
+        "parameters": model.parameters(),
+        "forward_flop_per_sample": model.flop(),
+        "layers": model.layers.len(),
+    })
+}
+
+fn listed_device(device: &Hardware) -> Value {
+    let link = |link: &Link| json!({ "gb_per_s": link.gb_per_s, "latency_us": link.latency_s * 1e6 });
+    let Links { near, far, send_near, send_far } = &device.links;
+    json!({
+        "device_type": &*device.name,
+        "half_tflops": device.half_tflops,
+        "single_tflops": device.single_tflops,
+        "memory_gb_per_s": device.memory_gb_per_s,
+        "memory_gib": device.memory_gib,
+        "price_per_h": device.price_per_h,
+        "per_node": device.per_node,
+        "links": {
+            "near": link(near), "far": link(far), "send_near": link(send_near), "send_far": link(send_far),
+        },
+    })
 }
 
 /// `p4 d2 t1`, with the experts' degree where there is one.

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use wharf_proto::{Configuration, JobSpec, Parameters};
 
+use super::Format;
 use super::array::Array;
 use super::decode::{Decode, Fields, Problem, place_of};
 use super::job::Job;
@@ -16,7 +17,6 @@ use super::node::{Node, Value};
 use super::plan::{Source, of_file};
 use super::resolve::{Context, Resolved, Wrong, path_below, resolve};
 use super::units::UnitError;
-use super::{Format, malformed};
 use crate::error::CliError;
 pub(crate) use clash::clashes;
 use search::{Domain, Search};
@@ -48,7 +48,7 @@ pub(crate) fn sweep(source: Source<'_>, flags: &Job, context: &Context) -> Resul
         Format::Toml => Node::from_toml(source.text),
         Format::Json => Node::from_json(source.text),
     };
-    let node = node.map_err(malformed).map_err(read)?;
+    let node = node.map_err(Problem::from).map_err(read)?;
     decode(&node, flags, context).map_err(read)
 }
 
