@@ -32,6 +32,7 @@ use crate::readers::Readers;
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::series::Series;
 use crate::tap::{News, Tap};
+use crate::timing::Timing;
 use crate::trouble::Trouble;
 
 /// Inputs handled before they are made durable together.
@@ -109,6 +110,7 @@ pub(crate) struct Progress {
     pub(crate) checkpointed: f64,
     pub(crate) metrics: BTreeMap<String, f64>,
     pub(crate) series: Series,
+    pub(crate) timing: Timing,
 }
 
 /// The engine and all that is known beside it.

@@ -38,6 +38,7 @@ mod tap;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod timing;
 mod trouble;
 mod usage;
 mod views;

@@ -156,6 +156,16 @@ pub(crate) enum Record {
         job: u32,
         metrics: BTreeMap<String, f64>,
     },
+    /// How long the iterations of a run took that is over, on devices of one type, under which plan.
+    JobTimed {
+        job: u32,
+        device_type: String,
+        devices: u32,
+        nodes: u32,
+        plan: Option<(u32, u32, u32)>,
+        iterations: f64,
+        span_s: f64,
+    },
     /// The parallel plan that it is launched with from now on, as stages, data and tensor; none: as it likes.
     JobPlanned {
         job: u32,
@@ -323,6 +333,7 @@ impl Record {
             | Self::JobPlanned { job, .. }
             | Self::JobAmended { job, .. }
             | Self::JobMeasured { job, .. }
+            | Self::JobTimed { job, .. }
             | Self::JobWatched { job, .. } => *job..*job + 1,
         }
     }
@@ -406,6 +417,7 @@ impl Record {
             | Self::JobPlanned { .. }
             | Self::JobAmended { .. }
             | Self::JobMeasured { .. }
+            | Self::JobTimed { .. }
             | Self::JobWatched { .. }
             | Self::NodeLeft { .. }
             | Self::NodeCame { .. }

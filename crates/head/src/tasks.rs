@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{Command, JobId, NodeId, Phase, Plan};
+use wharf_core::{Command, JobId, NodeId, NodeShare, Phase, Plan};
 use wharf_proto::{
     Cause, Container, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
     from_worker, to_worker,
@@ -228,14 +228,15 @@ impl Dispatcher {
         if self.executions.get(&job).is_none_or(|run| run.generation != task.generation) {
             return;
         }
-        let now_s = self.now().seconds();
+        let now = self.now();
         let progress = self.progress.entry(job).or_default();
+        progress.timing.told(now, told.iterations);
         let is_saved = told.checkpointed > progress.checkpointed;
         progress.iterations = told.iterations;
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.metrics.extend(told.metrics);
-        progress.series.push(now_s, progress.iterations, &progress.metrics);
+        progress.series.push(now.seconds(), progress.iterations, &progress.metrics);
         // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
         let saved_at = self.engine.state().job(job).saved_at();
         if is_saved && self.now().since(saved_at) >= SAVES_APART_S {
@@ -347,6 +348,8 @@ impl Dispatcher {
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
         self.note_run(job);
         self.note_metrics(job);
+        let placement: Vec<NodeShare> = execution.tasks.iter().map(|task| task.share.clone()).collect();
+        self.note_timing(job, &placement);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
         let wanted = self.engine.state().spec(job).iterations;

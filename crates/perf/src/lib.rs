@@ -3,6 +3,7 @@
 pub mod analytic;
 pub mod cells;
 pub mod comm;
+mod estimates;
 pub mod interference;
 pub mod interleave;
 pub mod model;

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use wharf_core::{DeviceTypeId, JobSpec, NodeShare, PerfModel, Plan, Topology};
+use wharf_core::{DeviceTypeId, Gang, JobSpec, NodeShare, PerfModel, Plan, Topology};
 
 use crate::analytic;
+use crate::estimates::{Estimates, Expected, Where};
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
+use crate::planner::families;
 use crate::profile::{Locality, Profile, Workload};
 use crate::speed::{Source, Speed, Speeds, iteration_ratio, network_share};
 
@@ -46,6 +48,8 @@ pub struct Model {
     order: Order,
     checkpoint_interval_s: Option<f64>,
     known: Known,
+    /// What the planner says of models that nobody else knows.
+    estimates: Option<Arc<Estimates>>,
 }
 
 /// Where speeds come from, beside what jobs tell.
@@ -63,6 +67,9 @@ enum Known {
 #[derive(Clone, Copy)]
 struct Spot<'a> {
     speeds: Option<&'a Speeds>,
+    estimates: Option<&'a Estimates>,
+    /// Where nodes are known.
+    topology: Option<&'a Topology>,
     device_type: &'a str,
     devices: u32,
     locality: Locality,
@@ -73,7 +80,7 @@ struct Spot<'a> {
 impl Model {
     /// A model with these costs, for a policy that shares devices in this way.
     pub fn new(costs: Costs, sharing: Sharing, order: Order) -> Self {
-        Self { costs, sharing, order, checkpoint_interval_s: None, known: Known::Nothing }
+        Self { costs, sharing, order, checkpoint_interval_s: None, known: Known::Nothing, estimates: None }
     }
 
     /// The same model, where all jobs save their work every so often.
@@ -82,17 +89,20 @@ impl Model {
         Self { checkpoint_interval_s: Some(interval_s), ..self }
     }
 
-    /// The same model, where a profile tells how fast jobs are.
+    /// The same model, where a profile tells how fast jobs are, and the planner of models that it does not know. Beside a profile
+    /// that knows nothing the planner is silent, too.
     #[must_use]
     pub fn with_profile(self, profile: Profile) -> Self {
-        Self { known: Known::Given(Arc::new(Speeds::new(profile))), ..self }
+        let estimates = (!profile.is_empty()).then(|| Arc::new(Estimates::new(profile.clone())));
+        Self { estimates, known: Known::Given(Arc::new(Speeds::new(profile))), ..self }
     }
 
     /// The same model, where the built-in profile tells how types compare, in clusters that mix types that it knows. In
     /// others, what jobs tell holds for whatever type there is.
     #[must_use]
     pub fn with_builtin(self) -> Self {
-        Self { known: Known::Builtin, ..self }
+        let estimates = Some(Arc::new(Estimates::new(Profile::default())));
+        Self { known: Known::Builtin, estimates, ..self }
     }
 
     /// The speeds that count in a cluster.
@@ -105,6 +115,26 @@ impl Model {
                 is_mixed.then(analytic::speeds)
             }
         }
+    }
+
+    /// Devices of a type on as few nodes as hold them.
+    fn spot<'a>(&'a self, topology: &'a Topology, device_type: &'a str, devices: u32) -> Spot<'a> {
+        Spot {
+            speeds: self.speeds_in(topology),
+            estimates: self.estimates.as_deref(),
+            topology: Some(topology),
+            device_type,
+            devices,
+            locality: Locality::Packed,
+            apart: 1.0,
+        }
+    }
+
+    /// Whether the planner may know a job's model.
+    fn is_planned(&self, job: &JobSpec) -> bool {
+        self.estimates.is_some()
+            && job.batch_size.is_some()
+            && job.model.as_deref().is_some_and(families::is_known)
     }
 
     /// How fast a job runs on devices of a type beside others, and who says so.
@@ -125,7 +155,9 @@ impl Model {
             Known::Given(speeds) => Some(&**speeds),
             Known::Builtin => Some(analytic::speeds()),
         };
-        self.speed_at(job, Spot { speeds, device_type, devices, locality, apart }, neighbours)
+        let estimates = self.estimates.as_deref();
+        let spot = Spot { speeds, estimates, topology: None, device_type, devices, locality, apart };
+        self.speed_at(job, spot, neighbours)
     }
 
     fn speed_at(&self, job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> Speed {
@@ -207,10 +239,12 @@ impl PerfModel for Model {
         let counts = iteration_ratio(job.gang.devices, devices, network_share(job));
         let alone_s = job.iteration_ms / 1000.0 * apart * counts;
         let speeds = self.speeds_in(topology);
-        let spot = |device_type| Spot { speeds, device_type, devices, locality, apart };
+        let spot = |device_type| Spot { locality, apart, ..self.spot(topology, device_type, devices) };
         let told_s =
             if neighbours.is_empty() { alone_s } else { self.beside_s(job, alone_s, spot(""), neighbours) };
-        let Some(speeds) = speeds else { return told_s };
+        if speeds.is_none() && !self.is_planned(job) {
+            return told_s;
+        }
         let on = |device_type| self.profiled_s(job, spot(device_type), neighbours).unwrap_or(told_s);
         let mut slowest_s = None;
         let mut before = "";
@@ -221,7 +255,7 @@ impl PerfModel for Model {
                 before = device_type;
             }
         }
-        slowest_s.or_else(|| speeds.reference_of(job).map(|name| on(name))).unwrap_or(told_s)
+        slowest_s.or_else(|| speeds?.reference_of(job).map(|name| on(name))).unwrap_or(told_s)
     }
 
     fn speed(
@@ -236,9 +270,7 @@ impl PerfModel for Model {
         if !job.gang.allows(device_type) {
             return 0.0;
         }
-        let speeds = self.speeds_in(topology);
-        let spot = Spot { speeds, device_type, devices, locality: Locality::Packed, apart: 1.0 };
-        self.speed_at(job, spot, neighbours).iterations_per_s
+        self.speed_at(job, self.spot(topology, device_type, devices), neighbours).iterations_per_s
     }
 
     fn plan(
@@ -248,10 +280,13 @@ impl PerfModel for Model {
         device_type: DeviceTypeId,
         devices: u32,
     ) -> Option<Plan> {
+        let name = &topology.types()[device_type.index()];
+        if let Some(expected) = expected(job, self.spot(topology, name, devices)) {
+            return expected.plan;
+        }
         let profile = self.speeds_in(topology)?.profile();
         let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
-        let here = profile.device_type(&topology.types()[device_type.index()])?;
-        profile.plan(workload, here, devices, Locality::Packed)
+        profile.plan(workload, profile.device_type(name)?, devices, Locality::Packed)
     }
 
     fn data_parallel_speed(
@@ -264,6 +299,11 @@ impl PerfModel for Model {
         let name = &topology.types()[device_type.index()];
         if !job.gang.allows(name) {
             return 0.0;
+        }
+        if let Some(expected) = expected(job, self.spot(topology, name, devices)) {
+            let share = expected.data_parallel / expected.iterations_per_s;
+            let best = self.speed(topology, job, device_type, devices, &[]);
+            return if share > 0.0 { best * share } else { 0.0 };
         }
         let profile = self.speeds_in(topology).map(Speeds::profile);
         let fits = profile.and_then(Profile::cells).and_then(|cells| {
@@ -331,18 +371,55 @@ fn opportunistic_s(job: &JobSpec, alone_s: f64, neighbours: &[&JobSpec], pace: f
     })
 }
 
+/// What the planner expects of a job whose model the profile does not know.
+fn expected(job: &JobSpec, spot: Spot<'_>) -> Option<Expected> {
+    let (model, batch) = (job.model.as_deref()?, job.batch_size?);
+    let is_profiled = |speeds: &Speeds| speeds.profile().nearest_workload(model, job.batch_size).is_some();
+    if !families::is_known(model) || spot.speeds.is_some_and(is_profiled) {
+        return None;
+    }
+    let nodes = spot.topology.map(Topology::nodes).unwrap_or_default();
+    let node = nodes.iter().find(|node| *node.spec.device_type == *spot.device_type);
+    let per_node = node.map(|node| node.spec.devices);
+    spot.estimates?.expect(
+        model,
+        batch,
+        Where { device_type: spot.device_type, per_node, devices: spot.devices },
+    )
+}
+
+/// How fast a job runs by the planner's estimate: as that says where the job tells nothing; else what it tells, times what the
+/// estimates for the two places say.
+fn planned(job: &JobSpec, spot: Spot<'_>) -> Option<Speed> {
+    let here = expected(job, spot)?;
+    if job.iteration_ms <= 0.0 {
+        return Some(Speed::estimated(here.iterations_per_s));
+    }
+    let told = Speed { iterations_per_s: 1000.0 / job.iteration_ms, source: Source::Told };
+    let named = || job.gang.device_types.first().filter(|name| &***name != Gang::OTHERS);
+    let there = spot.speeds.map_or_else(named, |speeds| speeds.reference_of(job));
+    let there =
+        Spot { device_type: there.map_or(spot.device_type, |name| name), devices: job.gang.devices, ..spot };
+    if (there.device_type, there.devices) == (spot.device_type, spot.devices) {
+        return Some(told);
+    }
+    let then = expected(job, there)?.iterations_per_s;
+    (then > 0.0).then(|| Speed::estimated(told.iterations_per_s * here.iterations_per_s / then))
+}
+
 /// How fast a job runs by itself.
 fn alone(job: &JobSpec, spot: Spot<'_>) -> Speed {
-    let Spot { speeds, device_type, devices, locality, apart } = spot;
+    let Spot { speeds, device_type, devices, locality, apart, .. } = spot;
     if let (Some(speeds), Locality::Spread) = (speeds, locality)
         && let Some(iterations_per_s) = speeds.spread(job, device_type, devices)
     {
         return Speed { iterations_per_s, source: Source::Measured };
     }
-    let packed = match speeds {
+    let otherwise = || match speeds {
         Some(speeds) => speeds.alone(job, device_type, devices),
         None => told(job, devices),
     };
+    let packed = planned(job, spot).unwrap_or_else(otherwise);
     if apart == 1.0 { packed } else { Speed::estimated(packed.iterations_per_s / apart) }
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use wharf_core::{ClusterSpec, Gang, JobSpec};
 
+use crate::estimates::{Estimates, Where};
+use crate::planner::families;
 use crate::profile::{Locality, Profile};
-use crate::speed::Speeds;
+use crate::speed::{Speeds, iteration_ratio};
 
 /// Jobs that are named in a message.
 const NAMED_MAX: usize = 5;
@@ -80,12 +82,13 @@ pub fn is_resolved(profile: &Profile, jobs: &[JobSpec]) -> bool {
 }
 
 /// Tells jobs without `iteration_ms` what it is, on the type that it holds for; and keeps jobs away from the types of the
-/// cluster that the profile says they do not fit.
+/// cluster that the profile says they do not fit. Of models that the profile does not know the planner's estimates count.
 ///
 /// # Errors
-/// The jobs of which the profile knows nothing, and those that fit nowhere.
+/// The jobs of which neither knows anything, and those that fit nowhere.
 pub fn resolve(profile: &Profile, jobs: &mut [JobSpec], cluster: &ClusterSpec) -> Result<(), Unresolved> {
     let speeds = Speeds::new(profile.clone());
+    let estimates = Estimates::new(profile.clone());
     let mut types: Vec<(&Arc<str>, u32)> = Vec::new();
     for node in &cluster.nodes {
         match types.iter_mut().find(|(name, _)| **name == node.device_type) {
@@ -95,12 +98,63 @@ pub fn resolve(profile: &Profile, jobs: &mut [JobSpec], cluster: &ClusterSpec) -
     }
     let mut unresolved = Vec::new();
     for job in jobs {
-        let problem = keep_away(&speeds, job, &types).and_then(|()| tell_speed(&speeds, job));
+        let problem = match planned(&estimates, job, cluster, &types) {
+            Some(problem) => problem,
+            None => keep_away(&speeds, job, &types).and_then(|()| tell_speed(&speeds, job)),
+        };
         if let Err(problem) = problem {
             unresolved.push(UnresolvedJob { name: job.name.clone(), problem });
         }
     }
     if unresolved.is_empty() { Ok(()) } else { Err(Unresolved { jobs: unresolved }) }
+}
+
+/// Tells a job that tells nothing of its speed what the planner expects, on the fastest of the types that it fits, and keeps it away
+/// from the others. `None` where the profile knows its model, or the planner does not.
+fn planned(
+    estimates: &Estimates,
+    job: &mut JobSpec,
+    cluster: &ClusterSpec,
+    types: &[(&Arc<str>, u32)],
+) -> Option<Result<(), Problem>> {
+    let (model, batch) = (job.model.clone()?, job.batch_size?);
+    let profile = estimates.profile();
+    // A profile that knows nothing is wanted to say nothing.
+    let is_profiled = profile.is_empty() || profile.nearest_workload(&model, Some(batch)).is_some();
+    if job.iteration_ms > 0.0 || is_profiled || !families::is_known(&model) {
+        return None;
+    }
+    let Gang { devices, devices_min, devices_max, .. } = job.gang;
+    // What it asks for; else the nearest power of two on which it fits.
+    let mut counts: Vec<u32> = (0..u32::BITS).map(|power| 1 << power).collect();
+    counts.retain(|count| (devices_min..=devices_max).contains(count));
+    counts.sort_by_key(|count| count.abs_diff(devices));
+    counts.insert(0, devices);
+    let expect = |name: &str, devices: u32| {
+        let node = cluster.nodes.iter().find(|node| *node.device_type == *name);
+        let place = Where { device_type: name, per_node: node.map(|node| node.devices), devices };
+        estimates.expect(&model, batch, place)
+    };
+    let speed = |name: &str, count: u32| {
+        let speed = expect(name, count)?.iterations_per_s;
+        (speed > 0.0).then(|| speed / iteration_ratio(count, devices, None))
+    };
+    let allowed: Vec<&Arc<str>> =
+        types.iter().map(|&(name, _)| name).filter(|name| job.gang.allows(name)).collect();
+    if allowed.iter().all(|name| expect(name, devices).is_none()) {
+        return None;
+    }
+    let mut fitting: Vec<(&Arc<str>, f64)> = allowed
+        .into_iter()
+        .filter_map(|name| Some((name, counts.iter().find_map(|&count| speed(name, count))?)))
+        .collect();
+    fitting.sort_by(|one, two| two.1.total_cmp(&one.1));
+    let Some(&(_, fastest)) = fitting.first() else {
+        return Some(Err(Problem::FitsNowhere { model, devices }));
+    };
+    job.iteration_ms = 1000.0 / fastest;
+    job.gang.device_types = fitting.into_iter().map(|(name, _)| name.clone()).collect();
+    Some(Ok(()))
 }
 
 /// Takes the types that a job does not fit off those that it may run on. The type that its `iteration_ms` holds for

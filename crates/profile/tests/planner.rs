@@ -5,6 +5,9 @@
 //! what fits, and how convolutions slow down with their width, were chosen while looking at which entries are missed or wrongly
 //! refused, and none of the 12 that cannot run is among the former: those counts are a fit, not a test. How quickly runs become
 //! unlike was chosen on the half that teaches, some of which judges elsewhere.
+//!
+//! `WHARF_PLANNER_ERRORS=FOLDER cargo test -p wharf-profile --test planner` writes all errors there, as `errors.csv`; `wharf plan --errors` draws
+//! them.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -52,10 +55,14 @@ impl Entry {
         Run::new(&self.model, &self.device_type, self.gang, self.batch)
     }
 
+    /// What is expected, with what was learnt.
+    fn corrected_s(&self, calibration: &Calibration) -> Option<f64> {
+        Some(self.estimated_s? * calibration.correction(&self.run()).factor)
+    }
+
     /// How far off a corrected estimate is.
     fn error(&self, calibration: &Calibration) -> Option<f64> {
-        let corrected = self.estimated_s? * calibration.correction(&self.run()).factor;
-        Some((corrected / self.measured_s? - 1.0).abs())
+        Some((self.corrected_s(calibration)? / self.measured_s? - 1.0).abs())
     }
 }
 
@@ -133,13 +140,43 @@ fn estimates_are_near_what_was_measured() {
     for entry in entries.iter().filter(may_teach).filter(|entry| entry.measured_s.is_some()) {
         firsts.entry((entry.model.family.clone(), entry.device_type.clone())).or_insert(entry);
     }
-    let one_each = error_of(&learnt(firsts.into_values()), &judges);
+    let one_of_each = learnt(firsts.into_values());
+    let one_each = error_of(&one_of_each, &judges);
     let (teachers, rest): (Vec<&Entry>, Vec<&Entry>) =
         entries.iter().partition(|entry| entry.hash().is_multiple_of(2));
-    let half = error_of(&learnt(teachers.into_iter()), &rest);
+    let from_half = learnt(teachers.into_iter());
+    let half = error_of(&from_half, &rest);
+    if let Some(folder) = std::env::var_os("WHARF_PLANNER_ERRORS") {
+        let nothing = Calibration::default();
+        let ways = [("plain", &nothing), ("one-each", &one_of_each), ("half", &from_half)];
+        write_errors(Path::new(&folder), &entries, ways);
+    }
     assert!(plain <= 0.25, "{plain}");
     assert!(one_each <= 0.13, "{one_each}");
     assert!(half <= 0.08, "{half}");
+}
+
+/// What each entry was expected to take, and took.
+fn write_errors(folder: &Path, entries: &[Entry], ways: [(&str, &Calibration); 3]) {
+    std::fs::create_dir_all(folder).unwrap();
+    let mut table = "entry,may_teach_fifth,may_teach_half,measured_s".to_owned();
+    for (name, _) in ways {
+        table += &format!(",{name}_s,{name}_error");
+    }
+    table += "\n";
+    for entry in entries {
+        let hash = entry.hash();
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        table += &format!("{},{},{}", entry.key, hash.is_multiple_of(5), hash.is_multiple_of(2));
+        table += &format!(",{}", number(entry.measured_s));
+        for (_, calibration) in ways {
+            let corrected = entry.corrected_s(calibration);
+            let off = corrected.zip(entry.measured_s).map(|(corrected, measured)| corrected / measured - 1.0);
+            table += &format!(",{},{}", number(corrected), number(off));
+        }
+        table += "\n";
+    }
+    std::fs::write(folder.join("errors.csv"), table).unwrap();
 }
 
 #[test]

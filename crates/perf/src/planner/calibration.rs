@@ -38,6 +38,12 @@ impl Run {
         }
     }
 
+    /// The family of its model.
+    #[must_use]
+    pub fn family(&self) -> &str {
+        &self.family
+    }
+
     /// How alike two runs are: 1 for the same, less the more they differ.
     fn likeness(&self, other: &Self) -> f64 {
         let doublings = |one: f64, two: f64| (one / two).log2().abs();

@@ -372,22 +372,39 @@ pub enum UnknownModel {
     },
 }
 
+/// A family's name, and its sizes.
+type Family = (&'static str, &'static [(&'static str, Architecture)]);
+
+/// The family whose name a text begins with, and what follows: letters' case and what stands between do not matter.
+fn family(name: &str) -> Option<(Family, &str)> {
+    let is_same =
+        |given: u8, known: u8| given.to_ascii_lowercase() == known || (given, known) == (b'-', b'_');
+    let begins = |known: &str| {
+        name.len() >= known.len()
+            && name.bytes().zip(known.bytes()).all(|(given, known)| is_same(given, known))
+    };
+    let found = FAMILIES.iter().find(|(known, _)| begins(known))?;
+    Some((*found, name[found.0.len()..].trim_matches(['_', '-'])))
+}
+
+/// Whether a name such as `gpt-2.6b` is a built-in model's.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
+    family(name)
+        .is_some_and(|((_, sizes), size)| sizes.iter().any(|(known, _)| size.eq_ignore_ascii_case(known)))
+}
+
 /// The model of a name such as `gpt-2.6b`, `moe__690M` or `wide_resnet_1B`: letters' case and what stands between do not matter.
 ///
 /// # Errors
 /// [`UnknownModel`] where it is none.
 pub fn find(name: &str) -> Result<Model, UnknownModel> {
-    let plain = |text: &str| text.to_lowercase().replace('-', "_");
-    let wanted = plain(name);
-    let family = FAMILIES.iter().find_map(|entry| Some((entry, wanted.strip_prefix(entry.0)?)));
-    let Some(((family, sizes), rest)) = family else {
-        return Err(UnknownModel::Family { name: name.to_owned() });
-    };
-    let size = rest.trim_matches('_');
-    let found = sizes.iter().find(|(known, _)| *known == size);
-    let (_, architecture) = found.ok_or_else(|| UnknownModel::Size {
-        family: (*family).into(),
-        size: size.to_owned(),
+    let ((family, sizes), size) =
+        family(name).ok_or_else(|| UnknownModel::Family { name: name.to_owned() })?;
+    let found = sizes.iter().find(|(known, _)| size.eq_ignore_ascii_case(known));
+    let (size, architecture) = found.ok_or_else(|| UnknownModel::Size {
+        family: family.into(),
+        size: size.to_lowercase(),
         known: sizes.iter().map(|(size, _)| *size).collect::<Vec<_>>().join(", "),
     })?;
     Ok(architecture.model(&format!("{family}-{size}"), family))

@@ -2,9 +2,10 @@
 //!
 //! A model is a row of layers ([`model`], built-in ones in [`families`]); a device type has peaks, memory and [`links`]. A plan
 //! splits the samples over replicas, the layers over stages, and what is within a layer over devices ([`Degrees`]). All ways are
-//! estimated ([`estimate`]) and put in order ([`search`]).
+//! estimated ([`estimate`]) and put in order ([`search`]); the best of each number of stages are [`cells`].
 
 pub mod calibration;
+pub mod cells;
 pub mod estimate;
 pub mod families;
 pub mod hardware;

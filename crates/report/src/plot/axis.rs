@@ -114,6 +114,38 @@ impl Axis {
         axis
     }
 
+    /// Logarithmic over these positive numbers, widened to powers of two, each of which has a label while there is room.
+    pub(super) fn powers_of_two(min: f64, max: f64) -> Self {
+        let (low, high) = (min.log2().floor(), max.log2().ceil());
+        let high = if high > low { high } else { low + 1.0 };
+        let every = ((high - low) / 12.0).ceil().max(1.0);
+        let count = ((high - low) / every).floor().clamp(1.0, 50.0) as u32;
+        let ticks = (0..=count).map(|index| (low + f64::from(index) * every).exp2());
+        let ticks = ticks.map(|tick| (tick, human::number(tick))).collect();
+        Self { low: low.exp2(), high: high.exp2(), is_log: true, ticks }
+    }
+
+    /// Logarithmic over these positive numbers, widened to 1, 2 or 5 times a power of ten.
+    pub(super) fn log(min: f64, max: f64) -> Self {
+        let round = |power: f64| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powf(power));
+        let (first, last) = (min.log10().floor(), max.log10().ceil());
+        let count = (last - first).clamp(0.0, 40.0) as u32;
+        let all: Vec<f64> = (0..=count).flat_map(|index| round(first + f64::from(index))).collect();
+        let low = all.iter().rev().copied().find(|&tick| tick <= min * (1.0 + 1e-9)).unwrap_or(min);
+        let high = all.iter().copied().find(|&tick| tick >= max * (1.0 - 1e-9) && tick > low);
+        let mut axis = Self { low, high: high.unwrap_or(low * 10.0), is_log: true, ticks: vec![] };
+        // Powers of ten first, the others where there is room.
+        let (tens, others): (Vec<f64>, Vec<f64>) =
+            all.iter().partition(|tick| (tick.log10() - tick.log10().round()).abs() < 1e-9);
+        for tick in tens.into_iter().chain(others).filter(|tick| (axis.low..=axis.high).contains(tick)) {
+            let at = axis.place(tick);
+            if axis.ticks.iter().all(|(other, _)| (axis.place(*other) - at).abs() >= LOG_TICK_GAP) {
+                axis.ticks.push((tick, human::number(tick)));
+            }
+        }
+        axis
+    }
+
     /// Where a value lies, 0 to 1; values outside lie on the nearer end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let scale = |value: f64| if self.is_log { value.max(self.low).ln() } else { value };
@@ -145,6 +177,10 @@ mod tests {
         assert_eq!(labels(&Axis::time(3.0 * DAY)), ["0", "0.5d", "1d", "1.5d", "2d", "2.5d", "3d"]);
         assert_eq!(labels(&Axis::log_time(20.0, 5e5)), ["1m", "1h", "1d", "10d", "10m", "6h", "20s"]);
         assert_eq!(labels(&Axis::log_time(40.0, 40.0)), ["1m", "30s"]);
+        assert_eq!(labels(&Axis::powers_of_two(1.0, 6.0)), ["1", "2", "4", "8"]);
+        assert_eq!(labels(&Axis::powers_of_two(4.0, 4.0)), ["4", "8"]);
+        assert_eq!(labels(&Axis::log(0.3, 40.0)), ["1", "10", "0.2", "0.5", "2", "5", "20", "50"]);
+        assert_eq!(labels(&Axis::log(7.0, 7.0)), ["10", "5"]);
     }
 
     #[test]

@@ -79,9 +79,14 @@ impl Frame {
     pub(super) fn series(&mut self, index: usize, d: &str, marks: &[(f64, f64)]) {
         self.canvas.path(&line_class(index), d);
         if self.series_count > 1 && !d.is_empty() {
-            let d: String = marks.iter().map(|&at| mark(index, at)).collect();
-            self.canvas.path(&mark_class(index), &d);
+            self.points(index, marks);
         }
+    }
+
+    /// Draws markers at these pixels.
+    pub(super) fn points(&mut self, index: usize, marks: &[(f64, f64)]) {
+        let d: String = marks.iter().map(|&at| mark(index, at)).collect();
+        self.canvas.path(&mark_class(index), &d);
     }
 
     /// Says in the middle that there is nothing to see.

@@ -6,12 +6,14 @@
 mod axis;
 mod bars;
 mod cdf;
+mod curves;
 mod frame;
 mod gantt;
 mod steps;
 
 pub use bars::{Bar, bars};
 pub use cdf::{CdfSeries, jct_cdf};
+pub use curves::{Curve, Titles, curves, scatter};
 pub use gantt::{gantt, node_devices};
 pub use steps::{StepSeries, queue_length, utilization};
 

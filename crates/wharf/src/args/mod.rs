@@ -76,8 +76,8 @@ pub use policy::{ExplainArgs, PoliciesArgs, PolicyCommand, PolicySetArgs, Policy
 pub use preset::{PresetArgs, PresetCommand, ShowArgs};
 pub use profile::{
     ProfileCaptureArgs, ProfileCommArgs, ProfileCommand, ProfileDiffArgs, ProfileExportArgs,
-    ProfileFilterArgs, ProfileImportArgs, ProfileKindArg, ProfileQueryArgs, ProfileRunArgs, ProfileShowArgs,
-    ProfileSubjectArg, ProfilerArgs,
+    ProfileFilterArgs, ProfileImportArgs, ProfileKindArg, ProfileLearnArgs, ProfileQueryArgs, ProfileRunArgs,
+    ProfileShowArgs, ProfileSubjectArg, ProfilerArgs,
 };
 pub use ray::{RayArgs, RayCommand, RayJobArgs, RayLogsArgs, RayNodeArgs};
 pub use replay::ReplayArgs;

@@ -13,13 +13,14 @@ Examples:
   wharf plan --model gpt-2.6b --batch 256 --gpus a40:8
   wharf plan --model llama-8b --batch 128 --gpus h100:16 --zero 1 --output json
   wharf plan --model moe-10b --batch 512 --gpus v100:16 --gpus a100:8 --per-node 4
-  wharf plan --model gpt-6.7b --batch 256 --gpus a100:64 --gpus h100:64 --sweep
+  wharf plan --model gpt-6.7b --batch 256 --gpus a100:64 --gpus h100:64 --sweep --out curves
+  wharf plan --model gpt-2.6b --gpus a40:16 --sweep --cells                What schedulers choose among
   wharf plan --model bert-1.3b --batch 128 --gpus a40:4 --profile lab.db   With measured links and times
   wharf plan --model my-model.yaml --hardware lab.yaml --gpus rtx4090:4    What files describe
   wharf plan --list                                                        Models and devices it knows")]
 pub struct PlanArgs {
     /// The model: a name such as `gpt-2.6b` (`--list` shows all), or a file that describes it
-    #[arg(long, value_name = "NAME|FILE", required_unless_present = "list")]
+    #[arg(long, value_name = "NAME|FILE", required_unless_present_any = ["list", "errors"])]
     pub model: Option<String>,
     /// A file that describes devices and their links, beside the built-in ones
     #[arg(long, value_name = "FILE")]
@@ -28,7 +29,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub batch: u32,
     /// Devices; may be given several times to compare
-    #[arg(long, value_name = "TYPE:COUNT", required_unless_present = "list")]
+    #[arg(long, value_name = "TYPE:COUNT", required_unless_present_any = ["list", "errors"])]
     pub gpus: Vec<Devices>,
     /// Devices of a node [default: 8, or all where there are fewer]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 12))]
@@ -36,6 +37,12 @@ pub struct PlanArgs {
     /// Estimate every power of two up to the number of devices, and tell the best plan of each
     #[arg(long)]
     pub sweep: bool,
+    /// Tell the best plan for each number of stages, and which of them no other beats in devices, time and memory
+    #[arg(long)]
+    pub cells: bool,
+    /// Write the sweep into this folder: `sweep.csv`, and `scaling.svg` and `cost.svg` as plots
+    #[arg(long, value_name = "FOLDER", requires = "sweep")]
+    pub out: Option<PathBuf>,
     /// How many plans to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
@@ -63,6 +70,9 @@ pub struct PlanArgs {
     /// Take measured links, memory and times from here: a database, a table, or a folder of them
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<PathBuf>,
+    /// Compare estimates with everything that the profile has measured: a table and plots in this folder
+    #[arg(long, value_name = "FOLDER", requires = "profile")]
+    pub errors: Option<PathBuf>,
     /// List the models and device types that it knows
     #[arg(long)]
     pub list: bool,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::HomeArgs;
+
 /// What to do with profiles.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
@@ -23,6 +25,8 @@ pub enum ProfileCommand {
     Run(ProfileRunArgs),
     /// Describe a JAX model for `wharf plan`: parameters, operations and activations of its layers
     Capture(ProfileCaptureArgs),
+    /// Take what jobs of a running head took for their iterations into a database
+    Learn(ProfileLearnArgs),
 }
 
 /// `wharf profile import`
@@ -46,6 +50,27 @@ pub struct ProfileImportArgs {
     /// Tell what would change, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// `wharf profile learn`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What counts are jobs that name their model and whose trainers report progress (`wharf step`, the SDK).
+
+Examples:
+  wharf profile learn --into lab.db                            From the head of this user
+  wharf profile learn --into lab.db --dry-run                  Only tell what would be learnt
+  wharf plan --model gpt-1.3b --gpus a40:8 --profile lab.db    Estimates, corrected by it")]
+pub struct ProfileLearnArgs {
+    /// The database; made where there is none
+    #[arg(long, value_name = "FILE")]
+    pub into: PathBuf,
+    /// Tell what would change, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Where the head is found
+    #[command(flatten)]
+    pub home: HomeArgs,
 }
 
 /// `wharf profile export`

@@ -98,7 +98,7 @@ fn ordered(entered: &[Entered], resolved: Vec<Resolved>) -> Result<Vec<Planned>,
             })?;
             Ok((*kind, index))
         });
-        waits.push(found.collect::<Result<_, _>>()?);
+        waits.push(found.collect::<Result<_, Problem>>()?);
     }
     // Where in the plan each job is; `None` while it is not.
     let mut positions: Vec<Option<usize>> = vec![None; resolved.len()];

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::cluster::Cluster;
 use crate::sandbox::Sandbox;
 
 fn json(sandbox: &Sandbox, line: &str) -> Value {
@@ -78,6 +79,95 @@ fn a_sweep_tells_every_number_of_devices() {
     );
     assert_eq!(rows[0][2], "does not fit");
     assert_ne!(rows[4][2], "does not fit");
+}
+
+/// The best plan for each number of stages; what no other beats is marked.
+#[test]
+fn cells_are_told_with_those_that_are_efficient() {
+    let sandbox = Sandbox::new();
+    let line = "plan --model gpt-2.6b --batch 256 --gpus a40:8 --per-node 2 --sweep --cells --output plain";
+    let shown = sandbox.wharf(line).ok();
+    let rows: Vec<Vec<&str>> = shown.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    let eights: Vec<&str> = rows.iter().filter(|row| row[1] == "8").map(|row| row[2]).collect();
+    assert_eq!(eights, ["1", "2", "4", "8"], "{shown}");
+    let fastest = rows.iter().min_by(|one, two| {
+        let time = |row: &[&str]| row[4].parse::<f64>().unwrap();
+        time(one).total_cmp(&time(two))
+    });
+    assert_eq!(fastest.unwrap()[6], "yes");
+}
+
+#[test]
+fn a_sweep_becomes_a_table_and_plots() {
+    let sandbox = Sandbox::new();
+    sandbox.wharf("plan --model gpt-1.3b --gpus a100:8 --gpus a10:8 --sweep --out curves/new").ok();
+    let read = |name: &str| std::fs::read_to_string(sandbox.path().join("curves/new").join(name)).unwrap();
+    let table = read("sweep.csv");
+    assert_eq!(table.lines().count(), 1 + 8, "{table}");
+    assert!(table.contains("a10,1,,,,,,does not fit"), "{table}");
+    for name in ["scaling.svg", "cost.svg"] {
+        let plot = read(name);
+        assert!(plot.starts_with("<svg") && plot.contains(">a100<") && plot.contains("gpt-1.3b"), "{name}");
+    }
+    let error = sandbox.wharf("plan --model gpt-1.3b --gpus a100:8 --out curves").fails(2);
+    assert!(error.contains("--sweep"), "{error}");
+}
+
+/// A job on a real head that reports its steps; its times go into a database, and the planner knows them.
+#[test]
+fn what_jobs_took_is_learnt() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    let _worker = cluster.worker("left");
+    let none = cluster.run(&["profile", "learn", "--into", "lab.db"]);
+    assert_eq!(none.status.code(), Some(3), "nothing has run yet");
+    let trainer = "i=0; while [ $i -lt 12 ]; do i=$((i+1)); $0 step $i; sleep 0.2; done";
+    let wharf = env!("CARGO_BIN_EXE_wharf");
+    let gang = ["submit", "--wait", "--gang", "2", "--model", "vit-b", "--batch-size", "64"];
+    cluster.say(&[&gang[..], &["--", "sh", "-c", trainer, wharf]].concat());
+    let said = |words: &[&str]| -> Value {
+        serde_json::from_str(&cluster.say(&[words, &["--output", "json"]].concat())).unwrap()
+    };
+    let database = cluster.path("lab.db");
+    let database = database.to_str().unwrap();
+    assert_eq!(said(&["profile", "learn", "--into", database, "--dry-run"])["new"], 1);
+    assert!(!cluster.path("lab.db").exists());
+    assert_eq!(said(&["profile", "learn", "--into", database])["new"], 1);
+    assert_eq!(said(&["profile", "learn", "--into", database])["equal"], 1, "nothing new");
+    let history = said(&["job", "0"])["history"].to_string();
+    assert!(history.contains("iterations took") && history.contains("each on 2 x v100"), "{history}");
+
+    let plan = |devices: &str, more: &[&str]| {
+        let words = ["plan", "--model", "vit-b", "--batch", "64", "--gpus", devices, "--per-node", "4"];
+        said(&[&words[..], more].concat())["gangs"][0].clone()
+    };
+    let measured = plan("v100:2", &["--profile", database]);
+    assert_eq!(measured["source"], "measured", "{measured}");
+    let time_s = measured["measured_s"].as_f64().unwrap();
+    assert!(time_s >= 0.2, "a step sleeps for 0.2 s: {time_s}");
+    let (before, after) = (plan("v100:4", &[]), plan("v100:4", &["--profile", database]));
+    let iteration_s = |gang: &Value| gang["plans"][0]["iteration_s"].as_f64().unwrap();
+    assert_eq!((&before["source"], &after["source"]), (&"estimated".into(), &"corrected".into()));
+    assert!(iteration_s(&after) > iteration_s(&before), "slower than the data sheet on two, and so on four");
+    assert_eq!(after["plans"][0]["source"], "corrected");
+}
+
+/// Jobs of models that only the planner knows: their speeds, and where they fit, are estimated.
+#[test]
+fn jobs_that_no_profile_knows_are_simulated_by_the_planner() {
+    let sandbox = Sandbox::new();
+    let header = "job_id,user,submit_s,devices,devices_min,iterations,iteration_ms,model,batch_size";
+    sandbox.write(
+        "jobs.csv",
+        &format!("{header}\nlarge,ann,0,4,1,50,,gpt-2.6b,64\nsmall,bob,10,2,1,200,,bert-125m,64\n"),
+    );
+    sandbox.write("nodes.csv", "name,device_type,devices\nleft,a40,4\nright,v100,4\n");
+    let line = "sim --trace jobs.csv --cluster nodes.csv --policy crius,srtf --output json";
+    let told: Value = serde_json::from_str(&sandbox.wharf(line).ok()).unwrap();
+    assert!(told.to_string().contains("crius"), "{told}");
+    sandbox.write("jobs.csv", &format!("{header}\nhuge,ann,0,1,1,50,,gpt-175b,64\n"));
+    let error = sandbox.wharf("sim --trace jobs.csv --cluster nodes.csv --policy crius").fails(3);
+    assert!(error.contains("`gpt-175b` on 1 devices fits no device type"), "{error}");
 }
 
 #[test]

@@ -199,6 +199,12 @@ fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
             let told: Vec<String> = told.map(|(name, value)| format!("{name} {value}")).collect();
             format!("its trainer told {} last", told.join(", "))
         }
+        "job_timed" => {
+            let number = |key: &str| record[key].as_f64().unwrap_or_default();
+            let each_s = number("span_s") / number("iterations");
+            let on = (record["devices"].as_u64().unwrap_or_default(), text("device_type"));
+            format!("{} iterations took {each_s:.3} s each on {} x {}", number("iterations"), on.0, on.1)
+        }
         "job_watched" => {
             let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
             let (watched_s, idle_s) = (seconds("watched_s"), seconds("idle_s"));

@@ -1,5 +1,8 @@
 //! `wharf plan`: how a model is best split over devices, and how fast it then is.
 
+mod curves;
+mod errors;
+mod measured;
 mod question;
 mod tell;
 
@@ -17,13 +20,21 @@ pub(super) fn execute(args: &PlanArgs, terminal: &Terminal) -> Result<Exit, CliE
         return Ok(Exit::Ok);
     }
     let question = Question::new(args, terminal)?;
+    if let Some(folder) = &args.errors {
+        errors::write(folder, &question, terminal)?;
+        return Ok(Exit::Ok);
+    }
     let answers: Vec<Answer> =
         gangs(args).iter().map(|devices| question.answer(devices)).collect::<Result<_, _>>()?;
     if answers.iter().all(|answer| answer.best().is_none()) {
         return Err(question.nowhere(&answers));
     }
+    if let Some(folder) = &args.out {
+        curves::write(folder, &question, &answers, terminal)?;
+    }
     match (terminal.format, args.sweep) {
         (OutputFormat::Json, _) => terminal.json(&tell::document(&question, &answers, args.top))?,
+        _ if args.cells => tell::cells(&answers, terminal)?,
         (_, true) => tell::sweep(&answers, terminal)?,
         (_, false) => {
             for answer in &answers {

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use wharf_perf::Workload;
-use wharf_perf::cells::{Cell, Cells, Device};
+use wharf_core::Plan;
+use wharf_perf::cells::Device;
 use wharf_perf::planner::families::{self, FAMILIES, UnknownModel};
 use wharf_perf::planner::{Calibration, Correction, Estimate, Gang, Hardware, Model, Options, Run, plans};
 use wharf_profile::{Records, describe};
 
+use super::measured::{Timed, is_split_so, times};
 use crate::args::{Devices, PlanArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::output::Terminal;
@@ -35,8 +36,10 @@ pub(super) struct Answer {
     pub(super) hardware: Hardware,
     pub(super) plans: Vec<Estimate>,
     pub(super) correction: Correction,
-    /// What a run of just this took, where one was measured.
+    /// What a run of just this took, where one was measured: under the best plan.
     pub(super) measured_s: Option<f64>,
+    /// What runs under these plans took.
+    measured_plans: Vec<(Plan, f64)>,
 }
 
 impl Answer {
@@ -45,12 +48,35 @@ impl Answer {
         self.plans.first().filter(|plan| plan.is_fitting)
     }
 
+    /// What a run under a plan took, where one was measured.
+    fn measured(&self, plan: &Estimate) -> Option<f64> {
+        let found = self.measured_plans.iter().find(|(known, _)| is_split_so(plan.degrees, *known));
+        found.map(|&(_, time_s)| time_s)
+    }
+
     /// Seconds of an iteration, as far as is known.
     pub(super) fn iteration_s(&self, plan: &Estimate) -> f64 {
-        plan.iteration_s * self.correction.factor
+        self.measured(plan).unwrap_or(plan.iteration_s * self.correction.factor)
     }
 
     /// How sure that is, in one word.
+    pub(super) fn source_of(&self, plan: &Estimate) -> &'static str {
+        match (self.measured(plan), self.correction.runs) {
+            (Some(_), _) => "measured",
+            (None, 0) => "estimated",
+            (None, _) => "corrected",
+        }
+    }
+
+    /// Puts plans into the order that measurements tell, as far as there are any.
+    fn rank(&mut self) {
+        let mut plans = std::mem::take(&mut self.plans);
+        let fitting = plans.iter().position(|plan| !plan.is_fitting).unwrap_or(plans.len());
+        plans[..fitting].sort_by(|one, two| self.iteration_s(one).total_cmp(&self.iteration_s(two)));
+        self.plans = plans;
+    }
+
+    /// How sure the whole answer is, in one word.
     pub(super) fn source(&self) -> &'static str {
         match (self.measured_s, self.correction.runs) {
             (Some(_), _) => "measured",
@@ -62,7 +88,8 @@ impl Answer {
 
 impl Question {
     pub(super) fn new(args: &PlanArgs, terminal: &Terminal) -> Result<Self, CliError> {
-        let model = model(args.model.as_deref().unwrap_or_default())?;
+        // Where only measured models are asked about, any other will do.
+        let model = model(args.model.as_deref().unwrap_or("gpt-125m"))?;
         if !(args.memory_share > 0.0 && args.memory_share <= 1.0) {
             return Err(CliError::usage("`--memory-share` takes a number above 0 and at most 1"));
         }
@@ -95,49 +122,60 @@ impl Question {
         Ok(question)
     }
 
-    fn times(&self) -> impl Iterator<Item = (&Workload, &Cell, f64)> {
-        let cells = self.records.cells.iter();
-        cells.flat_map(Cells::times).filter(|(.., time_s)| *time_s > 0.0)
-    }
-
     fn device(&self, device_type: &str) -> Option<Device> {
         self.records.cells.as_ref()?.device(device_type)
     }
 
-    /// Compares what was measured with what would be expected.
+    /// Compares what was measured of the model's family with what would be expected.
     fn learn(&mut self) {
         let mut calibration = Calibration::default();
-        for (workload, cell, measured_s) in self.times() {
-            let (Some(model), Some(batch)) = (self.model_of(&workload.model), workload.batch_size) else {
-                continue;
-            };
-            if model.family != self.model.family {
+        let family = self.model.family.clone();
+        for timed in times(&self.records) {
+            if self.model_of(timed.model).is_none_or(|model| model.family != family) {
                 continue;
             }
-            let gang = Gang { devices: cell.hosts * cell.per_host, per_node: cell.per_host };
-            let Ok(hardware) = self.hardware(&cell.device_type) else { continue };
-            let Ok(found) = plans(&model, &hardware, gang, batch, self.options) else { continue };
-            if let Some(best) = found.first().filter(|plan| plan.is_fitting) {
-                calibration.add(
-                    Run::new(&model, &cell.device_type, gang, batch),
-                    best.iteration_s,
-                    measured_s,
-                );
+            if let Some((run, Some(estimated_s))) = self.expected(&timed) {
+                calibration.add(run, estimated_s, timed.time_s);
             }
         }
         self.calibration = calibration;
     }
 
-    /// A device type: as the user describes it, or built in. What was measured of its links counts more than either.
+    /// What was measured.
+    pub(super) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// A measured run, and what would be expected of it where it would fit; nothing where its model or type is not known, or it
+    /// cannot be split so.
+    pub(super) fn expected(&self, timed: &Timed<'_>) -> Option<(Run, Option<f64>)> {
+        let (model, hardware) = (self.model_of(timed.model)?, self.known_hardware(timed.device_type)?);
+        let gang = timed.gang(self.per_node(&hardware));
+        let found = plans(&model, &hardware, gang, timed.batch, self.options).ok()?;
+        let is_meant = |plan: &&Estimate| {
+            plan.is_fitting && timed.plan.is_none_or(|told| is_split_so(plan.degrees, told))
+        };
+        let plan = found.iter().find(is_meant).map(|plan| plan.iteration_s);
+        Some((Run::new(&model, timed.device_type, gang, timed.batch), plan))
+    }
+
+    fn per_node(&self, hardware: &Hardware) -> u32 {
+        self.per_node.or(hardware.per_node).unwrap_or(PER_NODE)
+    }
+
     fn hardware(&self, device_type: &str) -> Result<Hardware, CliError> {
-        let described = self.described.iter().find(|known| *known.name == *device_type);
-        let found = described.cloned().or_else(|| Hardware::builtin(device_type));
-        let mut hardware = found.ok_or_else(|| {
+        self.known_hardware(device_type).ok_or_else(|| {
             let own = self.described.iter().map(|known| &*known.name);
             CliError::usage(format!("nothing is known of the device type `{device_type}`"))
                 .hint_nearest(device_type, own.chain(Hardware::names()))
                 .hint("`wharf plan --list` shows all types, `--hardware FILE` describes others")
-        })?;
+        })
+    }
+
+    /// A device type: as the user describes it, or built in. What was measured of its links counts more than either.
+    fn known_hardware(&self, device_type: &str) -> Option<Hardware> {
+        let described = self.described.iter().find(|known| *known.name == *device_type);
+        let mut hardware = described.cloned().or_else(|| Hardware::builtin(device_type))?;
         hardware.links = hardware.links.measured(&self.records.comm, device_type);
         if described.is_none()
             && let Some(known) = self.device(device_type)
@@ -145,7 +183,7 @@ impl Question {
             (hardware.memory_gib, hardware.per_node) = (known.memory_gb, Some(known.per_node));
         }
         hardware.memory_gib = self.memory_gib.unwrap_or(hardware.memory_gib);
-        Ok(hardware)
+        Some(hardware)
     }
 
     /// The model of a name in a profile.
@@ -155,26 +193,33 @@ impl Question {
 
     pub(super) fn answer(&self, devices: &Devices) -> Result<Answer, CliError> {
         let hardware = self.hardware(&devices.device_type)?;
-        let per_node = self.per_node.or(hardware.per_node).unwrap_or(PER_NODE).min(devices.count).max(1);
+        let per_node = self.per_node(&hardware).min(devices.count).max(1);
         let gang = Gang { devices: devices.count, per_node };
         let plans = plans(&self.model, &hardware, gang, self.batch, self.options)
             .map_err(|error| CliError::input(error.to_string()))?;
         let run = Run::new(&self.model, &devices.device_type, gang, self.batch);
-        let measured = self.times().find(|(workload, cell, _)| {
-            self.model_of(&workload.model).is_some_and(|model| model.name == self.model.name)
-                && workload.batch_size == Some(self.batch)
-                && *cell.device_type == *devices.device_type
-                && cell.hosts * cell.per_host == devices.count
-                && cell.per_host == per_node
-        });
-        Ok(Answer {
+        let is_same = |timed: &Timed<'_>| {
+            timed.batch == self.batch
+                && *timed.device_type == *devices.device_type
+                && timed.gang(per_node) == gang
+                && self.model_of(timed.model).is_some_and(|model| model.name == self.model.name)
+        };
+        let (planned, whole): (Vec<_>, Vec<_>) = times(&self.records)
+            .filter(is_same)
+            .map(|timed| (timed.plan, timed.time_s))
+            .partition(|(plan, _)| plan.is_some());
+        let best = planned.iter().chain(&whole).map(|&(_, time_s)| time_s).reduce(f64::min);
+        let mut answer = Answer {
             devices: devices.clone(),
             gang,
             hardware,
             plans,
             correction: self.calibration.correction(&run),
-            measured_s: measured.map(|(_, _, time_s)| time_s),
-        })
+            measured_s: whole.first().map(|&(_, time_s)| time_s).or(best),
+            measured_plans: planned.into_iter().filter_map(|(plan, time_s)| Some((plan?, time_s))).collect(),
+        };
+        answer.rank();
+        Ok(answer)
     }
 
     /// That it fits nowhere, and what would.

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use wharf_perf::planner::families::FAMILIES;
 use wharf_perf::planner::links::{Link, Links};
 use wharf_perf::planner::model::Precision;
-use wharf_perf::planner::{Degrees, Estimate, Hardware, Model, Parts};
+use wharf_perf::planner::{Degrees, Estimate, Hardware, Model, Parts, cells};
 
+use super::curves::cost;
 use super::question::{Answer, Question};
 use crate::args::OutputFormat;
 use crate::error::CliError;
@@ -71,7 +72,6 @@ pub(super) fn sweep(answers: &[Answer], terminal: &Terminal) -> Result<(), CliEr
             _ => iteration_s,
         };
         first = Some((name_of_type, base_s));
-        let hours = 1000.0 * iteration_s / 3600.0;
         grid.push([
             name_of_type,
             &count,
@@ -79,16 +79,66 @@ pub(super) fn sweep(answers: &[Answer], terminal: &Terminal) -> Result<(), CliEr
             &format!("{iteration_s:.3}"),
             &format!("{:.2}", base_s / iteration_s),
             &format!("{:.1}", best.memory_gib),
-            &format!("{:.2}", hours * f64::from(answer.devices.count) * answer.hardware.price_per_h),
-            answer.source(),
+            &format!("{:.2}", cost(answer, best)),
+            answer.source_of(best),
         ]);
     }
     terminal.grid(&grid)
 }
 
+/// The best plan for each number of stages, and whether another beats it.
+pub(super) fn cells(answers: &[Answer], terminal: &Terminal) -> Result<(), CliError> {
+    let mut grid =
+        Grid::new(["type", "devices", "stages", "plan", "s/iteration", "GiB", "efficient", "how sure"]);
+    for (answer, plan, is_efficient) in efficient_cells(answers) {
+        grid.push([
+            answer.devices.device_type.as_str(),
+            &answer.devices.count.to_string(),
+            &plan.degrees.pipeline.to_string(),
+            &name(plan.degrees),
+            &format!("{:.3}", answer.iteration_s(plan)),
+            &format!("{:.1}", plan.memory_gib),
+            if is_efficient { "yes" } else { "" },
+            answer.source_of(plan),
+        ]);
+    }
+    terminal.grid(&grid)
+}
+
+/// All cells, with whether no other of their type beats them.
+fn efficient_cells(answers: &[Answer]) -> Vec<(&Answer, &Estimate, bool)> {
+    let all: Vec<(&Answer, &Estimate)> = answers
+        .iter()
+        .flat_map(|answer| cells::cells(&answer.plans).into_iter().map(move |cell| (answer, cell)))
+        .collect();
+    let is_efficient = |&(answer, plan): &(&Answer, &Estimate)| {
+        let same: Vec<&Estimate> = all
+            .iter()
+            .filter(|(other, _)| other.devices.device_type == answer.devices.device_type)
+            .map(|&(_, cell)| cell)
+            .collect();
+        let position = same.iter().position(|cell| std::ptr::eq(*cell, plan));
+        position.is_some_and(|position| cells::efficient(&same)[position])
+    };
+    all.iter().map(|cell| (cell.0, cell.1, is_efficient(cell))).collect()
+}
+
 /// Everything for programs.
 pub(super) fn document(question: &Question, answers: &[Answer], top: usize) -> Value {
+    let all_cells = efficient_cells(answers);
     let one = |answer: &Answer| {
+        let own = all_cells.iter().filter(|(of, ..)| std::ptr::eq(*of, answer));
+        let cells: Vec<Value> = own
+            .map(|&(_, plan, is_efficient)| {
+                json!({
+                    "stages": plan.degrees.pipeline,
+                    "plan": name(plan.degrees),
+                    "iteration_s": answer.iteration_s(plan),
+                    "memory_gib": plan.memory_gib,
+                    "is_efficient": is_efficient,
+                })
+            })
+            .collect();
         let plans: Vec<Value> =
             answer.plans.iter().take(top.max(1)).map(|plan| shown(question, answer, plan)).collect();
         json!({
@@ -101,6 +151,7 @@ pub(super) fn document(question: &Question, answers: &[Answer], top: usize) -> V
             "measured_s": answer.measured_s,
             "price_per_h": answer.hardware.price_per_h,
             "launch": { "torchrun": torchrun(answer), "jax": answer.best().map(|plan| mesh(plan.degrees)) },
+            "cells": cells,
             "plans": plans,
         })
     };
@@ -129,6 +180,7 @@ fn shown(question: &Question, answer: &Answer, plan: &Estimate) -> Value {
         "fits": plan.is_fitting,
         "memory_gib": plan.memory_gib,
         "iteration_s": iteration_s,
+        "source": answer.source_of(plan),
         "samples_per_s": f64::from(question.batch) / iteration_s,
         "of_peak": of_peak(question, answer, plan),
         "estimate_s": {
@@ -217,7 +269,7 @@ fn listed_device(device: &Hardware) -> Value {
 }
 
 /// `p4 d2 t1`, with the experts' degree where there is one.
-fn name(degrees: Degrees) -> String {
+pub(super) fn name(degrees: Degrees) -> String {
     let Degrees { pipeline, data, tensor, expert } = degrees;
     let experts = if expert > 1 { format!(" e{expert}") } else { String::new() };
     format!("p{pipeline} d{data} t{tensor}{experts}")
@@ -280,9 +332,14 @@ fn sureness(answer: &Answer) -> String {
     }
 }
 
+/// The line that starts the plan's processes; they read its degrees from the variables that Wharf sets, too.
 fn torchrun(answer: &Answer) -> String {
     let nodes = answer.gang.devices.div_ceil(answer.gang.per_node);
-    format!("torchrun --nnodes={nodes} --nproc-per-node={} train.py", answer.gang.per_node)
+    let degrees = answer.best().map_or_else(String::new, |plan| {
+        let Degrees { pipeline, data, tensor, .. } = plan.degrees;
+        format!("WHARF_PIPELINE_STAGES={pipeline} WHARF_DATA_PARALLEL={data} WHARF_TENSOR_PARALLEL={tensor} ")
+    });
+    format!("{degrees}torchrun --nnodes={nodes} --nproc-per-node={} train.py", answer.gang.per_node)
 }
 
 fn mesh(degrees: Degrees) -> String {

@@ -31,7 +31,7 @@ pub(super) fn import(args: &ProfileImportArgs, terminal: &Terminal) -> Result<()
     }
     records.date(&now());
     let changes = if args.dry_run { foreseen(&args.into, &records)? } else { put(&args.into, &records)? };
-    show(args, &changes, terminal)
+    show(&args.into, args.dry_run, &changes, terminal)
 }
 
 /// The time of day, to the second.
@@ -40,7 +40,7 @@ pub(super) fn now() -> String {
     jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
-fn foreseen(path: &Path, records: &Records) -> Result<Changes, CliError> {
+pub(super) fn foreseen(path: &Path, records: &Records) -> Result<Changes, CliError> {
     let known = match path.exists() {
         true => database::read(path).map_err(|error| translate::profile(&error))?,
         false => Records::default(),
@@ -49,7 +49,7 @@ fn foreseen(path: &Path, records: &Records) -> Result<Changes, CliError> {
 }
 
 /// Adds to a database at once, or makes a whole one that then appears.
-fn put(path: &Path, records: &Records) -> Result<Changes, CliError> {
+pub(super) fn put(path: &Path, records: &Records) -> Result<Changes, CliError> {
     let add = |path: &Path| database::add(path, records).map_err(|error| translate::profile(&error));
     if path.exists() {
         return add(path);
@@ -60,7 +60,13 @@ fn put(path: &Path, records: &Records) -> Result<Changes, CliError> {
     Ok(changes)
 }
 
-fn show(args: &ProfileImportArgs, changes: &Changes, terminal: &Terminal) -> Result<(), CliError> {
+/// Tells what adding to a database has changed, or would.
+pub(super) fn show(
+    into: &Path,
+    is_dry_run: bool,
+    changes: &Changes,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
     let Changes { new, changed, equal, prices, .. } = changes;
     if terminal.format == OutputFormat::Json {
         let changed: Vec<_> = changed
@@ -76,8 +82,8 @@ fn show(args: &ProfileImportArgs, changes: &Changes, terminal: &Terminal) -> Res
             .collect();
         return terminal.json(&json!({
             "schema": 1,
-            "profile": args.into.to_string_lossy(),
-            "is_dry_run": args.dry_run,
+            "profile": into.to_string_lossy(),
+            "is_dry_run": is_dry_run,
             "new": new.len(),
             "equal": equal,
             "changed": changed,
@@ -95,8 +101,8 @@ fn show(args: &ProfileImportArgs, changes: &Changes, terminal: &Terminal) -> Res
     ]);
     terminal.grid(&grid)?;
     note_tallies(changes, terminal);
-    if args.dry_run {
-        terminal.note(&format!("nothing is changed in `{}`", args.into.display()));
+    if is_dry_run {
+        terminal.note(&format!("nothing is changed in `{}`", into.display()));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod hardware;
 mod measure;
 mod measured;
 mod profiler;
+mod learn;
 mod query;
 mod show;
 
@@ -37,6 +38,7 @@ pub(super) fn execute(command: &ProfileCommand, terminal: &Terminal) -> Result<E
         ProfileCommand::Diff(args) => diff::diff(args, terminal)?,
         ProfileCommand::Run(args) => return measure::run(args, terminal),
         ProfileCommand::Capture(args) => capture::capture(args, terminal)?,
+        ProfileCommand::Learn(args) => learn::learn(args, terminal)?,
     }
     Ok(Exit::Ok)
 }
