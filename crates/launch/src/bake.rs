@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::config::Runtime;
 use crate::down;
+use crate::files::Files;
 use crate::hash::Hasher;
 use crate::launcher::{KnownError, Launcher, Told};
 use crate::phase::Restart;
@@ -43,7 +44,7 @@ pub enum BakeError {
 pub fn usual_name(launcher: &Launcher) -> Result<String, UpError> {
     let head = launcher.head();
     let mut hasher = Hasher::new();
-    hasher.add(&head.launch).add(up::sync_hash(launcher)?.unwrap_or_default());
+    hasher.add(&head.launch).add(Files::of_head(launcher)?.hash.unwrap_or_default());
     for line in head.initialization.iter().chain(&steps::setup_lines(&launcher.cluster, head)) {
         hasher.add(line);
     }

@@ -7,10 +7,12 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::Runtime;
+use crate::container;
 use crate::launcher::{KnownError, Launcher, Told};
 use crate::provider::Machine;
 use crate::runner::Use;
-use crate::script::{QUIET, STOP};
+use crate::script::{CLEAN, END, QUIET};
+use crate::start::UNLED;
 use crate::state::Record;
 use crate::visit::{NodeError, Visit};
 
@@ -57,9 +59,9 @@ pub async fn down(
     let workers: Vec<Record> = records.into_values().filter(|record| head.as_ref() != Some(record)).collect();
     if let (Some(head), Runtime::Wharf(wharf)) = (&head, &launcher.cluster.runtime) {
         let program = launcher.program_word(wharf, &head.node);
-        let visit = Visit::new(&launcher, &head.node);
+        let visit = Visit::new(&launcher, &head.node).inside();
         // Where the head is gone there are no jobs to be cancelled; whatever they left is found by its mark.
-        let script = format!("PROGRAM={program}\n{QUIET}");
+        let script = format!("{UNLED}PROGRAM={program}\n{QUIET}");
         let _ =
             visit.own(crate::provider::Shell::Plain, &script, &[], Use { input: None, is_asked: true }).await;
     }
@@ -113,12 +115,19 @@ pub(crate) async fn stop_all(
 pub(crate) async fn stop(launcher: &Launcher, record: &Record) -> Result<(), NodeError> {
     let visit = Visit::new(launcher, &record.node);
     visit.tell(Told::Stops);
-    visit.reach(&record.stamp, None, PATIENCE).await?;
-    visit.ask("stopping it", STOP, &[], None).await?;
-    if let Some(argv) = launcher.channel(&record.node).hang_up(&record.node) {
-        // Fails where no connection is kept.
-        let _ = visit.log.run(&argv, Use::default()).await;
-    }
+    let found = visit.reach(&record.stamp, None, PATIENCE).await?;
+    let variables = [("STAMP", found.stamp.as_str())];
+    let dropped = match &record.node.container {
+        Some(_) => {
+            format!(
+                "{}\ndrop || exit 1\n",
+                container::removal(&launcher.place(&record.node), &found.stamp, true)
+            )
+        }
+        None => String::new(),
+    };
+    visit.ask("stopping it", &format!("{dropped}{END}{CLEAN}"), &variables, None).await?;
+    visit.hang_up().await;
     Ok(())
 }
 

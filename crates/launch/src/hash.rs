@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ring::digest::{Context, SHA256};
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::config::Mount;
 use crate::provider::Left;
@@ -36,6 +37,18 @@ pub(crate) fn text(text: &str) -> String {
     let mut hasher = Hasher::new();
     hasher.add(text);
     hasher.finish()
+}
+
+/// A word that nobody else has.
+pub(crate) fn unique() -> String {
+    let mut bytes = [0; 8];
+    match SystemRandom::new().fill(&mut bytes) {
+        Ok(()) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        // It has to be different from others, not secret.
+        Err(_) => {
+            text(&format!("{:?}-{}", std::time::SystemTime::now(), std::process::id()))[..16].to_owned()
+        }
+    }
 }
 
 /// Files cannot be copied.

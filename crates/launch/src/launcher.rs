@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::config::{Cluster, NodeConfig, Provider, WharfRuntime};
 use crate::phase::Phase;
 use crate::provider;
-use crate::start;
+use crate::shell::quote_path;
 use crate::state::{Folder, Record, StateError};
 use crate::steps;
 
@@ -119,7 +119,12 @@ impl Launcher {
 
     /// Whether this program has to be copied to a node.
     pub(crate) fn copies_program(&self, wharf: &WharfRuntime, node: &NodeConfig) -> bool {
-        wharf.program.is_none() && !self.channel(node).is_here()
+        wharf.program.is_none() && !self.has_programs(node)
+    }
+
+    /// Whether what is done on a node finds this machine's programs.
+    fn has_programs(&self, node: &NodeConfig) -> bool {
+        self.channel(node).is_here() && node.container.is_none()
     }
 
     /// Where a node has it when it was copied.
@@ -131,14 +136,19 @@ impl Launcher {
     pub(crate) fn program_on(&self, wharf: &WharfRuntime, node: &NodeConfig) -> String {
         match &wharf.program {
             Some(program) => program.clone(),
-            None if self.channel(node).is_here() => self.program.to_string_lossy().into_owned(),
+            None if self.has_programs(node) => self.program.to_string_lossy().into_owned(),
             None => self.copied_program(node),
         }
     }
 
     /// The same as a word of shell.
     pub(crate) fn program_word(&self, wharf: &WharfRuntime, node: &NodeConfig) -> String {
-        start::word(&self.program_on(wharf, node))
+        // A container has it at the machine's path, not below its own home.
+        if self.copies_program(wharf, node) {
+            "\"$D\"/wharf".to_owned()
+        } else {
+            quote_path(&self.program_on(wharf, node))
+        }
     }
 
     /// Leaves what clients of the head need in the cluster's folder, for its owner only.

@@ -6,7 +6,9 @@
 
 pub mod bake;
 pub mod config;
+mod container;
 pub mod down;
+mod files;
 mod hash;
 mod launcher;
 pub mod lock;

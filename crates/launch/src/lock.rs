@@ -2,8 +2,8 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -63,16 +63,24 @@ impl Lock {
         let failed = |source| LockError::File { path: path.clone(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                file.read_to_string(&mut text).map_err(failed)?;
-                return Err(LockError::Busy { holder: serde_json::from_str(&text).ok() });
+        let mut file = loop {
+            // Whoever has taken the cluster down has removed its folder, and the lock with it.
+            folder.create().map_err(|error| failed(error.source))?;
+            let mut file = match options.open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(failed)?,
+            };
+            match file.try_lock() {
+                Ok(()) if is_same(&file, &path) => break file,
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let mut text = String::new();
+                    file.read_to_string(&mut text).map_err(failed)?;
+                    return Err(LockError::Busy { holder: serde_json::from_str(&text).ok() });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
+        };
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let holder = Holder {
@@ -89,6 +97,15 @@ impl Lock {
     }
 }
 
+/// Whether a file is still the one at its path.
+fn is_same(file: &File, path: &Path) -> bool {
+    let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), path.metadata()) {
+        (Ok(one), Ok(other)) => place(one) == place(other),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +119,10 @@ mod tests {
         let refused = Lock::take(&folder, "wharf down").unwrap_err().to_string();
         assert!(refused.starts_with("`wharf up` is changing the cluster: process "), "{refused}");
         drop(lock);
-        Lock::take(&folder, "wharf down").unwrap();
+        let down = Lock::take(&folder, "wharf down").unwrap();
+        // A cluster that was taken down is a new one afterwards, whoever still holds what was.
+        folder.remove().unwrap();
+        let up = Lock::take(&folder, "wharf up").unwrap();
+        drop((down, up));
     }
 }

@@ -10,12 +10,13 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use crate::config::{Mount, NodeConfig};
+use crate::container;
 use crate::launcher::{KnownError, Launcher};
-use crate::provider::{Left, Shell};
+use crate::provider::{Argv, Left, Shell};
 use crate::runner::{RunError, code};
 use crate::shell::{line, quote};
 use crate::state::Record;
-use crate::visit::{NodeError, Visit};
+use crate::visit::{NodeError, Visit, bare};
 
 /// In which window on the node something runs, to outlive the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,97 @@ pub fn detached(window: Window, line: &str) -> String {
     }
 }
 
+/// Where on a node something runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// In its container, if it has one; lines that begin with `docker` or `podman` are about containers and run beside it.
+    #[default]
+    Auto,
+    /// On the machine.
+    Machine,
+    /// In its container.
+    Container,
+}
+
+/// A line of shell that is run on nodes.
+#[derive(Clone, Debug)]
+pub struct Errand {
+    line: String,
+    place: Place,
+    /// A word in its environment, by which it is found when it has to be ended.
+    word: String,
+}
+
+/// The variable that has an errand's word.
+const WORD: &str = "WHARF_LAUNCH_EXEC";
+
+impl Errand {
+    /// A line that runs in a place.
+    #[must_use]
+    pub fn new(line: String, place: Place) -> Self {
+        Self { line, place, word: crate::hash::unique() }
+    }
+
+    fn is_inside(&self, node: &NodeConfig) -> bool {
+        let is_for_container = match self.place {
+            Place::Auto => !container::is_for_machine(&self.line),
+            Place::Machine => false,
+            Place::Container => true,
+        };
+        node.container.is_some() && is_for_container
+    }
+
+    /// The program that does it without a terminal.
+    #[must_use]
+    pub fn argv(&self, launcher: &Launcher, node: &NodeConfig) -> Argv {
+        let env = [(WORD, self.word.as_str())];
+        if !self.is_inside(node) {
+            return launcher.channel(node).run(node, Shell::Login, &env, &self.line);
+        }
+        let script = container::enter(&launcher.place(node), Shell::Login, &env, &bare(&self.line), "-i");
+        launcher.channel(node).run(node, Shell::Plain, &[], &script)
+    }
+
+    /// The program that does it for the person at the terminal; ports of the node are this machine's meanwhile.
+    #[must_use]
+    pub fn attached(&self, launcher: &Launcher, node: &NodeConfig, ports: &[u16]) -> Argv {
+        if !self.is_inside(node) {
+            return launcher.channel(node).attach(node, &self.line, ports);
+        }
+        let terminal = "$(if [ -t 0 ]; then echo -it; else echo -i; fi)";
+        let script = container::enter(&launcher.place(node), Shell::Login, &[], &bare(&self.line), terminal);
+        launcher.channel(node).attach(node, &script, ports)
+    }
+}
+
+/// Runs an errand on a node, with this process' input and output; returns its exit code.
+///
+/// # Errors
+/// The program that reaches the node cannot be run.
+pub async fn run_here(launcher: &Launcher, node: &NodeConfig, errand: &Errand) -> Result<i32, RunError> {
+    let argv = errand.argv(launcher, node);
+    let Some((program, args)) = argv.split_first() else { return Ok(0) };
+    let failed = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };
+    let status = Command::new(program).args(args).kill_on_drop(true).status().await;
+    status.map(code).map_err(failed)
+}
+
+/// Ends what an errand has left running on nodes: the connection's end does not. One that does not answer is left alone.
+pub async fn end(launcher: Arc<Launcher>, nodes: Vec<NodeConfig>, errand: Errand) {
+    let mut tasks = JoinSet::new();
+    for node in nodes {
+        let (launcher, errand) = (launcher.clone(), errand.clone());
+        tasks.spawn(async move {
+            let visit = Visit::new(&launcher, &node);
+            let visit = if errand.is_inside(&node) { visit.inside() } else { visit };
+            let script = format!("end \"{WORD}=$WORD\" HUP");
+            // Nobody is told: whoever has interrupted it has other things to read.
+            let _ = visit.ask("ending a command", &script, &[("WORD", &errand.word)], None).await;
+        });
+    }
+    tasks.join_all().await;
+}
+
 /// A line of output of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -69,16 +161,16 @@ pub struct Line {
     pub text: String,
 }
 
-/// Runs a line of shell on nodes at once; what they say is handed over line by line. Returns their exit codes in order.
+/// Runs an errand on nodes at once; what they say is handed over line by line. Returns their exit codes in order.
 pub async fn run_on(
     launcher: Arc<Launcher>,
     nodes: Vec<NodeConfig>,
-    script: String,
+    errand: Errand,
     told: Arc<dyn Fn(Line) + Send + Sync>,
 ) -> Vec<(String, Result<i32, RunError>)> {
     let mut tasks = JoinSet::new();
     for (index, node) in nodes.into_iter().enumerate() {
-        let argv = launcher.provider.channel(&node).run(&node, Shell::Login, &[], &script);
+        let argv = errand.argv(&launcher, &node);
         let told = told.clone();
         tasks.spawn(async move {
             let Some((program, args)) = argv.split_first() else { return (index, node.name, Ok(0)) };
@@ -130,12 +222,14 @@ pub async fn copy_up(
     let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
     let mut outcomes = Vec::new();
     for node in nodes {
-        let visit = Visit::new(launcher, node);
+        let visit = Visit::new(launcher, node).inside();
         let mut copied = Ok(());
         for mount in mounts {
-            if copied.is_ok() {
-                copied = visit.copy(&mount.local, &mount.remote, &left).await;
-            }
+            copied = match copied {
+                Ok(()) if launcher.cluster.mounts.contains(mount) => visit.deliver(mount, &left).await,
+                Ok(()) => visit.send(mount, &left).await,
+                failed => failed,
+            };
         }
         outcomes.push((node.name.clone(), copied));
     }
@@ -153,9 +247,7 @@ pub async fn copy_down(
     to: &Path,
 ) -> Result<(), NodeError> {
     let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
-    let visit = Visit::new(launcher, node);
-    visit.log.title(&format!("sync: {from} from there to {}", to.display()))?;
-    visit.program("copying files", &launcher.provider.channel(node).download(node, from, to, &left)).await
+    Visit::new(launcher, node).inside().fetch(from, to, &left).await
 }
 
 /// What a look at a node has found.
@@ -178,7 +270,11 @@ pub async fn look(launcher: Arc<Launcher>) -> Result<Vec<Seen>, KnownError> {
         tasks.spawn(async move {
             let visit = Visit::new(&launcher, &record.node);
             let found = visit.reach(&record.stamp, None, Duration::ZERO).await;
-            Seen { record, running: found.map(|found| found.running) }
+            let running = found.map(|found| match found.container.as_str() {
+                "current" | "outdated" => [vec!["container".to_owned()], found.running].concat(),
+                _ => found.running,
+            });
+            Seen { record, running }
         });
     }
     let mut seen = tasks.join_all().await;
@@ -194,7 +290,14 @@ pub async fn look(launcher: Arc<Launcher>) -> Result<Vec<Seen>, KnownError> {
 /// [`NodeError`]
 pub async fn daemon_log(launcher: &Launcher, node: &NodeConfig, daemon: &str) -> Result<String, NodeError> {
     let script = format!("cat \"$D/{daemon}.log\"");
-    Visit::new(launcher, node).ask("reading its log", &script, &[], None).await
+    Visit::new(launcher, node).inside().ask("reading its log", &script, &[], None).await
+}
+
+/// The line that runs a script that was copied to a node's home, with its arguments.
+#[must_use]
+pub fn script_line(name: &str, arguments: &[String]) -> String {
+    let words = arguments.iter().map(|word| format!(" {}", quote(word)));
+    format!("python ~/{}{}", quote(name), words.collect::<String>())
 }
 
 /// Where a file of this machine goes on a node: below the home, unless the path says otherwise.
@@ -213,6 +316,10 @@ mod tests {
         let words = |text: &[&str]| text.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(command_line(&words(&["echo a b; exit 5"])), "echo a b; exit 5");
         assert_eq!(command_line(&words(&["python", "x.py", "a b", "$HOME"])), "python x.py 'a b' '$HOME'");
+        assert_eq!(
+            script_line("job.py", &words(&["--epochs", "3", "x y"])),
+            "python ~/job.py --epochs 3 'x y'"
+        );
         assert_eq!(detached(Window::Tmux, "python x.py"), "tmux new -d bash -c 'python x.py; exec bash'");
         assert_eq!(detached(Window::Screen, "python x.py"), "screen -L -dm bash -c 'python x.py; exec bash'");
     }

@@ -1,18 +1,23 @@
 //! Scripts that run on nodes. They need a POSIX shell and what every Linux has, and nothing of Wharf's.
 //!
-//! What is different each time comes in variables: `NAME` (the cluster), `STAMP` (the node's), and what the script says.
+//! What is different each time comes in variables: `NAME` (the cluster), `D` (the folder where everything of ours is), `STAMP` (the
+//! node's), and what the script says. None of them is exported: what is started must not inherit them.
 
-/// Where everything of ours is on a node, and how processes are known: by pid and the tick they started at, or by a word in their
-/// environment. Never by name: others have processes of the same names. One that is dead and not yet collected does not count.
-pub(crate) const COMMON: &str = r#"
-D="$HOME/.wharf/$NAME"
+use crate::shell::quote;
+
+/// How processes are known: by pid and the tick they started at, or by a word in their environment. Never by name: others have
+/// processes of the same names. One that is dead and not yet collected does not count. `end` takes a signal for lines of users: a shell that
+/// thinks somebody is there does not hear TERM, and would go on with the line's next command.
+const COMMON: &str = r#"
 ticks() { sed -n 's/.*) [^ZX] /- /p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 alive() { [ -f "$D/$1.pid" ] && read -r pid since < "$D/$1.pid" && [ -n "$since" ] && [ "$(ticks "$pid")" = "$since" ]; }
 marked() { grep -lzxF -e "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3; }
 end() {
   n=0
   while p=$(marked "$1"); [ -n "$p" ]; do
-    if [ $n -ge 100 ]; then kill -9 $p 2>/dev/null; elif [ $((n % 10)) -eq 0 ]; then kill $p 2>/dev/null; fi
+    if [ $n -ge 100 ]; then kill -9 $p 2>/dev/null
+    elif [ $((n % 10)) -eq 0 ]; then for s in $2 TERM; do kill -s $s $p 2>/dev/null; done
+    fi
     n=$((n + 1))
     [ $n -lt 200 ] || { echo "processes do not end:" $p >&2; return 1; }
     sleep 0.1
@@ -20,8 +25,7 @@ end() {
 }
 "#;
 
-/// Tells what is there. Sockets are below `workers/NODE`, and names of sockets are at most 107 long. With `DIRTY`, what an interrupted launcher has left
-/// running is ended; with `HALF_STARTED` also what it has started, because that will be started again.
+/// Tells what is there. Sockets are below `workers/NODE`, and names of sockets are at most 107 long. What runs is looked for by `LOOK`, where it runs.
 pub(crate) const REACH: &str = r#"
 set -e
 if [ $((${#D} + ${#NODE} + 23)) -gt 107 ]; then
@@ -31,12 +35,19 @@ fi
 umask 077
 mkdir -p "$D"
 [ -s "$D/stamp" ] || echo "$STAMP" > "$D/stamp"
-read -r stamp < "$D/stamp"
-[ "$DIRTY" = no ] || end "WHARF_LAUNCH_STEP=$stamp"
-[ "$HALF_STARTED" = no ] || end "WHARF_LAUNCHED=$stamp"
-echo "stamp $stamp"
+read -r STAMP < "$D/stamp"
+[ "$DIRTY" = no ] || end "WHARF_LAUNCH_STEP=$STAMP" HUP
+echo "stamp $STAMP"
+"#;
+
+/// Looks for what runs. With `DIRTY`, what an interrupted launcher has left running is ended; with `HALF_STARTED` also what it has started,
+/// because that will be started again.
+pub(crate) const LOOK: &str = r#"
+set -e
+[ "$DIRTY" = no ] || end "WHARF_LAUNCH_STEP=$STAMP" HUP
+[ "$HALF_STARTED" = no ] || end "WHARF_LAUNCHED=$STAMP"
 for name in head worker; do if alive $name; then echo "running $name"; fi; done
-[ "$MARKED" = no ] || [ -z "$(marked "WHARF_LAUNCHED=$stamp")" ] || echo "running marked"
+[ "$MARKED" = no ] || [ -z "$(marked "WHARF_LAUNCHED=$STAMP")" ] || echo "running marked"
 "#;
 
 /// Starts a daemon, in the place of one that runs, and waits until it is ready. Needs what it says and the words of its command.
@@ -84,17 +95,29 @@ if alive head; then
 fi
 "#;
 
-/// Ends everything that was started here, and removes what was put here.
-pub(crate) const STOP: &str = r#"
-[ -d "$D" ] || exit 0
-read -r stamp < "$D/stamp" || exit 1
-end "WHARF_LAUNCH_STEP=$stamp" && end "WHARF_LAUNCHED=$stamp" || exit 1
-rm -rf "$D"
+/// Ends everything that was started here; in a container also removes what only its user may remove.
+pub(crate) const END: &str = r#"
+end "WHARF_LAUNCH_STEP=$STAMP" HUP && end "WHARF_LAUNCHED=$STAMP" || exit 1
+"#;
+
+/// Removes what was put here.
+pub(crate) const CLEAN: &str = r#"
+rm -rf "$D" || exit 1
 rmdir "${D%/*}" "$HOME/.wharf" 2>/dev/null
 exit 0
 "#;
 
-/// A script that begins with what is common to all.
-pub(crate) fn with_common(script: &str) -> String {
-    format!("{COMMON}{script}")
+/// A script on the machine itself, with its variables.
+pub(crate) fn on_machine(cluster: &str, variables: &[(&str, &str)], script: &str) -> String {
+    format!("{}D=\"$HOME/.wharf/$NAME\"\n{COMMON}{script}", assigned(cluster, variables))
+}
+
+/// A script in the node's container, which has the folder at the same path and is told it as its argument.
+pub(crate) fn in_container(cluster: &str, variables: &[(&str, &str)], script: &str) -> String {
+    format!("{}D=$1\n{COMMON}{script}", assigned(cluster, variables))
+}
+
+fn assigned(cluster: &str, variables: &[(&str, &str)]) -> String {
+    let all = [("NAME", cluster)].into_iter().chain(variables.iter().copied());
+    all.map(|(name, value)| format!("{name}={}\n", quote(value))).collect()
 }

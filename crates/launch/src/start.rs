@@ -8,7 +8,7 @@ use crate::phase::Phase;
 use crate::provider::Shell;
 use crate::runner::Use;
 use crate::script::START;
-use crate::shell::{line, quote, quote_path};
+use crate::shell::{line, quote};
 use crate::state::Record;
 use crate::up::Head;
 use crate::visit::{NodeError, Visit};
@@ -47,6 +47,7 @@ pub(crate) async fn start(
     record: &mut Record,
     head: Option<&Head>,
 ) -> Result<(), NodeError> {
+    let visit = &visit.inside();
     match &visit.launcher.cluster.runtime {
         Runtime::Wharf(wharf) => {
             let address = match visit.node.role {
@@ -60,11 +61,14 @@ pub(crate) async fn start(
         Runtime::Commands { head, worker } => {
             let lines = if visit.node.role == Role::Head { head } else { worker };
             let head_ip = &visit.launcher.head().inner_address;
+            // Started again, not a second time beside itself.
+            let before = "end \"WHARF_LAUNCHED=$STAMP\"";
+            visit.ask("ending what ran before", before, &[("STAMP", &record.stamp)], None).await?;
             for line in lines {
                 let env = [("WHARF_LAUNCHED", record.stamp.as_str()), ("RAY_HEAD_IP", head_ip)];
                 visit.line(Phase::Start, line, &env).await?;
             }
-            record.has_processes = visit
+            record.has_processes = Visit::new(visit.launcher, visit.node)
                 .reach(&record.stamp, None, visit.launcher.cluster.start_timeout)
                 .await?
                 .running
@@ -111,7 +115,7 @@ async fn start_worker(
     head: &str,
 ) -> Result<(), NodeError> {
     let node = visit.node;
-    let on_head = Visit { launcher: visit.launcher, node: visit.launcher.head(), log: visit.log.clone() };
+    let on_head = visit.at(visit.launcher.head()).inside();
     let make = format!(
         "{UNLED}{} token create --home \"$D\" --role worker --ttl 1h --node {}",
         visit.launcher.program_word(wharf, on_head.node),
@@ -135,7 +139,7 @@ async fn start_worker(
 }
 
 /// Variables that would lead a command to another head than the one in its folder.
-const UNLED: &str = "unset WHARF_HOME WHARF_HEAD WHARF_TOKEN_FILE WHARF_CA_FILE WHARF_CONFIG\n";
+pub(crate) const UNLED: &str = "unset WHARF_HOME WHARF_HEAD WHARF_TOKEN_FILE WHARF_CA_FILE WHARF_CONFIG\n";
 
 async fn daemon(
     visit: &Visit<'_>,
@@ -157,9 +161,4 @@ async fn daemon(
         code: ended.code,
         said: ended.said,
     })
-}
-
-/// The program's path on nodes as a word of shell.
-pub(crate) fn word(path: &str) -> String {
-    quote_path(path)
 }

@@ -148,6 +148,11 @@ impl Folder {
         self.path.join("lock")
     }
 
+    /// Files of the head on their way to the workers.
+    pub(crate) fn synced(&self) -> PathBuf {
+        self.path.join("synced")
+    }
+
     fn records(&self) -> PathBuf {
         self.path.join("records")
     }

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::{NodeConfig, Role, Runtime};
+use crate::container;
 use crate::down;
+use crate::files::Files;
 use crate::hash::{self, FilesError, Hasher};
 use crate::launcher::{KnownError, Launcher, Told};
-use crate::phase::{Due, Phase, Restart, Running, Wanted, due};
+use crate::phase::{Due, Lost, LostContainer, Phase, Restart, Wanted, due, is_container_new};
 use crate::provide::{Provided, provide};
-use crate::provider::{Left, ProviderError};
+use crate::provider::ProviderError;
 use crate::runner::RunError;
 use crate::start;
 use crate::state::Record;
@@ -77,6 +78,9 @@ pub enum UpError {
     /// The provider fails as a whole.
     #[error("machines cannot be had")]
     Machines(#[from] ProviderError),
+    /// What workers get from the head is not to be had.
+    #[error("`cluster_synced_files` cannot be had from the head: {}", .0.told())]
+    Synced(NodeError),
 }
 
 /// What would be done on a node.
@@ -94,10 +98,12 @@ pub struct Planned {
 /// [`UpError`]
 pub fn plan(launcher: &Launcher, restart: Restart) -> Result<Vec<Planned>, UpError> {
     let records = launcher.records()?;
-    let sync = sync_hash(launcher)?;
+    let (of_head, of_worker) = (Files::of_head(launcher)?, Files::of_worker(launcher)?);
     let planned = launcher.cluster.nodes.iter().map(|node| {
-        let wanted = wanted(&Visit::new(launcher, node), sync.as_deref());
-        let phases = due(records.get(&node.name), &wanted, Running::Yes, restart);
+        let files = if node.role == Role::Head { &of_head } else { &of_worker };
+        let record = records.get(&node.name);
+        let wanted = wanted(&Visit::new(launcher, node), record, files);
+        let phases = due(record, &wanted, Lost::default(), restart);
         Planned { node: node.name.clone(), phases }
     });
     Ok(planned.collect())
@@ -109,7 +115,7 @@ pub fn plan(launcher: &Launcher, restart: Restart) -> Result<Vec<Planned>, UpErr
 /// [`UpError`]; what fails on nodes is in the report.
 pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpError> {
     let Provided { launcher, mut failed } = provide(&launcher, options.parallel).await?;
-    let sync = sync_hash(&launcher)?;
+    let files = Files::of_head(&launcher)?;
     let mut records = launcher.records()?;
     let mut report = Report::default();
     let is_gone = |name: &String| !launcher.cluster.nodes.iter().any(|node| node.name == *name);
@@ -119,7 +125,7 @@ pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpE
         let record = records.remove(&node.name);
         let result = match failed.remove(&node.name) {
             Some(error) => Err(error.into()),
-            None => update(&launcher, node, record, sync.as_deref(), None, options.restart).await,
+            None => update(&launcher, node, record, &files, None, options.restart).await,
         };
         let has_failed = result.is_err();
         report.nodes.push(Outcome { node: node.name.clone(), result });
@@ -129,9 +135,10 @@ pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpE
     }
     let head = launcher.records()?.remove(&launcher.head().name);
     let head = head.map(|record| Head { address: record.head_address, stamp: record.stamp });
+    let files = Arc::new(Files::fetch(&launcher).await?);
     let (without, workers): (Vec<_>, Vec<_>) =
         workers.iter().cloned().partition(|node| failed.contains_key(&node.name));
-    report.nodes.extend(update_workers(&launcher, &workers, records, sync, head, options).await);
+    report.nodes.extend(update_workers(&launcher, &workers, records, files, head, options).await);
     for node in without {
         let result = failed.remove(&node.name).map_or(Ok(vec![]), |error| Err(error.into()));
         report.nodes.push(Outcome { node: node.name, result });
@@ -144,7 +151,7 @@ async fn update_workers(
     launcher: &Arc<Launcher>,
     workers: &[NodeConfig],
     mut records: BTreeMap<String, Record>,
-    sync: Option<String>,
+    files: Arc<Files>,
     head: Option<Head>,
     options: Options,
 ) -> Vec<Outcome> {
@@ -152,12 +159,11 @@ async fn update_workers(
     let mut tasks = JoinSet::new();
     for (index, node) in workers.iter().cloned().enumerate() {
         let (launcher, pool) = (launcher.clone(), pool.clone());
-        let (sync, head, record) = (sync.clone(), head.clone(), records.remove(&node.name));
+        let (files, head, record) = (files.clone(), head.clone(), records.remove(&node.name));
         tasks.spawn(async move {
             // The pool is never closed.
             let _permit = pool.acquire_owned().await;
-            let result =
-                update(&launcher, &node, record, sync.as_deref(), head.as_ref(), options.restart).await;
+            let result = update(&launcher, &node, record, &files, head.as_ref(), options.restart).await;
             (index, Outcome { node: node.name, result })
         });
     }
@@ -171,7 +177,7 @@ async fn update(
     launcher: &Launcher,
     node: &NodeConfig,
     record: Option<Record>,
-    sync: Option<&str>,
+    files: &Files,
     head: Option<&Head>,
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
@@ -179,9 +185,9 @@ async fn update(
     // Of another machine than the one that is known nothing is known.
     let id = |node: &NodeConfig| node.machine.as_ref().map(|machine| machine.id.clone());
     let record = record.filter(|record| id(&record.node) == id(node));
-    let mut record = record.unwrap_or_else(|| Record::new(launcher.cluster.provider, node, stamp()));
+    let mut record = record.unwrap_or_else(|| Record::new(launcher.cluster.provider, node, hash::unique()));
     record.node = node.clone();
-    let result = phases(&visit, &mut record, sync, head, restart).await;
+    let result = phases(&visit, &mut record, files, head, restart).await;
     record.failure = result.as_ref().err().map(NodeError::told);
     launcher.folder.save(&record)?;
     result
@@ -190,129 +196,128 @@ async fn update(
 async fn phases(
     visit: &Visit<'_>,
     record: &mut Record,
-    sync: Option<&str>,
+    files: &Files,
     head: Option<&Head>,
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     visit.tell(Told::Begins(Phase::Reach, ""));
     // A node that has no word yet gets a new one, so that one that was set up anew is told from the one before.
-    let found = visit.reach(&stamp(), record.dirty, visit.launcher.cluster.start_timeout).await?;
+    let found = visit.reach(&hash::unique(), record.dirty, visit.launcher.cluster.start_timeout).await?;
     if found.stamp != record.stamp {
         // Another machine at this address, or one that was set up anew: nothing is known of it. Where only its files were lost,
         // what ran there is nobody's any more.
         if record.dirty.is_some() || !record.done.is_empty() {
             let env = [("OLD", record.stamp.as_str())];
             visit.ask("ending what ran there before", "end \"WHARF_LAUNCHED=$OLD\"", &env, None).await?;
+            if record.done.contains_key(&Phase::Container) || record.dirty == Some(Phase::Container) {
+                container::abandon(visit, &record.stamp).await?;
+            }
         }
         *record =
             Record { stamp: found.stamp.clone(), ..Record::new(record.provider, visit.node, String::new()) };
     }
-    let wanted = wanted(visit, sync);
+    let wanted = wanted(visit, Some(record), files);
+    let lost = lost(visit, record, &found, head);
+    let is_new = is_container_new(Some(record), &wanted, lost);
     let mut done = vec![Phase::Reach];
-    for Due { phase, is_due, reason } in
-        due(Some(record), &wanted, running(visit, record, &found, head), restart)
-    {
+    for Due { phase, is_due, reason } in due(Some(record), &wanted, lost, restart) {
         if !is_due {
             continue;
         }
         visit.tell(Told::Begins(phase, reason));
         record.done.remove(&phase);
+        if phase == Phase::Container && is_new {
+            // What was set up and started in the one before.
+            record.done.retain(|&phase, _| phase < Phase::Container);
+        }
         record.dirty = Some(phase);
         visit.launcher.folder.save(record)?;
-        carry_out(visit, record, phase, head).await?;
+        let work = Work { files, head, is_new };
+        carry_out(visit, record, phase, work).await?;
         record.dirty = None;
-        record.done.extend(wanted.get(&phase).map(|hash| (phase, hash.clone())));
+        record.done.extend(wanted.get(&phase).filter(|hash| *hash != NONE).map(|hash| (phase, hash.clone())));
         visit.launcher.folder.save(record)?;
         done.push(phase);
     }
     Ok(done)
 }
 
+/// What phases are carried out with.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    files: &'a Files,
+    head: Option<&'a Head>,
+    /// Whether the container is made, and not only started again.
+    is_new: bool,
+}
+
 async fn carry_out(
     visit: &Visit<'_>,
     record: &mut Record,
     phase: Phase,
-    head: Option<&Head>,
+    work: Work<'_>,
 ) -> Result<(), NodeError> {
     let head_ip = visit.launcher.head().inner_address.clone();
     let stamp = record.stamp.clone();
     let env = [("WHARF_LAUNCH_STEP", stamp.as_str()), ("RAY_HEAD_IP", head_ip.as_str())];
     match phase {
         Phase::Reach => {}
-        Phase::Sync => copy_files(visit).await?,
+        Phase::Sync => work.files.copy(visit).await?,
         Phase::Initialise => {
             for line in &visit.node.initialization {
                 visit.line(phase, line, &env).await?;
             }
-        }
-        Phase::Setup => {
-            for line in &steps::setup_lines(&visit.launcher.cluster, visit.node) {
-                visit.line(phase, line, &env).await?;
+            if visit.node.container.is_some() {
+                // They may have let the user use docker: a connection from before does not know.
+                visit.hang_up().await;
             }
         }
-        Phase::Start => start::start(visit, record, head).await?,
-    }
-    Ok(())
-}
-
-async fn copy_files(visit: &Visit<'_>) -> Result<(), NodeError> {
-    let cluster = &visit.launcher.cluster;
-    if let Runtime::Wharf(wharf) = &cluster.runtime
-        && visit.launcher.copies_program(wharf, visit.node)
-    {
-        let copied = visit.launcher.copied_program(visit.node);
-        visit.copy(&visit.launcher.program, &copied, &Left::default()).await?;
-    }
-    let left = Left { exclude: &cluster.exclude, filter: &cluster.filter };
-    for mount in &cluster.mounts {
-        visit.copy(&mount.local, &mount.remote, &left).await?;
-    }
-    Ok(())
-}
-
-/// Whether what was started on a node still runs, and is what the others belong to.
-fn running(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&Head>) -> Running {
-    let runs = |name: &str| found.running.iter().any(|running| running == name);
-    match &visit.launcher.cluster.runtime {
-        Runtime::Wharf(_) if visit.node.role == Role::Head && !runs("head") => {
-            Running::No("its head does not run")
+        Phase::Container => match &visit.node.container {
+            None => container::remove(visit, &stamp).await?,
+            Some(container) if work.is_new => {
+                container::make(visit, container, &stamp, &work.files.mounts).await?
+            }
+            Some(_) => container::revive(visit, &stamp).await?,
+        },
+        Phase::Setup => {
+            for line in &steps::setup_lines(&visit.launcher.cluster, visit.node) {
+                visit.inside().line(phase, line, &env).await?;
+            }
         }
-        Runtime::Wharf(_) if !runs("worker") => Running::No("its worker does not run"),
+        Phase::Start => start::start(visit, record, work.head).await?,
+    }
+    Ok(())
+}
+
+/// What was done on a node and is not there any more; a head that others do not belong to counts as lost.
+fn lost(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&Head>) -> Lost {
+    let container = visit.node.container.as_ref().and_then(|_| match found.container.as_str() {
+        "current" => None,
+        "outdated" => Some(LostContainer::Gone("its image has changed")),
+        "stopped" => Some(LostContainer::Stopped),
+        _ => Some(LostContainer::Gone("its container is not there")),
+    });
+    let runs = |name: &str| found.running.iter().any(|running| running == name);
+    let processes = match &visit.launcher.cluster.runtime {
+        _ if container.is_some() => Some("its container has stopped"),
+        Runtime::Wharf(_) if visit.node.role == Role::Head && !runs("head") => Some("its head does not run"),
+        Runtime::Wharf(_) if !runs("worker") => Some("its worker does not run"),
         Runtime::Wharf(_) if head.is_some_and(|head| !head.is_of(record)) => {
-            Running::No("the head is another one now")
+            Some("the head is another one now")
         }
         Runtime::Commands { .. } if record.has_processes && !runs("marked") => {
-            Running::No("nothing that was started runs any more")
+            Some("nothing that was started runs any more")
         }
-        _ => Running::Yes,
-    }
-}
-
-/// The hash of all files that nodes get; `None` where there are none.
-pub(crate) fn sync_hash(launcher: &Launcher) -> Result<Option<String>, FilesError> {
-    let cluster = &launcher.cluster;
-    let program = match &cluster.runtime {
-        Runtime::Wharf(wharf) if launcher.copies_program(wharf, launcher.head()) => Some(&launcher.program),
         _ => None,
     };
-    if cluster.mounts.is_empty() && program.is_none() {
-        return Ok(None);
-    }
-    let mut hasher = Hasher::new();
-    if let Some(path) = program {
-        // Too large to be read each time: a program that was built anew has another time.
-        let failed = |source| FilesError::Read { path: path.clone(), source };
-        let metadata = path.metadata().map_err(failed)?;
-        let modified = metadata.modified().map_err(failed)?;
-        hasher.add(format!("{} {modified:?}", metadata.len()));
-    }
-    let left = Left { exclude: &cluster.exclude, filter: &cluster.filter };
-    hasher.add(hash::mounts(&cluster.mounts, &left)?);
-    Ok(Some(hasher.finish()))
+    Lost { container, processes }
 }
 
+/// The hash of the container of a node that is to have none any more.
+const NONE: &str = "";
+
 /// What each phase of a node would be done with; phases with nothing to do are not there.
-fn wanted(visit: &Visit<'_>, sync: Option<&str>) -> Wanted {
+fn wanted(visit: &Visit<'_>, record: Option<&Record>, files: &Files) -> Wanted {
     let lines = |lines: &[String]| {
         let mut hasher = Hasher::new();
         lines.iter().for_each(|line| {
@@ -321,11 +326,23 @@ fn wanted(visit: &Visit<'_>, sync: Option<&str>) -> Wanted {
         hasher
     };
     let mut wanted = Wanted::new();
-    wanted.extend(sync.map(|hash| (Phase::Sync, hash.to_owned())));
+    wanted.extend(files.hash.clone().map(|hash| (Phase::Sync, hash)));
     if !visit.node.initialization.is_empty() {
         wanted.insert(Phase::Initialise, lines(&visit.node.initialization).finish());
     }
     let setup = steps::setup_lines(&visit.launcher.cluster, visit.node);
+    let had_container = record.is_some_and(|record| {
+        record.done.contains_key(&Phase::Container) || record.dirty == Some(Phase::Container)
+    });
+    match &visit.node.container {
+        Some(container) => {
+            wanted.insert(Phase::Container, container::hash(container, &files.mounts));
+        }
+        None if had_container => {
+            wanted.insert(Phase::Container, NONE.to_owned());
+        }
+        None => {}
+    }
     if !setup.is_empty() {
         // Set-up may read what was copied, and use what was initialised.
         let mut hasher = lines(&setup);
@@ -336,14 +353,4 @@ fn wanted(visit: &Visit<'_>, sync: Option<&str>) -> Wanted {
     }
     wanted.insert(Phase::Start, start::hash(visit));
     wanted
-}
-
-/// A word that no other node has.
-fn stamp() -> String {
-    let mut bytes = [0; 8];
-    match SystemRandom::new().fill(&mut bytes) {
-        Ok(()) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-        // It has to be different from others, not secret.
-        Err(_) => format!("{:?}-{}", std::time::SystemTime::now(), std::process::id()).replace(' ', ""),
-    }
 }

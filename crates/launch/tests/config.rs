@@ -165,12 +165,59 @@ fn every_mistake_is_told_with_its_line() {
             "c.yaml:4:8: `wharf`: the file starts something else, with `head_start_ray_commands` and `worker_start_ray_commands`",
         ),
         (
+            "cluster_name: a\nprovider: {type: process}\ndocker: {image: x}\n",
+            "c.yaml:3:9: `docker.container_name`: the container needs a name",
+        ),
+        (
+            "cluster_name: a\nprovider: {type: process}\ndocker: {container_name: box, head_image: x}\n",
+            "c.yaml:3:9: `docker.image`: it is missing; say `image` for all nodes, or `head_image` and `worker_image`",
+        ),
+        (
+            "cluster_name: a\nprovider: {type: process}\ndocker: {container_name: box, image: --privileged}\n",
+            "c.yaml:3:38: `docker.image`: `--privileged` is not an image's name",
+        ),
+        (
+            "cluster_name: a\nprovider: {type: process}\ndocker: {container_name: box, image: x, run_option: [y]}\n",
+            "c.yaml:3:41: `docker.run_option`: unknown key `run_option` (did you mean `run_options`?)",
+        ),
+        (
+            "cluster_name: a\nprovider: {type: process}\ncluster_synced_files: [data]\n",
+            "c.yaml:3:23: `cluster_synced_files`: `data` must begin with `/` or `~/`, and go nowhere up",
+        ),
+        (
             "cluster_name: { Your Name }\nprovider: {type: process}\n",
             "c.yaml:1:15: `cluster_name`: the placeholder `{ Your Name }` is not filled in (write the value in its place, without the braces)",
         ),
     ] {
         let told = parse(text).unwrap_err();
         assert!(told.starts_with(expected), "{text}\n{told}\n{expected}");
+    }
+}
+
+#[test]
+fn containers_are_read_for_head_and_workers() {
+    let text = format!(
+        "{HEAD}docker:\n  image: both:1\n  head_image: head:1\n  container_name: ray_c\n  run_options: ['--ulimit nofile=9']\n  \
+         worker_run_options: [-e W=1]\n  pull_before_run: false\n  disable_shm_size_detection: true\n\
+         cluster_synced_files: [~/shared, /data/x]\nfile_mounts: {{/opt/x: there.txt}}\n"
+    );
+    let cluster = parse(&text).unwrap();
+    let shown = |index: usize| {
+        let container = cluster.nodes[index].container.clone().unwrap();
+        assert_eq!((container.name.as_str(), container.pulls, container.sizes_shm), ("ray_c", false, false));
+        assert_eq!((container.finds_runtime, container.is_podman), (true, false));
+        format!("{} {}", container.image, container.options.join(" "))
+    };
+    assert_eq!(shown(0), "head:1 --ulimit nofile=9");
+    assert_eq!(shown(2), "both:1 --ulimit nofile=9 -e W=1");
+    assert_eq!(cluster.synced, ["~/shared", "/data/x"]);
+    for (docker, warned) in [("{}", 0), ("{pull_before_run: true}", 1)] {
+        let cluster = parse(&format!("{HEAD}docker: {docker}\n")).unwrap();
+        assert_eq!(
+            (cluster.nodes[0].container.clone(), warnings(&cluster).len()),
+            (None, warned),
+            "{docker}"
+        );
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
             machine: None,
             initialization: vec![],
             setup: vec![],
+            container: None,
         });
     }
     Ok(Cluster {
@@ -51,6 +52,7 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
         nodes,
         steps: vec![],
         mounts: vec![],
+        synced: vec![],
         exclude: vec![],
         filter: vec![],
         runtime: Runtime::Wharf(WharfRuntime { program: None, port: PORT, policy: None }),

@@ -4,6 +4,7 @@
 //! with there; then it is read key by key (`ray`), and what the keys say together is checked (`nodes`, `mounts`). Nothing is touched
 //! before all of that is done, and everything that is wrong is told at once.
 
+mod container;
 mod crius;
 mod legacy;
 mod machines;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use wharf_document::decode::Problem;
 use wharf_document::node::Node;
 
+pub use container::Container;
 pub use machines::{AwsConfig, ExecConfig, Machines, Reach, SlurmConfig};
 pub use mounts::Mount;
 pub use nodes::{Node as NodeConfig, Role, Ssh};
@@ -46,6 +48,8 @@ pub struct Cluster {
     pub steps: Vec<Step>,
     /// What every node gets.
     pub mounts: Vec<Mount>,
+    /// Paths of the head that workers get as well, where they are there.
+    pub synced: Vec<String>,
     /// Patterns of what is not copied.
     pub exclude: Vec<String>,
     /// Names of files with more of them.

@@ -22,6 +22,7 @@ pub(super) fn read(
     section: &Section<'_>,
     folder: &Path,
     provider: Provider,
+    has_containers: bool,
     findings: &mut Findings,
 ) -> Vec<Mount> {
     let mut mounts = Vec::new();
@@ -37,7 +38,9 @@ pub(super) fn read(
             refuse(format!("there is no `{}` on this machine", local.display()));
         } else if !is_target(&entry.key) {
             refuse("the target must begin with `/` or `~/`, and go nowhere up".to_owned());
-        } else if provider == Provider::Process && entry.key.starts_with('/') {
+        } else if has_containers && entry.key.contains(':') {
+            refuse("a target in a container has no `:`".to_owned());
+        } else if provider == Provider::Process && !has_containers && entry.key.starts_with('/') {
             refuse(
                 "nodes of the provider `process` share this machine's files: write the target below `~/`"
                     .to_owned(),
@@ -57,7 +60,7 @@ pub(super) fn expand(path: &str) -> PathBuf {
     }
 }
 
-fn is_target(path: &str) -> bool {
+pub(super) fn is_target(path: &str) -> bool {
     let is_below = path.starts_with('/') || path.starts_with("~/");
     is_below
         && path != "/"

@@ -9,6 +9,7 @@ use wharf_document::decode::Problem;
 use wharf_document::node::Node as Tree;
 
 use super::Findings;
+use super::container::Container;
 use super::mounts::expand;
 use super::section::Section;
 use crate::provider::Machine;
@@ -50,6 +51,9 @@ pub struct Node {
     pub initialization: Vec<String>,
     /// Lines that set it up.
     pub setup: Vec<String>,
+    /// The container that all but initialization happens in.
+    #[serde(default)]
+    pub container: Option<Container>,
 }
 
 /// How a node is reached; what is not said is left to the user's ssh configuration.

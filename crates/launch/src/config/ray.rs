@@ -6,6 +6,7 @@ use std::time::Duration;
 use wharf_document::decode::Problem;
 use wharf_document::node::{Node as Tree, Value};
 
+use super::container::Containers;
 use super::machines::{self, Machines};
 use super::mounts::{self, Mount};
 use super::nodes::{self, Node, Role, SSH_KEYS, Ssh, address, word};
@@ -80,7 +81,9 @@ pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings
     };
     let devices = top.checked("devices", findings, |text: &String| nodes::devices(text));
     let commands = Commands::read(&top, findings);
+    let containers = Containers::read(&top, findings);
     for node in &mut nodes {
+        node.container = containers.as_ref().map(|containers| containers.of(node.role));
         node.ssh = common.clone();
         let own = node.devices.take();
         // What is said of a type counts more than what is said of all; what a provider assumes counts less.
@@ -105,7 +108,8 @@ pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings
         machines,
         min_workers: min_workers(&top, &nodes, document, findings),
         nodes,
-        mounts: file_mounts(&top, folder, provider, findings),
+        mounts: file_mounts(&top, folder, provider, containers.is_some(), findings),
+        synced: synced(&top, findings),
         exclude: top.take("rsync_exclude", findings).unwrap_or_default(),
         filter: top.take("rsync_filter", findings).unwrap_or_default(),
         runtime: runtime(&top, provider, findings),
@@ -132,11 +136,7 @@ fn refuse_what_is_missing(top: &Section<'_>, findings: &mut Findings) {
         matches!(&node.value, Value::Map(entries) if entries.is_empty())
             || matches!(&node.value, Value::List(items) if items.is_empty())
     };
-    for (key, message) in [
-        ("docker", "nodes cannot be started in containers; jobs can, with `container` in a job's file"),
-        ("cluster_synced_files", "files of the head are not copied to workers; put them under `file_mounts`"),
-        ("no_restart", "it is no key for a file; use `wharf up --no-restart`"),
-    ] {
+    for (key, message) in [("no_restart", "it is no key for a file; use `wharf up --no-restart`")] {
         if let Some(node) = top.get(key).filter(|node| !is_empty(node)) {
             findings.problems.push(Problem::new(node, key, message));
         }
@@ -215,6 +215,7 @@ pub(super) fn bare(name: String, role: Role, inner_address: &str) -> Node {
         machine: None,
         initialization: vec![],
         setup: vec![],
+        container: None,
     }
 }
 
@@ -279,10 +280,25 @@ fn start_timeout(top: &Section<'_>, findings: &mut Findings) -> Duration {
     seconds.map_or(START_TIMEOUT, Duration::from_secs_f64)
 }
 
-fn file_mounts(top: &Section<'_>, folder: &Path, provider: Provider, findings: &mut Findings) -> Vec<Mount> {
+fn file_mounts(
+    top: &Section<'_>,
+    folder: &Path,
+    provider: Provider,
+    has_containers: bool,
+    findings: &mut Findings,
+) -> Vec<Mount> {
     let Some(node) = top.get("file_mounts") else { return vec![] };
     let section = Section::open(node, "file_mounts", findings);
-    mounts::read(&section, folder, provider, findings)
+    mounts::read(&section, folder, provider, has_containers, findings)
+}
+
+/// Paths of the head, which workers get at the same places.
+fn synced(top: &Section<'_>, findings: &mut Findings) -> Vec<String> {
+    let are_paths = |paths: &Vec<String>| match paths.iter().find(|path| !mounts::is_target(path)) {
+        Some(path) => Err(format!("`{path}` must begin with `/` or `~/`, and go nowhere up")),
+        None => Ok(()),
+    };
+    top.checked("cluster_synced_files", findings, are_paths).unwrap_or_default()
 }
 
 /// Lines that nodes run.
@@ -313,6 +329,16 @@ impl Commands {
     }
 }
 
+/// Ray's own launcher leaves a file on the head for its autoscaler, with a key to all nodes; nobody does here.
+fn warn_of_autoscaler(top: &Section<'_>, head: &[String], findings: &mut Findings) {
+    let asks = head.iter().any(|line| line.contains("--autoscaling-config"));
+    if let Some(node) = top.get("head_start_ray_commands").filter(|_| asks) {
+        let message = "`--autoscaling-config` names a file that `wharf up` does not write: all workers are started, and Ray's \
+                       autoscaler does not run; leave it out";
+        findings.warnings.push(Problem::new(node, "head_start_ray_commands", message));
+    }
+}
+
 /// Ray's commands where the file has any, else Wharf's own daemons.
 fn runtime(top: &Section<'_>, provider: Provider, findings: &mut Findings) -> Runtime {
     let usual = |lines: [&str; 2]| lines.map(str::to_owned).to_vec();
@@ -323,6 +349,7 @@ fn runtime(top: &Section<'_>, provider: Provider, findings: &mut Findings) -> Ru
             let message = "the file starts something else, with `head_start_ray_commands` and `worker_start_ray_commands`";
             findings.problems.push(Problem::new(node, "wharf", message));
         }
+        warn_of_autoscaler(top, head.as_deref().unwrap_or_default(), findings);
         let head = head.unwrap_or_else(|| usual(RAY_HEAD));
         return Runtime::Commands { head, worker: worker.unwrap_or_else(|| usual(RAY_WORKER)) };
     }

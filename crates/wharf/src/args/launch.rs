@@ -170,6 +170,8 @@ pub struct AddressArgs {
 pub enum ClusterCommand {
     /// Run a command on the head, on a node, or on all at once
     Exec(ClusterExecArgs),
+    /// Copy a script to the head and run it there, beside what the head schedules
+    Submit(ClusterSubmitArgs),
     /// Look at every node: what it has been through, and what runs there
     Status(ClusterStatusArgs),
     /// Print what was said while a node came up, or what its daemons say
@@ -261,9 +263,52 @@ pub struct ClusterExecArgs {
     /// In which window.
     #[command(flatten)]
     pub window: WindowArgs,
+    /// Where on a node whose work is done in a container; `auto`: in it, but what begins with `docker` or `podman` beside it
+    #[arg(long, value_name = "PLACE", default_value = "auto")]
+    pub run_env: RunEnvArg,
+    /// A port of the node that is to be one of this machine; may be given several times
+    #[arg(long, short, value_name = "PORT", conflicts_with_all = ["all", "workers"])]
+    pub port_forward: Vec<u16>,
     /// The command and its arguments; one word alone is a line of shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// Where on a node something runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RunEnvArg {
+    /// In its container, if it has one
+    Auto,
+    /// On the machine
+    Host,
+    /// In its container
+    Docker,
+}
+
+/// `wharf cluster submit`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf cluster submit cluster.yaml train.py                        Copied to the head's home and run there by `python`
+  wharf cluster submit cluster.yaml train.py -- --name 'a b'        With arguments, each as it is
+  wharf cluster submit cluster.yaml --tmux train.py                 In a window that goes on
+  wharf submit -- python train.py                                   A job of the cluster's head: see `wharf submit --help`")]
+pub struct ClusterSubmitArgs {
+    /// Which cluster.
+    #[command(flatten)]
+    pub launched: LaunchedArgs,
+    /// A script in Python of this machine
+    #[arg(value_name = "SCRIPT")]
+    pub script: PathBuf,
+    /// In which window.
+    #[command(flatten)]
+    pub window: WindowArgs,
+    /// A port of the node that is to be one of this machine; may be given several times
+    #[arg(long, short, value_name = "PORT")]
+    pub port_forward: Vec<u16>,
+    /// Its arguments
+    #[arg(last = true, value_name = "ARGS")]
+    pub arguments: Vec<String>,
 }
 
 /// `wharf cluster status`

@@ -62,8 +62,8 @@ pub use install::{
 };
 pub use launch::{
     AddressArgs, AttachArgs, ClusterBakeArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs,
-    ClusterRenderArgs, ClusterStatusArgs, DaemonArg, DownArgs, LaunchedArgs, RsyncDownArgs, RsyncUpArgs,
-    UpArgs, ValuesArgs, WindowArgs,
+    ClusterRenderArgs, ClusterStatusArgs, ClusterSubmitArgs, DaemonArg, DownArgs, LaunchedArgs,
+    RsyncDownArgs, RsyncUpArgs, RunEnvArg, UpArgs, ValuesArgs, WindowArgs,
 };
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};

@@ -96,7 +96,9 @@ impl Lab {
     /// Gives a command the test's environment.
     pub(crate) fn hermetic(&self, mut command: Command) -> Command {
         command.current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        // Programs of the test's own come first.
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.path("bin").display()));
         command.env("HOME", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
         command
     }

@@ -7,6 +7,7 @@
     reason = "a test that did not run must say so, and a run's times are of interest"
 )]
 
+mod containers;
 mod lab;
 #[path = "../netns/machine.rs"]
 mod machine;
@@ -15,10 +16,12 @@ mod machines;
 mod moto;
 mod processes;
 mod remote;
+mod sequences;
 #[expect(dead_code, reason = "others use more of it")]
 #[path = "../pilot/slurm.rs"]
 mod slurm;
 mod ssh;
 #[path = "../../../launch/tests/providers/sshd.rs"]
 mod sshd;
+mod terminal;
 mod trouble;

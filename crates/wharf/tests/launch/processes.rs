@@ -222,6 +222,25 @@ fn one_launcher_at_a_time_and_an_interrupted_one_leaves_nothing_running() {
 }
 
 #[test]
+fn workers_get_files_of_the_head() {
+    let lab = Lab::new();
+    lab.describe(&format!(
+        "{THREE}cluster_synced_files: [~/made, ~/one, ~/not-there]\nhead_setup_commands: ['mkdir ~/made; echo 1 > ~/made/it; echo 1 > ~/one']\n\
+         head_start_ray_commands: []\nworker_start_ray_commands: []\n"
+    ));
+    let worker = ["reach sync start"; 2];
+    assert_eq!(lab.up(&[]).ends(0).phases(), [&["reach setup start"], &worker[..]].concat());
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach"; 3]);
+    let has = |path: &str| std::fs::read_to_string(lab.home("worker-2").join(path)).unwrap_or_default();
+    assert_eq!((has("made/it").as_str(), has("one").as_str()), ("1\n", "1\n"));
+    std::fs::write(lab.home("head").join("made/it"), "2\n").unwrap();
+    std::fs::remove_file(lab.home("head").join("one")).unwrap();
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach", "reach sync", "reach sync"]);
+    assert_eq!((has("made/it").as_str(), has("one").as_str()), ("2\n", "1\n"), "nothing is taken away");
+    lab.down("three");
+}
+
+#[test]
 fn many_nodes_come_up_at_once() {
     let lab = Lab::new();
     lab.describe("cluster_name: many\nprovider: {type: process, workers: 31}\n");
@@ -238,7 +257,7 @@ fn many_nodes_come_up_at_once() {
     let said = timed("dry run of 100 nodes", &lab, &["--dry-run"]);
     let told: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(told["nodes"].as_array().unwrap().len(), 100);
-    assert_eq!(told["nodes"][99]["phases"][2]["reason"], "never done");
+    assert_eq!(told["nodes"][99]["phases"][3]["reason"], "never done");
     assert!(!lab.state("hundred").exists(), "a dry run leaves nothing");
 }
 

@@ -85,12 +85,16 @@ impl Machines {
     }
 
     pub(crate) fn start_sshd(&mut self, name: &str) {
+        self.start_sshd_at(name, &address(name), "");
+    }
+
+    /// Has a machine's sshd listen at an address, with more settings.
+    pub(crate) fn start_sshd_at(&mut self, name: &str, address: &str, more: &str) {
         let folder = self.lab.path("");
         let settings = format!(
-            "ListenAddress {}:{SSH_PORT}\nHostKey {f}{name}.hostkey\nPidFile none\nAuthorizedKeysFile {f}authorized_keys\n\
+            "ListenAddress {address}:{SSH_PORT}\nHostKey {f}{name}.hostkey\nPidFile none\nAuthorizedKeysFile {f}authorized_keys\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPermitRootLogin prohibit-password\n\
-             StrictModes no\nUseDNS no\nMaxStartups 200\nMaxSessions 200\nPrintMotd no\nPrintLastLog no\nLogLevel ERROR\n",
-            address(name),
+             StrictModes no\nUseDNS no\nMaxStartups 200\nMaxSessions 200\nPrintMotd no\nPrintLastLog no\nLogLevel ERROR\n{more}",
             f = folder.display(),
         );
         let settings = self.lab.write(&format!("{name}.sshd"), &settings);
@@ -134,6 +138,20 @@ impl Machines {
 
     pub(crate) fn machine(&self, name: &str) -> &Machine {
         &self.machines[name]
+    }
+
+    /// The launcher's machine.
+    pub(crate) fn hub(&self) -> &Machine {
+        &self.hub
+    }
+
+    /// How many processes of the machines have this in their command lines.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        let count = |machine: &Machine| {
+            let listed = machine.command("ps").args(["-e", "-o", "args="]).output().unwrap();
+            String::from_utf8(listed.stdout).unwrap().lines().filter(|line| line.contains(text)).count()
+        };
+        self.machines.values().map(count).sum()
     }
 
     /// A command of Wharf on the launcher's machine.

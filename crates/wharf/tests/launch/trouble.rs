@@ -105,8 +105,30 @@ fn a_launcher_is_interrupted_in_any_phase_and_the_next_goes_on() {
         machines.describe(&keys("", "none"));
         let said = machines.up(&[]).ends(0);
         assert!(said.stderr.contains("the last attempt did not end well"), "{phase}: {said:?}");
-        assert_eq!(sleepers(&machines), 0, "{phase}: what was left has been ended");
+        assert_eq!(machines.count("sleep 600"), 0, "{phase}: what was left has been ended");
     }
+    // While a file is on its way, over a slow line.
+    let noise: String =
+        (0..1_u64 << 18).map(|n| format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    machines.lab.write("data", &noise);
+    machines.describe(&format!("file_mounts: {{~/data: data}}\n{}", keys("", "none")));
+    let slow =
+        ["qdisc", "add", "dev", "nd2", "root", "tbf", "rate", "1mbit", "burst", "32kb", "latency", "50ms"];
+    assert!(machines.hub().command("tc").args(slow).status().unwrap().success());
+    let is_partly_there = || {
+        let mut names = std::fs::read_dir(machines.disk("nd2")).unwrap().flatten();
+        names.any(|entry| entry.file_name().to_string_lossy().starts_with(".data."))
+    };
+    interrupt(&machines, "10.77.0.2: sync (", &is_partly_there);
+    assert!(
+        machines.hub().command("tc").args(["qdisc", "del", "dev", "nd2", "root"]).status().unwrap().success()
+    );
+    let said = machines.up(&[]).ends(0);
+    assert!(said.stderr.contains("10.77.0.2: sync (the last attempt did not end well)"), "{said:?}");
+    assert_eq!(std::fs::read_to_string(machines.disk("nd2").join("data")).unwrap(), noise);
+    assert_eq!(machines.count("rsync"), 0, "no copy is left");
+    machines.describe(&keys("", "none"));
+    machines.up(&[]).ends(0);
     // In the first phase, while a machine does not answer.
     machines.cut_power("nd2");
     let patient = machines.lab.read("c.yaml").replace("start_timeout_s: 3", "start_timeout_s: 60");
@@ -127,12 +149,4 @@ fn interrupt(machines: &Machines, sign: &str, has_begun: &dyn Fn() -> bool) {
     kill(Pid::from_raw(up.id().try_into().unwrap()), Signal::SIGINT).unwrap();
     assert!(said.any(|line| line.contains("`wharf up` again goes on from here")));
     assert_eq!(up.wait().unwrap().code(), Some(130));
-}
-
-fn sleepers(machines: &Machines) -> usize {
-    let count = |name: &str| {
-        let listed = machines.machine(name).command("ps").args(["-e", "-o", "args="]).output().unwrap();
-        String::from_utf8(listed.stdout).unwrap().lines().filter(|line| line.contains("sleep 600")).count()
-    };
-    crate::ssh::NODES.iter().map(|name| count(name)).sum()
 }

@@ -1,5 +1,6 @@
 //! What people do on the nodes of a launched cluster: a shell, commands, files, a look.
 
+use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,15 +8,14 @@ use std::sync::Arc;
 
 use serde_json::json;
 use wharf_launch::config::{Mount, NodeConfig, Role};
-use wharf_launch::provider::Shell;
-use wharf_launch::remote::{self, Line, Seen, Window};
+use wharf_launch::remote::{self, Errand, Line, Place, Seen, Window};
 use wharf_launch::state::Record;
 use wharf_launch::{Launcher, NodeError};
 
 use super::{folder, interruptible, prepared, read, tell_failure, unknown, unusable};
 use crate::args::{
-    AddressArgs, AttachArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs, DaemonArg, LaunchedArgs,
-    OutputFormat, RsyncDownArgs, RsyncUpArgs, WindowArgs,
+    AddressArgs, AttachArgs, ClusterCommand, ClusterExecArgs, ClusterLogsArgs, ClusterSubmitArgs, DaemonArg,
+    LaunchedArgs, OutputFormat, RsyncDownArgs, RsyncUpArgs, RunEnvArg, WindowArgs,
 };
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -27,6 +27,7 @@ use crate::output::grid::Grid;
 pub(in crate::commands) fn cluster(command: &ClusterCommand, terminal: &Terminal) -> Result<Exit, CliError> {
     match command {
         ClusterCommand::Exec(args) => exec(args, terminal),
+        ClusterCommand::Submit(args) => submit(args, terminal),
         ClusterCommand::Status(args) => status(&args.launched, terminal),
         ClusterCommand::Logs(args) => logs(args, terminal),
         ClusterCommand::Bake(args) => super::bake::bake(args, terminal),
@@ -86,23 +87,73 @@ pub(in crate::commands) fn attach(args: &AttachArgs, terminal: &Terminal) -> Res
     }
     let launcher = launched(&args.launched, terminal)?;
     let node = node(&launcher, args.node.as_deref())?;
-    let line = remote::attach_line(window(&args.window), args.new);
-    Err(become_program(&launcher.provider.channel(node).attach(node, line, &args.port_forward)))
+    let line = remote::attach_line(window(&args.window), args.new).to_owned();
+    let errand = Errand::new(line, Place::Auto);
+    Err(become_program(&errand.attached(&launcher, node, &args.port_forward)))
 }
 
 fn exec(args: &ClusterExecArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let launcher = launched(&args.launched, terminal)?;
-    let line = remote::command_line(&args.command);
-    let line = match window(&args.window) {
-        Some(window) => remote::detached(window, &line),
-        None => line,
+    let place = match args.run_env {
+        RunEnvArg::Auto => Place::Auto,
+        RunEnvArg::Host => Place::Machine,
+        RunEnvArg::Docker => Place::Container,
     };
-    if !args.all && !args.workers {
-        let node = node(&launcher, args.node.as_deref())?;
-        return Err(become_program(&launcher.provider.channel(node).run(node, Shell::Login, &[], &line)));
+    if place == Place::Container && launcher.cluster.nodes.iter().all(|node| node.container.is_none()) {
+        return Err(CliError::usage("the nodes have no containers").hint("leave `--run-env docker` out"));
     }
+    let line = remote::command_line(&args.command);
+    if !args.all && !args.workers {
+        let node = node(&launcher, args.node.as_deref())?.clone();
+        return one(launcher, node, line, window(&args.window), place, &args.port_forward);
+    }
+    let line = windowed(window(&args.window), line);
     let is_meant = |node: &&NodeConfig| args.all || node.role == Role::Worker;
     let nodes: Vec<NodeConfig> = launcher.cluster.nodes.iter().filter(is_meant).cloned().collect();
+    many(launcher, nodes, Errand::new(line, place), terminal)
+}
+
+fn windowed(window: Option<Window>, line: String) -> String {
+    window.map_or(line.clone(), |window| remote::detached(window, &line))
+}
+
+/// Runs a line on one node. A person's terminal is the line's own, so that Ctrl-C is as well; otherwise an interruption ends the
+/// line on the node, too.
+fn one(
+    launcher: Launcher,
+    node: NodeConfig,
+    line: String,
+    window: Option<Window>,
+    place: Place,
+    ports: &[u16],
+) -> Result<Exit, CliError> {
+    let errand = Errand::new(windowed(window, line), place);
+    let has_person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if has_person || !ports.is_empty() {
+        return Err(become_program(&errand.attached(&launcher, &node, ports)));
+    }
+    let launcher = Arc::new(launcher);
+    let Some(ended) = interruptible(remote::run_here(&launcher, &node, &errand))? else {
+        return interrupted(launcher, vec![node], errand);
+    };
+    let code = ended.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
+    Ok(if code == 0 { Exit::Ok } else { Exit::Passed(u8::try_from(code).unwrap_or(1)) })
+}
+
+/// Ends what was interrupted where it runs.
+fn interrupted(launcher: Arc<Launcher>, nodes: Vec<NodeConfig>, errand: Errand) -> Result<Exit, CliError> {
+    let exit = interrupt::handled().unwrap_or(Exit::Ok);
+    interruptible(remote::end(launcher, nodes, errand))?;
+    Ok(exit)
+}
+
+/// Runs an errand on nodes at once.
+fn many(
+    launcher: Launcher,
+    nodes: Vec<NodeConfig>,
+    errand: Errand,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
     let said = terminal.clone();
     let told = Arc::new(move |Line { node, is_error, text }: Line| {
         let line = format!("{node}: {text}");
@@ -113,8 +164,10 @@ fn exec(args: &ClusterExecArgs, terminal: &Terminal) -> Result<Exit, CliError> {
             let _ = said.data(&(line + "\n"));
         }
     });
-    let Some(ended) = interruptible(remote::run_on(Arc::new(launcher), nodes, line, told))? else {
-        return Ok(interrupt::handled().unwrap_or(Exit::Ok));
+    let launcher = Arc::new(launcher);
+    let work = remote::run_on(launcher.clone(), nodes.clone(), errand.clone(), told);
+    let Some(ended) = interruptible(work)? else {
+        return interrupted(launcher, nodes, errand);
     };
     let mut exit = Exit::Ok;
     for (node, ended) in ended {
@@ -127,6 +180,27 @@ fn exec(args: &ClusterExecArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         }
     }
     Ok(exit)
+}
+
+/// Copies a script to the head and runs it there.
+fn submit(args: &ClusterSubmitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let launcher = launched(&args.launched, terminal)?;
+    let name = match args.script.file_name().and_then(|name| name.to_str()) {
+        Some(name) if args.script.is_file() => name,
+        _ => return Err(CliError::read(&args.script, std::io::ErrorKind::NotFound.into())),
+    };
+    let head = node(&launcher, None)?.clone();
+    let mount = remote::mount(args.script.clone(), name);
+    let Some(copied) = interruptible(remote::copy_up(&launcher, std::slice::from_ref(&head), &[mount]))?
+    else {
+        return Ok(interrupt::handled().unwrap_or(Exit::Ok));
+    };
+    let exit = concluded(&launcher, copied, terminal);
+    if exit != Exit::Ok {
+        return Ok(exit);
+    }
+    let line = remote::script_line(name, &args.arguments);
+    one(launcher, head, line, window(&args.window), Place::Auto, &args.port_forward)
 }
 
 /// Copies files to nodes.

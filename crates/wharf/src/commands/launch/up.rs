@@ -84,6 +84,7 @@ pub(super) fn failed(error: &UpError) -> CliError {
         UpError::Files(error) => CliError::from_error(ErrorKind::Input, error),
         UpError::Run(error) => CliError::from_error(ErrorKind::Input, error),
         UpError::Machines(error) => failed_provider(error),
+        UpError::Synced(_) => CliError::from_error(ErrorKind::Input, error),
     }
 }
 

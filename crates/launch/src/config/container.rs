@@ -1,0 +1,123 @@
+//! `docker`: the container that everything on a node happens in.
+
+use serde::{Deserialize, Serialize};
+use wharf_document::decode::Problem;
+use wharf_document::node::Node as Tree;
+
+use super::Findings;
+use super::nodes::{Role, word};
+use super::section::Section;
+
+/// A node's container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Container {
+    /// What it is made of.
+    pub image: String,
+    /// What it is called on its machine.
+    pub name: String,
+    /// Whether the image is asked for anew whenever the container is made; otherwise only where it is not there.
+    pub pulls: bool,
+    /// More for the engine's `run`, as words of shell.
+    pub options: Vec<String>,
+    /// Whether docker's runtime for GPUs is used where there is one.
+    pub finds_runtime: bool,
+    /// Whether its shared memory gets a part of the machine's.
+    pub sizes_shm: bool,
+    /// Whether podman makes it, even where there is docker.
+    pub is_podman: bool,
+}
+
+impl Container {
+    /// Whether an option is among those for `run`.
+    pub(crate) fn has_option(&self, option: &str) -> bool {
+        self.options.iter().any(|words| words.contains(option))
+    }
+}
+
+const KEYS: [&str; 11] = [
+    "image",
+    "head_image",
+    "worker_image",
+    "container_name",
+    "pull_before_run",
+    "run_options",
+    "head_run_options",
+    "worker_run_options",
+    "disable_automatic_runtime_detection",
+    "disable_shm_size_detection",
+    "use_podman",
+];
+
+/// The section as it is written: one container for the head, one for workers.
+pub(super) struct Containers {
+    head: Container,
+    worker: Container,
+}
+
+impl Containers {
+    /// Reads it; `None` where nothing is to be in containers.
+    pub(super) fn read(top: &Section<'_>, findings: &mut Findings) -> Option<Self> {
+        let node = top.get("docker")?;
+        let section = Section::new(node, "docker", &KEYS, findings);
+        let is_image = |text: &String| word(text, "an image's name");
+        let mut image = |key: &str| section.checked(key, findings, is_image);
+        let (both, head, worker) = (image("image"), image("head_image"), image("worker_image"));
+        let name = section.checked("container_name", findings, |text: &String| check_name(text));
+        let has_image = both.is_some() || head.is_some() || worker.is_some();
+        if name.is_none() && !has_image {
+            warn_of_the_rest(&section, node, findings);
+            return None;
+        }
+        if name.is_none() && section.get("container_name").is_none() {
+            findings.problems.push(section.problem(node, "container_name", "the container needs a name"));
+        }
+        let (head, worker) = (head.or_else(|| both.clone()), worker.or(both));
+        if head.is_none() || worker.is_none() {
+            let message = "it is missing; say `image` for all nodes, or `head_image` and `worker_image`";
+            findings.problems.push(section.problem(node, "image", message));
+        }
+        let mut words = |key: &str| -> Vec<String> { section.take(key, findings).unwrap_or_default() };
+        let (common, of_head, of_worker) =
+            (words("run_options"), words("head_run_options"), words("worker_run_options"));
+        let mut is = |key: &str| section.take(key, findings).unwrap_or(false);
+        let shared = Container {
+            image: String::new(),
+            name: name?,
+            finds_runtime: !is("disable_automatic_runtime_detection"),
+            sizes_shm: !is("disable_shm_size_detection"),
+            is_podman: is("use_podman"),
+            pulls: section.take("pull_before_run", findings).unwrap_or(true),
+            options: common,
+        };
+        let with = |image: String, more: Vec<String>| {
+            let options = shared.options.iter().cloned().chain(more).collect();
+            Container { image, options, ..shared.clone() }
+        };
+        Some(Self { head: with(head?, of_head), worker: with(worker?, of_worker) })
+    }
+
+    /// The container of a node.
+    pub(super) fn of(&self, role: Role) -> Container {
+        match role {
+            Role::Head => self.head.clone(),
+            Role::Worker => self.worker.clone(),
+        }
+    }
+}
+
+/// Without an image there are no containers; whoever has written something else there should know.
+fn warn_of_the_rest(section: &Section<'_>, node: &Tree, findings: &mut Findings) {
+    let is_known_problem = findings.problems.iter().any(|problem| problem.field.starts_with("docker"));
+    if section.entries().next().is_some() && !is_known_problem {
+        let message = "it names no `image` and no `container_name`: nodes are used without containers";
+        findings.warnings.push(Problem::new(node, "docker", message));
+    }
+}
+
+/// What engines take as a name.
+fn check_name(name: &str) -> Result<(), String> {
+    if name.len() < 2 {
+        return Err(format!("`{name}` is too short for a container's name"));
+    }
+    super::ray::check_name(name)
+}

@@ -1,0 +1,261 @@
+//! Nodes whose work is done in containers of a real podman.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::lab::{Lab, Said, program, until};
+
+const IMAGE: &str = "localhost/lab:1";
+
+/// A podman of a test's own: it comes first in the lab's search path.
+struct Podman<'a> {
+    lab: &'a Lab,
+}
+
+impl<'a> Podman<'a> {
+    /// With an image; none where the machine cannot.
+    fn new(lab: &'a Lab) -> Option<Self> {
+        let tools = ["podman", "runc", "busybox", "ldd", "rsync"];
+        if let Some(tool) = tools.iter().find(|tool| found(tool).is_none()) {
+            eprintln!(
+                "NOT RUN: nodes in containers: there is no {tool}; apt-get install podman runc busybox-static rsync"
+            );
+            return None;
+        }
+        std::fs::create_dir_all(lab.path("bin")).unwrap();
+        let conf = "[containers]\ndefault_ulimits = [\"nofile=1024:1024\",\"nproc=32768:32768\"]\nlog_driver = \"k8s-file\"\n\
+                    [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n";
+        let conf = lab.write("containers.conf", conf);
+        let at = |name: &str| lab.path(name).display().to_string();
+        executable(
+            &lab.path("bin/podman"),
+            &format!(
+                "#!/bin/sh\nexport CONTAINERS_CONF={}\nexec {} --root {} --runroot {} \"$@\"\n",
+                conf.display(),
+                found("podman").unwrap().display(),
+                at("podman.root"),
+                at("podman.run")
+            ),
+        );
+        make_root(&lab.path("image"));
+        let podman = Self { lab };
+        podman.import("1");
+        Some(podman)
+    }
+
+    /// The image anew, with another word in it.
+    fn import(&self, word: &str) {
+        std::fs::write(self.lab.path("image/etc/image"), format!("{word}\n")).unwrap();
+        let mut tar = Command::new("tar");
+        tar.arg("-C").arg(self.lab.path("image")).arg("-cf").arg(self.lab.path("image.tar")).arg(".");
+        assert!(tar.status().unwrap().success());
+        self.run(&["import", self.lab.path("image.tar").to_str().unwrap(), IMAGE]);
+    }
+
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> String {
+        let mut command = self.lab.hermetic(Command::new(self.lab.path("bin/podman")));
+        let said: Said = command.args(words).output().unwrap().into();
+        said.ends(0).stdout
+    }
+
+    /// The containers that there are.
+    fn containers(&self) -> Vec<String> {
+        self.run(&["ps", "-a", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
+    }
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+pub(crate) fn executable(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A small root: busybox, bash, and what this program needs to run.
+fn make_root(root: &Path) {
+    for folder in ["bin", "etc", "dev", "proc", "sys", "tmp", "root", "run", "var/tmp", "opt"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let busybox = found("busybox").unwrap();
+    std::fs::copy(&busybox, root.join("bin/busybox")).unwrap();
+    let listed = Command::new(&busybox).arg("--list").output().unwrap();
+    for name in String::from_utf8(listed.stdout).unwrap().lines().filter(|name| *name != "busybox") {
+        symlink("busybox", root.join("bin").join(name)).unwrap();
+    }
+    std::fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
+    std::fs::write(root.join("etc/group"), "root:x:0:\n").unwrap();
+    executable(&root.join("bin/python"), "#!/bin/sh\nexec sh \"$@\"\n");
+    let bash = found("bash").unwrap();
+    std::fs::copy(&bash, root.join("bin/bash")).unwrap();
+    for program in [program(), bash.as_path()] {
+        let listed = Command::new("ldd").arg(program).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
+            let target = root.join(library.trim_start_matches('/'));
+            std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+            std::fs::copy(library, target).unwrap();
+        }
+    }
+}
+
+/// A cluster of two nodes in containers; `more` goes into its section.
+fn boxed(more: &str) -> String {
+    format!(
+        "cluster_name: boxed\nprovider: {{type: process, workers: 1}}\n\
+         docker: {{image: '{IMAGE}', container_name: box, pull_before_run: false, use_podman: true{more}}}\n"
+    )
+}
+
+#[test]
+fn work_is_done_in_containers_that_are_made_and_removed() {
+    let lab = Lab::new();
+    let Some(podman) = Podman::new(&lab) else { return };
+    std::fs::create_dir(lab.path("app")).unwrap();
+    lab.write("app/code.py", "1\n");
+    lab.write("note", "1\n");
+    let rest = "file_mounts: {~/app: app, /opt/note.txt: note}\ninitialization_commands: ['echo \"i $GREETING\" >> ~/trail']\n\
+                setup_commands: ['echo \"$GREETING,$HEAD,$RAY_HEAD_IP,$(cat /etc/image ~/app/code.py /opt/note.txt | xargs)\" >> ~/trail']\n";
+    let with = |options: &str| {
+        let options =
+            format!(", run_options: [\"-e GREETING='a b'\"{options}], head_run_options: ['-e HEAD=1']");
+        lab.describe(&format!("{}{rest}", boxed(&options)));
+    };
+    with("");
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach sync initialise container setup start"; 2]);
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach"; 2], "a second time there is nothing to do");
+    assert_eq!(podman.containers(), ["box-boxed-head", "box-boxed-worker-1"]);
+    let exec = |words: &[&str]| lab.wharf(&[&["cluster", "exec", "c.yaml"], words].concat()).ends(0).stdout;
+    assert_eq!(exec(&["--", "cat ~/trail"]), "a b,1,127.0.0.1,1 1 1\n");
+    assert_eq!(exec(&["--workers", "--", "cat ~/trail"]), "worker-1: a b,,127.0.0.1,1 1 1\n");
+    assert_eq!(exec(&["--run-env", "host", "--", "cat ~/trail"]), "i \n", "initialised beside it");
+
+    // A job, too, runs in the containers.
+    let mut submit =
+        lab.command(&["submit", "--wait", "--gang", "2x1", "--workdir", "/", "--output-file", "/opt/%n.out"]);
+    submit.args(["--", "sh", "-c", "cat /etc/image; env | grep -c -e ^NAME= -e ^STAMP= || true"]);
+    let submitted: Said =
+        submit.env("WHARF_HOME", lab.state("boxed").join("client")).output().unwrap().into();
+    submitted.ends(0);
+    let mut said = exec(&["--all", "--", "cat /opt/*.out"]).lines().map(str::to_owned).collect::<Vec<_>>();
+    said.sort_unstable();
+    assert_eq!(
+        said,
+        ["head: 0", "head: 1", "worker-1: 0", "worker-1: 1"],
+        "in the image, with no variable of ours"
+    );
+
+    // Files that are mounted follow, each in its way; what was set up is set up again.
+    lab.write("note", "2\n");
+    lab.write("app/code.py", "2\n");
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach sync setup"; 2]);
+    assert_eq!(exec(&["--", "tail -n 1 ~/trail"]), "a b,1,127.0.0.1,1 2 2\n");
+    lab.write("app/code.py", "3\n");
+    lab.wharf(&["rsync-up", "c.yaml"]).ends(0);
+    lab.wharf(&["rsync-up", "c.yaml", "note", "deep/er/n.txt", "-A"]).ends(0);
+    assert_eq!(exec(&["--", "cat ~/app/code.py ~/deep/er/n.txt"]), "3\n2\n");
+    lab.wharf(&["rsync-down", "c.yaml", "deep", "back"]).ends(0);
+    assert_eq!(lab.read("back/deep/er/n.txt"), "2\n");
+    lab.write("job.py", "echo \"$1|$2\"; cat /etc/image; exit 7\n");
+    let said = lab.wharf(&["cluster", "submit", "c.yaml", "job.py", "--", "x y", "$HOME"]).ends(7);
+    assert_eq!(said.stdout, "x y|$HOME\n1\n");
+    lab.up(&[]).ends(0);
+
+    changes(&lab, &podman, &with, &exec);
+    lab.down("boxed");
+    assert_eq!(podman.containers(), Vec::<String>::new());
+}
+
+/// What becomes of containers that change, stop and go.
+fn changes(lab: &Lab, podman: &Podman<'_>, with: &dyn Fn(&str), exec: &dyn Fn(&[&str]) -> String) {
+    with(", '-e MORE=1'");
+    let said = lab.up(&["--no-restart"]).ends(0);
+    assert_eq!(said.phases(), ["reach container setup start"; 2], "another specification");
+    assert!(said.stderr.contains("head: container (changed)"), "{said:?}");
+    assert_eq!(exec(&["--", "wc -l < ~/trail; echo $MORE"]), "1\n1\n", "a new one");
+    podman.import("2");
+    let said = lab.up(&["--restart-only"]).ends(0);
+    assert_eq!(said.phases(), ["reach container setup start"; 2], "another image");
+    assert!(said.stderr.contains("worker-1: container (its image has changed)"), "{said:?}");
+    assert_eq!(exec(&["--", "cat /etc/image"]), "2\n");
+    podman.run(&["stop", "box-boxed-worker-1"]);
+    let said = lab.up(&[]).ends(0);
+    assert_eq!(said.phases(), ["reach", "reach container start"], "what was set up is still there");
+    assert!(said.stderr.contains("worker-1: container (its container has stopped)"), "{said:?}");
+    podman.run(&["rm", "-f", "box-boxed-head"]);
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach container setup start", "reach"], "the head comes back");
+    let status = lab.wharf(&["cluster", "status", "c.yaml", "--output", "json"]).ends(0);
+    let told: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(told["nodes"][0]["runs"], serde_json::json!(["container", "head", "worker"]));
+
+    // Without containers, and with them again.
+    let file = lab.read("c.yaml");
+    let bare: String =
+        file.lines().filter(|line| !line.starts_with("docker")).map(|line| format!("{line}\n")).collect();
+    lab.describe(
+        &bare.replace("/opt/note.txt: note", "~/note.txt: note").replace("/opt/note.txt | ", "~/note.txt | "),
+    );
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach sync container setup start"; 2]);
+    assert_eq!(podman.containers(), Vec::<String>::new(), "the containers are gone");
+    lab.describe(&file);
+    assert_eq!(lab.up(&[]).ends(0).phases(), ["reach sync container setup start"; 2]);
+}
+
+#[test]
+fn containers_that_cannot_be_made_are_explained_and_made_by_the_next_launcher() {
+    let lab = Lab::new();
+    let Some(podman) = Podman::new(&lab) else { return };
+    let commands = "head_start_ray_commands: ['sleep 600 & disown']\nworker_start_ray_commands: []\nsetup_commands: ['true']\n";
+    let with = |image: &str, pull: bool| {
+        lab.describe(&format!(
+            "{}{commands}",
+            boxed("")
+                .replace(IMAGE, image)
+                .replace("pull_before_run: false", &format!("pull_before_run: {pull}"))
+        ));
+    };
+    // Nobody answers at the registry, and the launcher is interrupted.
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    with(&format!("{}/nothing:1", registry.local_addr().unwrap()), true);
+    let mut up = lab.spawn_up();
+    until("the image to be asked for", || {
+        registry.set_nonblocking(true).is_ok().then(|| registry.accept().ok()).flatten()
+    });
+    kill(Pid::from_raw(up.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(up.wait().unwrap().code(), Some(130));
+    // An image that nobody has.
+    with("localhost/nothing:1", false);
+    let said = lab.up(&[]).ends(13);
+    assert!(said.stderr.contains("head: making its container failed"), "{said:?}");
+    // A name that somebody else has.
+    with(IMAGE, false);
+    podman.run(&["run", "-d", "--name", "box-boxed-head", "--net=host", IMAGE, "sleep", "600"]);
+    let said = lab.up(&[]).ends(13);
+    assert!(said.stderr.contains("is already in use"), "{said:?}");
+    podman.run(&["rm", "-f", "-t", "0", "box-boxed-head"]);
+    let said = lab.up(&[]).ends(0);
+    assert_eq!(said.phases(), ["reach container setup start"; 2]);
+    assert!(said.stderr.contains("head: container (the last attempt did not end well)"), "{said:?}");
+    assert_eq!(crate::lab::processes(&lab.marks("boxed")).len(), 1, "what the file starts, and nothing else");
+    // A command that is interrupted does not go on in the container.
+    let mut exec = lab.command(&["cluster", "exec", "c.yaml", "--", "echo begun; sleep 601; echo never"]);
+    let mut exec = exec.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(exec.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    kill(Pid::from_raw(exec.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(exec.wait().unwrap().code(), Some(130));
+    let running = podman.run(&["exec", "box-boxed-head", "ps", "-o", "args"]);
+    assert!(running.contains("sleep 600") && !running.contains("sleep 601"), "{running}");
+    lab.down("boxed");
+    assert_eq!(podman.containers(), Vec::<String>::new());
+}
