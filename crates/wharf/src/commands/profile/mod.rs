@@ -6,10 +6,10 @@ mod comm;
 mod diff;
 mod exchange;
 mod hardware;
+mod learn;
 mod measure;
 mod measured;
 mod profiler;
-mod learn;
 mod query;
 mod show;
 
