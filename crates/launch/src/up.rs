@@ -291,12 +291,13 @@ async fn carry_out(
 
 /// What was done on a node and is not there any more; a head that others do not belong to counts as lost.
 fn lost(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&Head>) -> Lost {
-    let container = visit.node.container.as_ref().and_then(|_| match found.container.as_str() {
+    let container = match found.container.as_str() {
+        _ if visit.node.container.is_none() => None,
         "current" => None,
         "outdated" => Some(LostContainer::Gone("its image has changed")),
         "stopped" => Some(LostContainer::Stopped),
         _ => Some(LostContainer::Gone("its container is not there")),
-    });
+    };
     let runs = |name: &str| found.running.iter().any(|running| running == name);
     let processes = match &visit.launcher.cluster.runtime {
         _ if container.is_some() => Some("its container has stopped"),
