@@ -151,6 +151,8 @@ impl External {
                 let shares: Result<_, _> = shares.iter().map(|share| node_share(&view, share)).collect();
                 shares?
             }
+            // One that runs already is refused by the audit, wherever it would go.
+            None if view.schedule().placement(job).is_some() => Vec::new(),
             None => {
                 let gang = gang_of(&view, job, start.devices);
                 let mut found = Vec::new();

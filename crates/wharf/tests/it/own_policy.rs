@@ -23,13 +23,13 @@ fn example(name: &str) -> String {
     root.join("examples/policies").join(name).display().to_string()
 }
 
-/// First come, first served, with backfilling: what `fifo` does with `backfill=greedy`.
+/// The more urgent first, then first come, first served, and whoever fits starts: what `fifo` does with `backfill=greedy`.
 const IN_ORDER: &str = r"
 from wharf.policy import serve
 
 def schedule(cluster, decision):
     print('this goes to standard error')
-    for job in cluster.waiting:
+    for job in sorted(cluster.waiting, key=lambda job: -job.priority):
         decision.start(job)
 
 serve(schedule)

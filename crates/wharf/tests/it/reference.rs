@@ -64,13 +64,38 @@ fn shown(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The words of each command in a line that is ours. What a shell would make of them is of no interest.
+/// The words of each command in a line that is ours; what stands in brackets can be left out, and is there. Slurm's commands have
+/// a grammar of their own.
 fn ours(line: &str) -> Vec<Vec<String>> {
-    let line = line.trim_start_matches(['$', ' ']);
+    const SLURM: [&str; 8] = ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "salloc", "srun"];
+    let line = line.trim_start_matches(['$', ' ']).replace(['[', ']'], "");
     let line = line.split("  #").next().unwrap_or_default().split(" # ").next().unwrap_or_default();
     let commands = line.split(['|', ';', '&', '(']).map(str::trim);
-    let words = |command: &str| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    commands.filter(|command| command.starts_with("wharf ")).map(words).collect()
+    let is_ours = |words: &Vec<String>| {
+        words.first().is_some_and(|word| word == "wharf")
+            && words.get(1).is_some_and(|word| !SLURM.contains(&word.as_str()))
+    };
+    commands.map(words).filter(is_ours).collect()
+}
+
+/// Words as a shell has them, as far as documents use it: quotes keep spaces.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut quote, mut is_word) = (Vec::new(), None, false);
+    for letter in command.chars() {
+        match quote {
+            Some(open) if letter == open => quote = None,
+            None if letter == '\'' || letter == '"' => quote = Some(letter),
+            None if letter.is_whitespace() => is_word = false,
+            _ => {
+                if !is_word {
+                    words.push(String::new());
+                    is_word = true;
+                }
+                words.last_mut().unwrap().push(letter);
+            }
+        }
+    }
+    words
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn of(request: &Request, folder: &str) -> Result<Option<proto::Contai
     container.mounts = Some(mounts.map(mount).collect::<Result<_, Fail>>()?);
     container.workdir = request.get("container-workdir").map(str::to_owned);
     container.writable_root = Some(request.has("container-writable"));
-    Ok(Some(container.to_wire(|path| PathBuf::from(joined(folder, path)))))
+    Ok(Some(container.to_wire(|path| PathBuf::from(joined(folder, path.trim_start_matches("./"))))))
 }
 
 /// Drops what is the submitting machine's own from what goes into a container.
