@@ -348,7 +348,7 @@ impl Dispatcher {
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
         self.note_run(job);
         self.note_metrics(job);
-        let placement: Vec<NodeShare> = execution.tasks.iter().map(|task| task.share.clone()).collect();
+        let placement: Vec<NodeShare> = execution.tasks.iter().map(|task| task.share).collect();
         self.note_timing(job, &placement);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;

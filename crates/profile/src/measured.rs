@@ -79,8 +79,6 @@ impl Reached {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail")]
-
     use super::*;
 
     fn measured(kind: &str, seconds: f64, times: u32, [flop, bytes]: [f64; 2]) -> Measured {

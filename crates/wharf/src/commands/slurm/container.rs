@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn images_are_asked_for_as_sites_do() {
         let line = "--container-image=./img --container-mounts=/data:/in:ro,/scratch --container-workdir=/w";
-        let container = asked(line, "/home/ann").unwrap().unwrap();
-        assert_eq!((container.image.as_str(), container.workdir.as_str()), ("/home/ann/img", "/w"));
+        let container = asked(line, "/fs/ann").unwrap().unwrap();
+        assert_eq!((container.image.as_str(), container.workdir.as_str()), ("/fs/ann/img", "/w"));
         let mounts: Vec<_> =
             container.mounts.iter().map(|mount| (&*mount.src, &*mount.dst, mount.read_only)).collect();
         assert_eq!(mounts, [("/data", "/in", true), ("/scratch", "/scratch", false)]);
