@@ -116,8 +116,6 @@ fn facts(sum: &Sum) -> Facts {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail")]
-
     use wharf_proto::{HistoryEntry, JobSpec, JobSummary};
 
     use super::*;
