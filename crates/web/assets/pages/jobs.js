@@ -115,6 +115,7 @@ export function queuePage(main, signal) {
   };
   ({ table } = listing(main, signal, {
     label: 'jobs that wait',
+    sort: ['id', false],
     keep: isQueued,
     seen: (rows) => { fetchReasons(rows); fetchStarts(rows); },
     empty: 'Nobody waits.',

@@ -1,5 +1,6 @@
 """The dashboard in a real browser: `browser.py WHARF ARTIFACTS`. Prints what was measured."""
 
+import getpass
 import os
 import pathlib
 import sys
@@ -99,7 +100,7 @@ def every_page(browser, cluster):
 
 def many(browser, cluster):
     """10,000 jobs, as they are in a fresh tab, and how soon the page answers."""
-    cluster.say("submit", "--array", "0-9999", "--gang", "4", "--name", "sweep", "--user", "ann", "--", "sleep", "1000")
+    cluster.say("submit", "--array", "0-9999", "--gang", "4", "--name", "sweep", "--", "sleep", "1000")
     # The page hears of it without being asked.
     browser.run("location.hash = '#/jobs'; return 1")
     browser.wait_text("10002 of 10002 jobs")
@@ -184,7 +185,7 @@ def main():
         browser.keys("Enter")
         browser.wait_text("bob · user", ".who")
         browser.run("location.hash = '#/job/2'; return 1")
-        browser.wait_text("it belongs to ann", ".title")
+        browser.wait_text(f"it belongs to {getpass.getuser()}", ".title")
         assert browser.run("return document.querySelectorAll('.title button').length") == 0
         # What runs goes on without its cluster: it is ended here.
         cluster.say("cancel", "2")
