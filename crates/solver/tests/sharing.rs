@@ -101,9 +101,10 @@ impl Case {
     }
 
     /// The same with numbers that are closer to each other: the general solver misses rows by 1e-7, which one job's loss
-    /// can turn into another's gain of a thousand times that.
+    /// can turn into another's gain of a thousand times that. Speeds are equal or some percent apart for the same reason:
+    /// a job to which two types are nearly the same gives one away for nearly nothing.
     fn tame(mut self) -> Self {
-        self.speeds.iter_mut().for_each(|speed| *speed = speed.powf(0.3));
+        self.speeds.iter_mut().for_each(|speed| *speed = (speed.powf(0.3) * 50.0).round() / 50.0);
         self.numbers.iter_mut().for_each(|number| *number = number.powf(0.3));
         self.devices.iter_mut().for_each(|devices| *devices = devices.min(2.0));
         self
@@ -425,4 +426,46 @@ fn what_is_left_over_is_spread() {
     assert!((answer.objective - 0.1).abs() < 1e-9);
     assert!(answer.values[1..].iter().all(|&share| (0.3..0.9).contains(&share)), "{answer:?}");
     assert!((answer.values[1] - answer.values[3]).abs() < 1e-9);
+}
+
+#[test]
+fn water_filling_goes_on_past_a_cap_that_rounding_hides() {
+    // The second job's cap is found by the level itself, with no type full: the fourth can still rise.
+    let case = Case {
+        capacities: vec![0.4380151967841991, 2.490764910550891, 12.401298444299073, 1.0, 5.363002741670596],
+        devices: vec![1.0, 2.0, 1.0, 1.0, 1.0],
+        numbers: vec![1.0, 1.9585406438684594, 1.6413384844629233, 1.6726074980493235, 1.0],
+        speeds: vec![
+            1.0,
+            1.674475433400457,
+            0.0,
+            1.6754236491350496,
+            1.2311444133449163, // first job
+            1.0,
+            1.0,
+            1.3903891703159093,
+            1.129566060083266,
+            1.2311444133449163, // second
+            2.013083335307513,
+            1.2311444133449163,
+            1.0,
+            0.0,
+            0.4334041517586422, // third
+            0.4070905315369044,
+            0.0,
+            1.9659857745952682,
+            0.0,
+            0.4070905315369044, // fourth
+            0.7219350192669824,
+            1.0,
+            2.3732645462921944,
+            2.4476954431715563,
+            1.856483119074619, // fifth
+        ],
+    };
+    let answer = water_filling(&case.program(), &case.numbers);
+    let levels: Vec<f64> = (0..5).map(|i| case.numbers[i] * case.rate(i, &answer.values)).collect();
+    let cap = |i: usize, fastest: usize| case.numbers[i] * case.speeds[i * 5 + fastest];
+    assert!((levels[1] - cap(1, 2)).abs() < 1e-5, "{levels:?}");
+    assert!((levels[3] - cap(3, 2)).abs() < 1e-5, "{levels:?}");
 }

@@ -49,7 +49,8 @@ pub fn water_filling(program: &Program<'_>, factors: &[f64]) -> Shares {
 
 impl Filling {
     fn fill(&mut self) {
-        for _ in 0..=self.model.types {
+        // Each turn stops somebody, most of them everybody at a cap and a type.
+        loop {
             let rising: Vec<usize> = (0..self.model.jobs())
                 .filter(|&i| self.targets[i] > 0.0 && self.frozen[i].is_none())
                 .collect();
@@ -111,8 +112,9 @@ impl Filling {
         reached
     }
 
-    /// Lifts all that have not stopped to the level at which a type is full, and stops those that need it. False if
-    /// that level is not to be had, which leaves the shares of the last one.
+    /// Lifts all that have not stopped to the level at which a type is full, and stops those that need it. A cap that
+    /// was missed by a rounding error stops its job here too, though no type is full. False if that level is not to be
+    /// had, which leaves the shares of the last one, or if it stops nobody.
     fn rise(&mut self, rising: &[usize]) -> bool {
         let model = &mut self.model;
         let rising: Vec<usize> = rising.iter().copied().filter(|&i| self.frozen[i].is_none()).collect();
@@ -137,9 +139,8 @@ impl Filling {
         for &i in rising.iter().filter(stop) {
             self.frozen[i] = Some(reached * model.slopes[i]);
         }
-        let full = self.closed.iter().zip(&solved.full).any(|(closed, full)| *full && !closed);
         self.closed.iter_mut().zip(&solved.full).for_each(|(closed, full)| *closed |= full);
         self.shares = solved.shares;
-        full && rising.iter().any(|&i| solved.tight[i])
+        rising.iter().any(|&i| solved.tight[i])
     }
 }
