@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Profile, plan, measure: does the planner rank the plans of a small transformer as this machine does?
 
-Captures the model, measures operators and collectives on 8 host devices, plans with that alone, then runs the best plans, all other ways
-to split, and three that the planner thinks bad. Fails unless every bad plan is slower than all the best ones, and Kendall's tau is at least
+Captures the model, measures operators, layers and collectives on 8 host devices, plans with that alone, then runs the best plans, all other
+ways to split, and three that the planner thinks bad. Fails unless every bad plan is slower than all the best ones, and Kendall's tau is at least
 0.8 over the pairs whose measured times differ by more than a tenth.
 
     examples/profiling/end_to_end.py --wharf target/release/wharf --python jax/bin/python --figure plans.svg
@@ -18,8 +18,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-MODEL = Path(__file__).resolve().parent / "transformer.py"
-DEVICES, BATCH, TYPE, TOP, BAD = 8, 32, "host", 3, 3
+MODEL = f"{Path(__file__).resolve().parent}/transformer.py:transformer"
+TYPE, TOP, BAD = "host", 3, 3
 
 #: A plan's name, and seconds: estimated, measured.
 Row = Tuple[str, float, float]
@@ -29,9 +29,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wharf", default="wharf", help="the program")
     parser.add_argument("--python", default=sys.executable, help="a Python that has JAX")
+    parser.add_argument("--model", default=MODEL, help="FILE.py:FUNCTION, of a wharf.profiler.Stack")
+    parser.add_argument("--devices", type=int, default=8, help="host devices")
+    parser.add_argument("--batch", type=int, default=16, help="samples of an iteration")
     parser.add_argument("--rounds", type=int, default=5, help="come back so often to every plan")
     parser.add_argument("--work", type=Path, help="a folder to keep, and to go on from")
     parser.add_argument("--figure", type=Path, help="where to draw it")
+    parser.add_argument("--trial", action="store_true", help="do not fail because of the order")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         return check(args, args.work or Path(temporary))
@@ -40,14 +44,14 @@ def main() -> int:
 def check(args: Any, work: Path) -> int:
     work.mkdir(parents=True, exist_ok=True)
     model, hardware, profile = work / "model.json", work / "hardware.json", work / "lab.db"
-    place = f"{MODEL}:transformer"
-    wharf(args, "profile", "capture", place, "--to", model, "--force", "--python", args.python)
-    devices = ["--into", profile, "--type", TYPE, "--host-devices", DEVICES, "--rounds", args.rounds, "--python", args.python]
-    wharf(args, "profile", "run", place, *devices, "--hardware", hardware)
+    wharf(args, "profile", "capture", args.model, "--to", model, "--force", "--python", args.python)
+    devices = ["--into", profile, "--type", TYPE, "--host-devices", args.devices, "--rounds", args.rounds, "--python", args.python]
+    run = ["profile", "run", args.model, *devices, "--batch", args.batch]
+    wharf(args, *run, "--hardware", hardware)
     estimates = estimated(args, ["--model", model, "--hardware", hardware, "--profile", profile])
     best, bad, others = chosen(estimates)
     plans = best + others + bad
-    wharf(args, "profile", "run", place, *devices, "--batch", BATCH, "--what", "plans", *(f"--plan={plan}" for plan in plans))
+    wharf(args, *run, "--what", "plans", *(f"--plan={plan}" for plan in plans))
     found = measured(args, profile)
     rows = [(plan, estimates[plan], found[plan]) for plan in plans]
     return judge(args, rows, best, bad)
@@ -62,13 +66,13 @@ def wharf(args: Any, *words: Any) -> str:
 
 
 def estimated(args: Any, words: List[Any]) -> Dict[str, float]:
-    """Of every way to split, with every number of microbatches."""
+    """Of every way to split, with every number of microbatches; from the parts, which no measured plan has corrected."""
     found = {}
-    for power in range(int(math.log2(BATCH)) + 1):
-        more = ["--gpus", f"{TYPE}:{DEVICES}", "--batch", BATCH, "--microbatches", 1 << power, "--top", 1000, "--output", "json"]
+    for power in range(int(math.log2(args.batch)) + 1):
+        more = ["--gpus", f"{TYPE}:{args.devices}", "--batch", args.batch, "--microbatches", 1 << power, "--top", 1000, "--output", "json"]
         for plan in json.loads(wharf(args, "plan", *words, *more))["gangs"][0]["plans"]:
             name = f"pp{plan['pipeline']}.dp{plan['data']}.tp{plan['tensor']}.mb{plan['microbatches']}"
-            found[name] = plan["iteration_s"]
+            found[name] = sum(plan["estimate_s"].values())
     return found
 
 
@@ -102,7 +106,7 @@ def judge(args: Any, rows: List[Row], best: List[str], bad: List[str]) -> int:
     print(f"slowest of the best {slowest:.3f} s, quickest of the bad {quickest:.3f} s")
     if args.figure:
         args.figure.write_text(figure(rows, best, bad, tau))
-    if tau < 0.8 or quickest <= slowest:
+    if (tau < 0.8 or quickest <= slowest) and not args.trial:
         print("FAILED: the planner does not rank plans as this machine does", file=sys.stderr)
         return 1
     return 0

@@ -1,31 +1,37 @@
-"""A small transformer that `wharf profile` can capture, and run under every parallel plan."""
+"""Small transformers that `wharf profile` can capture, and run under every parallel plan."""
 
 import jax
 import jax.numpy as jnp
 
 from wharf.profiler import Stack
 
-LAYERS, WIDTH, HEADS, LENGTH, WORDS, SAMPLES = 8, 128, 8, 64, 512, 32
-
 
 def transformer() -> Stack:
+    return stack(layers=8, width=128, heads=8, length=32, words=512, samples=16)
+
+
+def wide() -> Stack:
+    return stack(layers=8, width=192, heads=8, length=16, words=1024, samples=32)
+
+
+def stack(layers: int, width: int, heads: int, length: int, words: int, samples: int) -> Stack:
     f32 = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
-    tokens = jax.ShapeDtypeStruct((SAMPLES, LENGTH + 1), jnp.int32)
+    tokens = jax.ShapeDtypeStruct((samples, length + 1), jnp.int32)
     return Stack(
         first=lambda params, tokens: params["words"][tokens[:, :-1]] + params["places"],
         block=block,
         last=loss,
         params={
-            "first": {"words": f32(WORDS, WIDTH), "places": f32(LENGTH, WIDTH)},
+            "first": {"words": f32(words, width), "places": f32(length, width)},
             "blocks": {
-                "norm1": f32(LAYERS, WIDTH),
-                "qkv": f32(LAYERS, WIDTH, 3, HEADS, WIDTH // HEADS),
-                "out": f32(LAYERS, HEADS, WIDTH // HEADS, WIDTH),
-                "norm2": f32(LAYERS, WIDTH),
-                "up": f32(LAYERS, WIDTH, 4 * WIDTH),
-                "down": f32(LAYERS, 4 * WIDTH, WIDTH),
+                "norm1": f32(layers, width),
+                "qkv": f32(layers, width, 3, heads, width // heads),
+                "out": f32(layers, heads, width // heads, width),
+                "norm2": f32(layers, width),
+                "up": f32(layers, width, 4 * width),
+                "down": f32(layers, 4 * width, width),
             },
-            "last": {"norm": f32(WIDTH), "words": f32(WIDTH, WORDS)},
+            "last": {"norm": f32(width), "words": f32(width, words)},
         },
         batch=tokens,
         # Heads and hidden units are shared out; `out` and `down` give each device a part of the sum.

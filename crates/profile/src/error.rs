@@ -80,7 +80,15 @@ impl ProfileError {
             Self::Version { .. } => {
                 Some("use the version of Wharf that wrote it, or export it there as JSON")
             }
+            Self::Database { source, .. } if is_damaged(source) => Some(
+                "it was cut off or overwritten: take a copy of it, or make it anew with `wharf profile import`, `run` or `learn`",
+            ),
             _ => None,
         }
     }
+}
+
+fn is_damaged(error: &rusqlite::Error) -> bool {
+    let damages = [rusqlite::ErrorCode::DatabaseCorrupt, rusqlite::ErrorCode::NotADatabase];
+    error.sqlite_error_code().is_some_and(|code| damages.contains(&code))
 }

@@ -69,6 +69,18 @@ pub fn read(path: &Path) -> Result<Read, ProfileError> {
     read_scope(path, Scope::Everything)
 }
 
+/// The single measurements in a profile: only databases have them.
+///
+/// # Errors
+/// As [`load`].
+pub fn measurements(path: &Path) -> Result<Vec<measured::Measured>, ProfileError> {
+    if path.is_file() && format::kind(path)? == Kind::Database {
+        database::measurements(path)
+    } else {
+        Ok(vec![])
+    }
+}
+
 fn read_scope(path: &Path, scope: Scope) -> Result<Read, ProfileError> {
     if path.as_os_str() == BUILTIN && !path.exists() {
         return Ok(Read { records: builtin(), ..Read::default() });

@@ -1,5 +1,7 @@
 //! Single measurements of `wharf profile run`, as they were taken: what speeds and communication times come from.
 
+use wharf_perf::planner::{LayerTimes, Part};
+
 /// One measurement. The least time of all rounds counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
@@ -28,7 +30,7 @@ pub struct Measured {
 /// What was measured: equal subjects are not measured twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
-    /// `operator`, `step`, `collective` or `plan`.
+    /// `operator`, `step`, `layer`, `collective` or `plan`.
     pub kind: String,
     /// Which one, with everything that its time depends on.
     pub key: String,
@@ -77,9 +79,81 @@ impl Reached {
     }
 }
 
+/// What was measured of a model's layers on a type of devices, with as many of them at work as ever; none where nothing was.
+#[must_use]
+pub fn layer_times(
+    rows: &[Measured],
+    model: &str,
+    device_type: &str,
+    is_recomputing: bool,
+) -> Option<LayerTimes> {
+    let is_own = |one: &&Measured| {
+        let Subject { kind, model: of, device_type: on, .. } = &one.subject;
+        kind == "layer" && of == model && on == device_type
+    };
+    let own = || rows.iter().filter(is_own);
+    let most = own().map(|one| one.subject.devices).max()?;
+    let mut times = LayerTimes::default();
+    for one in own().filter(|one| one.subject.devices == most) {
+        let (key, is_kept) = match one.subject.key.strip_suffix(NOT_RECOMPUTING) {
+            Some(key) => (key, true),
+            None => (one.subject.key.as_str(), false),
+        };
+        if let Some(parameters) = update(key) {
+            times.insert_update(parameters, one.seconds);
+        }
+        if let Some((part, samples, tensor)) = layer(key).filter(|_| is_kept != is_recomputing) {
+            times.insert(part, tensor, samples, one.seconds);
+        }
+    }
+    Some(times)
+}
+
+/// How keys of measurements end in which the backward pass had all that it needed.
+pub const NOT_RECOMPUTING: &str = ", nothing computed anew";
+
+/// The number of `update, 1000 parameters`.
+fn update(key: &str) -> Option<u64> {
+    key.strip_prefix("update, ")?.strip_suffix(" parameters")?.parse().ok()
+}
+
+/// Part, samples and devices that share it, of `blocks, 4 samples, 1/2`.
+fn layer(key: &str) -> Option<(Part, u32, u32)> {
+    let mut words = key.split(", ");
+    let part = Part::from_name(words.next()?)?;
+    let samples = words.next()?.strip_suffix(" samples")?.parse().ok()?;
+    Some((part, samples, words.next()?.strip_prefix("1/")?.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_are_found_by_model_type_and_way() {
+        let row = |key: &str, model: &str, devices, seconds| {
+            let (kind, key, model) = ("layer".to_owned(), key.to_owned(), model.to_owned());
+            let subject = Subject { kind, key, model, device_type: "host".to_owned(), devices };
+            Measured { subject, seconds, ..Measured::default() }
+        };
+        let rows = [
+            row("blocks, 1 samples, 1/2", "net", 8, 2.0),
+            row("blocks, 4 samples, 1/2", "net", 8, 5.0),
+            row("blocks, 4 samples, 1/2", "net", 4, 1.0),
+            row("blocks, 4 samples, 1/2", "other", 8, 1.0),
+            row("blocks, 4 samples, 1/2, nothing computed anew", "net", 8, 4.0),
+            row("update, 10 parameters", "net", 8, 1.0),
+            row("update, 20 parameters", "net", 8, 2.0),
+            row("what nobody understands", "net", 8, 1.0),
+        ];
+        let times = layer_times(&rows, "net", "host", true).unwrap_or_default();
+        assert_eq!(times.time_s(Part::Block, 2, 2.0), Some(3.0));
+        assert_eq!(times.time_s(Part::Block, 1, 2.0), None);
+        assert_eq!(times.update_s(15.0), Some(1.5));
+        let kept = layer_times(&rows, "net", "host", false).unwrap_or_default();
+        assert_eq!(kept.time_s(Part::Block, 2, 4.0), None, "one point is no line");
+        assert_eq!(layer_times(&rows, "net", "a40", true), None);
+    }
 
     fn measured(kind: &str, seconds: f64, times: u32, [flop, bytes]: [f64; 2]) -> Measured {
         let subject = Subject { kind: kind.to_owned(), ..Subject::default() };

@@ -68,7 +68,7 @@ fn examples_are_read_and_planned() {
     assert!(gb_per_s == 2.5 && (latency_s - 80e-6).abs() < 1e-12, "{latency_s}");
     let usual = Hardware::builtin("a100").unwrap();
     assert_eq!((large.half_tflops, large.links, large.memory_gib), (usual.half_tflops, usual.links, 80.0));
-    assert!(host.is_shared);
+    assert_eq!((host.at_once, rtx4090.at_once), (Some(4.0), None));
     for model in [&layers, &own] {
         for hardware in &devices {
             let gang = Gang { devices: 4, per_node: 4 };
@@ -78,19 +78,21 @@ fn examples_are_read_and_planned() {
     }
 }
 
-/// On one shared processor nobody waits for nothing: stages cost no more than what they compute.
+/// What one stage has more to do than the others takes less where they share a processor and leave it to that stage.
 #[test]
-fn a_shared_processor_has_no_bubble() {
-    let model = describe::model(&example("layers.toml")).unwrap();
+fn a_stage_alone_has_a_shared_processor_for_itself() {
+    let mut model = describe::model(&example("layers.toml")).unwrap();
+    model.layers.last_mut().unwrap().flop *= 20.0;
     let mut host = describe::hardware(&example("hardware.yaml")).unwrap().remove(2);
     let gang = Gang { devices: 8, per_node: 8 };
-    let bubble = |host: &Hardware| {
+    let time_s = |host: &Hardware, pipeline: u32| {
         let found = plans(&model, host, gang, 64, Options::default()).unwrap();
-        found.iter().find(|plan| plan.degrees.pipeline == 8).unwrap().parts.bubble_s
+        found.iter().find(|plan| plan.degrees.pipeline == pipeline).unwrap().iteration_s
     };
-    assert_eq!(bubble(&host), 0.0);
-    host.is_shared = false;
-    assert!(bubble(&host) > 0.0);
+    let (shared_8, shared_1) = (time_s(&host, 8), time_s(&host, 1));
+    host.at_once = None;
+    assert!(shared_8 < 0.7 * time_s(&host, 8), "half as many devices as cores, each twice as fast");
+    assert_eq!(shared_1, time_s(&host, 1), "all have the same to do");
 }
 
 #[test]

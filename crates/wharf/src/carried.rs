@@ -42,6 +42,7 @@ pub(crate) const PROFILER: Files = carried![
     "python/wharf/profiler/__main__.py",
     "python/wharf/profiler/capture.py",
     "python/wharf/profiler/collectives.py",
+    "python/wharf/profiler/layers.py",
     "python/wharf/profiler/model.py",
     "python/wharf/profiler/operators.py",
     "python/wharf/profiler/plans.py",

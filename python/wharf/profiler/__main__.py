@@ -12,7 +12,7 @@ import platform
 import sys
 from typing import Any, Dict, List, Optional, TextIO
 
-from .model import Plan, Wrong, load, samples
+from .model import Plan, Stack, Wrong, load, samples
 
 
 def main() -> int:
@@ -84,6 +84,10 @@ class Session:
             from .operators import tasks as of_model
 
             return of_model(self.model, self.request.get("samples") or max(1, self.batch // len(self.devices)))
+        if what == "layers":
+            from .layers import tasks as of_layers
+
+            return of_layers(self.model, self.batch, len(self.devices), self._recompute()) if isinstance(self.model, Stack) else []
         return [self._plan(Plan.parse(text)) for text in self.request.get("plans", [])]
 
     def _plan(self, plan: Plan) -> Dict[str, Any]:
@@ -117,6 +121,10 @@ class Session:
             return seconds(task, self.devices, self.ready)
         if task["kind"] == "plan":
             return self._plan_seconds(task)
+        if task["kind"] == "layer":
+            from .layers import seconds as of_layer
+
+            return of_layer(task, self.model, self._recompute(), self.devices, self.ready)
         from .operators import seconds as of_operator
 
         return of_operator(task, self.devices, self.ready)
@@ -126,9 +134,8 @@ class Session:
         from .timing import least_s
 
         if task["plan"] not in self.ready:
-            recompute = not self.request.get("no_recompute")
             plan = Plan.parse(task["plan"])
-            self.ready[task["plan"]] = Runner(self.model, plan, self.batch, recompute, self.devices)
+            self.ready[task["plan"]] = Runner(self.model, plan, self.batch, self._recompute(), self.devices)
         runner = self.ready[task["plan"]]
         # The state is made anew on each visit: plans need not fit side by side.
         state, batch = runner.make()
@@ -139,6 +146,9 @@ class Session:
             return loss
 
         return least_s(step)
+
+    def _recompute(self) -> bool:
+        return not self.request.get("no_recompute")
 
     def _about(self) -> Dict[str, Any]:
         import jax

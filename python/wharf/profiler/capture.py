@@ -52,7 +52,7 @@ class Layers:
     what it uses, and layers come in the order in which samples meet their parameters."""
 
     def __init__(self, model: Model):
-        self.samples = samples(model)
+        self.samples, self.is_stack = samples(model), isinstance(model, Stack)
         self.params: List[Value] = []
         inputs: List[Value] = []
         for path, leaf in jax.tree_util.tree_flatten_with_path(model.params)[0]:
@@ -102,6 +102,7 @@ class Layers:
         size = lambda one: one.times * sum(value.bytes() for value in one.outputs)
         return {
             "name": ".".join(self.groups[index]),
+            **self._part(index),
             "flop": each * sum(one.times * one.flop() for one in members),
             "parameters": parameters,
             "output_bytes": each * width,
@@ -111,6 +112,10 @@ class Layers:
             "parameter_passes": PARAMETER_PASSES,
             "kernels": max(len(through), 1),
         }
+
+    def _part(self, index: int) -> Dict[str, str]:
+        """What a layer of a stack is measured as."""
+        return {"part": self.groups[index][0]} if self.is_stack else {}
 
     @staticmethod
     def _summed(members: List[Operator], width: float) -> float:

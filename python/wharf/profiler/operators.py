@@ -41,7 +41,9 @@ def tasks(model: Model, samples: int) -> List[Dict[str, Any]]:
     layers = Layers(own).layers()
     total = lambda name: 3.0 * samples * sum(layer[name] for layer in layers)
     step = {"kind": "step", "key": f"step of {samples} samples", "times": 1, "is_product": False, "samples": samples}
-    return list(found.values()) + [{**step, "flop": total("flop"), "bytes": total("traffic_bytes"), "model": own}]
+    step.update(flop=total("flop"), bytes=total("traffic_bytes"), model=own)
+    # By itself, too: devices may share a processor.
+    return [*found.values(), {**step, "devices": 1}, step]
 
 
 def _is_plain(one: Operator) -> bool:
@@ -61,16 +63,18 @@ def _key(one: Operator) -> str:
 
 
 def seconds(task: Dict[str, Any], devices: List[Any], ready: Dict[Any, Any]) -> float:
-    """Of one time, while all devices do the same."""
-    if task["key"] not in ready:
+    """Of one time, while all devices that are at work do the same."""
+    devices = devices[: task.get("devices") or len(devices)]
+    key = (task["key"], len(devices))
+    if key not in ready:
         if task["kind"] == "step":
             function, shapes = jax.grad(forward(task["model"])), (task["model"].params, task["model"].batch)
         else:
             equation = task["equation"]
             function = lambda *inputs: equation.primitive.bind(*inputs, **equation.params)
             shapes = tuple(atom.aval for atom in equation.invars)
-        ready[task["key"]] = _loop(devices, function, shapes)
-    return ready[task["key"]].seconds(1 if task["kind"] == "step" else REPEATS)
+        ready[key] = _loop(devices, function, shapes)
+    return ready[key].seconds(1 if task["kind"] == "step" else REPEATS)
 
 
 def _loop(devices: List[Any], function: Any, shapes: Any) -> Loop:

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::hardware::Hardware;
+use super::layers::LayerTimes;
 use super::links::Group;
 use super::model::{Kind, Layer, Model, Precision};
 use super::options::{Options, Schedule};
@@ -110,6 +111,8 @@ pub(super) struct Question<'a> {
     pub(super) gang: Gang,
     pub(super) batch: u32,
     pub(super) options: Options,
+    /// What the model's layers were measured to take on such devices.
+    pub(super) times: Option<&'a LayerTimes>,
 }
 
 /// What one microbatch costs in a layer.
@@ -182,9 +185,14 @@ impl Way<'_> {
         if self.question.options.is_recomputing { 4.0 } else { 3.0 }
     }
 
-    fn cost(&self, layer: &Layer) -> Cost {
-        let Question { model, hardware, options, .. } = *self.question;
-        let Degrees { data, tensor, expert, .. } = self.degrees;
+    /// Seconds that a device computes for one microbatch in a layer, as measured or else as its data sheet lets expect.
+    fn compute_s(&self, layer: &Layer, own_bytes: f64) -> f64 {
+        let Question { model, hardware, times, .. } = *self.question;
+        let tensor = self.degrees.tensor;
+        let measured = times.zip(layer.part);
+        if let Some(time_s) = measured.and_then(|(times, part)| times.time_s(part, tensor, self.samples)) {
+            return time_s;
+        }
         let (shared, passes) = (f64::from(tensor), self.passes());
         let bandwidth = hardware.memory_gb_per_s * 1e9;
         let tflops = match (model.kind, model.precision) {
@@ -195,11 +203,18 @@ impl Way<'_> {
                 hardware.single_tflops * CONVOLUTION_SHARES[usize::from(!hardware.is_rounding)]
             }
         };
-        let own = (layer.parameters + layer.expert_parameters / f64::from(expert)) * model.precision.bytes()
-            / shared;
         let busy_s = passes * layer.flop * self.samples / shared / (tflops * 1e12)
             + passes * TRAFFIC_SHARE * layer.traffic_bytes * self.samples / shared / bandwidth
-            + layer.parameter_passes * own / bandwidth;
+            + layer.parameter_passes * own_bytes / bandwidth;
+        busy_s.max(passes * f64::from(layer.kernels) * hardware.kernel_s)
+    }
+
+    fn cost(&self, layer: &Layer) -> Cost {
+        let Question { model, hardware, options, .. } = *self.question;
+        let Degrees { data, tensor, expert, .. } = self.degrees;
+        let passes = self.passes();
+        let own = (layer.parameters + layer.expert_parameters / f64::from(expert)) * model.precision.bytes()
+            / f64::from(tensor);
         let links = &hardware.links;
         let summed = layer.summed_bytes * self.samples;
         let tensor_s = match model.kind {
@@ -217,31 +232,18 @@ impl Way<'_> {
         if options.zero >= 3 {
             data_s += (passes - 1.0) * links.exchange_s(replicas, own);
         }
-        Cost {
-            compute_s: busy_s.max(passes * f64::from(layer.kernels) * hardware.kernel_s),
-            tensor_s,
-            expert_s,
-            data_s,
-        }
+        Cost { compute_s: self.compute_s(layer, own), tensor_s, expert_s, data_s }
     }
 
     fn parts(&self, costs: &[Cost], stages: &[Range<usize>]) -> Parts {
-        let stage_s = |range: &Range<usize>| costs[range.clone()].iter().map(Cost::sum_s).sum::<f64>();
-        let times: Vec<f64> = stages.iter().map(stage_s).collect();
+        let times = self.stage_times(costs, stages);
         let slowest =
             (0..times.len()).fold(0, |best, stage| if times[stage] > times[best] { stage } else { best });
-        let Question { hardware, gang, .. } = *self.question;
-        // Whoever waits leaves a shared processor to the others, so that the stages' mean counts instead of the slowest.
-        let is_shared = hardware.is_shared && gang.devices <= gang.per_node;
+        let own = &costs[stages[slowest].clone()];
+        let alone_s: f64 = own.iter().map(Cost::sum_s).sum();
         let rounds = f64::from(self.microbatches);
-        let sum = |layers: &[Cost], pick: fn(&Cost) -> f64| layers.iter().map(pick).sum::<f64>();
-        let part = |pick: fn(&Cost) -> f64| {
-            if is_shared {
-                rounds * sum(costs, pick) / stages.len() as f64
-            } else {
-                rounds * sum(&costs[stages[slowest].clone()], pick)
-            }
-        };
+        let relief = if alone_s > 0.0 { times[slowest] / alone_s } else { 1.0 };
+        let part = |pick: fn(&Cost) -> f64| rounds * relief * own.iter().map(pick).sum::<f64>();
         let send_s = self.send_s(stages);
         let (sum_s, update_s) = self.update_s(stages);
         Parts {
@@ -250,9 +252,21 @@ impl Way<'_> {
             expert_s: part(|cost| cost.expert_s),
             data_s: part(|cost| cost.data_s) + sum_s,
             pipeline_s: 2.0 * send_s * (rounds - 1.0 + (stages.len() - 1) as f64),
-            bubble_s: if is_shared { 0.0 } else { times.iter().sum::<f64>() - times[slowest] },
+            bubble_s: times.iter().sum::<f64>() - times[slowest],
             update_s,
         }
+    }
+
+    /// What each stage takes for a microbatch. Stages work in step: what one has more to do than the others is done while they wait, and
+    /// leave to it what they share.
+    fn stage_times(&self, costs: &[Cost], stages: &[Range<usize>]) -> Vec<f64> {
+        let Question { hardware, gang, .. } = *self.question;
+        let stage_s = |range: &Range<usize>| costs[range.clone()].iter().map(Cost::sum_s).sum::<f64>();
+        let times: Vec<f64> = stages.iter().map(stage_s).collect();
+        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+        let working = (self.degrees.data * self.degrees.tensor).min(gang.per_node);
+        let relief = hardware.relief(working, gang.per_node);
+        times.into_iter().map(|time_s| least + (time_s - least) * relief).collect()
     }
 
     /// The slowest way from one stage to the next, for one microbatch in one direction.
@@ -289,8 +303,10 @@ impl Way<'_> {
             let (parameters, experts) = self.parameters(range);
             let summed = parameters + if expert == 1 { experts } else { 0.0 };
             let sum_s = hardware.links.all_reduce_s(self.group(data, tensor), summed * bytes);
-            let own = parameters + experts / f64::from(expert);
-            (sum_s, own / shares * 2.0 * model.state_bytes / (hardware.memory_gb_per_s * 1e9))
+            let own = (parameters + experts / f64::from(expert)) / shares;
+            let measured_s = self.question.times.and_then(|times| times.update_s(own));
+            let passes_s = own * 2.0 * model.state_bytes / (hardware.memory_gb_per_s * 1e9);
+            (sum_s, measured_s.unwrap_or(passes_s))
         };
         let longer = |a: (f64, f64), b: (f64, f64)| if b.0 + b.1 > a.0 + a.1 { b } else { a };
         stages.iter().map(of).fold((0.0, 0.0), longer)

@@ -4,6 +4,7 @@
 //! frameworks do it that do not fuse attention: twenty passes over a layer's input, eight over the scores, four over what is
 //! between the two halves of the perceptron.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::model::{Kind, Layer, Model, Precision};
@@ -86,6 +87,7 @@ impl Transformer {
             working_bytes: 4.25 * tokens * (4.0 * hidden + inner) + 10.0 * scores,
             parameter_passes: MATRIX_PASSES,
             kernels: 30,
+            part: None,
         }
     }
 
@@ -118,6 +120,7 @@ impl Transformer {
             splits: self.key_heads,
             experts: 0,
             state_bytes: Precision::Half.state_bytes(),
+            measured: BTreeMap::new(),
         }
     }
 }
@@ -175,6 +178,7 @@ impl WideResNet {
                     working_bytes: 12.0 * kept,
                     parameter_passes: CONVOLUTION_PASSES * width.powf(CONVOLUTION_WIDENING),
                     kernels: 24,
+                    part: None,
                 });
             }
         }
@@ -195,6 +199,7 @@ impl WideResNet {
             splits: self.channels,
             experts: 0,
             state_bytes: Precision::Single.state_bytes(),
+            measured: BTreeMap::new(),
         }
     }
 }

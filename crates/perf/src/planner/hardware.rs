@@ -30,8 +30,9 @@ pub struct Hardware {
     pub kernel_s: f64,
     /// What the framework and its libraries take of its memory, in GiB.
     pub workspace_gib: f64,
-    /// Whether the devices of a node are parts of one processor, as XLA's host devices are: what one leaves idle the others use.
-    pub is_shared: bool,
+    /// How many devices of a node can compute at the same time, where not all can: XLA's host devices share the cores of a machine.
+    /// What is said of a device is while all of them work.
+    pub at_once: Option<f64>,
 }
 
 /// What a node sends to another where nothing was measured: 10⁹ bytes a second, and the time of a message.
@@ -72,8 +73,14 @@ impl Hardware {
             per_node: None,
             kernel_s: KERNEL_S,
             workspace_gib: WORKSPACE_GIB,
-            is_shared: false,
+            at_once: None,
         }
+    }
+
+    /// What a device needs of its time while only so many of a node work.
+    pub(super) fn relief(&self, working: u32, per_node: u32) -> f64 {
+        let all = f64::from(per_node);
+        self.at_once.map_or(1.0, |at_once| (f64::from(working).max(at_once) / all).min(1.0))
     }
 
     /// A built-in type.

@@ -31,6 +31,23 @@ pub struct Links {
     pub send_near: Link,
     /// One device to another of another node.
     pub send_far: Link,
+    /// What rings within a node were measured to pass on, by their size.
+    pub rings: Rings,
+}
+
+/// Rings of 2, 4, 8 and so on devices within a node, where they were measured: how the time of a message grows with their number, and
+/// what they take from each other, is not the same everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rings([Option<Link>; 8]);
+
+impl Rings {
+    fn at(size: usize) -> Option<usize> {
+        (size >= 2 && size.is_power_of_two()).then(|| size.ilog2() as usize - 1)
+    }
+
+    fn of(&self, size: u32) -> Option<Link> {
+        *self.0.get(Self::at(size as usize)?)?
+    }
 }
 
 /// Devices that do something together: so many, so far apart in the order of devices, with so many on a node. All devices of
@@ -49,7 +66,7 @@ impl Links {
     /// Those of a data sheet, where sending is as fast as passing on.
     #[must_use]
     pub fn of(near: Link, far: Link) -> Self {
-        Self { near, far, send_near: near, send_far: far }
+        Self { near, far, send_near: near, send_far: far, rings: Rings::default() }
     }
 
     /// As measured, where it was: the middle of what the tables say of large amounts and of single elements. Tables with
@@ -93,7 +110,7 @@ impl Links {
     /// What a group has, while all the others do the same.
     fn ring(&self, group: Group) -> Link {
         if group.size * group.stride <= group.per_node {
-            return self.near;
+            return self.rings.of(group.size).unwrap_or(self.near);
         }
         let on_node = (group.per_node / group.stride).max(1);
         let rings = (group.per_node / on_node).max(1);
@@ -112,6 +129,8 @@ impl Links {
 #[derive(Default)]
 struct Found {
     near: Vec<Link>,
+    /// Those of [`Rings`].
+    rings: [Vec<Link>; 8],
     far: Vec<Link>,
     send_near: Vec<Link>,
     send_far: Vec<Link>,
@@ -128,7 +147,11 @@ impl Found {
                 let latency_s = latency_s / size.log2();
                 let node = |device: &u32| device / route.per_host.max(1);
                 if first.iter().all(|device| node(device) == node(&first[0])) {
-                    self.near.push(Link { gb_per_s: passed, latency_s });
+                    let link = Link { gb_per_s: passed, latency_s };
+                    self.near.push(link);
+                    if let Some(own) = Rings::at(first.len()).and_then(|at| self.rings.get_mut(at)) {
+                        own.push(link);
+                    }
                 } else {
                     let rings =
                         groups.iter().filter(|group| group.iter().any(|device| node(device) == 0)).count();
@@ -150,6 +173,7 @@ impl Found {
             far: middle(&self.far).unwrap_or(otherwise.far),
             send_near: middle(&self.send_near).unwrap_or(otherwise.send_near),
             send_far: middle(&self.send_far).unwrap_or(otherwise.send_far),
+            rings: Rings(self.rings.map(|own| middle(&own))),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! A model as the planner sees it: a row of layers, and what one sample costs each.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use super::layers::{LayerTimes, Part};
 
 /// What a model computes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct Layer {
     pub parameter_passes: f64,
     /// Kernels to start.
     pub kernels: u32,
+    /// What profilers measure it as, where they do.
+    pub part: Option<Part>,
 }
 
 /// A model.
@@ -86,6 +91,8 @@ pub struct Model {
     pub experts: u32,
     /// Bytes of parameters, gradients and optimizer for each parameter.
     pub state_bytes: f64,
+    /// What its parts were measured to take, by device type.
+    pub measured: BTreeMap<Arc<str>, LayerTimes>,
 }
 
 impl Model {

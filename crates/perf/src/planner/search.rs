@@ -21,7 +21,8 @@ pub enum PlanError {
     },
     /// The samples cannot be shared out.
     #[error(
-        "{batch} samples cannot be split over {devices} devices in {microbatches} microbatches; a multiple of {multiple} can"
+        "{batch} samples cannot be split over {devices} devices in {microbatches} microbatches; a multiple of {multiple} can{}",
+        .fewer.map_or_else(String::new, |fewer| format!(", and {batch} over {fewer} devices"))
     )]
     Batch {
         /// Samples.
@@ -32,16 +33,8 @@ pub enum PlanError {
         microbatches: u32,
         /// A number of samples that works.
         multiple: u32,
-    },
-    /// No way to split it uses all devices.
-    #[error("no way to split {model} uses all of {devices} devices; {nearest} can be used")]
-    Devices {
-        /// The model.
-        model: String,
-        /// Devices.
-        devices: u32,
-        /// Fewer of them.
-        nearest: u32,
+        /// A number of devices that works, where one below does.
+        fewer: Option<u32>,
     },
 }
 
@@ -66,7 +59,8 @@ pub fn plans(
             return Err(PlanError::Nothing { what });
         }
     }
-    let question = Question { model, hardware, gang, batch, options };
+    let times = model.measured.get(&hardware.name);
+    let question = Question { model, hardware, gang, batch, options, times };
     let mut found: Vec<Estimate> =
         degrees(&question).into_iter().filter_map(|degrees| best(&question, degrees)).collect();
     if found.is_empty() {
@@ -124,19 +118,18 @@ fn degrees(question: &Question<'_>) -> Vec<Degrees> {
     found
 }
 
-/// What keeps a model from every plan.
+/// What keeps a model from every plan: there is always a way to split it, over replicas if over nothing else, but not the samples.
 fn refusal(question: &Question<'_>) -> PlanError {
-    let Question { model, gang, batch, options, .. } = *question;
-    let ways = degrees(question);
-    let fewest = ways.iter().map(|way| way.data).min();
-    if let Some(data) = fewest {
-        let microbatches = options.microbatches.unwrap_or(1);
-        let multiple = data.saturating_mul(microbatches);
-        return PlanError::Batch { batch, devices: gang.devices, microbatches, multiple };
+    let Question { gang, batch, options, .. } = *question;
+    let microbatches = options.microbatches.unwrap_or(1);
+    let ways = |devices: u32| degrees(&Question { gang: Gang { devices, ..gang }, ..*question }).into_iter();
+    let parts = |way: Degrees| way.data.saturating_mul(microbatches);
+    let can = |devices: &u32| ways(*devices).any(|way| batch.is_multiple_of(parts(way)));
+    PlanError::Batch {
+        batch,
+        devices: gang.devices,
+        microbatches,
+        multiple: ways(gang.devices).map(parts).min().unwrap_or(microbatches),
+        fewer: (1..gang.devices).rev().find(can),
     }
-    let can = |devices: &u32| {
-        !degrees(&Question { gang: Gang { devices: *devices, ..gang }, ..*question }).is_empty()
-    };
-    let nearest = (1..gang.devices).rev().find(can).unwrap_or(1);
-    PlanError::Devices { model: model.name.to_string(), devices: gang.devices, nearest }
 }

@@ -3,7 +3,7 @@
 use wharf_document::decode::{Decode, Fields, Problem, path};
 use wharf_document::node::{Node, Value};
 use wharf_perf::planner::Hardware;
-use wharf_perf::planner::links::{Link, Links};
+use wharf_perf::planner::links::{Link, Links, Rings};
 
 use super::{count, positive, wrong};
 
@@ -19,7 +19,7 @@ const DEVICE: &[&str] = &[
     "per_node",
     "kernel_us",
     "workspace_gib",
-    "shares_processor",
+    "at_once",
     "links",
 ];
 
@@ -90,7 +90,7 @@ fn device(node: &Node, at: &str, before: &[Hardware]) -> Result<Hardware, Proble
         per_node: count(&fields, node, at, "per_node", PER_NODE_MAX)?.or(base.per_node),
         kernel_s: fields.take::<f64>("kernel_us")?.map_or(base.kernel_s, |us| us * 1e-6),
         workspace_gib: fields.take("workspace_gib")?.unwrap_or(base.workspace_gib),
-        is_shared: fields.take("shares_processor")?.unwrap_or(base.is_shared),
+        at_once: number("at_once")?.or(base.at_once),
         links: links.over(base.links),
         name: base.name,
     })
@@ -121,6 +121,7 @@ impl Ways {
             far: self.far.unwrap_or(base.far),
             send_near: self.send_near.or(self.near).unwrap_or(base.send_near),
             send_far: self.send_far.or(self.far).unwrap_or(base.send_far),
+            rings: if self.near.is_some() { Rings::default() } else { base.rings },
         }
     }
 }

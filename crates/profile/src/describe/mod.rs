@@ -100,6 +100,7 @@ fn count(fields: &Fields<'_>, node: &Node, at: &str, name: &str, most: u32) -> R
 fn choose<T: Copy>(
     fields: &Fields<'_>,
     node: &Node,
+    at: &str,
     name: &str,
     known: &[(&str, T)],
 ) -> Result<Option<T>, Problem> {
@@ -107,6 +108,6 @@ fn choose<T: Copy>(
     let found = known.iter().find(|(known, _)| *known == given);
     found.map(|(_, value)| Some(*value)).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        wrong(node, "", name, format!("`{given}` is not known; known are {}", names.join(", ")))
+        wrong(node, at, name, format!("`{given}` is not known; known are {}", names.join(", ")))
     })
 }

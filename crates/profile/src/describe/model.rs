@@ -1,12 +1,14 @@
 //! A model's description.
 
+use std::collections::BTreeMap;
+
 use wharf_document::decode::{Decode, Fields, Problem};
 use wharf_document::node::Node;
-use wharf_perf::planner::Model;
 use wharf_perf::planner::families::{
     Architecture, FAMILIES, MATRIX_PASSES, Mixture, Transformer, WideResNet,
 };
 use wharf_perf::planner::model::{Kind, Layer, Precision};
+use wharf_perf::planner::{Model, Part};
 
 use super::{choose, count, positive, wrong};
 
@@ -58,7 +60,7 @@ pub(super) fn decode(node: &Node) -> Result<Model, Problem> {
 }
 
 fn precision(fields: &Fields<'_>, node: &Node) -> Result<Option<Precision>, Problem> {
-    choose(fields, node, "precision", &[("half", Precision::Half), ("single", Precision::Single)])
+    choose(fields, node, "", "precision", &[("half", Precision::Half), ("single", Precision::Single)])
 }
 
 /// A built-in family in a size of the user's own.
@@ -70,7 +72,7 @@ fn sized(fields: &Fields<'_>, node: &Node, size: &Node, name: &str) -> Result<Mo
     }
     let families: Vec<(&str, usize)> =
         FAMILIES.iter().enumerate().map(|(index, (family, _))| (*family, index)).collect();
-    let Some(index) = choose(fields, node, "family", &families)? else {
+    let Some(index) = choose(fields, node, "", "family", &families)? else {
         return Err(wrong(node, "", "family", "it has to be given with `size`"));
     };
     let (family, sizes) = FAMILIES[index];
@@ -173,10 +175,11 @@ fn listed(fields: &Fields<'_>, node: &Node, layers: Vec<Repeated>, name: &str) -
         family: fields.take::<String>("family")?.as_deref().unwrap_or(name).into(),
         layers,
         precision,
-        kind: choose(fields, node, "kind", &kinds)?.unwrap_or(Kind::Matrix),
+        kind: choose(fields, node, "", "kind", &kinds)?.unwrap_or(Kind::Matrix),
         splits: count(fields, node, "", "splits", SIZE_MAX)?.unwrap_or(1),
         experts,
         state_bytes: precision.state_bytes(),
+        measured: BTreeMap::new(),
     })
 }
 
@@ -199,12 +202,14 @@ const LAYER: &[&str] = &[
     "exchanged_bytes",
     "parameter_passes",
     "kernels",
+    "part",
 ];
 
 impl Decode for Repeated {
     fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
         let fields = Fields::new(node, at, LAYER)?;
         fields.take::<String>("name")?;
+        let parts = Part::ALL.map(|part| (part.name(), part));
         let or =
             |name: &str, otherwise: f64| fields.take::<f64>(name).map(|given| given.unwrap_or(otherwise));
         let output_bytes: f64 = fields.need("output_bytes")?;
@@ -220,6 +225,7 @@ impl Decode for Repeated {
             exchanged_bytes: or("exchanged_bytes", 0.0)?,
             parameter_passes: or("parameter_passes", MATRIX_PASSES)?,
             kernels: fields.take("kernels")?.unwrap_or(KERNELS),
+            part: choose(&fields, node, at, "part", &parts)?,
         };
         Ok(Self { layer, repeat: count(&fields, node, at, "repeat", LAYERS_MAX)?.unwrap_or(1) })
     }

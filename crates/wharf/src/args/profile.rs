@@ -296,7 +296,7 @@ pub struct ProfileRunArgs {
     /// The database; made where there is none
     #[arg(long, value_name = "FILE")]
     pub into: PathBuf,
-    /// What to measure, separated by commas [default: collectives; of a model also operators; plans where any are given]
+    /// What to measure, separated by commas [default: collectives; of a model also operators and layers; plans where any are given]
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     pub what: Vec<ProfileSubjectArg>,
     /// A parallel plan to run: stages, replicas, devices that share blocks, microbatches; may be given several times
@@ -333,6 +333,8 @@ pub struct ProfileRunArgs {
 pub enum ProfileSubjectArg {
     /// Operators of the model's step, and the step of one device
     Operators,
+    /// First part, blocks and last part of a Stack: with every power of two of samples, shared by every number of devices
+    Layers,
     /// What devices need to talk
     Collectives,
     /// The model under parallel plans
@@ -345,6 +347,7 @@ impl ProfileSubjectArg {
     pub fn name(self) -> &'static str {
         match self {
             Self::Operators => "operators",
+            Self::Layers => "layers",
             Self::Collectives => "collectives",
             Self::Plans => "plans",
         }

@@ -242,6 +242,92 @@ fn files_describe_models_and_devices() {
     }
 }
 
+/// A profile that was cut off, or is none, is told with what a profile is: nothing is planned as if it were empty.
+#[test]
+fn profiles_that_are_none_are_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.wharf("profile import default --into cut.db").ok();
+    let whole = std::fs::read(sandbox.path().join("cut.db")).unwrap();
+    std::fs::write(sandbox.path().join("cut.db"), &whole[..whole.len() / 2]).unwrap();
+    sandbox.write("notes.txt", "this is no profile\n");
+    sandbox.write("half.json", "{\"schema\": 1, \"entries\": [{\"model\"");
+    for file in ["cut.db", "notes.txt", "half.json"] {
+        for line in [
+            "plan --model gpt-125m --gpus a40:2 --profile",
+            "profile show",
+            "profile query --model resnet50",
+            "profile import --into new.db",
+        ] {
+            let error = sandbox.wharf(&format!("{line} {file}")).fails(3);
+            assert!(error.contains(file) && error.contains("hint:"), "{line} {file}: {error}");
+        }
+    }
+    assert!(!sandbox.path().join("new.db").exists());
+}
+
+/// How far off the planner is from what a folder has measured, as a table and plots.
+#[test]
+fn errors_are_written_and_told() {
+    let sandbox = Sandbox::new();
+    let cells = r#"{"optimal": {
+        "bert_1.3B_128": {"1_a40_1_n_1_d": 47.0, "1_a40_1_n_2_d": 26.0, "2_a40_2_n_2_d": 14.0},
+        "bert_760M_128": {"1_a40_1_n_2_d": 15.0},
+        "nobody_1B_128": {"1_a40_1_n_2_d": 26.0}}}"#;
+    std::fs::create_dir(sandbox.path().join("lab")).unwrap();
+    sandbox.write("lab/prof_database.json", cells);
+    sandbox.write("lab/dp_mem.json", "[{}]");
+    let hardware = r#"{"NODE_CAPACITY": {"a40": 2}, "gpu_specs": {"a40": {"max_mem_gb": 48.0}},
+        "supported_model_cfgs": {"bert": {"param_num": ["760M", "1.3B"], "batch_size": [128]},
+        "nobody": {"param_num": ["1B"], "batch_size": [128]}}}"#;
+    sandbox.write("lab/hardware_specs.json", hardware);
+    let told = sandbox.wharf("plan --profile lab --errors off/new").ok();
+    assert!(told.contains("bert on a40") && told.contains("corrected by others"), "{told}");
+    let table = sandbox.read("off/new/errors.csv");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 1 + 4, "what the planner does not know is left out: {table}");
+    let column = |name: &str| rows[0].iter().position(|title| *title == name).unwrap();
+    for row in &rows[1..] {
+        let number = |name: &str| row[column(name)].parse::<f64>().unwrap();
+        let error = number("estimated_s") / number("measured_s") - 1.0;
+        assert!((error - number("estimated_error")).abs() < 1e-9, "{row:?}");
+        assert!(number("corrected_error").abs() < 0.5, "{row:?}");
+    }
+    for name in ["estimated.svg", "corrected.svg"] {
+        let plot = sandbox.read(&format!("off/new/{name}"));
+        assert!(
+            plot.starts_with("<svg") && plot.contains("Seconds of an iteration") && plot.contains("measured"),
+            "{name}"
+        );
+    }
+    let error = sandbox.wharf("plan --profile default --errors none").fails(3);
+    assert!(error.contains("has measured nothing") && error.contains("--list"), "{error}");
+}
+
+/// A head under Crius gives a job that no profile knows what the planner would: more devices than it asks for at least, and the plan.
+#[test]
+fn crius_runs_jobs_on_a_real_head_as_the_planner_says() {
+    let cluster = Cluster::new();
+    let listen = format!("127.0.0.1:{}", cluster.port);
+    let _head = cluster.daemon(&["head", "--listen", &listen, "--policy", "crius"], "listens on");
+    let _worker = cluster.worker("left");
+    let out = cluster.path("plan");
+    let script = format!(
+        "echo $WHARF_PIPELINE_STAGES $WHARF_DATA_PARALLEL $WHARF_TENSOR_PARALLEL > {0}.new; mv {0}.new {0}",
+        out.display()
+    );
+    let gang = ["submit", "--wait", "--gang", "4", "--model", "gpt-1.3b", "--batch-size", "64"];
+    cluster.say(&[&gang[..], &["--", "sh", "-c", &script]].concat());
+    let degrees: Vec<u64> =
+        std::fs::read_to_string(out).unwrap().split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let words = ["plan", "--model", "gpt-1.3b", "--batch", "64", "--gpus", "v100:4", "--output", "json"];
+    let best: Value = serde_json::from_str(&cluster.say(&words)).unwrap();
+    let best = &best["gangs"][0]["plans"][0];
+    let planned: Vec<u64> =
+        ["pipeline", "data", "tensor"].iter().map(|name| best[name].as_u64().unwrap()).collect();
+    assert_eq!(degrees, planned);
+    assert_ne!(degrees, [1, 4, 1], "a replica does not fit on one device");
+}
+
 #[test]
 fn what_cannot_be_is_told_with_what_could() {
     let sandbox = Sandbox::new();
@@ -254,6 +340,8 @@ fn what_cannot_be_is_told_with_what_could() {
         ("plan --model gpt-2.6b --gpus a40:8 --memory-share 2", 2, "`--memory-share` takes"),
         ("plan --model gpt-39b --gpus a10:2", 3, "of them would do"),
         ("plan --model gpt-2.6b --batch 3 --gpus a40:8 --microbatches 2", 3, "a multiple of 2 can"),
+        ("plan --model vit-b --batch 12 --gpus a40:13", 3, "a multiple of 13 can, and 12 over 12 devices"),
+        ("plan --model vit-b --batch 0 --gpus a40:1", 2, "--batch"),
         ("plan --model gpt-2.6b --gpus a40:8 --profile nowhere.db", 3, "nowhere.db"),
     ] {
         let run = sandbox.wharf(line);

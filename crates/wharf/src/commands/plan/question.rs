@@ -1,16 +1,17 @@
 //! What is asked, and what the planner answers.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use wharf_core::Plan;
 use wharf_perf::cells::Device;
 use wharf_perf::planner::families::{self, FAMILIES, UnknownModel};
 use wharf_perf::planner::{Calibration, Correction, Estimate, Gang, Hardware, Model, Options, Run, plans};
-use wharf_profile::{Records, describe};
+use wharf_profile::{Records, describe, measured};
 
 use super::measured::{Timed, is_split_so, times};
 use crate::args::{Devices, PlanArgs};
-use crate::error::{CliError, ErrorKind};
+use crate::error::{CliError, ErrorKind, translate};
 use crate::output::Terminal;
 
 /// Devices of a node, where nothing is said.
@@ -109,7 +110,7 @@ impl Question {
             memory_share: args.memory_share,
         };
         let mut question = Self {
-            model,
+            model: measured_model(model, args)?,
             batch: args.batch,
             options,
             per_node: args.per_node,
@@ -243,6 +244,18 @@ impl Question {
             ),
         })
     }
+}
+
+/// The model with what was measured of its layers, where a database says so.
+fn measured_model(mut model: Model, args: &PlanArgs) -> Result<Model, CliError> {
+    let Some(path) = &args.profile else { return Ok(model) };
+    let rows = wharf_profile::measurements(path).map_err(|error| translate::profile(&error))?;
+    let types: BTreeSet<&str> = rows.iter().map(|row| row.subject.device_type.as_str()).collect();
+    for device_type in types {
+        let times = measured::layer_times(&rows, &model.name, device_type, !args.no_recompute);
+        model.measured.extend(times.map(|times| (device_type.into(), times)));
+    }
+    Ok(model)
 }
 
 /// The devices that the user describes.

@@ -253,7 +253,7 @@ fn listed_model(model: &Model) -> Value {
 
 fn listed_device(device: &Hardware) -> Value {
     let link = |link: &Link| json!({ "gb_per_s": link.gb_per_s, "latency_us": link.latency_s * 1e6 });
-    let Links { near, far, send_near, send_far } = &device.links;
+    let Links { near, far, send_near, send_far, .. } = &device.links;
     json!({
         "device_type": &*device.name,
         "half_tflops": device.half_tflops,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_perf::comm::{Operation, Route};
 use wharf_perf::{Locality, Place, Workload};
-use wharf_profile::measured::{Measured, Subject};
+use wharf_profile::measured::{Measured, NOT_RECOMPUTING, Subject};
 use wharf_profile::{Facts, Key, Records, database};
 
 use super::exchange::now;
@@ -93,9 +93,12 @@ pub(super) fn run(args: &ProfileRunArgs, terminal: &Terminal) -> Result<Exit, Cl
 
 fn request(args: &ProfileRunArgs) -> Value {
     let subjects = if args.what.is_empty() {
-        let model = args.model.as_ref().map(|_| ProfileSubjectArg::Operators);
-        let plans = (!args.plans.is_empty()).then_some(ProfileSubjectArg::Plans);
-        [Some(ProfileSubjectArg::Collectives), model, plans].into_iter().flatten().collect()
+        let mut subjects = vec![ProfileSubjectArg::Collectives];
+        if args.model.is_some() {
+            subjects.extend([ProfileSubjectArg::Operators, ProfileSubjectArg::Layers]);
+        }
+        subjects.extend((!args.plans.is_empty()).then_some(ProfileSubjectArg::Plans));
+        subjects
     } else {
         args.what.clone()
     };
@@ -233,7 +236,7 @@ impl<'a> Session<'a> {
         let key = match task.kind.as_str() {
             "collective" => format!("{} {} {}", task.operation, task.groups, task.elements),
             "plan" => {
-                let how = if self.args.no_recompute { ", nothing computed anew" } else { "" };
+                let how = if self.args.no_recompute { NOT_RECOMPUTING } else { "" };
                 format!("{}, {} samples{how}", task.plan, self.offer.batch)
             }
             _ => task.key.clone(),

@@ -1,0 +1,186 @@
+//! `wharf profile run` and `capture`: with a real JAX, named by `WHARF_TEST_PYTHON` (else `python3`), on XLA's host devices.
+
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, not_run, program};
+
+/// Two layers that can be split in every way.
+const MODEL: &str = "
+import jax, jax.numpy as jnp
+from wharf.profiler import Stack
+
+def shape(*sizes):
+    return jax.ShapeDtypeStruct(sizes, jnp.float32)
+
+def small():
+    print('what a file says comes between no answers')
+    return Stack(
+        first=lambda params, x: x @ params['into'],
+        block=lambda params, x, total: x + total(jnp.tanh(x @ params['up']) @ params['down']),
+        last=lambda params, x, batch: jnp.mean(x * x),
+        params={'first': {'into': shape(8, 32)}, 'blocks': {'up': shape(2, 32, 128), 'down': shape(2, 128, 32)}, 'last': {}},
+        batch=shape(4, 8),
+        split={'up': 1, 'down': 0},
+    )
+";
+
+/// A Python that has JAX; says so where there is none.
+fn with_jax() -> Option<String> {
+    let python = std::env::var("WHARF_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let probe =
+        Command::new(&python).args(["-c", "import jax; jax.shard_map"]).stderr(Stdio::null()).status();
+    if probe.is_ok_and(|status| status.success()) {
+        return Some(python);
+    }
+    not_run(&format!("measuring: `{python}` has no JAX; WHARF_TEST_PYTHON names one that has"));
+    None
+}
+
+fn json(sandbox: &Sandbox, line: &str) -> Value {
+    serde_json::from_str(&sandbox.wharf(&format!("{line} --output json")).ok()).unwrap()
+}
+
+fn count(document: &Value, kind: &str, what: &str) -> u64 {
+    let of_kind = |one: &&Value| one["kind"] == kind;
+    document["results"].as_array().unwrap().iter().find(of_kind).unwrap()[what].as_u64().unwrap()
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_to_do() {
+    let sandbox = Sandbox::new();
+    sandbox.write("model.py", MODEL);
+    // Without its libraries a Python has no JAX, whatever is installed.
+    sandbox.write("bare", "#!/bin/sh\nexec python3 -S \"$@\"\n");
+    sandbox.shell("chmod +x bare").ok();
+    let told = sandbox.wharf("profile run --into lab.db --python ./bare").fails(3);
+    assert!(told.contains("has no JAX") && told.contains("pip install jax"), "{told}");
+    let told = sandbox.wharf("profile capture model.py:small --python ./nowhere").fails(3);
+    assert!(told.contains("cannot start `./nowhere`") && told.contains("--python"), "{told}");
+    // A database that cannot take anything is found out before anything is measured.
+    sandbox.write(
+        "notes.txt",
+        "not a profile at all, and longer than the head of a database would be\n".repeat(20).as_str(),
+    );
+    let told = sandbox.wharf("profile run --into notes.txt --python ./nowhere").fails(3);
+    assert!(told.contains("notes.txt"), "{told}");
+    sandbox.wharf("profile import default --into cut.db").ok();
+    let whole = std::fs::read(sandbox.path().join("cut.db")).unwrap();
+    std::fs::write(sandbox.path().join("cut.db"), &whole[..whole.len() / 2]).unwrap();
+    let told = sandbox.wharf("profile run --into cut.db --python ./nowhere").fails(3);
+    assert!(told.contains("cut.db"), "{told}");
+    let told = sandbox.wharf("profile capture model.py:small --to model.txt").fails(2);
+    assert!(told.contains(".json"), "{told}");
+    assert!(!sandbox.path().join("lab.db").exists());
+}
+
+#[test]
+fn measurements_are_kept_and_not_taken_twice() {
+    let Some(python) = with_jax() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("model.py", MODEL);
+    let run = format!(
+        "profile run model.py:small --into lab.db --type host --host-devices 2 --python {python} --rounds 1"
+    );
+
+    let told = sandbox.wharf(&format!("{run} --what plans --plan pp3")).fails(3);
+    assert!(told.contains("pp3.dp1.tp1.mb1 needs 3 devices, and there are 2"), "{told}");
+    let told = sandbox.wharf(&format!("{run} --what plans --plan dp2.mb4")).fails(3);
+    assert!(
+        told.contains("4 samples cannot be split over 8 replicas x microbatches; 1, 2, 4 can be"),
+        "{told}"
+    );
+    let told = sandbox.wharf(&run.replace("small", "smal")).fails(3);
+    assert!(told.contains("has no function `smal`; did you mean `small`?"), "{told}");
+
+    let plans = format!("{run} --what plans --plan dp2 --plan pp2.mb2 --plan tp2 --plan tp2.mb4");
+    let first = json(&sandbox, &plans);
+    assert_eq!((count(&first, "plan", "measured"), count(&first, "plan", "known")), (4, 0));
+    let again = json(&sandbox, &format!("{plans} --plan dp1"));
+    assert_eq!((count(&again, "plan", "measured"), count(&again, "plan", "known")), (1, 4));
+    let entries = json(&sandbox, "profile show lab.db --model model.small");
+    let named: Vec<&str> =
+        entries["entries"].as_array().unwrap().iter().map(|entry| entry["plan"].as_str().unwrap()).collect();
+    assert_eq!(named, ["pp1.dp1.tp1", "pp1.dp1.tp2", "pp1.dp2.tp1", "pp2.dp1.tp1"]);
+    let rows = json(&sandbox, "profile show lab.db --measured");
+    let row = &rows["measured"][0];
+    assert!(row["versions"].as_str().unwrap().contains("jax ") && row["machine"] != "", "{row}");
+}
+
+/// The example of the documents, small: a model is captured, devices are measured, plans ranked, and run.
+#[test]
+fn a_model_is_captured_measured_planned_and_run() {
+    let Some(python) = with_jax() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("model.py", MODEL);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiling/end_to_end.py");
+    let small = "--model model.py:small --devices 2 --batch 4 --rounds 1 --trial";
+    let told = sandbox
+        .shell(&format!(
+            "{python} {script} --wharf {} --python {python} {small} --work work --figure plans.svg",
+            program().display()
+        ))
+        .ok();
+    assert!(told.contains("pairs differ by more than a tenth") && told.contains("pp2.dp1.tp1"), "{told}");
+    assert!(sandbox.read("plans.svg").contains("pp1.dp2.tp1"));
+
+    let described: Value = serde_json::from_str(&sandbox.read("work/hardware.json")).unwrap();
+    let device = &described["devices"][0];
+    assert_eq!((&device["name"], &device["per_node"]), (&"host".into(), &2.into()));
+    let reached = |name: &str| device[name].as_f64().unwrap();
+    assert!(reached("single_tflops") > 0.0 && reached("memory_gb_per_s") > 0.0, "{device}");
+    let model: Value = serde_json::from_str(&sandbox.read("work/model.json")).unwrap();
+    let layers = model["layers"].as_array().unwrap();
+    let parameters =
+        |layer: &Value| layer["parameters"].as_f64().unwrap() * layer["repeat"].as_f64().unwrap();
+    assert_eq!(layers.iter().map(parameters).sum::<f64>() as u64, 8 * 32 + 2 * 2 * 32 * 128);
+    assert_eq!((&model["splits"], &layers[1]["part"]), (&128.into(), &"blocks".into()));
+    let comm = sandbox.wharf("profile comm work/lab.db --type host --op all-reduce --elements 1000").ok();
+    assert!(comm.contains("[[0,1]]"), "{comm}");
+
+    // What was measured of layers is what the planner counts with, and of whole plans what it tells.
+    let plan = "plan --model work/model.json --batch 4 --gpus host:2 --hardware work/hardware.json --top 9";
+    let (with, without) = (json(&sandbox, &format!("{plan} --profile work/lab.db")), json(&sandbox, plan));
+    let parts = |document: &Value, of: &str| {
+        let plans = document["gangs"][0]["plans"].as_array().unwrap();
+        let one = plans.iter().find(|plan| plan["plan"] == of).unwrap();
+        (one["estimate_s"]["compute"].as_f64().unwrap(), one["source"].as_str().unwrap().to_owned())
+    };
+    for of in ["p2 d1 t1", "p1 d2 t1", "p1 d1 t2"] {
+        let (measured, estimated) = (parts(&with, of), parts(&without, of));
+        assert_eq!((measured.1.as_str(), estimated.1.as_str()), ("measured", "estimated"), "{of}");
+        assert!(
+            measured.0 > 0.0 && (measured.0 - estimated.0).abs() > 1e-9,
+            "{of}: {measured:?} {estimated:?}"
+        );
+    }
+}
+
+#[test]
+fn an_interruption_keeps_what_is_done() {
+    let Some(python) = with_jax() else { return };
+    let sandbox = Sandbox::new();
+    let words =
+        format!("profile run --into lab.db --type host --host-devices 2 --python {python} --rounds 60000");
+    let mut child = sandbox.command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // The file is there when the first measurement is.
+    while !sandbox.path().join("lab.db").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
+        std::thread::yield_now();
+    }
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(told.contains("goes on from there"), "{told}");
+    let rows = json(&sandbox, "profile show lab.db --measured");
+    assert!(!rows["measured"].as_array().unwrap().is_empty());
+    // What was visited once is enough for one round.
+    let known = rows["measured"].as_array().unwrap().len() as u64;
+    let rest = json(&sandbox, &words.replace("60000", "1"));
+    assert_eq!(count(&rest, "collective", "known"), known);
+    assert_eq!(count(&rest, "collective", "measured") + known, 25);
+}
