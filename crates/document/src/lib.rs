@@ -1,9 +1,10 @@
 //! What users write, in YAML, TOML or JSON.
 //!
 //! A document becomes a tree that knows its places ([`node`]), and the tree typed values ([`decode`]). Every refusal names line, column
-//! and field, and all formats behave alike.
+//! and field, and all formats behave alike. What goes on to a shell is quoted by [`shell`].
 
 pub mod decode;
 pub mod node;
+pub mod shell;
 
 pub use wharf_core::nearest::nearest;

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
 use crate::config::Runtime;
 use crate::container;
 use crate::launcher::{KnownError, Launcher, Told};
+use crate::pool::pooled;
 use crate::provider::Machine;
 use crate::runner::Use;
 use crate::script::{CLEAN, END, QUIET};
@@ -93,19 +91,15 @@ pub(crate) async fn stop_all(
     records: Vec<Record>,
     parallel: usize,
 ) -> Vec<Outcome> {
-    let pool = Arc::new(Semaphore::new(parallel.max(1)));
-    let mut tasks = JoinSet::new();
     let machines = records.iter().map(|record| Machine::of(&record.node)).collect();
-    for record in records {
-        let (launcher, pool) = (launcher.clone(), pool.clone());
-        tasks.spawn(async move {
-            // The pool is never closed.
-            let _permit = pool.acquire_owned().await;
+    let stops = records.into_iter().map(|record| {
+        let launcher = launcher.clone();
+        async move {
             let result = stop(&launcher, &record).await;
             Outcome { node: record.node.name, result }
-        });
-    }
-    let mut outcomes = tasks.join_all().await;
+        }
+    });
+    let mut outcomes = pooled(stops, parallel).await;
     outcomes.sort_by(|one, other| one.node.cmp(&other.node));
     give_back(launcher, machines, &mut outcomes).await;
     outcomes
@@ -126,7 +120,13 @@ pub(crate) async fn stop(launcher: &Launcher, record: &Record) -> Result<(), Nod
         }
         None => String::new(),
     };
-    visit.ask("stopping it", &format!("{dropped}{END}{CLEAN}"), &variables, None).await?;
+    // Steps in a container are gone with it.
+    let steps = launcher.cluster.steps.iter().filter(|_| record.node.container.is_none());
+    let undone: String = steps
+        .filter_map(|step| step.undo(&launcher.cluster, &record.node))
+        .map(|line| format!("{line} || exit 1\n"))
+        .collect();
+    visit.ask("stopping it", &format!("{dropped}{END}{undone}{CLEAN}"), &variables, None).await?;
     visit.hang_up().await;
     Ok(())
 }

@@ -13,6 +13,7 @@ mod hash;
 mod launcher;
 pub mod lock;
 pub mod phase;
+mod pool;
 mod provide;
 pub mod provider;
 pub mod remote;

@@ -1,6 +1,6 @@
 //! What people do on the nodes of a cluster that is up: run something, copy files, look.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::config::{Mount, NodeConfig};
 use crate::container;
 use crate::launcher::{KnownError, Launcher};
+use crate::pool::pooled;
 use crate::provider::{Argv, Left, Shell};
 use crate::runner::{RunError, code};
 use crate::shell::{line, quote};
@@ -213,41 +214,54 @@ async fn hand_over(
     }
 }
 
-/// Copies files to nodes, one node after the other.
-pub async fn copy_up(
-    launcher: &Launcher,
-    nodes: &[NodeConfig],
-    mounts: &[Mount],
-) -> Vec<(String, Result<(), NodeError>)> {
-    let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
-    let mut outcomes = Vec::new();
-    for node in nodes {
-        let visit = Visit::new(launcher, node).inside();
-        let mut copied = Ok(());
-        for mount in mounts {
-            copied = match copied {
-                Ok(()) if launcher.cluster.mounts.contains(mount) => visit.deliver(mount, &left).await,
-                Ok(()) => visit.send(mount, &left).await,
-                failed => failed,
-            };
-        }
-        outcomes.push((node.name.clone(), copied));
-    }
-    outcomes
+/// Files that are copied to a node or from it.
+#[derive(Clone, Debug)]
+pub enum Files {
+    /// To the node.
+    Up(Vec<Mount>),
+    /// From the node.
+    Down {
+        /// What, there.
+        from: String,
+        /// Where to, here.
+        to: PathBuf,
+    },
 }
 
-/// Copies files from a node.
-///
-/// # Errors
-/// [`NodeError`]
-pub async fn copy_down(
-    launcher: &Launcher,
-    node: &NodeConfig,
-    from: &str,
-    to: &Path,
-) -> Result<(), NodeError> {
-    let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
-    Visit::new(launcher, node).inside().fetch(from, to, &left).await
+impl Files {
+    async fn copy(&self, launcher: &Launcher, node: &NodeConfig) -> Result<(), NodeError> {
+        let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
+        let visit = Visit::new(launcher, node).inside();
+        match self {
+            Self::Up(mounts) => {
+                for mount in mounts {
+                    if launcher.cluster.mounts.contains(mount) {
+                        visit.deliver(mount, &left).await?;
+                    } else {
+                        visit.send(mount, &left).await?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Down { from, to } => visit.fetch(from, to, &left).await,
+        }
+    }
+}
+
+/// Copies files to or from nodes, so many at once. Returns what became of each, in order.
+pub async fn copy(
+    launcher: Arc<Launcher>,
+    files: Vec<(NodeConfig, Files)>,
+    parallel: usize,
+) -> Vec<(String, Result<(), NodeError>)> {
+    let copies = files.into_iter().map(|(node, files)| {
+        let launcher = launcher.clone();
+        async move {
+            let copied = files.copy(&launcher, &node).await;
+            (node.name, copied)
+        }
+    });
+    pooled(copies, parallel).await
 }
 
 /// What a look at a node has found.

@@ -1,14 +1,6 @@
-//! Words for a shell: whatever a text holds, the shell at the other end sees one word.
+//! Words for the shell of a node.
 
-/// A text as one word of a line of shell.
-#[must_use]
-pub fn quote(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
+pub use wharf_document::shell::{line, quote};
 
 /// A path on a node as one word, with the node's own home in the place of `~`.
 #[must_use]
@@ -20,23 +12,12 @@ pub fn quote_path(path: &str) -> String {
     }
 }
 
-/// Words as a line.
-#[must_use]
-pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    words.into_iter().map(quote).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_words_as_they_were() {
-        for text in ["a b", "$(touch x)", "it's", "`id`", "a\nb", "-n", "", "\\", "*", "ä;&|<>", "~", "!"] {
-            let script = format!("printf %s {}", quote(text));
-            let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8(said.stdout).unwrap(), text);
-        }
+    fn a_shell_finds_its_own_home() {
         let script = format!("printf '%s|' {} {}", quote_path("~/a b"), quote_path("~"));
         let said = std::process::Command::new("sh").args(["-c", &script]).env("HOME", "/h").output().unwrap();
         assert_eq!(String::from_utf8(said.stdout).unwrap(), "/h/a b|/h|");

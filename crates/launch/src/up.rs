@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
 use crate::config::{NodeConfig, Role, Runtime};
 use crate::container;
 use crate::down;
@@ -13,6 +10,7 @@ use crate::files::Files;
 use crate::hash::{self, FilesError, Hasher};
 use crate::launcher::{KnownError, Launcher, Told};
 use crate::phase::{Due, Lost, LostContainer, Phase, Restart, Wanted, due, is_container_new};
+use crate::pool::pooled;
 use crate::provide::{Provided, provide};
 use crate::provider::ProviderError;
 use crate::runner::RunError;
@@ -88,8 +86,31 @@ pub enum UpError {
 pub struct Planned {
     /// Which.
     pub node: String,
+    /// What would become of its machine, where the provider makes machines.
+    pub machine: Option<PlannedMachine>,
     /// Every phase, due or not.
     pub phases: Vec<Due>,
+}
+
+/// What would become of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlannedMachine {
+    /// None is known: it is made, unless the provider has one of this name.
+    Made,
+    /// It is made from something else now.
+    Replaced,
+    /// It is used as it is.
+    Kept,
+}
+
+impl PlannedMachine {
+    fn of(node: &NodeConfig, record: Option<&Record>) -> Self {
+        match record.and_then(|record| record.node.machine.as_ref()) {
+            None => Self::Made,
+            Some(machine) if machine.launch != node.launch => Self::Replaced,
+            Some(_) => Self::Kept,
+        }
+    }
 }
 
 /// Says what [`up`] would do, from what is known: no node is asked.
@@ -103,8 +124,11 @@ pub fn plan(launcher: &Launcher, restart: Restart) -> Result<Vec<Planned>, UpErr
         let files = if node.role == Role::Head { &of_head } else { &of_worker };
         let record = records.get(&node.name);
         let wanted = wanted(&Visit::new(launcher, node), record, files);
+        let machine = launcher.provider.makes_machines().then(|| PlannedMachine::of(node, record));
+        // Of another machine than the one that is known nothing is known.
+        let record = record.filter(|_| machine != Some(PlannedMachine::Replaced));
         let phases = due(record, &wanted, Lost::default(), restart);
-        Planned { node: node.name.clone(), phases }
+        Planned { node: node.name.clone(), machine, phases }
     });
     Ok(planned.collect())
 }
@@ -155,21 +179,15 @@ async fn update_workers(
     head: Option<Head>,
     options: Options,
 ) -> Vec<Outcome> {
-    let pool = Arc::new(Semaphore::new(options.parallel.max(1)));
-    let mut tasks = JoinSet::new();
-    for (index, node) in workers.iter().cloned().enumerate() {
-        let (launcher, pool) = (launcher.clone(), pool.clone());
+    let updates = workers.iter().cloned().map(|node| {
+        let launcher = launcher.clone();
         let (files, head, record) = (files.clone(), head.clone(), records.remove(&node.name));
-        tasks.spawn(async move {
-            // The pool is never closed.
-            let _permit = pool.acquire_owned().await;
+        async move {
             let result = update(&launcher, &node, record, &files, head.as_ref(), options.restart).await;
-            (index, Outcome { node: node.name, result })
-        });
-    }
-    let mut outcomes = tasks.join_all().await;
-    outcomes.sort_by_key(|(index, _)| *index);
-    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+            Outcome { node: node.name, result }
+        }
+    });
+    pooled(updates, options.parallel).await
 }
 
 /// Brings one node to where it should be.

@@ -185,6 +185,10 @@ fn every_mistake_is_told_with_its_line() {
             "c.yaml:3:23: `cluster_synced_files`: `data` must begin with `/` or `~/`, and go nowhere up",
         ),
         (
+            "cluster_name: a\nprovider: {type: aws, ssh_from: [10.0.0.1]}\nhead_node_type: h\navailable_node_types: {h: {}}\n",
+            "c.yaml:2:33: `provider.ssh_from`: `10.0.0.1` is no network; write `203.0.113.0/24`",
+        ),
+        (
             "cluster_name: { Your Name }\nprovider: {type: process}\n",
             "c.yaml:1:15: `cluster_name`: the placeholder `{ Your Name }` is not filled in (write the value in its place, without the braces)",
         ),
@@ -222,6 +226,34 @@ fn containers_are_read_for_head_and_workers() {
 }
 
 #[test]
+fn containers_of_a_node_type_lie_over_those_of_all_workers() {
+    let types = "head_node_type: small\navailable_node_types:\n  small: {node_config: {}}\n  \
+                 large:\n    min_workers: 1\n    docker: {worker_image: 'gpu:2', worker_run_options: [-e L=1], pull_before_run: false}\n  \
+                 plain: {min_workers: 1, docker: {}}\n";
+    let text = |docker: &str| format!("cluster_name: c\nprovider: {{type: aws}}\n{docker}{types}");
+    let all = "docker: {image: 'cpu:1', container_name: box, run_options: [-e A=1], worker_run_options: [-e W=1]}\n";
+    let cluster = parse(&text(all)).unwrap();
+    let shown: Vec<String> = cluster
+        .nodes
+        .iter()
+        .map(|node| {
+            let container = node.container.as_ref().unwrap();
+            format!("{} {} {} {}", node.name, container.image, container.options.join(" "), container.pulls)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        ["head cpu:1 -e A=1 true", "large-1 gpu:2 -e A=1 -e L=1 false", "plain-1 cpu:1 -e A=1 -e W=1 true"]
+    );
+    let told = parse(&text(all).replace("worker_image", "image")).unwrap_err();
+    let refused = "c.yaml:9:14: `available_node_types.large.docker.image`: unknown key `image` (did you mean `worker_image`?)";
+    assert!(told.starts_with(refused), "{told}");
+    let cluster = parse(&text("")).unwrap();
+    let expected = "c.yaml:8:13: `available_node_types.large.docker`: it lies over the file's own `docker`, which names no image";
+    assert!(warnings(&cluster)[1].starts_with(expected), "{:?}", warnings(&cluster));
+}
+
+#[test]
 fn keys_that_others_can_read_are_refused() {
     let folder = TempDir::new().unwrap();
     let key = write(&folder, "id", "");
@@ -243,6 +275,8 @@ fn files_of_old_launchers_load_with_warnings() {
             "c.yaml:4:1: `initial_workers`: it is an old key: `min_workers` is as large now",
             "c.yaml:12:1: `head_node`: it is an old key: it became `available_node_types.head`",
             "c.yaml:19:1: `worker_nodes`: it is an old key and empty: it is ignored",
+            "c.yaml:7:3: `provider.ssh_from`: ssh to the machines is let in from everywhere, with the key alone; \
+             name your network, as in `ssh_from: [203.0.113.0/24]`",
         ]
     );
 }
@@ -271,7 +305,7 @@ fn a_template_is_refused_by_its_placeholders_and_loads_when_they_are_filled_in()
     assert_eq!((&cluster.nodes[1].name, cluster.nodes[1].role), (&"worker-1".to_owned(), Role::Worker));
     let Runtime::Commands { head, .. } = &cluster.runtime else { panic!("{:?}", cluster.runtime) };
     assert_eq!(head[0], "ray stop");
-    assert_eq!(warnings(&cluster).len(), 5, "{:?}", warnings(&cluster));
+    assert_eq!(warnings(&cluster).len(), 6, "{:?}", warnings(&cluster));
 }
 
 #[test]

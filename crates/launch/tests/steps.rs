@@ -50,10 +50,13 @@ impl Node {
     /// Runs the first step of a cluster as the head runs it.
     fn run(&self, steps: &str) -> Output {
         let cluster = self.cluster(steps);
-        let script = cluster.steps[0].script(&cluster, &cluster.nodes[0]);
+        self.sh(&cluster.steps[0].script(&cluster, &cluster.nodes[0]))
+    }
+
+    fn sh(&self, script: &str) -> Output {
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         Command::new("bash")
-            .args(["-c", &script])
+            .args(["-c", script])
             .env("HOME", self.folder.path())
             .env("PATH", path)
             .output()
@@ -95,6 +98,15 @@ fn nodes_reach_each_other_with_a_key_of_their_cluster() {
     }
     let mode = std::fs::metadata(node.path(".ssh/wharf_lab")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    // When the cluster goes, so does its key; twice, as after an interruption.
+    for _ in 0..2 {
+        let cluster = node.cluster("- node_ssh\n");
+        let said = node.sh(&cluster.steps[0].undo(&cluster, &cluster.nodes[0]).unwrap());
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        assert_eq!(node.read(".ssh/authorized_keys"), "ssh-ed25519 OTHER ann\n");
+        assert_eq!(node.read(".ssh/config"), "Host mine\n  User ann\n");
+        assert!(!node.path(".ssh/wharf_lab").exists() && !node.path(".ssh/wharf_lab.pub").exists());
+    }
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use wharf_document::shell::{line, quote};
 use wharf_proto::{JobSpec, Launcher};
 
 use crate::error::PilotError;
 use crate::queue::{Filter, JobState, Queue, QueueError, QueueJob, Submission};
-use crate::script::{line, quoted};
 
 /// What a job file does not say of Slurm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,7 +111,7 @@ fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32) -> String {
     let mut text = String::from("#!/bin/bash\n");
     // Writing to a string cannot fail.
     for (name, value) in &spec.env {
-        let _ = writeln!(text, "export {name}={}", quoted(value));
+        let _ = writeln!(text, "export {name}={}", quote(value));
     }
     text.push_str(
         "export WHARF_JOB_ID=$SLURM_JOB_ID WHARF_NODES=$SLURM_JOB_NUM_NODES WHARF_RESTART=${SLURM_RESTART_COUNT:-0}\n\
@@ -142,7 +142,7 @@ fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32) -> String {
     } else {
         let step = |step: &wharf_proto::Step| {
             let env: String =
-                step.env.iter().map(|(name, value)| format!("export {name}={}; ", quoted(value))).collect();
+                step.env.iter().map(|(name, value)| format!("export {name}={}; ", quote(value))).collect();
             format!("( {env}{} )", command(&step.command, is_gang, tasks_per_node))
         };
         spec.steps.iter().map(step).collect()
@@ -165,7 +165,7 @@ fn command(words: &[String], is_gang: bool, tasks_per_node: u32) -> String {
         "RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID; \
          export RANK WORLD_SIZE LOCAL_RANK NODE_RANK; exec {words}"
     );
-    format!("srun --ntasks-per-node={tasks_per_node} --kill-on-bad-exit=1 sh -c {}", quoted(&ranked))
+    format!("srun --ntasks-per-node={tasks_per_node} --kill-on-bad-exit=1 sh -c {}", quote(&ranked))
 }
 
 /// The folder with what Wharf's patterns mean here; the rest of it reaches the shell as it is.
@@ -187,7 +187,7 @@ fn checkpoint_dir(pattern: &str) -> String {
             Some(variable) => {
                 letters.next();
                 if !plain.is_empty() {
-                    text.push_str(&quoted(&std::mem::take(&mut plain)));
+                    text.push_str(&quote(&std::mem::take(&mut plain)));
                 }
                 let _ = write!(text, "\"{variable}\"");
             }
@@ -195,7 +195,7 @@ fn checkpoint_dir(pattern: &str) -> String {
         }
     }
     if !plain.is_empty() {
-        text.push_str(&quoted(&plain));
+        text.push_str(&quote(&plain));
     }
     text
 }

@@ -24,6 +24,5 @@ pub use manager::{Manager, Stopping};
 pub use queue::{
     Answer, CommandQueue, Filter, JobState, Queue, QueueError, QueueJob, RestQueue, RestTarget, Submission,
 };
-pub use script::quoted;
 pub use settings::{Backoff, Bounds, Settings, Shape};
 pub use store::{PilotRow, Status, Store};

@@ -1,5 +1,6 @@
 //! The process that becomes a batch script, and the one that waits on the other nodes of its gang.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -13,9 +14,9 @@ use nix::unistd::{dup2_stdin, getpid};
 const CODE_NOT_FOUND: u8 = 127;
 const CODE_NOT_EXECUTABLE: u8 = 126;
 
-/// Executes a batch script with its input; without one, waits until it is told to end. Returns the exit code: of a script only
-/// where it cannot be executed, which is told on standard error.
-pub fn batch_main(input: Option<&Path>, command: &[String]) -> u8 {
+/// Executes a batch script with its input and search path; without one, waits until it is told to end. Returns the exit code: of
+/// a script only where it cannot be executed, which is told on standard error.
+pub fn batch_main(input: Option<&Path>, path: Option<&OsStr>, command: &[String]) -> u8 {
     let Some((script, arguments)) = command.split_first() else { return wait() };
     let failed = |what: String, error: &io::Error| {
         // There is nobody else to be told.
@@ -28,7 +29,10 @@ pub fn batch_main(input: Option<&Path>, command: &[String]) -> u8 {
             return failed(format!("read the input {}", path.display()), &error);
         }
     }
-    let error = Command::new(script).args(arguments).env("SLURM_TASK_PID", getpid().to_string()).exec();
+    let mut command = Command::new(script);
+    command.args(arguments).env("SLURM_TASK_PID", getpid().to_string());
+    command.envs(path.map(|path| ("PATH", path)));
+    let error = command.exec();
     failed(format!("start the batch script '{script}'"), &error)
 }
 

@@ -48,10 +48,15 @@ const KEYS: [&str; 11] = [
     "use_podman",
 ];
 
+/// Keys of a node type's `docker`, which lie over the section's for its workers.
+const TYPE_KEYS: [&str; 3] = ["worker_image", "worker_run_options", "pull_before_run"];
+
 /// The section as it is written: one container for the head, one for workers.
 pub(super) struct Containers {
     head: Container,
     worker: Container,
+    /// Options for both.
+    common: Vec<String>,
 }
 
 impl Containers {
@@ -93,7 +98,23 @@ impl Containers {
             let options = shared.options.iter().cloned().chain(more).collect();
             Container { image, options, ..shared.clone() }
         };
-        Some(Self { head: with(head?, of_head), worker: with(worker?, of_worker) })
+        let (head, worker) = (with(head?, of_head), with(worker?, of_worker));
+        Some(Self { head, worker, common: shared.options })
+    }
+
+    /// The container of a node type's workers, where the type says anything of it.
+    pub(super) fn of_type(&self, own: &Section<'_>, findings: &mut Findings) -> Option<Container> {
+        let section = Section::new(own.get("docker")?, &own.path("docker"), &TYPE_KEYS, findings);
+        let mut container = self.worker.clone();
+        let is_image = |text: &String| word(text, "an image's name");
+        if let Some(image) = section.checked("worker_image", findings, is_image) {
+            container.image = image;
+        }
+        if let Some(options) = section.take::<Vec<String>>("worker_run_options", findings) {
+            container.options = self.common.iter().cloned().chain(options).collect();
+        }
+        container.pulls = section.take("pull_before_run", findings).unwrap_or(container.pulls);
+        Some(container)
     }
 
     /// The container of a node.

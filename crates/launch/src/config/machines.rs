@@ -9,6 +9,7 @@ use wharf_document::decode::Problem;
 use wharf_document::node::{Node as Tree, Value};
 
 use super::Findings;
+use super::container::Containers;
 use super::mounts::expand;
 use super::nodes::{self, Node, Role, word};
 use super::ray::bare;
@@ -70,6 +71,8 @@ pub struct AwsConfig {
     pub zones: Vec<String>,
     /// Whether the launcher reaches machines where they reach each other.
     pub use_internal_ips: bool,
+    /// From where ssh is let in, where a group is made: networks as `ADDRESS/BITS`.
+    pub ssh_from: Vec<String>,
     /// What each type of node is made from: the fields of RunInstances.
     pub types: BTreeMap<String, Json>,
 }
@@ -181,7 +184,7 @@ const AWS_IGNORED: [&str; 5] =
 
 /// Machines of Amazon's cloud, by type: as many of each as there are at least.
 pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (Machines, Vec<Node>) {
-    let mut keys = vec!["type", "region", "availability_zone", "use_internal_ips"];
+    let mut keys = vec!["type", "region", "availability_zone", "use_internal_ips", "ssh_from"];
     keys.extend(AWS_IGNORED);
     let section = Section::new(node, "provider", &keys, findings);
     for key in AWS_IGNORED {
@@ -200,7 +203,29 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     let zones = zones.filter(|zone| !zone.is_empty()).collect();
     let use_internal_ips = section.take("use_internal_ips", findings).unwrap_or(false);
     let (types, nodes) = typed(top, findings);
-    (Machines::Aws(AwsConfig { region, zones, use_internal_ips, types }), nodes)
+    let are_networks = |networks: &Vec<String>| networks.iter().try_for_each(|text| network(text));
+    let ssh_from = section.checked("ssh_from", findings, are_networks).unwrap_or_else(|| {
+        if types.values().any(|config| !crate::provider::aws::has_group(config)) {
+            let message = "ssh to the machines is let in from everywhere, with the key alone; \
+                           name your network, as in `ssh_from: [203.0.113.0/24]`";
+            findings.warnings.push(section.problem(node, "ssh_from", message));
+        }
+        vec!["0.0.0.0/0".to_owned()]
+    });
+    (Machines::Aws(AwsConfig { region, zones, use_internal_ips, ssh_from, types }), nodes)
+}
+
+/// `ADDRESS/BITS`
+fn network(text: &str) -> Result<(), String> {
+    let is_network = text.split_once('/').is_some_and(|(address, bits)| {
+        let bits = bits.parse::<u8>().ok();
+        match address.parse::<std::net::IpAddr>() {
+            Ok(std::net::IpAddr::V4(_)) => bits.is_some_and(|bits| bits <= 32),
+            Ok(std::net::IpAddr::V6(_)) => bits.is_some_and(|bits| bits <= 128),
+            Err(_) => false,
+        }
+    });
+    if is_network { Ok(()) } else { Err(format!("`{text}` is no network; write `203.0.113.0/24`")) }
 }
 
 /// Keys of a node type.
@@ -260,20 +285,36 @@ fn typed(top: &Section<'_>, findings: &mut Findings) -> (BTreeMap<String, Json>,
     (configs, nodes)
 }
 
-/// Lines that nodes of a type run instead of everybody's.
-pub(super) fn give_type_lines(top: &Section<'_>, nodes: &mut [Node], findings: &mut Findings) {
+/// What nodes of a type have instead of everybody's: lines that they run, and workers' containers.
+pub(super) fn give_type_own(
+    top: &Section<'_>,
+    containers: Option<&Containers>,
+    nodes: &mut [Node],
+    findings: &mut Findings,
+) {
     let Some(types) = top.get("available_node_types") else { return };
     let section = Section::open(types, "available_node_types", findings);
     for entry in section.entries() {
         let own = Section::open(&entry.value, &section.path(&entry.key), findings);
         let initialization: Option<Vec<String>> = own.take("initialization_commands", findings);
         let setup: Option<Vec<String>> = own.take("worker_setup_commands", findings);
+        let container = containers.and_then(|containers| containers.of_type(&own, findings));
+        if let Some(docker) = own.get("docker").filter(|_| containers.is_none()) {
+            let message = "it lies over the file's own `docker`, which names no image: nodes are used without containers";
+            findings.warnings.push(Problem::new(docker, &own.path("docker"), message));
+        }
         for node in nodes.iter_mut().filter(|node| node.kind == entry.key) {
             if let Some(lines) = &initialization {
                 node.initialization.clone_from(lines);
             }
-            if let (Some(lines), Role::Worker) = (&setup, node.role) {
+            if node.role == Role::Head {
+                continue;
+            }
+            if let Some(lines) = &setup {
                 node.setup.clone_from(lines);
+            }
+            if container.is_some() {
+                node.container.clone_from(&container);
             }
         }
     }

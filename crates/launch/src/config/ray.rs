@@ -91,7 +91,7 @@ pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings
             if node.kind.is_empty() { devices.clone().or(own) } else { own.or_else(|| devices.clone()) };
         commands.give(node);
     }
-    machines::give_type_lines(&top, &mut nodes, findings);
+    machines::give_type_own(&top, containers.as_ref(), &mut nodes, findings);
     if let Some(node) = top.get("nodes") {
         nodes::override_each(&Section::open(node, "nodes", findings), folder, &mut nodes, findings);
     }

@@ -3,7 +3,7 @@
 //!
 //! A channel says how, and does nothing by itself: `runner` runs what it says, with logs and limits that are the same for all.
 
-mod aws;
+pub(crate) mod aws;
 mod enter;
 mod exec;
 mod given;

@@ -78,11 +78,6 @@ impl Step {
     /// The step as a line of shell for a node.
     #[must_use]
     pub fn script(&self, cluster: &Cluster, node: &NodeConfig) -> String {
-        let variables: String = self
-            .variables(cluster, node)
-            .into_iter()
-            .map(|(name, value)| format!("{name}={}\n", quote(&value)))
-            .collect();
         let body = match self {
             Self::NodeSsh => include_str!("node_ssh.sh"),
             Self::Mount { .. } => include_str!("mount.sh"),
@@ -91,6 +86,24 @@ impl Step {
             Self::Apex { .. } => include_str!("apex.sh"),
             Self::Network { .. } => include_str!("network.sh"),
         };
+        self.line(cluster, node, body)
+    }
+
+    /// What takes away what the step has put on a node for the time that the cluster is up. What it has installed stays.
+    #[must_use]
+    pub fn undo(&self, cluster: &Cluster, node: &NodeConfig) -> Option<String> {
+        match self {
+            Self::NodeSsh => Some(self.line(cluster, node, include_str!("node_ssh_undo.sh"))),
+            _ => None,
+        }
+    }
+
+    fn line(&self, cluster: &Cluster, node: &NodeConfig, body: &str) -> String {
+        let variables: String = self
+            .variables(cluster, node)
+            .into_iter()
+            .map(|(name, value)| format!("{name}={}\n", quote(&value)))
+            .collect();
         // A shell of its own: it may end, and what it sets is gone.
         format!(": step {}\nsh -c {}", self.name(), quote(&format!("{COMMON}{variables}{body}")))
     }

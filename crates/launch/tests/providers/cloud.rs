@@ -37,7 +37,7 @@ fn file(lab: &Lab, auth: &str, own: &str, zones: &str, workers: u32) -> PathBuf 
     );
     lab.file(&format!(
         "cluster_name: lab\n\
-         provider: {{type: aws, region: us-west-2, availability_zone: '{zones}'}}\n{auth}\
+         provider: {{type: aws, region: us-west-2, availability_zone: '{zones}', ssh_from: [198.51.100.0/24, 'fd00::/8']}}\n{auth}\
          head_node_type: h\navailable_node_types:\n  h: {{{config}}}\n  w: {{min_workers: {workers}, {config}}}\n"
     ))
 }
@@ -76,7 +76,9 @@ fn what_is_asked_for_is_there(lab: &Lab) {
     assert_eq!(instance["SecurityGroups"][0]["GroupName"], "wharf-lab");
     let groups = ["ec2", "describe-security-groups", "--filters", "Name=group-name,Values=wharf-lab"];
     let rules = aws(&groups)["SecurityGroups"][0]["IpPermissions"].clone();
-    assert!(rules.as_array().unwrap().iter().any(|rule| rule["FromPort"] == 22), "{rules}");
+    let ssh = rules.as_array().unwrap().iter().find(|rule| rule["FromPort"] == 22).unwrap();
+    assert_eq!(ssh["IpRanges"][0]["CidrIp"], "198.51.100.0/24", "{rules}");
+    assert_eq!(ssh["Ipv6Ranges"][0]["CidrIpv6"], "fd00::/8", "{rules}");
     let image = done(provider.bake(&made[0], "prepared-1", &|_, _| {})).unwrap();
     assert!(image.starts_with("ami-"), "{image}");
     assert_eq!(done(provider.bake(&made[0], "prepared-1", &|_, _| {})).unwrap(), image, "one of a name");

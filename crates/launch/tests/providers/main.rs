@@ -64,11 +64,17 @@ fn slurm() {
         return;
     }
     let lab = Lab::new();
-    let file = lab.file(
-        "cluster_name: lab\nprovider: {type: slurm, workers: 1, options: ['--mem=10M', '--cpus-per-task=2'], queue_timeout_s: 60}\n",
-    );
+    let file = |more: &str, auth: &str| {
+        lab.file(&format!(
+            "cluster_name: lab\nprovider: {{type: slurm, workers: 1, options: ['--mem=10M', '--cpus-per-task=2'], queue_timeout_s: 60{more}}}\n{auth}"
+        ))
+    };
     let vanish = |id: &str| assert!(lab::run("scancel", &[id]).status.success());
-    Subject { lab: &lab, file, vanish: Some(&vanish), is_reached: true }.conforms();
+    Subject { lab: &lab, file: file("", ""), vanish: Some(&vanish), is_reached: true }.conforms();
+    // The nodes of this Slurm are all this machine.
+    let Some(sshd) = Sshd::start(&lab.path(""), None) else { return };
+    let by_ssh = file(", reach: ssh", &sshd.auth());
+    Subject { lab: &lab, file: by_ssh, vanish: Some(&vanish), is_reached: true }.conforms();
 }
 
 #[test]

@@ -32,6 +32,11 @@ fn program(name: &str) -> Option<PathBuf> {
 
 /// Starts it, or says loudly what is missing.
 pub(crate) fn start(folder: &Path) -> Option<Cloud> {
+    start_by(folder, Command::new)
+}
+
+/// The same, where somebody else says how programs are run.
+pub(crate) fn start_by(folder: &Path, run: impl FnOnce(PathBuf) -> Command) -> Option<Cloud> {
     let (Some(server), Some(aws)) = (program("moto_server"), program("aws")) else {
         not_run(&format!(
             "there is no moto_server or no aws; pip install 'moto[server]' awscli, and say where with {PROGRAMS}"
@@ -40,11 +45,13 @@ pub(crate) fn start(folder: &Path) -> Option<Cloud> {
     };
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let log = std::fs::File::create(folder.join("moto.log")).unwrap();
-    let mut command = Command::new(server);
+    let mut command = run(server);
     command.args(["-H", "127.0.0.1", "-p", &port.to_string()]).stdin(Stdio::null());
     command.stdout(log.try_clone().unwrap()).stderr(log);
     let child = command.spawn().unwrap();
-    until("moto's server", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    // It may be in a network that only programs there can ask.
+    let said = || std::fs::read_to_string(folder.join("moto.log")).unwrap_or_default();
+    until("moto's server", || said().contains(&format!("Running on http://127.0.0.1:{port}")).then_some(()));
     let mut path = OsString::from(aws.parent().unwrap());
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());

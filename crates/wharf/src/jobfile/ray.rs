@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use wharf_document::shell::quote;
 
 use super::job::Job;
 use super::resolve::{Wrong, activation};
-use super::words::quote;
 
 /// A job as Ray's Jobs API takes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use wharf_document::shell::quote;
 use wharf_proto as proto;
 use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
@@ -11,7 +12,7 @@ use super::executor::SlurmExecutor;
 use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
 use super::ray::{RayJob, ray_job};
 use super::units::{Deadline, Seconds, Size};
-use super::words::{Words, quote};
+use super::words::Words;
 
 /// How long a job may take to stop where it does not say.
 const GRACE_S: f64 = 10.0;

@@ -368,9 +368,63 @@ fn a_ray_cluster_that_is_there_takes_jobs_through_its_own_api() {
     assert_eq!(status(), "STOPPED");
     let (code, _, told) = ask(&["ray", "status", "--ray-address", address, "no-such-job"]);
     assert_eq!(code, Some(2), "{told}");
+    behind_tls(&rays, address, &token);
 
     std::fs::write(rays.marked.path("go"), "").unwrap();
     assert_eq!(rays.code(&["submit", "--wait", "--after-ok", "0", "--", "true"]), Some(0));
     rays.assert_clean(&[base(&log)]);
     rays.stop();
+}
+
+/// TLS in front of a dashboard, as sites have it.
+const TLS_PROXY: &str = r#"
+import socket, ssl, sys, threading
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1], sys.argv[2])
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+def hand_on(one, other):
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+    except OSError:
+        pass
+    finally:
+        other.close()
+while True:
+    plain, _ = listener.accept()
+    try:
+        client = context.wrap_socket(plain, server_side=True)
+    except OSError:
+        continue
+    server = socket.create_connection(("127.0.0.1", int(sys.argv[3])))
+    for pair in ((client, server), (server, client)):
+        threading.Thread(target=hand_on, args=pair, daemon=True).start()
+"#;
+
+/// A dashboard behind TLS is asked by whoever trusts its certificate.
+fn behind_tls(rays: &Rays, address: &str, token: &Path) {
+    let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (cert, key) = (rays.marked.path("cert.pem"), rays.marked.path("key.pem"));
+    std::fs::write(&cert, pair.cert.pem()).unwrap();
+    std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+    let mut proxy = std::process::Command::new("python3");
+    proxy.args(["-c", TLS_PROXY]).args([&cert, &key]).arg(address.rsplit(':').next().unwrap());
+    let mut proxy = proxy.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut port = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(proxy.stdout.as_mut().unwrap()), &mut port)
+        .unwrap();
+    let address = format!("https://localhost:{}", port.trim());
+    let list = |trusted: Option<&Path>| {
+        let mut command = rays.marked.command(&["ray", "list", "--ray-address", &address]);
+        command.env("RAY_AUTH_TOKEN_PATH", token).envs(trusted.map(|path| ("SSL_CERT_FILE", path)));
+        command.output().unwrap()
+    };
+    let told = list(Some(&cert));
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let told = list(None);
+    assert_eq!(told.status.code(), Some(3), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(String::from_utf8_lossy(&told.stderr).contains("certificate"), "{told:?}");
+    proxy.kill().unwrap();
+    proxy.wait().unwrap();
 }

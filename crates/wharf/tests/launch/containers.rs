@@ -10,6 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::lab::{Lab, Said, program, until};
+use crate::machine::Machine;
+use crate::ssh::{Machines, NODES, address, cannot_run};
 
 const IMAGE: &str = "localhost/lab:1";
 
@@ -33,16 +35,8 @@ impl<'a> Podman<'a> {
                     [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n";
         let conf = lab.write("containers.conf", conf);
         let at = |name: &str| lab.path(name).display().to_string();
-        executable(
-            &lab.path("bin/podman"),
-            &format!(
-                "#!/bin/sh\nexport CONTAINERS_CONF={}\nexec {} --root {} --runroot {} \"$@\"\n",
-                conf.display(),
-                found("podman").unwrap().display(),
-                at("podman.root"),
-                at("podman.run")
-            ),
-        );
+        let real = found("podman").unwrap();
+        executable(&lab.path("bin/podman"), &shim(&conf, &real, &at("podman.root"), &at("podman.run")));
         make_root(&lab.path("image"));
         let podman = Self { lab };
         podman.import("1");
@@ -65,10 +59,39 @@ impl<'a> Podman<'a> {
         said.ends(0).stdout
     }
 
+    /// Gives a machine of the lab a podman with containers of its own, in place of the system's, and the image.
+    fn install(&self, machine: &Machine) {
+        let folder = self.lab.path(&format!("{}.podman", machine.name));
+        let (shim_path, real) = (folder.join("shim"), folder.join("real"));
+        if !folder.exists() {
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::copy(found("podman").unwrap(), &real).unwrap();
+            // What runs is forgotten when the power is cut; containers are not.
+            let root = folder.join("root").display().to_string();
+            let text = shim(&self.lab.path("containers.conf"), &real, &root, "/run/podman.lab");
+            executable(&shim_path, &text);
+        }
+        let mut bash = machine.command("bash");
+        bash.args(["-c", FOR_CONTAINERS]).arg(&shim_path).arg(found("podman").unwrap());
+        Said::from(bash.output().unwrap()).ends(0);
+        let mut import = machine.command("podman");
+        import.args(["import", self.lab.path("image.tar").to_str().unwrap(), IMAGE]);
+        Said::from(import.output().unwrap()).ends(0);
+    }
+
     /// The containers that there are.
     fn containers(&self) -> Vec<String> {
         self.run(&["ps", "-a", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
     }
+}
+
+/// A podman with files of its own.
+fn shim(conf: &Path, real: &Path, root: &str, run: &str) -> String {
+    format!(
+        "#!/bin/sh\nexport CONTAINERS_CONF={}\nexec {} --root {root} --runroot {run} \"$@\"\n",
+        conf.display(),
+        real.display()
+    )
 }
 
 fn found(program: &str) -> Option<PathBuf> {
@@ -258,4 +281,72 @@ fn containers_that_cannot_be_made_are_explained_and_made_by_the_next_launcher() 
     assert!(running.contains("sleep 600") && !running.contains("sleep 601"), "{running}");
     lab.down("boxed");
     assert_eq!(podman.containers(), Vec::<String>::new());
+}
+
+/// Control groups again, which machines of the lab do without, and a podman in place of the system's.
+const FOR_CONTAINERS: &str = r#"
+set -e
+kinds=$(awk '!/^#/ && $2 > 0 { print $1 }' /proc/cgroups)
+if [ -n "$kinds" ]; then
+  mount -t tmpfs tmpfs /sys/fs/cgroup
+  for kind in $kinds; do
+    mkdir "/sys/fs/cgroup/$kind"
+    mount -t cgroup -o "$kind" cgroup "/sys/fs/cgroup/$kind"
+  done
+else
+  mount -t cgroup2 none /sys/fs/cgroup
+fi
+mount --bind "$0" "$1"
+"#;
+
+#[test]
+fn containers_of_machines_are_made_entered_and_removed_over_ssh() {
+    if cannot_run("containers of machines with sshd") {
+        return;
+    }
+    let mut machines = Machines::new();
+    let boxes = |machines: &Machines| {
+        let listed = NODES.map(|name| {
+            let mut podman = machines.machine(name).command("podman");
+            Said::from(podman.args(["ps", "-a", "--format", "{{.Names}} {{.Status}}"]).output().unwrap())
+        });
+        // "Up 3 seconds ago"
+        let short = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+        listed.map(|said| said.ends(0).stdout.lines().map(short).collect::<Vec<_>>().join(", "))
+    };
+    {
+        let Some(podman) = Podman::new(&machines.lab) else { return };
+        NODES.iter().for_each(|name| podman.install(machines.machine(name)));
+    }
+    machines.lab.write("note", "1\n");
+    machines.describe(&format!(
+        "docker: {{image: '{IMAGE}', container_name: box, pull_before_run: false, use_podman: true}}\n\
+         file_mounts: {{~/note: note}}\nsetup_commands: ['cat /etc/image ~/note > ~/trail']\n"
+    ));
+    assert_eq!(machines.up(&[]).ends(0).phases(), ["reach sync container setup start"; 3]);
+    assert_eq!(machines.up(&[]).ends(0).phases(), ["reach"; 3], "a second time there is nothing to do");
+    assert_eq!(boxes(&machines), ["box Up"; 3]);
+    machines.lab.write("note", "2\n");
+    assert_eq!(machines.up(&[]).ends(0).phases(), ["reach sync setup"; 3], "a changed file");
+    let said = machines.wharf(&["cluster", "exec", "c.yaml", "--", "cat ~/trail; exit 3"]).ends(3);
+    assert_eq!(said.stdout, "1\n2\n");
+    // A job runs in the containers of all three.
+    let words = ["submit", "--wait", "--gang", "3x1", "--workdir", "/", "--output-file", "/opt/out", "--"];
+    let mut submit = machines.command(&[&words[..], &["sh", "-c", "cat /etc/image; hostname"]].concat());
+    let submitted = submit.env("WHARF_HOME", machines.lab.state("ns").join("client")).output().unwrap();
+    Said::from(submitted).ends(0);
+    let said = machines.wharf(&["cluster", "exec", "c.yaml", "--all", "--", "cat /opt/out"]).ends(0);
+    let mut told: Vec<&str> = said.stdout.lines().collect();
+    told.sort_unstable();
+    let of = |name: &str| [format!("{}: 1", address(name)), format!("{}: {name}", address(name))];
+    assert_eq!(told, NODES.map(of).concat());
+    // A machine whose power was cut comes back with its container, which has stopped.
+    machines.cut_power("nd3");
+    machines.boot("nd3");
+    Podman { lab: &machines.lab }.install(machines.machine("nd3"));
+    let said = machines.up(&[]).ends(0);
+    assert_eq!(said.phases(), ["reach", "reach", "reach container start"]);
+    assert_eq!(boxes(&machines), ["box Up"; 3]);
+    machines.down();
+    assert_eq!(boxes(&machines), [""; 3]);
 }

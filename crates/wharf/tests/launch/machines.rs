@@ -1,8 +1,11 @@
 //! Clusters whose machines are made: by a program, by a Slurm, by a cloud.
 
+use std::process::Command;
+
 use crate::lab::{Lab, Said, program};
 use crate::moto;
 use crate::slurm::{Slurm, find};
+use crate::ssh::{Machines, SSH_PORT, cannot_run};
 use crate::sshd::Sshd;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/machines/machines");
@@ -16,9 +19,20 @@ fn free_port() -> u16 {
 /// Submits a gang over all nodes; each says where it is.
 #[track_caller]
 fn runs_everywhere(lab: &Lab, cluster: &str, nodes: &[&str]) {
+    says_where(lab, &|words| lab.command(words), cluster, nodes);
+}
+
+/// The same from the machine that machines with sshd are launched from.
+#[track_caller]
+fn runs_on(machines: &Machines, cluster: &str, nodes: &[&str]) {
+    says_where(&machines.lab, &|words| machines.command(words), cluster, nodes);
+}
+
+#[track_caller]
+fn says_where(lab: &Lab, command: &dyn Fn(&[&str]) -> Command, cluster: &str, nodes: &[&str]) {
     let client = lab.state(cluster).join("client");
     let gang = format!("{}x1", nodes.len());
-    let mut submit = lab.command(&["submit", "--wait", "--gang", &gang, "--output-file"]);
+    let mut submit = command(&["submit", "--wait", "--gang", &gang, "--output-file"]);
     submit.arg(lab.path("%n.out")).args(["--", "sh", "-c", "echo $WHARF_NODE"]).env("WHARF_HOME", &client);
     Said::from(submit.output().unwrap()).ends(0);
     let mut told: Vec<String> =
@@ -166,4 +180,71 @@ fn a_machine_is_prepared_and_becomes_the_image_of_a_template() {
     assert_eq!(std::fs::read_to_string(home.join("prepared")).unwrap(), "by hand\n");
     assert!(!home.join(".wharf").exists(), "nothing of ours is in the image");
     assert!(!lab.state("initial").exists(), "the machine is given back");
+}
+
+/// moto's machines cannot be reached, but may have addresses that others have: three machines with real sshd are what the cloud gives out.
+#[test]
+fn machines_of_a_cloud_come_up_work_and_go() {
+    if cannot_run("a cluster of a cloud's machines") {
+        return;
+    }
+    let machines = Machines::new();
+    let lab = &machines.lab;
+    let in_hub = |program: std::path::PathBuf| machines.hub().command(program);
+    let Some(cloud) = moto::start_by(&lab.path(""), in_hub) else { return };
+    let run = |mut command: Command| {
+        Said::from(command.envs(cloud.env.iter().map(|(name, value)| (name, value))).output().unwrap())
+    };
+    let wharf = |words: &[&str]| run(machines.command(words));
+    let aws = |words: &[&str]| {
+        let mut command = machines.hub().command("aws");
+        command.arg("ec2").args(words).args(["--region", "us-west-2", "--output", "text"]);
+        run(command).ends(0).stdout
+    };
+    let kind = |name: &str, at: u32, disk: u32| {
+        format!(
+            "  {name}: {{min_workers: {}, node_config: {{InstanceType: p3.2xlarge, ImageId: ami-12c6146b, PrivateIpAddress: 10.77.0.{at}, \
+             BlockDeviceMappings: [{{DeviceName: /dev/sda1, Ebs: {{VolumeSize: {disk}}}}}]}}}}\n",
+            u32::from(at > 1)
+        )
+    };
+    let describe = |disk: u32| {
+        lab.describe(&format!(
+            "cluster_name: sky\nprovider: {{type: aws, region: us-west-2, use_internal_ips: true, ssh_from: [10.0.0.0/8]}}\n\
+             auth: {{ssh_user: root, ssh_port: {SSH_PORT}, ssh_private_key: id}}\ndevices: cpu:1\nwharf: {{program: {}}}\n\
+             steps: [node_ssh]\nhead_node_type: h\navailable_node_types:\n{}{}{}",
+            program().display(),
+            kind("h", 1, 100),
+            kind("a", 2, 100),
+            kind("b", 3, disk)
+        ));
+    };
+    let up = |words: &[&str]| wharf(&[&["up", "c.yaml", "--output", "json"], words].concat());
+    let planned = || {
+        let said = up(&["--dry-run"]).ends(0);
+        let told: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        let nodes = told["nodes"].as_array().unwrap().iter();
+        nodes.map(|node| node["machine"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let running = ["describe-instances", "--filters", "Name=instance-state-name,Values=running", "--query"];
+    let ids = || aws(&[&running[..], &["Reservations[].Instances[].InstanceId"]].concat());
+    describe(100);
+    assert_eq!(planned(), "made made made");
+    assert_eq!(ids().trim(), "", "nothing was asked for");
+    assert_eq!(up(&[]).ends(0).phases(), ["reach sync setup start"; 3]);
+    assert_eq!(up(&[]).ends(0).phases(), ["reach"; 3]);
+    assert_eq!(planned(), "kept kept kept");
+    runs_on(&machines, "sky", &["a-1", "b-1", "head"]);
+    let key = |name: &str| machines.disk(name).join(".ssh/wharf_sky").exists();
+    assert!(key("nd1") && key("nd3"));
+    // One that is made from something else is replaced.
+    describe(200);
+    assert_eq!(planned(), "kept kept replaced");
+    assert!(up(&[]).ends(2).stderr.contains("machines of b-1 are made from something else now"));
+    assert_eq!(up(&["--yes"]).ends(0).phases(), ["reach", "reach", "reach sync setup start"]);
+    assert_eq!(ids().split_whitespace().count(), 3);
+    wharf(&["down", "c.yaml", "--yes"]).ends(0);
+    assert_eq!(ids().trim(), "");
+    assert_eq!(machines.left(), Vec::<String>::new());
+    assert!(!key("nd1") && !key("nd3") && !lab.state("sky").exists());
 }

@@ -184,7 +184,7 @@ impl Machines {
     }
 
     /// What is left of a cluster on the machines: processes, ports, files.
-    fn left(&self) -> Vec<String> {
+    pub(crate) fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for (name, machine) in &self.machines {
             let ports: Vec<u16> = machine.listening().into_iter().filter(|&port| port != SSH_PORT).collect();

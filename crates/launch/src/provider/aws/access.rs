@@ -26,13 +26,18 @@ pub(super) struct Access {
 const KEYS: [&str; 2] = ["KeyName", "UserData"];
 const GROUPS: [&str; 4] = ["SecurityGroupIds", "SecurityGroups", "NetworkInterfaces", "LaunchTemplate"];
 
+/// Whether a type says who is let in, so that no group is made for it.
+pub(crate) fn has_group(config: &Json) -> bool {
+    has(config, &GROUPS)
+}
+
 fn has(config: &Json, keys: &[&str]) -> bool {
     keys.iter().any(|key| config.get(key).is_some())
 }
 
 impl Access {
     pub(super) fn new(config: &AwsConfig, cluster: &Cluster, folder: &Folder) -> Self {
-        let needs_group = config.types.values().any(|config| !has(config, &GROUPS));
+        let needs_group = config.types.values().any(|config| !has_group(config));
         let has_key = cluster.nodes.iter().any(|node| node.ssh.private_key.is_some());
         let key = (!has_key).then(|| folder.path().join("key"));
         Self { name: format!("wharf-{}", cluster.name), key, needs_group }
@@ -53,7 +58,7 @@ impl Aws {
             self.make_key(key).await?;
             config["KeyName"] = json!(self.access.name);
         }
-        if !has(&config, &GROUPS) {
+        if !has_group(&config) {
             let subnet =
                 config.get("SubnetId").or_else(|| config.get("SubnetIds").and_then(|list| list.get(0)));
             let subnet = subnet.and_then(Json::as_str).map(str::to_owned);
@@ -98,8 +103,17 @@ impl Aws {
         words.extend(network.iter().flat_map(|network| ["--vpc-id", network]));
         let made: Json = self.ask(&words).await?;
         let group = made["GroupId"].as_str().unwrap_or_default().to_owned();
-        let among = json!([{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]},
-            {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]);
+        let (v6, v4): (Vec<&String>, Vec<&String>) =
+            self.config.ssh_from.iter().partition(|network| network.contains(':'));
+        let v4: Vec<Json> = v4.iter().map(|network| json!({"CidrIp": network})).collect();
+        let v6: Vec<Json> = v6.iter().map(|network| json!({"CidrIpv6": network})).collect();
+        let mut ssh = json!({"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22});
+        for (key, networks) in [("IpRanges", v4), ("Ipv6Ranges", v6)] {
+            if !networks.is_empty() {
+                ssh[key] = json!(networks);
+            }
+        }
+        let among = json!([{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}, ssh]);
         let among = among.to_string();
         let words = ["authorize-security-group-ingress", "--group-id", &group, "--ip-permissions", &among];
         self.tell(&words).await?;

@@ -25,6 +25,7 @@ use crate::config::{AwsConfig, Cluster, NodeConfig};
 use crate::runner::Log;
 use crate::state::Folder;
 use access::Access;
+pub(crate) use access::has_group;
 use request::{CLUSTER, KIND, LAUNCH, NODE};
 
 /// How often it is asked whether machines are there.

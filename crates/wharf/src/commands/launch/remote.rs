@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use wharf_launch::config::{Mount, NodeConfig, Role};
-use wharf_launch::remote::{self, Errand, Line, Place, Seen, Window};
+use wharf_launch::remote::{self, Errand, Files, Line, Place, Seen, Window};
 use wharf_launch::state::Record;
 use wharf_launch::{Launcher, NodeError};
 
@@ -22,6 +22,9 @@ use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
+
+/// How many nodes files are copied to or from at once.
+const COPIES: usize = 16;
 
 /// Does what the arguments say.
 pub(in crate::commands) fn cluster(command: &ClusterCommand, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -191,11 +194,7 @@ fn submit(args: &ClusterSubmitArgs, terminal: &Terminal) -> Result<Exit, CliErro
     };
     let head = node(&launcher, None)?.clone();
     let mount = remote::mount(args.script.clone(), name);
-    let Some(copied) = interruptible(remote::copy_up(&launcher, std::slice::from_ref(&head), &[mount]))?
-    else {
-        return Ok(interrupt::handled().unwrap_or(Exit::Ok));
-    };
-    let exit = concluded(&launcher, copied, terminal);
+    let exit = copy(launcher.clone(), vec![(head.clone(), Files::Up(vec![mount]))], terminal)?;
     if exit != Exit::Ok {
         return Ok(exit);
     }
@@ -211,9 +210,19 @@ pub(in crate::commands) fn rsync_up(args: &RsyncUpArgs, terminal: &Terminal) -> 
         (Some(source), _) => return Err(CliError::read(source, std::io::ErrorKind::NotFound.into())),
         _ => launcher.cluster.mounts.clone(),
     };
-    let nodes =
-        if args.all { &launcher.cluster.nodes[..] } else { std::slice::from_ref(node(&launcher, None)?) };
-    let Some(outcomes) = interruptible(remote::copy_up(&launcher, nodes, &mounts))? else {
+    let of = |node: &NodeConfig| (node.clone(), Files::Up(mounts.clone()));
+    let files = copied_nodes(&launcher, args.all)?.iter().map(of).collect();
+    copy(launcher, files, terminal)
+}
+
+/// The nodes that files are copied to or from: all, or the head.
+fn copied_nodes(launcher: &Launcher, all: bool) -> Result<&[NodeConfig], CliError> {
+    if all { Ok(&launcher.cluster.nodes) } else { node(launcher, None).map(std::slice::from_ref) }
+}
+
+fn copy(launcher: Launcher, files: Vec<(NodeConfig, Files)>, terminal: &Terminal) -> Result<Exit, CliError> {
+    let launcher = Arc::new(launcher);
+    let Some(outcomes) = interruptible(remote::copy(launcher.clone(), files, COPIES))? else {
         return Ok(interrupt::handled().unwrap_or(Exit::Ok));
     };
     Ok(concluded(&launcher, outcomes, terminal))
@@ -223,20 +232,15 @@ pub(in crate::commands) fn rsync_up(args: &RsyncUpArgs, terminal: &Terminal) -> 
 pub(in crate::commands) fn rsync_down(args: &RsyncDownArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let launcher = launched(&args.launched, terminal)?;
     let from = remote::mount(PathBuf::new(), &args.source).remote;
-    let nodes =
-        if args.all { &launcher.cluster.nodes[..] } else { std::slice::from_ref(node(&launcher, None)?) };
-    let mut outcomes = Vec::new();
-    for node in nodes {
+    let mut files = Vec::new();
+    for node in copied_nodes(&launcher, args.all)? {
         let to = if args.all { args.target.join(&node.name).join("") } else { args.target.clone() };
         if args.all {
             std::fs::create_dir_all(&to).map_err(|error| CliError::write(&to, error))?;
         }
-        let Some(copied) = interruptible(remote::copy_down(&launcher, node, &from, &to))? else {
-            return Ok(interrupt::handled().unwrap_or(Exit::Ok));
-        };
-        outcomes.push((node.name.clone(), copied));
+        files.push((node.clone(), Files::Down { from: from.clone(), to }));
     }
-    Ok(concluded(&launcher, outcomes, terminal))
+    copy(launcher, files, terminal)
 }
 
 fn concluded(

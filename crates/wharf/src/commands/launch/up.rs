@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::json;
 use wharf_launch::Launcher;
 use wharf_launch::phase::{Phase, Restart};
-use wharf_launch::up::{Options, Planned, Report, UpError};
+use wharf_launch::up::{Options, Planned, PlannedMachine, Report, UpError};
 
 use super::{
     confirm, failed_provider, folder, interruptible, launcher, prepared, read, tell_failure, unknown,
@@ -96,12 +96,31 @@ fn show_plan(planned: &[Planned], terminal: &Terminal) -> Result<(), CliError> {
                 .map(|due| json!({"phase": due.phase.to_string(), "due": due.is_due, "reason": due.reason}))
                 .collect()
         };
-        let nodes: Vec<_> =
-            planned.iter().map(|node| json!({"node": node.node, "phases": phases(node)})).collect();
+        let machine = |node: &Planned| {
+            node.machine.map(|machine| match machine {
+                PlannedMachine::Made => "made",
+                PlannedMachine::Replaced => "replaced",
+                PlannedMachine::Kept => "kept",
+            })
+        };
+        let nodes: Vec<_> = planned
+            .iter()
+            .map(|node| json!({"node": node.node, "machine": machine(node), "phases": phases(node)}))
+            .collect();
         return terminal.json(&json!({"schema": 1, "nodes": nodes}));
     }
     let mut grid = Grid::new(["node", "phase", "", "why"]);
     for node in planned {
+        match node.machine {
+            None => {}
+            Some(PlannedMachine::Made) => {
+                grid.push([&node.node, "machine", "would be made", "not known yet"])
+            }
+            Some(PlannedMachine::Replaced) => {
+                grid.push([&node.node, "machine", "would be replaced", "made from something else now"]);
+            }
+            Some(PlannedMachine::Kept) => grid.push([&node.node, "machine", "-", "there"]),
+        }
         for due in &node.phases {
             let verdict = if due.is_due { "would run" } else { "-" };
             grid.push([&node.node, &due.phase.to_string(), verdict, due.reason]);

@@ -8,8 +8,8 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
+use wharf_tls::Web;
 
 use crate::error::CliError;
 
@@ -21,26 +21,31 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// Where a dashboard is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
+    is_tls: bool,
     host: String,
     port: u16,
 }
 
 impl Address {
-    /// Reads `http://host:8265`.
+    /// Reads `http://host:8265`, or the same with https.
     pub(super) fn parse(text: &str) -> Result<Self, CliError> {
         let wrong = || {
             CliError::usage(format!("`{text}` is not the address of a Ray dashboard"))
-                .hint("write it as in http://host:8265; one that is behind https is reached through a tunnel: ssh -L")
+                .hint("write it as in http://host:8265 or https://host")
         };
         let uri: Uri = text.parse().map_err(|_| wrong())?;
         let authority =
             uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
-        if uri.scheme_str() != Some("http") || authority.host().is_empty() || !matches!(uri.path(), "" | "/")
-        {
+        // Ray's own port where none is given; behind TLS it is somebody else who listens.
+        let (is_tls, usual) = match uri.scheme_str() {
+            Some("http") => (false, 8265),
+            Some("https") => (true, 443),
+            _ => return Err(wrong()),
+        };
+        if authority.host().is_empty() || !matches!(uri.path(), "" | "/") {
             return Err(wrong());
         }
-        // Ray's own where none is given.
-        Ok(Self { host: authority.host().to_owned(), port: authority.port_u16().unwrap_or(8265) })
+        Ok(Self { is_tls, host: authority.host().to_owned(), port: authority.port_u16().unwrap_or(usual) })
     }
 
     fn text(&self) -> String {
@@ -61,8 +66,9 @@ impl Address {
             )
         };
         let asked = timeout(PATIENCE, async {
-            let host = self.host.trim_start_matches('[').trim_end_matches(']');
-            let stream = TcpStream::connect((host, self.port)).await.map_err(|error| failed(&error))?;
+            let web = Web::new([]).map_err(|error| failed(&error))?;
+            let connected = web.connect(&self.host, self.port, self.is_tls).await;
+            let stream = connected.map_err(|error| failed(&error))?;
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
             let driver = tokio::spawn(connection);
@@ -94,7 +100,8 @@ mod tests {
             ("http://node1:8265", Some("node1:8265")),
             ("http://node1", Some("node1:8265")),
             ("http://[::1]:9000/", Some("[::1]:9000")),
-            ("https://node1:8265", None),
+            ("https://node1:8265", Some("node1:8265")),
+            ("https://node1", Some("node1:443")),
             ("ray://node1:10001", None),
             ("node1:8265", None),
             ("http://ann:word@node1:8265", None),

@@ -14,9 +14,11 @@ use wharf_slurm::shape::CPU;
 use wharf_slurm::{Request, options, signal};
 
 use super::job::{Made, Script, make};
+use super::shims::search_path;
 use super::{Fail, files, say, view};
 use crate::args::HomeArgs;
-use crate::commands::cluster::{connect, connect_patiently, runtime};
+use crate::commands::cluster::{connect, connect_patiently, runtime, state_home};
+use crate::error::CliError;
 
 /// How often a job that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -30,12 +32,15 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     request.check()?;
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
     let command = if parsed.rest.is_empty() { vec![shell] } else { parsed.rest };
+    // Not of this command alone: nobody would remove it where the command is killed.
+    let links = state_home("links to srun are kept there: set HOME")?.join("slurm");
+    let path = search_path(&links).map_err(|error| CliError::write(&links, error))?;
     runtime()?.block_on(async {
         let client = connect(home).await?;
         let held = Held::take(home, &client, &request, "salloc", &name_of(&command)).await?;
         say(&format!("salloc: Granted job allocation {}", held.job.job_id));
         let mut process = Command::new(&command[0]);
-        process.args(&command[1..]).envs(&held.variables);
+        process.args(&command[1..]).env("PATH", path).envs(&held.variables);
         let status = tokio::task::spawn_blocking(move || process.status()).await;
         let id = held.job.job_id;
         held.give_back().await?;

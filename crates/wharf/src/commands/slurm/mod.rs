@@ -9,12 +9,15 @@ mod sacct;
 mod sbatch;
 mod scancel;
 mod scontrol;
+mod shims;
 mod sinfo;
 mod squeue;
 mod srun;
 mod step;
 mod steps;
 mod view;
+
+pub(super) use shims::{batch, shims};
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -24,10 +27,9 @@ use wharf_client::Client;
 use wharf_slurm::Refusal;
 
 use super::cluster::{connect, runtime};
-use crate::args::{HomeArgs, ShimsArgs, SlurmArgs};
+use crate::args::{HomeArgs, SlurmArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::Terminal;
 use crate::output::style::Styles;
 
 /// All of them.
@@ -120,28 +122,6 @@ pub(super) fn execute(name: &'static str, args: &SlurmArgs) -> Result<Exit, CliE
             Ok(Exit::Passed(1))
         }
     }
-}
-
-/// Writes links to this program.
-///
-/// # Errors
-/// Where they cannot be written.
-pub(super) fn shims(args: &ShimsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let failed = |error| CliError::write(&args.folder, error);
-    std::fs::create_dir_all(&args.folder).map_err(failed)?;
-    let program = std::env::current_exe().map_err(failed)?;
-    for name in NAMES {
-        let link = args.folder.join(name);
-        match std::fs::symlink_metadata(&link) {
-            Ok(there) if there.is_symlink() => std::fs::remove_file(&link).map_err(failed)?,
-            // Somebody's own program stays.
-            Ok(_) => return Err(CliError::write(&link, std::io::Error::other("it is no link"))),
-            Err(_) => {}
-        }
-        std::os::unix::fs::symlink(&program, &link).map_err(|error| CliError::write(&link, error))?;
-    }
-    terminal.note(&format!("put {} before the others in PATH", args.folder.display()));
-    Ok(Exit::Ok)
 }
 
 /// Says a line on standard error; where that is closed there is nobody to tell.
