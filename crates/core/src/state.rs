@@ -31,10 +31,47 @@ pub struct PhaseCounts {
     pub held: u32,
     /// Placed or running.
     pub placed: u32,
+    /// Running; these are among the placed ones.
+    pub running: u32,
     /// Told to stop.
     pub stopping: u32,
     /// Over.
     pub ended: u32,
+    /// Over because they failed, or could never have run; these and the next two are among those that are over.
+    pub failed: u32,
+    /// Over because somebody wanted it.
+    pub cancelled: u32,
+    /// Over because they took too long.
+    pub timed_out: u32,
+}
+
+impl PhaseCounts {
+    /// A job is in a phase from now on.
+    fn enter(&mut self, phase: Phase) {
+        self.of(phase).into_iter().flatten().for_each(|count| *count += 1);
+    }
+
+    /// A job is in it no more.
+    fn leave(&mut self, phase: Phase) {
+        self.of(phase).into_iter().flatten().for_each(|count| *count -= 1);
+    }
+
+    /// The counts that a job in this phase is in.
+    fn of(&mut self, phase: Phase) -> [Option<&mut u32>; 2] {
+        match phase {
+            Phase::Waiting => [Some(&mut self.waiting), None],
+            Phase::Held => [Some(&mut self.held), None],
+            Phase::Placed => [Some(&mut self.placed), None],
+            Phase::Running => [Some(&mut self.placed), Some(&mut self.running)],
+            Phase::Stopping => [Some(&mut self.stopping), None],
+            Phase::Ended(JobEnd::Finished) => [Some(&mut self.ended), None],
+            Phase::Ended(JobEnd::Failed { .. } | JobEnd::Rejected) => {
+                [Some(&mut self.ended), Some(&mut self.failed)]
+            }
+            Phase::Ended(JobEnd::Cancelled) => [Some(&mut self.ended), Some(&mut self.cancelled)],
+            Phase::Ended(JobEnd::TimedOut) => [Some(&mut self.ended), Some(&mut self.timed_out)],
+        }
+    }
 }
 
 /// Where a job is in its life.
@@ -310,8 +347,8 @@ impl State {
                 self.place(now, job, generation, shares);
             }
             (Event::JobLaunched { job, ready, iteration_s }, _) => {
+                self.enter(job, Phase::Running);
                 let state = &mut self.jobs[job.index()];
-                state.phase = Phase::Running;
                 state.since = ready;
                 state.saved_at = ready;
                 state.iteration_s = iteration_s;
@@ -337,14 +374,10 @@ impl State {
             (Event::JobStopping { job, why }, _) => self.stopping(now, job, why),
             (Event::JobStopped { job, done }, _) => self.stopped(now, job, done),
             (Event::JobHeld { job }, _) => {
-                self.jobs[job.index()].phase = Phase::Held;
-                self.counts.waiting -= 1;
-                self.counts.held += 1;
+                self.enter(job, Phase::Held);
             }
             (Event::JobReleased { job }, _) => {
-                self.jobs[job.index()].phase = Phase::Waiting;
-                self.counts.held -= 1;
-                self.counts.waiting += 1;
+                self.enter(job, Phase::Waiting);
             }
             (Event::JobReprioritised { job, priority }, _) => self.specs[job.index()].priority = priority,
             (Event::JobEnded { job, end }, _) => self.ended(now, job, end),
@@ -352,10 +385,19 @@ impl State {
         }
     }
 
+    /// The one place where a job's phase changes.
+    fn enter(&mut self, job: JobId, phase: Phase) {
+        let state = &mut self.jobs[job.index()];
+        self.counts.leave(state.phase);
+        self.counts.enter(phase);
+        state.phase = phase;
+    }
+
     fn submit(&mut self, now: Time, spec: JobSpec) {
         self.specs.push(spec);
-        self.counts.waiting += 1;
-        self.jobs.push(JobState::new(now));
+        let state = JobState::new(now);
+        self.counts.enter(state.phase);
+        self.jobs.push(state);
     }
 
     fn place(&mut self, now: Time, job: JobId, generation: u32, shares: &[NodeShare]) {
@@ -363,11 +405,9 @@ impl State {
         let state = &mut self.jobs[job.index()];
         state.generation = generation;
         if state.phase == Phase::Waiting {
-            self.counts.waiting -= 1;
-            self.counts.placed += 1;
-            state.phase = Phase::Placed;
             state.placed_at = now;
             state.first_start.get_or_insert(now);
+            self.enter(job, Phase::Placed);
         }
     }
 
@@ -383,14 +423,12 @@ impl State {
         if matches!(state.phase, Phase::Placed | Phase::Running) {
             state.done = state.done(now);
             state.attained_s = state.attained_s(now);
-            self.counts.placed -= 1;
-            self.counts.stopping += 1;
             if state.ending.is_none() {
                 state.preemptions += 1;
             }
-            state.phase = Phase::Stopping;
             state.leaving_generation = state.generation;
             state.left = self.schedule.release(&self.topology, job, &self.specs[job.index()].gang);
+            self.enter(job, Phase::Stopping);
             self.vacate(job, 1);
         } else {
             // Told to stop again before it began to run where it was to be moved.
@@ -403,15 +441,10 @@ impl State {
         let has_placement = self.schedule.placement(job).is_some();
         let state = &mut self.jobs[job.index()];
         state.done = done;
-        self.counts.stopping -= 1;
         if has_placement {
-            self.counts.placed += 1;
-            state.phase = Phase::Placed;
             state.placed_at = now;
-        } else {
-            self.counts.waiting += 1;
-            state.phase = Phase::Waiting;
         }
+        self.enter(job, if has_placement { Phase::Placed } else { Phase::Waiting });
     }
 
     fn ended(&mut self, now: Time, job: JobId, end: JobEnd) {
@@ -419,14 +452,9 @@ impl State {
         let released = self.schedule.release(&self.topology, job, &self.specs[job.index()].gang);
         let spec_iterations = self.specs[job.index()].iterations;
         let state = &mut self.jobs[job.index()];
-        match state.phase {
-            Phase::Waiting => self.counts.waiting -= 1,
-            Phase::Held => self.counts.held -= 1,
-            Phase::Placed | Phase::Running => self.counts.placed -= 1,
-            Phase::Stopping => self.counts.stopping -= 1,
-            Phase::Ended(_) => return,
+        if matches!(state.phase, Phase::Ended(_)) {
+            return;
         }
-        self.counts.ended += 1;
         state.attained_s = state.attained_s(now);
         state.done = if end == JobEnd::Finished { spec_iterations } else { state.done(now) };
         if state.phase == Phase::Stopping {
@@ -436,7 +464,7 @@ impl State {
             state.left = released.or_else(|| state.left.take());
         }
         state.end = Some(now);
-        state.phase = Phase::Ended(end);
+        self.enter(job, Phase::Ended(end));
     }
 
     fn vacate(&mut self, job: JobId, by: i8) {
@@ -453,14 +481,7 @@ impl State {
     pub(crate) fn add_image(&mut self, image: JobImage) {
         let job = self.next_job();
         let (spec, life, placement) = image.into_parts();
-        let count = match life.phase {
-            Phase::Waiting => &mut self.counts.waiting,
-            Phase::Held => &mut self.counts.held,
-            Phase::Placed | Phase::Running => &mut self.counts.placed,
-            Phase::Stopping => &mut self.counts.stopping,
-            Phase::Ended(_) => &mut self.counts.ended,
-        };
-        *count += 1;
+        self.counts.enter(life.phase);
         self.jobs.push(life);
         self.specs.push(spec);
         self.vacate(job, 1);

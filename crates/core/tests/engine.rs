@@ -3,9 +3,26 @@
 use proptest::prelude::*;
 use wharf_core::{
     Cadence, Change, ClusterSpec, Command, Decision, Detail, Effect, Engine, Event, Ignored, JobEnd, JobId,
-    JobSpec, Knowledge, Log, NodeId, NodeShare, NodeSpec, PerfModel, Phase, Policy, Reason, Regime, State,
-    StopReason, Time, Topology, View, audit,
+    JobSpec, Knowledge, Log, NodeId, NodeShare, NodeSpec, PerfModel, Phase, PhaseCounts, Policy, Reason,
+    Regime, State, StopReason, Time, Topology, View, audit,
 };
+
+/// How many jobs are where, by looking at each of them.
+fn counted(state: &State) -> PhaseCounts {
+    let count =
+        |is_so: fn(Phase) -> bool| state.jobs().filter(|(_, _, life)| is_so(life.phase)).count() as u32;
+    PhaseCounts {
+        waiting: count(|phase| phase == Phase::Waiting),
+        held: count(|phase| phase == Phase::Held),
+        placed: count(|phase| matches!(phase, Phase::Placed | Phase::Running)),
+        running: count(|phase| phase == Phase::Running),
+        stopping: count(|phase| phase == Phase::Stopping),
+        ended: count(|phase| matches!(phase, Phase::Ended(_))),
+        failed: count(|phase| matches!(phase, Phase::Ended(JobEnd::Failed { .. } | JobEnd::Rejected))),
+        cancelled: count(|phase| phase == Phase::Ended(JobEnd::Cancelled)),
+        timed_out: count(|phase| phase == Phase::Ended(JobEnd::TimedOut)),
+    }
+}
 
 /// Every job runs at the speed it was told, and starts at once.
 struct Told;
@@ -139,6 +156,7 @@ impl World {
         self.engine.drain_effects(&mut self.effects);
         assert_eq!(audit::check_all(self.engine.state()), []);
         assert_eq!(self.engine.violations(), []);
+        assert_eq!(self.engine.state().counts(), counted(self.engine.state()));
         result
     }
 

@@ -28,7 +28,7 @@ use crate::news::Teller;
 use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::ports::Ports;
-use crate::readers::Readers;
+use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::series::Series;
 use crate::tap::{News, Tap};
@@ -86,7 +86,11 @@ pub(crate) enum Input {
         job: JobId,
         rank: usize,
         follow: bool,
-        sender: UnboundedSender<Vec<u8>>,
+        pipe: Pipe,
+    },
+    /// Whoever reads it has room for more.
+    ReadOn {
+        flow: Arc<Flow>,
     },
     /// Other limits are to hold.
     SetLimits {
@@ -346,7 +350,8 @@ impl Dispatcher {
             Input::Attach { register, session, sender } => self.attach(&register, session, sender),
             Input::FromWorker { session, messages } => self.on_messages(session, messages),
             Input::Detach { session } => self.detach(session),
-            Input::ReadOutput { job, rank, follow, sender } => self.read_output(job, rank, follow, sender),
+            Input::ReadOutput { job, rank, follow, pipe } => self.read_output(job, rank, follow, pipe),
+            Input::ReadOn { flow } => self.go_on_reading(&flow),
             Input::SetLimits { text, by, reply } => {
                 let result = self.set_limits(text, &by);
                 self.reply(move || drop(reply.send(result)));

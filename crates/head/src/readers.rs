@@ -1,12 +1,59 @@
 //! People who read the output of tasks, also while its worker comes and goes.
+//!
+//! *Invariant: nobody who reads slowly makes the head keep more than a window for them*: beyond that the worker is told to stop,
+//! and asked again, from where it was, when most of the window has been read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wharf_core::{JobId, NodeId};
 use wharf_proto::{SendOutput, TaskId, TaskOutput, to_worker};
 
 use crate::dispatcher::Dispatcher;
+
+/// Bytes that wait for one reader before the worker is told to stop. What it has sent by then still comes, and is not kept.
+const WINDOW: usize = 1 << 20;
+
+/// What has been sent to a reader and not been taken.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    backlog: AtomicUsize,
+    /// The worker was told to stop.
+    is_paused: AtomicBool,
+}
+
+impl Flow {
+    fn add(&self, bytes: usize) -> usize {
+        self.backlog.fetch_add(bytes, Ordering::SeqCst) + bytes
+    }
+
+    /// Whether the worker has to be asked again; says so once.
+    fn is_due(&self) -> bool {
+        self.backlog.load(Ordering::SeqCst) < WINDOW / 2 && self.is_paused.swap(false, Ordering::SeqCst)
+    }
+
+    /// A reader has taken so many bytes: whether the worker has to be asked again.
+    pub(crate) fn taken(&self, bytes: usize) -> bool {
+        self.backlog.fetch_sub(bytes, Ordering::SeqCst);
+        self.is_due()
+    }
+}
+
+/// The head's end of what somebody reads.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    sender: UnboundedSender<Vec<u8>>,
+    flow: Arc<Flow>,
+}
+
+/// Both ends.
+pub(crate) fn pipe() -> (Pipe, UnboundedReceiver<Vec<u8>>, Arc<Flow>) {
+    let (sender, receiver) = unbounded_channel();
+    let flow = Arc::new(Flow::default());
+    (Pipe { sender, flow: flow.clone() }, receiver, flow)
+}
 
 /// Somebody who reads.
 struct Reader {
@@ -15,45 +62,47 @@ struct Reader {
     follow: bool,
     /// How much of it has been read.
     offset: u64,
-    sender: UnboundedSender<Vec<u8>>,
+    pipe: Pipe,
 }
 
 impl Reader {
-    fn wish(&self, request: u64) -> to_worker::Message {
+    fn wish(&self, request: u64, stop: bool) -> to_worker::Message {
         to_worker::Message::SendOutput(SendOutput {
             request,
             task: Some(self.task),
             offset: self.offset,
             follow: self.follow,
-            stop: false,
+            stop,
         })
+    }
+
+    fn is_gone(&self) -> bool {
+        self.pipe.sender.is_closed()
     }
 }
 
-/// All who read, by the number of their request.
+/// All who read, by the number of their request; and those who have enough for now.
 #[derive(Default)]
 pub(crate) struct Readers {
     all: BTreeMap<u64, Reader>,
+    paused: Vec<Reader>,
     last: u64,
 }
 
 impl Dispatcher {
     /// Somebody wants to read. Without a node that can be expected to answer there is nothing.
-    pub(crate) fn read_output(
-        &mut self,
-        job: JobId,
-        rank: usize,
-        follow: bool,
-        sender: UnboundedSender<Vec<u8>>,
-    ) {
+    pub(crate) fn read_output(&mut self, job: JobId, rank: usize, follow: bool, pipe: Pipe) {
         let Some((node, task)) = self.task_of(job, rank) else { return };
-        if !self.engine.state().schedule().is_there(node) {
-            return;
+        if self.engine.state().schedule().is_there(node) {
+            self.begin_reading(Reader { node, task, follow, offset: 0, pipe });
         }
+    }
+
+    /// Asks from where a reader is, under a new number: what still comes under an older one is not wanted any more.
+    fn begin_reading(&mut self, reader: Reader) {
         self.readers.last += 1;
         let request = self.readers.last;
-        let reader = Reader { node, task, follow, offset: 0, sender };
-        let wish = reader.wish(request);
+        let (node, wish) = (reader.node, reader.wish(request, false));
         self.readers.all.insert(request, reader);
         if self.sessions.contains_key(&node) {
             self.send(node, wish);
@@ -62,18 +111,48 @@ impl Dispatcher {
 
     pub(crate) fn on_output(&mut self, output: TaskOutput) {
         let Some(reader) = self.readers.all.get_mut(&output.request) else { return };
-        reader.offset += output.data.len() as u64;
-        let is_gone = !output.data.is_empty() && reader.sender.send(output.data).is_err();
-        if is_gone || output.end {
-            self.readers.all.remove(&output.request);
+        let bytes = output.data.len();
+        reader.offset += bytes as u64;
+        let backlog = reader.pipe.flow.add(bytes);
+        let is_gone = bytes > 0 && reader.pipe.sender.send(output.data).is_err();
+        if output.end || is_gone || backlog > WINDOW {
+            self.end_or_pause(output.request, output.end || is_gone);
+        }
+    }
+
+    fn end_or_pause(&mut self, request: u64, is_over: bool) {
+        let Some(reader) = self.readers.all.remove(&request) else { return };
+        let (node, stop) = (reader.node, reader.wish(request, true));
+        if self.sessions.contains_key(&node) {
+            self.send(node, stop);
+        }
+        if is_over {
+            return;
+        }
+        reader.pipe.flow.is_paused.store(true, Ordering::SeqCst);
+        // Everything may have been taken just before that was said.
+        match reader.pipe.flow.is_due() {
+            true => self.begin_reading(reader),
+            false => self.readers.paused.push(reader),
+        }
+    }
+
+    /// A reader has room again.
+    pub(crate) fn go_on_reading(&mut self, flow: &Arc<Flow>) {
+        let place = self.readers.paused.iter().position(|reader| Arc::ptr_eq(&reader.pipe.flow, flow));
+        if let Some(place) = place {
+            let reader = self.readers.paused.swap_remove(place);
+            self.begin_reading(reader);
         }
     }
 
     /// A worker has come, perhaps in the place of one that was asked before: it goes on where that one ended.
     pub(crate) fn read_on(&mut self, node: NodeId) {
-        self.readers.all.retain(|_, reader| !reader.sender.is_closed());
+        self.readers.all.retain(|_, reader| !reader.is_gone());
+        self.readers.paused.retain(|reader| !reader.is_gone());
         let here = self.readers.all.iter().filter(|(_, reader)| reader.node == node);
-        let wishes: Vec<to_worker::Message> = here.map(|(&request, reader)| reader.wish(request)).collect();
+        let wishes: Vec<to_worker::Message> =
+            here.map(|(&request, reader)| reader.wish(request, false)).collect();
         for wish in wishes {
             self.send(node, wish);
         }
@@ -82,5 +161,6 @@ impl Dispatcher {
     /// A node does not come back: nobody waits for what it had to say.
     pub(crate) fn end_reading(&mut self, node: NodeId) {
         self.readers.all.retain(|_, reader| reader.node != node);
+        self.readers.paused.retain(|reader| reader.node != node);
     }
 }

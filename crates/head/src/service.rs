@@ -27,7 +27,7 @@ use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
 use crate::ray::give_token;
 use crate::regime::PolicyChoice;
-use crate::{exec, leaving, live, usage, views};
+use crate::{exec, leaving, live, readers, usage, views};
 
 /// Jobs whose histories are read at once, and how many may wait for who asked.
 const DETAILS_PAGE: usize = 100;
@@ -192,9 +192,15 @@ impl Cluster for Shared {
         let request = request.into_inner();
         let job = self.known(request.job_id).await?;
         identity.must_own(request.job_id, &self.owner(job).await?.unwrap_or_default())?;
-        let (sender, receiver) = mpsc::unbounded_channel();
-        self.send(Input::ReadOutput { job, rank: request.rank as usize, follow: request.follow, sender })?;
-        let chunks = UnboundedReceiverStream::new(receiver).map(|data| Ok(LogChunk { data }));
+        let (pipe, receiver, flow) = readers::pipe();
+        self.send(Input::ReadOutput { job, rank: request.rank as usize, follow: request.follow, pipe })?;
+        let head = Shared(self.0.clone());
+        let chunks = UnboundedReceiverStream::new(receiver).map(move |data| {
+            if flow.taken(data.len()) {
+                head.send(Input::ReadOn { flow: flow.clone() })?;
+            }
+            Ok(LogChunk { data })
+        });
         Ok(Response::new(Box::pin(chunks)))
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, NodeShare, Phase, Reshape, Reshapes, State};
+use wharf_core::{
+    GaveWay, JobEnd, JobId, JobState, NodeId, NodeShare, Phase, PhaseCounts, Reshape, Reshapes, State,
+};
 use wharf_proto::{
     Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
     NodeSummary, PolicyChange, PolicyReply, Share, Wait, node_summary,
@@ -130,6 +132,21 @@ pub(crate) const PHASES: [JobPhase; 9] = [
     JobPhase::Cancelled,
     JobPhase::TimedOut,
 ];
+
+/// How many jobs are in a phase.
+pub(crate) fn count(counts: PhaseCounts, phase: JobPhase) -> u32 {
+    match phase {
+        JobPhase::Waiting => counts.waiting,
+        JobPhase::Held => counts.held,
+        JobPhase::Placed => counts.placed - counts.running,
+        JobPhase::Running => counts.running,
+        JobPhase::Stopping => counts.stopping,
+        JobPhase::Finished => counts.ended - counts.failed - counts.cancelled - counts.timed_out,
+        JobPhase::Failed => counts.failed,
+        JobPhase::Cancelled => counts.cancelled,
+        JobPhase::TimedOut => counts.timed_out,
+    }
+}
 
 pub(crate) fn phase(life: &JobState) -> JobPhase {
     match life.phase {

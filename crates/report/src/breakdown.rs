@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wharf_core::JobSpec;
 use wharf_sim::{JobRecord, MetricRules, Outcome};
 
@@ -17,7 +17,7 @@ pub const UNNAMED: &str = "(none)";
 const SECONDS_PER_HOUR: f64 = 3600.0;
 
 /// One run, taken apart.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Breakdown {
     /// By who submitted, in alphabetical order.
     pub by_user: Vec<BreakdownRow>,
@@ -30,7 +30,7 @@ pub struct Breakdown {
 }
 
 /// Jobs that have something in common.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BreakdownRow {
     /// What they have in common.
     pub key: String,
@@ -78,6 +78,15 @@ impl Breakdown {
         }
         table
     }
+}
+
+/// Of many rows those that held devices longest, in the order they had.
+pub(crate) fn largest(rows: &[BreakdownRow], count: usize) -> Vec<&BreakdownRow> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by(|&a, &b| rows[b].gpu_hours.total_cmp(&rows[a].gpu_hours).then(a.cmp(&b)));
+    order.truncate(count);
+    order.sort_unstable();
+    order.into_iter().map(|index| &rows[index]).collect()
 }
 
 impl BreakdownRow {

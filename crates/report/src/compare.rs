@@ -7,6 +7,7 @@ use crate::metric::{Metric, Unit};
 use crate::metrics::{Report, ReportError, SCHEMA, Summary, split_labels};
 use crate::stats::Estimate;
 use crate::table::{Cell, Column, Table};
+use crate::winners::{Verdict, verdicts};
 
 /// Policies compared over seeds: what `wharf compare` shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,6 +16,8 @@ pub struct Comparison {
     pub schema: u32,
     /// One row per policy, trace, preset and cluster, in order of first appearance.
     pub rows: Vec<ComparisonRow>,
+    /// Who is best at what, and how sure that is.
+    pub winners: Vec<Verdict>,
 }
 
 /// One policy's runs that differ in the seed only.
@@ -57,7 +60,7 @@ impl Comparison {
             }
         }
         let rows = groups.iter().filter_map(|group| ComparisonRow::new(group)).collect();
-        Self { schema: SCHEMA, rows }
+        Self { schema: SCHEMA, rows, winners: verdicts(runs) }
     }
 
     /// The document as indented JSON with a final newline.
@@ -93,6 +96,11 @@ impl Comparison {
             table.push(cells);
         }
         table
+    }
+
+    /// The rows under what people look at first.
+    pub fn compact_table(&self) -> Table {
+        self.table(&COMPACT)
     }
 
     fn is_best(&self, row: &ComparisonRow, metric: Metric) -> bool {

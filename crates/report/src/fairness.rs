@@ -12,7 +12,7 @@
 //! promised. Two simplifications: n is a mean over the job's stay, where Themis projects from each moment,
 //! and speed is taken as proportional to devices.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wharf_core::JobSpec;
 use wharf_sim::{JobRecord, Outcome};
 
@@ -22,7 +22,7 @@ use crate::stats;
 const ROUNDING: f64 = 1e-6;
 
 /// Finish-time fairness over the jobs that have a ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
     /// Jobs with a ratio.
     pub jobs: u64,

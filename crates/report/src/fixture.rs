@@ -19,6 +19,12 @@ pub(crate) fn at(seconds: f64) -> Time {
     Time::from_seconds(seconds)
 }
 
+/// A job on devices of a node for a while.
+pub(crate) fn span(job: u32, node: u32, devices: u128, start: f64, end: f64) -> Span {
+    let share = NodeShare { node: NodeId(node), devices: DeviceSet(devices) };
+    Span { job: JobId(job), share, start: at(start), end: at(end) }
+}
+
 /// Four jobs, the last of which never ran.
 pub(crate) fn specs() -> Vec<JobSpec> {
     let mut specs = vec![
@@ -52,12 +58,6 @@ pub(crate) fn outcome() -> Outcome {
         };
     let sample =
         |time, busy_devices, running, waiting| Sample { time: at(time), busy_devices, running, waiting };
-    let span = |job, devices, start, end| Span {
-        job: JobId(job),
-        share: NodeShare { node: NodeId(0), devices: DeviceSet(devices) },
-        start: at(start),
-        end: at(end),
-    };
     Outcome {
         jobs: vec![
             record(0, 1, 10.0, Some(10.0), Some(20.0), 0.0, 10.0, 0),
@@ -73,10 +73,10 @@ pub(crate) fn outcome() -> Outcome {
             sample(90.0, 0, 0, 1),
         ],
         spans: vec![
-            span(0, 0b0001, 10.0, 20.0),
-            span(1, 0b0011, 30.0, 50.0),
-            span(2, 0b1100, 30.0, 50.0),
-            span(2, 0b1001, 50.0, 90.0),
+            span(0, 0, 0b0001, 10.0, 20.0),
+            span(1, 0, 0b0011, 30.0, 50.0),
+            span(2, 0, 0b1100, 30.0, 50.0),
+            span(2, 0, 0b1001, 50.0, 90.0),
         ],
         event_count: 7,
         busy_device_s: 160.0,

@@ -6,6 +6,7 @@
 pub mod breakdown;
 pub mod cluster;
 pub mod compare;
+pub mod digest;
 pub mod fairness;
 pub mod files;
 pub mod html;
@@ -14,18 +15,23 @@ pub mod metric;
 pub mod metrics;
 pub mod plot;
 pub mod stats;
+pub mod stays;
 mod svg;
 pub mod table;
+pub mod winners;
 
 #[cfg(test)]
 mod fixture;
 
 pub use breakdown::{Breakdown, BreakdownRow};
 pub use compare::{Comparison, ComparisonRow};
+pub use digest::Digest;
 pub use fairness::Fairness;
 pub use files::{FileError, JobRow};
 pub use metric::Metric;
 pub use metrics::{Report, ReportError, RunLabels, Summary, run_names};
 pub use plot::Plot;
 pub use stats::Estimate;
+pub use stays::Stays;
 pub use table::Table;
+pub use winners::{Verdict, verdicts};

@@ -92,6 +92,26 @@ impl Metric {
         }
     }
 
+    /// What it means, in a few words.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::AvgJct => "mean time from submission to end",
+            Self::MedianJct => "half of the jobs took less",
+            Self::P95Jct => "95 % of the jobs took less",
+            Self::P99Jct => "99 % of the jobs took less",
+            Self::MaxJct => "the longest time to an end",
+            Self::Makespan => "until everything was done",
+            Self::AvgQueue => "mean time submitted but not running",
+            Self::GpuUtilization => "of device time, jobs held",
+            Self::Preemptions => "stops of jobs before their end",
+        }
+    }
+
+    /// The metric with this field name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
     /// How its values are shown.
     pub const fn unit(self) -> Unit {
         match self {

@@ -208,6 +208,12 @@ pub enum ReportError {
         /// The version found.
         found: u64,
     },
+    /// A run's file of another version.
+    #[error("it has schema {found}, expected {}", crate::digest::DIGEST_SCHEMA)]
+    DigestSchema {
+        /// The version found.
+        found: u64,
+    },
 }
 
 impl Report {

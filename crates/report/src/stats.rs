@@ -102,6 +102,30 @@ impl Estimate {
     }
 }
 
+/// How much greater the mean of `a` is than that of `b`, without pairs: Welch's interval, which lets them spread differently.
+/// Without two values on each side there is no interval; without any there is no number.
+pub fn welch(a: &[f64], b: &[f64]) -> Estimate {
+    let (first, second) = (Estimate::new(a), Estimate::new(b));
+    let difference = first.zip(second).map_or(f64::NAN, |(first, second)| first.mean - second.mean);
+    let error = |estimate: Option<Estimate>| {
+        let estimate = estimate?;
+        Some((estimate.sd?.powi(2) / estimate.count as f64, (estimate.count - 1) as f64))
+    };
+    let spread = error(first).zip(error(second)).map(|((va, da), (vb, db))| {
+        // Welch and Satterthwaite's degrees of freedom, rounded down: never too narrow.
+        let degrees = (va + vb).powi(2) / (va.powi(2) / da + vb.powi(2) / db);
+        let degrees = if degrees.is_finite() { degrees.floor().max(1.0) } else { da.min(db) };
+        ((va + vb).sqrt(), t_95(degrees as u64) * (va + vb).sqrt())
+    });
+    Estimate {
+        count: (a.len() + b.len()) as u64,
+        mean: difference,
+        sd: spread.map(|spread| spread.0),
+        ci95_low: spread.and_then(|spread| finite(difference - spread.1)),
+        ci95_high: spread.and_then(|spread| finite(difference + spread.1)),
+    }
+}
+
 /// Two-sided 95 % points of Student's t for 1 to 30 degrees of freedom (any statistics textbook's table).
 const T_95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -164,6 +188,20 @@ mod tests {
         for (degrees, t) in [(0, 12.706), (1, 12.706), (30, 2.042), (39, 2.042), (59, 2.021), (9999, 1.962)] {
             assert_eq!(t_95(degrees), t);
         }
+    }
+
+    #[test]
+    fn welch_as_a_textbook_has_it() {
+        // Variances 1 and 4 over 3 and 5: error √(1/3 + 4/5), degrees (17/15)² / ((1/3)²/2 + (4/5)²/4) = 5.96.
+        let estimate = welch(
+            &[9.0, 10.0, 11.0],
+            &[2.0, 4.0, 4.0, 4.0, 7.0].map(|x: f64| 4.2 + (x - 4.2) * (4.0 / 3.2_f64).sqrt()),
+        );
+        assert!((estimate.mean - 5.8).abs() < 1e-9, "{estimate:?}");
+        let error = (1.0_f64 / 3.0 + 4.0 / 5.0).sqrt();
+        assert!((estimate.ci95_high.unwrap() - 5.8 - 2.571 * error).abs() < 1e-9, "{estimate:?}");
+        assert_eq!(welch(&[1.0], &[2.0, 3.0]).ci95_low, None);
+        assert!(welch(&[], &[1.0]).mean.is_nan());
     }
 
     proptest! {

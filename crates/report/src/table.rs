@@ -48,6 +48,11 @@ impl Column {
         Self { kind: ColumnKind::Estimate(unit), ..Self::text(name, title) }
     }
 
+    /// The name for programs.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The title people read.
     pub fn title(&self) -> &str {
         &self.title
@@ -113,6 +118,16 @@ impl Cell {
     /// Whether it is marked as the best.
     pub fn is_best(&self) -> bool {
         self.best
+    }
+
+    /// Its number with all digits, where it is one; of an estimate the mean.
+    pub fn number_text(&self) -> Option<String> {
+        match &self.value {
+            CellValue::Count(count) => Some(count.to_string()),
+            CellValue::Number(number) => Some(number.to_string()),
+            CellValue::Estimate(estimate) => Some(estimate.mean.to_string()),
+            CellValue::Missing | CellValue::Text(_) => None,
+        }
     }
 
     /// What people read in `column`, without the mark.

@@ -17,7 +17,7 @@ pub mod sweep;
 
 pub use outcome::{
     Allocation, Deadlines, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample,
-    Span, Tally, Throughput,
+    Span, Tally, Throughput, TimelineOnly,
 };
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};

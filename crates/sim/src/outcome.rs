@@ -269,3 +269,13 @@ pub trait Recorder {
 pub struct NoRecorder;
 
 impl Recorder for NoRecorder {}
+
+/// Records nothing itself, but lets the outcome have its `timeline` and `spans`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimelineOnly;
+
+impl Recorder for TimelineOnly {
+    fn wants_timeline(&self) -> bool {
+        true
+    }
+}

@@ -10,9 +10,11 @@ mod file;
 mod key;
 mod pin;
 mod token;
+mod web;
 
 pub use channel::{ClientCertificate, ConnectError, connect, endpoint, fingerprint_of_pem};
 pub use file::{create_private, is_missing, write_private};
 pub use key::{KeyError, new_key, request_certificate};
 pub use pin::HEAD_NAME;
 pub use token::{Fingerprint, NotAFingerprint, RandomError, Token, random_hex, sha256};
+pub use web::{Web, WebStream};

@@ -5,6 +5,7 @@ import { isQueued } from '/format.js';
 import { get, post } from '/head.js';
 import { login } from '/login.js';
 import { store } from '/store.js';
+import { nextTheme, restoreTheme } from '/theme.js';
 import { toast, toasts } from '/toast.js';
 import { clusterPage } from '/pages/cluster.js';
 import { jobsPage, queuePage } from '/pages/jobs.js';
@@ -28,17 +29,9 @@ const who = h('span', { class: 'who' });
 const main = h('main', { id: 'main', tabindex: -1 });
 
 function theme() {
-  const themes = ['', 'dark', 'light'];
-  const now = document.documentElement.dataset.theme ?? '';
-  const next = themes[(themes.indexOf(now) + 1) % themes.length];
-  setTheme(next);
-  toast(next ? `${next} colours` : 'colours as the system has them');
-}
-
-function setTheme(name) {
-  if (name) document.documentElement.dataset.theme = name; else delete document.documentElement.dataset.theme;
-  try { localStorage.setItem('wharf-theme', name); } catch { /* nothing is kept where nothing may be */ }
+  const next = nextTheme();
   store.tell('change', { ids: new Set(), nodes: true, events: [], progress: [] });
+  toast(next ? `${next} colours` : 'colours as the system has them');
 }
 
 async function logOut() {
@@ -127,7 +120,7 @@ store.addEventListener('change', showCounts);
 store.addEventListener('live', showCounts);
 store.addEventListener('login', out);
 store.addEventListener('problem', (event) => toast(event.detail.text, true));
-try { const kept = localStorage.getItem('wharf-theme'); if (kept) document.documentElement.dataset.theme = kept; } catch { /* as the system has it */ }
+restoreTheme();
 
 try {
   const session = await get('/api/session');

@@ -2,7 +2,13 @@
 //!
 //! `style.css`, `dom.js`, `format.js` and the files in `widgets/` know no head: a page that is opened from disk can have them,
 //! too. The rest is the dashboard. All of it is plain CSS and ECMAScript modules; nothing is fetched from elsewhere, and nothing
-//! has to be built.
+//! has to be built. A page that is opened from disk cannot ask for modules: for it they are put into one script ([`bundle`]).
+
+mod bundle;
+mod policy;
+
+pub use bundle::report_script;
+pub use policy::{base64, security_policy};
 
 /// A file for the browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +46,12 @@ files![
     ("widgets/gantt.js", SCRIPT),
     ("widgets/map.js", SCRIPT),
     ("widgets/table.js", SCRIPT),
+    ("widgets/timeline.js", SCRIPT),
     ("app.js", SCRIPT),
     ("head.js", SCRIPT),
     ("store.js", SCRIPT),
     ("login.js", SCRIPT),
+    ("theme.js", SCRIPT),
     ("toast.js", SCRIPT),
     ("parts.js", SCRIPT),
     ("events.js", SCRIPT),
@@ -54,10 +62,19 @@ files![
     ("pages/policy.js", SCRIPT),
     ("pages/users.js", SCRIPT),
     ("pages/events.js", SCRIPT),
+    ("report/report.css", STYLE_SHEET),
+    ("report/report.js", SCRIPT),
 ];
 
-/// The style that all of Wharf's pages have: colours in light and dark, tables, cards.
-pub const STYLE: &str = include_str!("../assets/style.css");
+/// The style of a page that is opened from disk: that of the dashboard, and what only reports have.
+pub const REPORT_STYLE: [&str; 3] = [
+    include_str!("../assets/style.css"),
+    include_str!("../assets/app.css"),
+    include_str!("../assets/report/report.css"),
+];
+
+/// Wharf's sign, as a drawing.
+pub const LOGO: &str = include_str!("../assets/logo.svg");
 
 /// The file of that name; names are compared as a whole.
 #[must_use]

@@ -244,6 +244,7 @@ impl<W: Write> Recorder for EventWriter<'_, W> {
 pub(crate) struct FinishedCounter<'a> {
     progress: &'a Progress,
     pending: u64,
+    has_timeline: bool,
 }
 
 impl<'a> FinishedCounter<'a> {
@@ -252,11 +253,20 @@ impl<'a> FinishedCounter<'a> {
 
     /// Counts on that bar.
     pub(crate) fn new(progress: &'a Progress) -> Self {
-        Self { progress, pending: 0 }
+        Self { progress, pending: 0, has_timeline: false }
+    }
+
+    /// Lets the outcome have its timeline, or not.
+    pub(crate) fn with_timeline(self, has_timeline: bool) -> Self {
+        Self { has_timeline, ..self }
     }
 }
 
 impl Recorder for FinishedCounter<'_> {
+    fn wants_timeline(&self) -> bool {
+        self.has_timeline
+    }
+
     fn finished(&mut self, _time: Time, _job: JobId) {
         self.pending += 1;
         if self.pending == Self::BATCH {

@@ -21,16 +21,31 @@ pub struct JobNumber {
 
 /// A text that is no job's number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a job's id as in `12`, or an element of an array as in `12_3`")]
-pub struct NoNumber;
+pub enum NoNumber {
+    /// It is nothing that is known.
+    #[error("expected a job's id as in `12`, or an element of an array as in `12_3`")]
+    Other,
+    /// It is a file, as launchers have it in this place.
+    #[error(
+        "expected a job's id as in `12`; what is done with a cluster's file is under `wharf cluster`, as in `wharf cluster exec {0} -- nvidia-smi`"
+    )]
+    File(String),
+}
+
+impl NoNumber {
+    fn of(text: &str) -> Self {
+        let is_file = [".yaml", ".yml"].iter().any(|end| text.ends_with(end));
+        if is_file { Self::File(text.to_owned()) } else { Self::Other }
+    }
+}
 
 impl FromStr for JobNumber {
     type Err = NoNumber;
 
     fn from_str(text: &str) -> Result<Self, NoNumber> {
-        let number = |text: &str| {
-            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse().ok().filter(|_| is_plain).ok_or(NoNumber)
+        let number = |part: &str| {
+            let is_plain = part.bytes().all(|byte| byte.is_ascii_digit());
+            part.parse().ok().filter(|_| is_plain).ok_or_else(|| NoNumber::of(text))
         };
         match text.split_once('_') {
             Some((job, index)) => Ok(Self { job: number(job)?, index: Some(number(index)?) }),
@@ -82,8 +97,10 @@ mod tests {
             assert_eq!(text.parse::<JobNumber>().unwrap().to_string(), text);
         }
         for text in ["", "_", "12_", "_3", "12_3_4", "-1", "+1", "12_+3", "4294967296", "a"] {
-            assert_eq!(text.parse::<JobNumber>(), Err(NoNumber), "{text}");
+            assert_eq!(text.parse::<JobNumber>(), Err(NoNumber::Other), "{text}");
         }
+        let told = "lab_1.yaml".parse::<JobNumber>().unwrap_err().to_string();
+        assert!(told.contains("wharf cluster exec lab_1.yaml"), "{told}");
     }
 
     #[test]

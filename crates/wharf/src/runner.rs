@@ -1,26 +1,27 @@
 //! Several policies on one trace and cluster: run in parallel, summed up and, where asked for, written to files.
 
 use std::fs;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use wharf_core::ClusterSpec;
+use wharf_document::shell::line;
 use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, StepSeries};
 use wharf_report::{Breakdown, FileError, Report, RunLabels, Summary, files};
 use wharf_sim::sweep::parallel::map_in_order;
-use wharf_sim::{NoRecorder, Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
+use wharf_sim::{NoRecorder, Outcome, Preset, Recorder, RunSpec, Settings, TimelineOnly, check, run_within};
 use wharf_trace::Trace;
 
 use crate::error::{CliError, ErrorKind, translate};
 use crate::events::{EventWriter, FinishedCounter};
 use crate::output::{Progress, Terminal};
 use crate::rounds::RoundWriter;
-use crate::staging::StagedDir;
+use crate::staging::{StagedDir, StagedFile};
 
 /// Name of the file with a run's events.
 const EVENTS_JSONL: &str = "events.jsonl";
@@ -52,6 +53,44 @@ pub(crate) struct Batch {
     pub policies: Vec<String>,
     /// How many of them at the same time.
     pub threads: NonZeroUsize,
+    /// What `wharf sim --policy NAME` needs beside the name to do one of the runs again, where that is known.
+    pub again: Option<Vec<String>>,
+}
+
+/// Where results go, beside the terminal.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// A directory for all files.
+    pub dir: Option<OutDir>,
+    /// A page of its own.
+    pub page: Option<PageFile>,
+}
+
+/// A page that appears when it is complete.
+#[derive(Debug)]
+pub(crate) struct PageFile {
+    file: StagedFile,
+    target: PathBuf,
+}
+
+impl PageFile {
+    /// Begins a page; what is in the way is told before the work.
+    ///
+    /// # Errors
+    /// Where nothing can be created there.
+    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
+        Ok(Self { file: StagedFile::create(target)?, target: target.to_owned() })
+    }
+
+    /// Writes it and lets it appear.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn write(mut self, page: &Page) -> Result<(), CliError> {
+        let text = wharf_report::html::render(page);
+        self.file.write_all(text.as_bytes()).map_err(|error| CliError::write(&self.target, error))?;
+        self.file.commit()
+    }
 }
 
 /// Where files go.
@@ -64,7 +103,7 @@ pub(crate) struct OutDir {
 /// What is left of a run.
 struct Ran {
     summary: Summary,
-    /// For the page; only where files are written.
+    /// For a page; only where one is written.
     page: Option<PageRun>,
 }
 
@@ -131,13 +170,13 @@ impl Batch {
         }
     }
 
-    /// Runs everything, and puts files into `out` where there is one. Results come in the order of the policies.
+    /// Runs everything, and puts files and a page where they are wanted. Results come in the order of the policies.
     ///
     /// # Errors
-    /// The first failure; nothing is left in `out` then.
+    /// The first failure; nothing is left behind then.
     pub(crate) fn run(
         &self,
-        out: Option<OutDir>,
+        outputs: Outputs,
         command: &str,
         terminal: &Terminal,
     ) -> Result<Report, CliError> {
@@ -145,32 +184,48 @@ impl Batch {
         let steps = (self.trace.jobs.len() * self.policies.len()) as u64;
         let progress = terminal.progress(steps, "jobs");
         let order: Vec<usize> = (0..self.policies.len()).collect();
-        let ran = map_in_order(&self.policies, &order, self.threads, |_, policy| match &out {
+        let Outputs { dir, page } = outputs;
+        let ran = map_in_order(&self.policies, &order, self.threads, |_, policy| match &dir {
             Some(out) => self.run_to_files(policy, out, &progress),
-            None => self.run_alone(policy, &progress),
+            None => self.run_alone(policy, page.is_some(), &progress),
         })?;
         progress.finish();
         let (summaries, pages): (Vec<Summary>, Vec<Option<PageRun>>) =
             ran.into_iter().flatten().map(|ran| (ran.summary, ran.page)).unzip();
-        if let Some(out) = out {
-            let title = format!("{} on {}", self.trace.name, self.cluster_name);
-            let runs = pages.into_iter().flatten().collect();
-            let page = Page { title, commands: vec![command.to_owned()], runs, tables: vec![] };
-            out.write(Path::new(REPORT_HTML), &wharf_report::html::render(&page))?;
+        let title = format!("{} on {}", self.trace.name, self.cluster_name);
+        let runs = pages.into_iter().flatten().collect();
+        let shown = Page { title, commands: vec![command.to_owned()], runs, tables: vec![] };
+        if let Some(out) = dir {
+            out.write(Path::new(REPORT_HTML), &wharf_report::html::render(&shown))?;
             out.commit()?;
+        }
+        if let Some(page) = page {
+            page.write(&shown)?;
         }
         let report = Report::new(summaries);
         warn_of_unfinished(&report, terminal);
         Ok(report)
     }
 
-    fn run_alone(&self, policy: &str, progress: &Progress) -> Result<Ran, CliError> {
+    fn run_alone(&self, policy: &str, is_shown: bool, progress: &Progress) -> Result<Ran, CliError> {
         let (outcome, wall_ms) = if progress.is_visible() {
-            self.simulate(policy, &mut FinishedCounter::new(progress))?
+            self.simulate(policy, &mut FinishedCounter::new(progress).with_timeline(is_shown))?
+        } else if is_shown {
+            self.simulate(policy, &mut TimelineOnly)?
         } else {
             self.simulate(policy, &mut NoRecorder)?
         };
-        Ok(Ran { summary: self.summary(policy, &outcome, wall_ms), page: None })
+        let summary = self.summary(policy, &outcome, wall_ms);
+        let page = is_shown.then(|| self.page_run(&summary, &outcome));
+        Ok(Ran { summary, page })
+    }
+
+    /// What a page shows of a run.
+    fn page_run(&self, summary: &Summary, outcome: &Outcome) -> PageRun {
+        let run = PageRun::new(summary.clone(), &self.cluster, &self.trace.jobs, outcome);
+        let Some(again) = &self.again else { return run };
+        let head = ["wharf", "sim", "--policy", &summary.policy];
+        run.with_command(line(head.into_iter().chain(again.iter().map(String::as_str))))
     }
 
     fn run_to_files(&self, policy: &str, out: &OutDir, progress: &Progress) -> Result<Ran, CliError> {
@@ -186,8 +241,8 @@ impl Batch {
         let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
         recorder.finish().map_err(failed)?;
         let summary = self.summary(policy, &outcome, wall_ms);
-        self.write_files(&dir, &summary, &outcome).map_err(|error| out.failed(&error))?;
-        let page = PageRun::new(summary.clone(), &self.cluster, &self.trace.jobs, &outcome);
+        let page = self.page_run(&summary, &outcome);
+        self.write_files(&dir, &page, &outcome).map_err(|error| out.failed(&error))?;
         for (plot, svg) in self.plots(&summary, &outcome) {
             out.write(&Path::new(&name).join(plot), &svg)?;
         }
@@ -212,12 +267,13 @@ impl Batch {
         Summary::new(labels, outcome, wall_ms)
     }
 
-    fn write_files(&self, dir: &Path, summary: &Summary, outcome: &Outcome) -> Result<(), FileError> {
+    fn write_files(&self, dir: &Path, run: &PageRun, outcome: &Outcome) -> Result<(), FileError> {
         let jobs = &self.trace.jobs;
         files::write_jobs(&dir.join(files::JOBS_CSV), jobs, outcome)?;
         files::write_timeline(&dir.join(files::TIMELINE_CSV), outcome)?;
         files::write_breakdown(&dir.join(files::BREAKDOWN_CSV), &Breakdown::new(jobs, outcome))?;
-        files::write_summary(&dir.join(files::SUMMARY_JSON), &Report::new(vec![summary.clone()]))
+        files::write_digest(&dir.join(files::RUN_JSON), &run.digest)?;
+        files::write_summary(&dir.join(files::SUMMARY_JSON), &Report::new(vec![run.summary.clone()]))
     }
 
     fn plots(&self, summary: &Summary, outcome: &Outcome) -> Vec<(&'static str, String)> {

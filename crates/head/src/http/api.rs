@@ -38,9 +38,9 @@ const REASONS_MAX: usize = 100;
 const EVENTS_MAX: u32 = 500;
 /// Jobs that are not over, beyond which nothing is foreseen; and those that are over and tell about the others.
 const FORESEEN_MAX: u32 = 3000;
-const PAST_MAX: u32 = 2000;
+pub(super) const PAST_MAX: u32 = 2000;
 
-type Answer = Result<Json, Refused>;
+pub(super) type Answer = Result<Json, Refused>;
 type TheSite = State<Arc<Site>>;
 
 /// A text that is JSON.
@@ -60,7 +60,7 @@ impl IntoResponse for Json {
 }
 
 /// A request of the contract, if the role may make it.
-fn ask<T>(identity: &Identity, rpc: &str, message: T) -> Result<Request<T>, Status> {
+pub(super) fn ask<T>(identity: &Identity, rpc: &str, message: T) -> Result<Request<T>, Status> {
     check_rpc(&format!("/wharf.v1.Cluster/{rpc}"), identity)?;
     let mut request = Request::new(message);
     request.extensions_mut().insert(identity.clone());
@@ -159,11 +159,7 @@ pub(super) async fn forecast(who: Who, State(site): TheSite, RawQuery(query): Ra
     let Some(foresee) = site.foresee.clone() else { return Json::of(&json!({})) };
     let permit =
         site.forecasts.clone().acquire_owned().await.map_err(|error| Status::internal(error.to_string()))?;
-    let live = site.cluster.ask(|dispatcher| {
-        let counts = dispatcher.engine.state().counts();
-        counts.waiting + counts.held + counts.placed + counts.stopping
-    });
-    if live.await? > FORESEEN_MAX {
+    if live_jobs(&site).await? > FORESEEN_MAX {
         return Json::of(&json!({}));
     }
     let request = ask(&who.identity, "Export", ExportRequest { past_max: PAST_MAX })?;
@@ -183,6 +179,15 @@ pub(super) async fn forecast(who: Who, State(site): TheSite, RawQuery(query): Ra
         )
     };
     Json::of(&foreseen.iter().map(told).collect::<Value>())
+}
+
+/// How many jobs are not over.
+pub(super) async fn live_jobs(site: &Site) -> Result<u32, Status> {
+    let count = site.cluster.ask(|dispatcher| {
+        let counts = dispatcher.engine.state().counts();
+        counts.waiting + counts.held + counts.placed + counts.stopping
+    });
+    count.await
 }
 
 /// The jobs that a query names.

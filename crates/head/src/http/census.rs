@@ -19,17 +19,13 @@ pub(super) fn health_word(health: Health) -> &'static str {
     }
 }
 
-/// Counts everything.
+/// What there is now. Jobs are not looked at: they are counted as they change. Nodes and devices are, as there are few of them
+/// beside jobs that once were.
 pub(super) fn census(dispatcher: &Dispatcher) -> Census {
     let state = dispatcher.engine.state();
     let policy = dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default();
-    let mut census = Census { policy, ..Census::default() };
-    for phase in views::PHASES {
-        census.jobs.insert(phase.word(), 0);
-    }
-    for (_, _, life) in state.jobs() {
-        *census.jobs.entry(views::phase(life).word()).or_default() += 1;
-    }
+    let jobs = views::PHASES.map(|phase| (phase.word(), views::count(state.counts(), phase))).into();
+    let mut census = Census { policy, jobs, ..Census::default() };
     for (id, health) in views::healths(dispatcher) {
         *census.nodes.entry(health_word(health)).or_default() += 1;
         count_devices(dispatcher, id, health, &mut census);

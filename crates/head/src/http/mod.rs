@@ -4,11 +4,13 @@
 //! - `login`: tokens become sessions, requests become identities;
 //! - `health`: liveness, readiness, metrics;
 //! - `api`: what the dashboard asks; each question is an rpc of the contract, with that rpc's rights; `rows`: the answers as JSON;
+//! - `compare`: other policies on what is there now;
 //! - `hub`: what changes, as it changes;
 //! - `pages`: the dashboard itself, which is in the program.
 
 mod api;
 mod census;
+mod compare;
 mod door;
 mod health;
 mod hub;
@@ -62,6 +64,18 @@ pub struct Foreseen {
 /// Says when jobs are expected to start, from what the head exports. It may take its time: the dispatcher does not wait for it.
 pub type Foresee = Arc<dyn Fn(Exported, &[u32]) -> Result<Vec<Foreseen>, String> + Send + Sync>;
 
+/// What would become of the jobs that are there under each of some policies: one object for each, the present policy first.
+pub type Compare = Arc<dyn Fn(Exported, &[String]) -> Result<serde_json::Value, String> + Send + Sync>;
+
+/// Compares policies on what is there now.
+#[derive(Clone)]
+pub struct Comparing {
+    /// Which there are; no others are passed on.
+    pub policies: Vec<String>,
+    /// Does it. It may take its time: the dispatcher does not wait for it.
+    pub run: Compare,
+}
+
 /// How a head serves browsers.
 #[derive(Clone)]
 pub struct HttpConfig {
@@ -73,6 +87,8 @@ pub struct HttpConfig {
     pub is_read_only: bool,
     /// What knows the future.
     pub foresee: Option<Foresee>,
+    /// What compares policies.
+    pub compare: Option<Comparing>,
 }
 
 impl HttpConfig {
@@ -93,6 +109,9 @@ pub(crate) struct Site {
     foresee: Option<Foresee>,
     /// One forecast at a time: it is nothing but work.
     forecasts: Arc<Semaphore>,
+    compare: Option<Comparing>,
+    /// One comparison at a time, likewise.
+    comparisons: Arc<Semaphore>,
 }
 
 /// A site that serves until it is dropped.
@@ -128,6 +147,8 @@ pub(crate) async fn serve(
         is_read_only: config.is_read_only,
         foresee: config.foresee,
         forecasts: Arc::new(Semaphore::new(1)),
+        compare: config.compare,
+        comparisons: Arc::new(Semaphore::new(1)),
     });
     let router = router(site);
     let serving = tokio::spawn(async move {
@@ -151,6 +172,7 @@ fn router(site: Arc<Site>) -> Router {
         .route("/api/jobs/{id}/logs", get(api::logs))
         .route("/api/reasons", get(api::reasons))
         .route("/api/forecast", get(api::forecast))
+        .route("/api/compare", get(compare::compare))
         .route("/api/nodes", get(api::nodes))
         .route("/api/nodes/change", post(api::change_node))
         .route("/api/policy", get(api::policy))
@@ -180,4 +202,24 @@ async fn harden(mut response: Response) -> Response {
     // What is known of a cluster is nobody's to keep; the page itself says otherwise.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_route_is_in_the_book_and_none_else() {
+        let between = |text: &'static str, from: &str, to: char| -> BTreeSet<String> {
+            let parts = text.split(from).skip(1);
+            parts.filter_map(|part| part.split(to).next()).map(str::to_owned).collect()
+        };
+        let routes = include_str!("mod.rs").lines().filter_map(|line| {
+            let (path, method) = line.trim().strip_prefix(".route(\"")?.split_once("\", ")?;
+            let method = if method.starts_with("post") { "POST" } else { "GET" };
+            Some(format!("{method} {path}"))
+        });
+        let book = between(include_str!("../../../../docs/http.md"), "\n### `", '`');
+        assert_eq!(routes.collect::<BTreeSet<String>>(), book);
+    }
 }

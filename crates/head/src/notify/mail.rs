@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::Stdio;
 
 use tokio::process::Command;
+use wharf_web::base64;
 
 use super::command::{PATH, feed_and_wait};
 use super::{Notice, NotifyConfig, NotifyError};
@@ -104,20 +105,6 @@ fn header(text: &str) -> String {
         rest = left;
     }
     words.join("\n ")
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let letter = char::from(LETTERS[(bits >> shift & 63) as usize]);
-            text.push(if index <= chunk.len() { letter } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]

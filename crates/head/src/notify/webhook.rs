@@ -1,7 +1,6 @@
 //! A notice as JSON that is posted to an address.
 
 use std::io;
-use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::Request;
@@ -10,12 +9,7 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::http::Uri;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use wharf_tls::{Web, WebStream};
 
 use super::{Notice, NotifyConfig, NotifyError, again};
 
@@ -71,18 +65,12 @@ impl Webhook {
 
 /// Posts notices.
 pub(super) struct Client {
-    tls: Arc<ClientConfig>,
+    web: Web,
 }
 
 impl Client {
     pub(super) fn new(config: &NotifyConfig) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        // A certificate that cannot be used only means that nobody who shows it is trusted.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots.add_parsable_certificates(config.extra_roots.iter().cloned().map(CertificateDer::from));
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
-        Ok(Self { tls: Arc::new(builder.with_root_certificates(roots).with_no_client_auth()) })
+        Ok(Self { web: Web::new(config.extra_roots.iter().cloned())? })
     }
 
     /// Posts a notice, again after a pause where that may help.
@@ -97,26 +85,12 @@ impl Client {
     }
 
     async fn post(&self, webhook: &Webhook, notice: &Notice) -> Result<(), NotifyError> {
-        // An IPv6 address is written in brackets, and looked up without.
-        let host = webhook.host.trim_start_matches('[').trim_end_matches(']');
-        let stream =
-            TcpStream::connect((host, webhook.port)).await.map_err(|error| webhook.connect_error(error))?;
-        if !webhook.is_tls {
-            return exchange(webhook, notice, stream).await;
-        }
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| webhook.connect_error(io::Error::other(error)))?;
-        let connector = TlsConnector::from(self.tls.clone());
-        let stream = connector.connect(name, stream).await.map_err(|error| webhook.connect_error(error))?;
-        exchange(webhook, notice, stream).await
+        let connected = self.web.connect(&webhook.host, webhook.port, webhook.is_tls).await;
+        exchange(webhook, notice, connected.map_err(|error| webhook.connect_error(error))?).await
     }
 }
 
-async fn exchange(
-    webhook: &Webhook,
-    notice: &Notice,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<(), NotifyError> {
+async fn exchange(webhook: &Webhook, notice: &Notice, stream: Box<dyn WebStream>) -> Result<(), NotifyError> {
     let broken = |source| NotifyError::Http { host: webhook.authority(), source };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let request = Request::post(&webhook.path)

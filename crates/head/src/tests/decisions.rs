@@ -125,6 +125,59 @@ pub(super) fn play(world: &mut VirtualCluster, trace: &Trace, mut meddle: impl F
     }
 }
 
+#[test]
+fn what_is_counted_as_it_changes_is_what_there_is() {
+    use wharf_proto::{ChangeJobsRequest, change_jobs_request::Change};
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = ClusterSpec::uniform("v100", 8, 4);
+    let rules = regime("srtf", SEED);
+    let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), &cluster, rules);
+    let mut seen = std::collections::BTreeSet::new();
+    let mut moment = 0;
+    play(&mut world, &trace(), |world| {
+        moment += 1;
+        let change = match moment % 7 {
+            3 => Change::Cancel,
+            5 => Change::Hold,
+            6 => Change::Release,
+            _ => Change::Requeue,
+        };
+        let last = world.dispatcher.engine.state().next_job().0.saturating_sub(1);
+        let job_ids = vec![last.saturating_sub(moment % 5)];
+        world.change(ChangeJobsRequest { change: change.into(), job_ids, ..ChangeJobsRequest::default() });
+        if moment % 7 == 6 {
+            // Nothing stays held for ever.
+            let job_ids = (0..=last).collect();
+            world.change(ChangeJobsRequest {
+                change: change.into(),
+                job_ids,
+                ..ChangeJobsRequest::default()
+            });
+        }
+        let state = world.dispatcher.engine.state();
+        for phase in crate::views::PHASES {
+            let there = state.jobs().filter(|(_, _, life)| crate::views::phase(life) == phase).count();
+            assert_eq!(
+                crate::views::count(state.counts(), phase) as usize,
+                there,
+                "{phase:?} at moment {moment}"
+            );
+            if there > 0 {
+                seen.insert(phase.word());
+            }
+        }
+        // A job that is held for ever would never end.
+        if state.counts().waiting + state.counts().placed + state.counts().stopping == 0
+            && state.counts().held > 0
+        {
+            let job_ids = (0..=last).collect();
+            let change = Change::Release.into();
+            world.change(ChangeJobsRequest { change, job_ids, ..ChangeJobsRequest::default() });
+        }
+    });
+    assert!(seen.len() >= 5, "many states were seen: {seen:?}");
+}
+
 /// What a journal says was launched and preempted.
 fn acts_of(journal: &std::path::Path) -> Vec<(Time, Act)> {
     let connection = rusqlite::Connection::open(journal).unwrap();

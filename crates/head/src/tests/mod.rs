@@ -8,6 +8,7 @@ mod journal;
 mod leaving;
 mod plans;
 mod preemption;
+mod readers;
 mod restarts;
 mod sharing;
 mod switching;

@@ -11,8 +11,8 @@ use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
 use wharf_policy::Settings;
 use wharf_policy::governor::Limits;
 use wharf_proto::{
-    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, LaunchTask, Refusal, Register, TaskEnded, TaskId,
-    TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
+    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, LaunchTask, Refusal, Register, SendOutput, TaskEnded,
+    TaskId, TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
@@ -85,6 +85,8 @@ pub(super) struct VirtualCluster {
     pub(super) late: Option<VecDeque<(u64, from_worker::Message)>>,
     /// What the workers were told to start.
     pub(super) launches: Vec<LaunchTask>,
+    /// Which output they were asked for.
+    pub(super) outputs: Vec<SendOutput>,
 }
 
 impl VirtualCluster {
@@ -137,6 +139,7 @@ impl VirtualCluster {
             warnings,
             late,
             launches,
+            outputs: Vec::new(),
         };
         for (session, node) in cluster.nodes.iter().enumerate() {
             let (sender, receiver) = unbounded_channel();
@@ -197,6 +200,7 @@ impl VirtualCluster {
                     self.say(session, from_worker::Message::Started(started));
                 }
             }
+            to_worker::Message::SendOutput(wanted) => self.outputs.push(wanted),
             to_worker::Message::Forget(forget) => self.forgotten.push((session, forget.task.unwrap())),
             to_worker::Message::Stop(stop) => {
                 let task = stop.task.unwrap();

@@ -1,9 +1,10 @@
 //! A run's files: written whole or not at all, and read back.
 //!
-//! `jobs.csv`, `timeline.csv`, `breakdown.csv` and `summary.json`. Numbers are written with the fewest digits
+//! `jobs.csv`, `timeline.csv`, `breakdown.csv`, `summary.json`, and `run.json`, from which pages are made. Numbers are written with the fewest digits
 //! that read back to the same bits.
 
 mod atomic;
+mod found;
 mod rows;
 
 use std::fs;
@@ -16,9 +17,11 @@ use wharf_core::JobSpec;
 use wharf_sim::Outcome;
 
 pub use atomic::write_atomically;
+pub use found::{FoundRun, find_runs};
 pub use rows::{JobRow, TimelineRow};
 
 use crate::breakdown::{Breakdown, BreakdownRow};
+use crate::digest::Digest;
 use crate::metrics::{Report, ReportError};
 
 /// Name of the file with one row per job.
@@ -29,6 +32,8 @@ pub const TIMELINE_CSV: &str = "timeline.csv";
 pub const BREAKDOWN_CSV: &str = "breakdown.csv";
 /// Name of the file with the run's [`Report`].
 pub const SUMMARY_JSON: &str = "summary.json";
+/// Name of the file with the run's [`Digest`].
+pub const RUN_JSON: &str = "run.json";
 
 /// Why a file could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +92,65 @@ pub enum FileError {
         #[source]
         source: ReportError,
     },
+    /// What a page needs of a run is not as expected.
+    #[error("{} does not hold what a page shows of a run", path.display())]
+    Digest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: ReportError,
+    },
+    /// Numbers that cannot be drawn.
+    #[error("{} has numbers that make no sense", path.display())]
+    Unsound {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A folder without runs.
+    #[error("{} holds no run: neither it nor a folder in it has a {SUMMARY_JSON}", path.display())]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file where a folder is wanted.
+    #[error("{} is no folder", path.display())]
+    NoFolder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A summary of several runs that does not say where the rest of them is.
+    #[error("{} is of {count} runs, but does not say where the rest of each is", path.display())]
+    NoFolders {
+        /// The file.
+        path: PathBuf,
+        /// How many runs.
+        count: usize,
+    },
+}
+
+impl FileError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        let is_missing = |source: &io::Error| source.kind() == io::ErrorKind::NotFound;
+        match self {
+            Self::Read { path, source } if is_missing(source) && path.ends_with(RUN_JSON) => Some(
+                "the run was made by an older Wharf, or is not complete: run it again with `wharf sim --out` or `wharf sweep`",
+            ),
+            Self::NoRun { .. } | Self::NoFolders { .. } => {
+                Some("`wharf sim --out DIR` and `wharf sweep --out DIR` make folders of runs")
+            }
+            Self::NoFolder { .. } => Some("give the folder that it is in"),
+            Self::Document { source: ReportError::Schema { .. }, .. }
+            | Self::Digest {
+                source: ReportError::Schema { .. } | ReportError::DigestSchema { .. }, ..
+            } => Some("it is of another version of Wharf: run it again with this one, or use that one"),
+            Self::Document { .. } | Self::Digest { .. } | Self::Unsound { .. } => {
+                Some("the file is cut off or was changed: run it again")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Writes one row per job, in trace order.
@@ -132,6 +196,32 @@ pub fn write_summary(path: &Path, report: &Report) -> Result<(), FileError> {
     write_atomically(path, |file| file.write_all(text.as_bytes()))
 }
 
+/// Writes what a page shows of a run.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn write_digest(path: &Path, digest: &Digest) -> Result<(), FileError> {
+    let failed =
+        |source: serde_json::Error| FileError::Digest { path: path.to_owned(), source: source.into() };
+    let text = serde_json::to_string(digest).map_err(failed)? + "\n";
+    write_atomically(path, |file| file.write_all(text.as_bytes()))
+}
+
+/// Reads what [`write_digest`] wrote.
+///
+/// # Errors
+/// Where the file cannot be read, is no such document, is of another version, or has numbers that cannot be drawn.
+pub fn read_digest(path: &Path) -> Result<Digest, FileError> {
+    let text = read(path)?;
+    let digest =
+        Digest::from_json(&text).map_err(|source| FileError::Digest { path: path.to_owned(), source })?;
+    if digest.is_sound() { Ok(digest) } else { Err(FileError::Unsound { path: path.to_owned() }) }
+}
+
+fn read(path: &Path) -> Result<String, FileError> {
+    fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })
+}
+
 /// Reads what [`write_jobs`] wrote.
 ///
 /// # Errors
@@ -153,8 +243,7 @@ pub fn read_timeline(path: &Path) -> Result<Vec<TimelineRow>, FileError> {
 /// # Errors
 /// Where the file cannot be read, is no such document, or is of another version.
 pub fn read_summary(path: &Path) -> Result<Report, FileError> {
-    let text =
-        fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    let text = read(path)?;
     Report::from_json(&text).map_err(|source| FileError::Document { path: path.to_owned(), source })
 }
 

@@ -4,12 +4,13 @@
 //! is drawn as a grid of cells, each in the colour of the job that held most of it, so that the plot stays
 //! small.
 
-use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec};
+use wharf_core::{ClusterSpec, JobId, JobSpec};
 use wharf_sim::Span;
 
 use super::axis::Axis;
 use super::{COLOURS, Plot, WIDTH};
 use crate::human::{count, duration, shortened};
+use crate::stays::{Grid, Piece, Rows};
 use crate::svg::{Anchor, Canvas, px};
 
 const LEFT: f64 = 62.0;
@@ -41,7 +42,7 @@ pub fn gantt(title: &str, node_devices: &[u32], spans: &[Span], specs: &[JobSpec
     chart.axes(&mut canvas);
     let notes = if spans.is_empty() {
         ["nothing to show".to_owned(), String::new()]
-    } else if let Some(pieces) = pieces(&chart, spans) {
+    } else if let Some(pieces) = chart.pieces(spans) {
         chart.draw_pieces(&mut canvas, &pieces, spans, specs);
         ["One rectangle per job and stay; jobs that share a device split its row.".to_owned(), String::new()]
     } else {
@@ -63,38 +64,29 @@ pub fn gantt(title: &str, node_devices: &[u32], spans: &[Span], specs: &[JobSpec
 
 /// The rows and the time axis.
 struct Chart {
-    /// First row of each node, and after the last the number of rows.
-    node_rows: Vec<usize>,
-    start: f64,
-    length: f64,
+    rows: Rows,
     axis: Axis,
     row_height: f64,
 }
 
 impl Chart {
     fn new(node_devices: &[u32], spans: &[Span]) -> Self {
-        let mut devices = node_devices.to_vec();
-        for span in spans {
-            let node = span.share.node.index();
-            if devices.len() <= node {
-                devices.resize(node + 1, 0);
-            }
-            devices[node] = devices[node].max(u128::BITS - span.share.devices.0.leading_zeros());
-        }
-        let mut node_rows = vec![0];
-        for count in devices {
-            node_rows.push(node_rows[node_rows.len() - 1] + count as usize);
-        }
-        let start = spans.iter().map(|span| span.start.seconds()).fold(f64::INFINITY, f64::min);
-        let end = spans.iter().map(|span| span.end.seconds()).fold(f64::NEG_INFINITY, f64::max);
-        let (start, length) = if start < end { (start, end - start) } else { (0.0, 1.0) };
-        let rows = node_rows[node_rows.len() - 1].max(1) as f64;
-        let row_height = ROW_MAX.min(HEIGHT_MAX / rows);
-        Self { node_rows, start, length, axis: Axis::time(length), row_height }
+        let rows = Rows::new(node_devices, spans);
+        let row_height = ROW_MAX.min(HEIGHT_MAX / rows.device_count().max(1) as f64);
+        Self { axis: Axis::time(rows.length), rows, row_height }
     }
 
     fn device_count(&self) -> usize {
-        self.node_rows[self.node_rows.len() - 1]
+        self.rows.device_count()
+    }
+
+    /// The rectangles to draw; `None` where they would be too many.
+    fn pieces(&self, spans: &[Span]) -> Option<Vec<Piece>> {
+        // A cheap bound first: more rows than a piece can be high, or far too many spans.
+        if self.row_height < 2.0 || spans.len() > SHAPES_MAX {
+            return None;
+        }
+        Some(self.rows.pieces(spans)).filter(|pieces| pieces.len() <= SHAPES_MAX)
     }
 
     fn bottom(&self) -> f64 {
@@ -102,26 +94,26 @@ impl Chart {
     }
 
     fn x(&self, seconds: f64) -> f64 {
-        LEFT + self.axis.place(seconds - self.start) * (WIDTH - RIGHT - LEFT)
+        LEFT + self.axis.place(seconds - self.rows.start) * (WIDTH - RIGHT - LEFT)
     }
 
     fn axes(&self, canvas: &mut Canvas) {
         let (right, bottom) = (WIDTH - RIGHT, self.bottom());
         for (value, label) in &self.axis.ticks {
-            let x = self.x(self.start + value);
+            let x = self.x(self.rows.start + value);
             canvas.line("grid", (x, TOP), (x, bottom));
             canvas.text("tick", (x, bottom + 16.0), Anchor::Middle, label);
         }
         let (mut labelled, mut ruled) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        for (node, rows) in self.node_rows.windows(2).enumerate() {
-            let y = TOP + rows[0] as f64 * self.row_height;
+        for (node, (first, end)) in self.rows.nodes().enumerate() {
+            let y = TOP + first as f64 * self.row_height;
             // Thousands of nodes need no thousands of lines.
             if y - ruled >= 3.0 {
                 canvas.line("grid", (LEFT, y), (right, y));
                 ruled = y;
             }
-            let middle = TOP + (rows[0] + rows[1]) as f64 / 2.0 * self.row_height + 4.0;
-            if rows[1] > rows[0] && middle - labelled >= 13.0 {
+            let middle = TOP + (first + end) as f64 / 2.0 * self.row_height + 4.0;
+            if end > first && middle - labelled >= 13.0 {
                 canvas.text("tick", (LEFT - 7.0, middle), Anchor::End, &format!("node {node}"));
                 labelled = middle;
             }
@@ -139,7 +131,8 @@ impl Chart {
             let y = TOP + piece.row as f64 * self.row_height + piece.lane as f64 * lane_height;
             let height = if piece.lanes > 1 { lane_height } else { piece.rows as f64 * self.row_height };
             let (x, end) = (self.x(span.start.seconds()), self.x(span.end.seconds()));
-            let (from, until) = (span.start.seconds() - self.start, span.end.seconds() - self.start);
+            let (from, until) =
+                (span.start.seconds() - self.rows.start, span.end.seconds() - self.rows.start);
             let devices = span.share.devices.len();
             let tooltip = format!(
                 "{name}: {devices} on {}, {} to {} ({})",
@@ -159,76 +152,21 @@ impl Chart {
 
     /// One path per colour; gives the number of rows.
     fn draw_grid(&self, canvas: &mut Canvas, spans: &[Span]) -> usize {
-        let rows = self.device_count().clamp(1, GRID_ROWS_MAX);
-        let row_height = (self.bottom() - TOP) / rows as f64;
-        let column_width = (WIDTH - RIGHT - LEFT) / GRID_COLUMNS as f64;
+        let devices = self.device_count().max(1);
+        let rows = devices.min(GRID_ROWS_MAX);
+        let grid = Grid { devices, length: self.rows.length, rows, columns: GRID_COLUMNS };
         let mut paths = vec![String::new(); COLOURS];
-        for row in 0..rows {
-            let jobs = self.grid_row(spans, row, rows);
-            let mut column = 0;
-            for stay in jobs.chunk_by(|a, b| a == b) {
-                if let Some(job) = stay[0] {
-                    let x = LEFT + column as f64 * column_width;
-                    let (y, width) = (TOP + row as f64 * row_height, stay.len() as f64 * column_width);
-                    let [x, y, width, height] = [x, y, width, row_height].map(px);
-                    paths[colour(job)] += &format!("M{x} {y}h{width}v{height}h-{width}z");
-                }
-                column += stay.len();
-            }
+        for cell in grid.reduce(&self.rows.blocks(spans)) {
+            let (left, right) = (self.x(self.rows.start + cell.from), self.x(self.rows.start + cell.until));
+            let (y, height) = (cell.row as f64 * self.row_height, cell.rows as f64 * self.row_height);
+            let [x, y, width, height] = [left, TOP + y, right - left, height].map(px);
+            paths[colour(cell.job)] += &format!("M{x} {y}h{width}v{height}h-{width}z");
         }
         for (colour, d) in paths.iter().enumerate() {
             canvas.path(&format!("cell g{colour}"), d);
         }
         rows
     }
-
-    /// For each cell of a grid row the job that held most of it; `None` where it was idle for more than half.
-    fn grid_row(&self, spans: &[Span], row: usize, rows: usize) -> Vec<Option<JobId>> {
-        let first = row * self.device_count() / rows;
-        let end = ((row + 1) * self.device_count() / rows).max(first + 1);
-        let column_s = self.length / GRID_COLUMNS as f64;
-        let mut held: Vec<Vec<(JobId, f64)>> = vec![Vec::new(); GRID_COLUMNS];
-        for span in spans {
-            let devices = self.devices_within(span, first, end);
-            if devices == 0 {
-                continue;
-            }
-            let (from, until) = (span.start.seconds() - self.start, span.end.seconds() - self.start);
-            let (low, high) = (column_of(from / column_s), column_of(until / column_s));
-            for (column, jobs) in held.iter_mut().enumerate().take(high + 1).skip(low) {
-                let (left, right) = (column as f64 * column_s, (column + 1) as f64 * column_s);
-                let seconds = until.min(right) - from.max(left);
-                if seconds > 0.0 {
-                    jobs.push((span.job, seconds * f64::from(devices)));
-                }
-            }
-        }
-        let half = column_s * (end - first) as f64 / 2.0;
-        held.into_iter().map(|jobs| longest_holder(jobs, half)).collect()
-    }
-
-    /// How many of the span's devices lie in these rows.
-    fn devices_within(&self, span: &Span, first: usize, end: usize) -> u32 {
-        let Some(&base) = self.node_rows.get(span.share.node.index()) else { return 0 };
-        let below = |row: usize| DeviceSet::first(row.saturating_sub(base).min(128) as u32);
-        let rows = below(end).difference(below(first));
-        span.share.devices.intersection(rows).len()
-    }
-}
-
-fn column_of(position: f64) -> usize {
-    (position.max(0.0) as usize).min(GRID_COLUMNS - 1)
-}
-
-fn longest_holder(mut jobs: Vec<(JobId, f64)>, half: f64) -> Option<JobId> {
-    if crate::stats::sum(jobs.iter().map(|entry| entry.1)) < half {
-        return None;
-    }
-    jobs.sort_by_key(|entry| entry.0);
-    let totals =
-        jobs.chunk_by(|a, b| a.0 == b.0).map(|stays| (stays[0].0, stays.iter().map(|s| s.1).sum::<f64>()));
-    // Of equals the job with the lowest id.
-    totals.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|entry| entry.0)
 }
 
 fn colour(job: JobId) -> usize {
@@ -239,133 +177,10 @@ fn job_name(specs: &[JobSpec], job: JobId) -> String {
     specs.get(job.index()).map_or_else(|| job.to_string(), |spec| shortened(&spec.name, NAME_LENGTH_MAX))
 }
 
-/// A rectangle: one span on neighbouring devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Piece {
-    span: usize,
-    row: usize,
-    rows: usize,
-    /// Place among the jobs that share the device, and how many places there are.
-    lane: usize,
-    lanes: usize,
-}
-
-/// The rectangles to draw; `None` where they would be too many.
-fn pieces(chart: &Chart, spans: &[Span]) -> Option<Vec<Piece>> {
-    // A cheap bound first: more rows than a piece can be high, or far too many spans.
-    if chart.row_height < 2.0 || spans.len() > SHAPES_MAX {
-        return None;
-    }
-    let mut on_device: Vec<Vec<usize>> = vec![Vec::new(); chart.device_count()];
-    for (index, span) in spans.iter().enumerate() {
-        let base = chart.node_rows[span.share.node.index()];
-        for device in span.share.devices.iter() {
-            on_device[base + device as usize].push(index);
-        }
-    }
-    let mut single: Vec<Piece> = Vec::new();
-    for (row, indexes) in on_device.iter_mut().enumerate() {
-        indexes.sort_by_key(|&index| (spans[index].start, index));
-        single.extend(lanes(indexes, spans).into_iter().map(|(span, lane, lanes)| Piece {
-            span,
-            row,
-            rows: 1,
-            lane,
-            lanes,
-        }));
-    }
-    single.sort_unstable();
-    let mut merged: Vec<Piece> = Vec::new();
-    for piece in single {
-        match merged.last_mut() {
-            Some(last)
-                if last.span == piece.span
-                    && last.row + last.rows == piece.row
-                    && (last.lanes, piece.lanes) == (1, 1)
-                    && !crosses_node(chart, piece.row) =>
-            {
-                last.rows += 1;
-            }
-            _ => merged.push(piece),
-        }
-    }
-    (merged.len() <= SHAPES_MAX).then_some(merged)
-}
-
-/// Whether a node begins at this row. A span has one node, so this only guards against odd input.
-fn crosses_node(chart: &Chart, row: usize) -> bool {
-    chart.node_rows.binary_search(&row).is_ok()
-}
-
-/// Puts the spans of one device, sorted by start, side by side where they overlap: `(span, lane, lanes)`.
-fn lanes(indexes: &[usize], spans: &[Span]) -> Vec<(usize, usize, usize)> {
-    let mut placed: Vec<(usize, usize, usize)> = Vec::with_capacity(indexes.len());
-    let mut ends: Vec<f64> = Vec::new();
-    let mut cluster_start = 0;
-    for &index in indexes {
-        let (start, end) = (spans[index].start.seconds(), spans[index].end.seconds());
-        if ends.iter().all(|&busy_until| busy_until <= start) {
-            close_cluster(&mut placed[cluster_start..], ends.len());
-            (cluster_start, ends) = (placed.len(), Vec::new());
-        }
-        let lane = ends.iter().position(|&busy_until| busy_until <= start).unwrap_or(ends.len());
-        if lane == ends.len() {
-            ends.push(end);
-        } else {
-            ends[lane] = end;
-        }
-        placed.push((index, lane, 1));
-    }
-    close_cluster(&mut placed[cluster_start..], ends.len());
-    placed
-}
-
-fn close_cluster(cluster: &mut [(usize, usize, usize)], lanes: usize) {
-    for entry in cluster {
-        entry.2 = lanes;
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use wharf_core::{NodeId, NodeShare};
-
     use super::*;
-    use crate::fixture::{self, at};
-
-    fn span(job: u32, node: u32, devices: u128, start: f64, end: f64) -> Span {
-        let share = NodeShare { node: NodeId(node), devices: DeviceSet(devices) };
-        Span { job: JobId(job), share, start: at(start), end: at(end) }
-    }
-
-    #[test]
-    fn pieces_merge_neighbours_and_split_shared_devices() {
-        let spans = [
-            span(0, 0, 0b1011, 0.0, 9.0),
-            span(1, 0, 0b0100, 0.0, 5.0),
-            span(2, 0, 0b0100, 2.0, 5.0),
-            span(3, 0, 0b0100, 5.0, 9.0),
-        ];
-        let pieces = pieces(&Chart::new(&[4], &spans), &spans).unwrap();
-        let shown: Vec<_> = pieces.iter().map(|p| (p.span, p.row, p.rows, p.lane, p.lanes)).collect();
-        assert_eq!(
-            shown,
-            [(0, 0, 2, 0, 1), (0, 3, 1, 0, 1), (1, 2, 1, 0, 2), (2, 2, 1, 1, 2), (3, 2, 1, 0, 1)]
-        );
-    }
-
-    #[test]
-    fn grid_shows_who_held_most() {
-        let spans = [span(0, 1, u128::MAX, 0.0, 150.0), span(1, 1, u128::MAX, 150.0, 300.0)];
-        let chart = Chart::new(&[128, 128], &spans);
-        let idle = chart.grid_row(&spans, 0, 64);
-        assert!(idle.iter().all(Option::is_none));
-        let row = chart.grid_row(&spans, 40, 64);
-        assert_eq!(
-            (row[0], row[149], row[150], row[299]),
-            (Some(JobId(0)), Some(JobId(0)), Some(JobId(1)), Some(JobId(1)))
-        );
-    }
+    use crate::fixture::{self, at, span};
 
     #[test]
     fn huge_runs_stay_below_two_megabytes() {

@@ -15,7 +15,7 @@ pub use bars::{Bar, bars};
 pub use cdf::{CdfSeries, jct_cdf};
 pub use curves::{Curve, Titles, curves, scatter};
 pub use gantt::{gantt, node_devices};
-pub use steps::{StepSeries, queue_length, utilization};
+pub use steps::{StepColumn, StepCurve, StepSeries, queue_length, utilization};
 
 use crate::svg::{STYLE, escape, px};
 

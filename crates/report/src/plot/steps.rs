@@ -1,5 +1,6 @@
 //! Occupancy over time.
 
+use serde::{Deserialize, Serialize};
 use wharf_sim::Sample;
 
 use super::Plot;
@@ -13,38 +14,124 @@ use crate::svg::px;
 pub struct StepSeries {
     /// The run's name in the legend.
     pub name: String,
+    /// Its values.
+    pub curve: StepCurve,
+}
+
+/// The values of a step function, as they are or thinned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepCurve {
     /// Moments in seconds, ascending, and the value from each on. The last moment ends the series.
-    pub points: Vec<(f64, f64)>,
+    Steps(Vec<(f64, f64)>),
+    /// Equal parts of the time.
+    Columns(Vec<StepColumn>),
+}
+
+/// What a step function does within a part of the time. In files: four numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "[f64; 4]", into = "[f64; 4]")]
+pub struct StepColumn {
+    /// The part's middle, in seconds.
+    pub middle: f64,
+    /// The mean in it.
+    pub mean: f64,
+    /// The lowest value.
+    pub min: f64,
+    /// The highest value.
+    pub max: f64,
+}
+
+impl From<[f64; 4]> for StepColumn {
+    fn from([middle, mean, min, max]: [f64; 4]) -> Self {
+        Self { middle, mean, min, max }
+    }
+}
+
+impl From<StepColumn> for [f64; 4] {
+    fn from(column: StepColumn) -> Self {
+        [column.middle, column.mean, column.min, column.max]
+    }
+}
+
+impl StepCurve {
+    /// The share of devices with a running job.
+    pub fn utilization(timeline: &[Sample], device_count: u32) -> Self {
+        let devices = f64::from(device_count.max(1));
+        Self::new(timeline, |sample| f64::from(sample.busy_devices) / devices)
+    }
+
+    /// The number of waiting jobs.
+    pub fn queue_length(timeline: &[Sample]) -> Self {
+        Self::new(timeline, |sample| f64::from(sample.waiting))
+    }
+
+    fn new(timeline: &[Sample], value: impl Fn(&Sample) -> f64) -> Self {
+        Self::Steps(timeline.iter().map(|sample| (sample.time.seconds(), value(sample))).collect())
+    }
+
+    /// The same with at most so many parts, in times since `start`.
+    #[must_use]
+    pub fn thinned(&self, start: f64, columns_max: usize) -> Self {
+        match self.since(start) {
+            Self::Steps(points) if points.len() > columns_max => Self::Columns(columns(&points, columns_max)),
+            curve => curve,
+        }
+    }
+
+    /// The first moment, where there is one.
+    pub fn start(&self) -> Option<f64> {
+        match self {
+            Self::Steps(points) => points.first().map(|point| point.0),
+            Self::Columns(columns) => columns.first().map(|column| column.middle),
+        }
+    }
+
+    /// Finite values with one for each moment: of several changes at once only the last one lasts.
+    fn since(&self, start: f64) -> Self {
+        let points = match self {
+            Self::Steps(points) => points,
+            Self::Columns(columns) => {
+                let shifted =
+                    columns.iter().map(|column| StepColumn { middle: column.middle - start, ..*column });
+                return Self::Columns(shifted.collect());
+            }
+        };
+        let mut cleaned: Vec<(f64, f64)> = Vec::with_capacity(points.len());
+        for &(time, value) in points.iter().filter(|(time, value)| time.is_finite() && value.is_finite()) {
+            match cleaned.last_mut() {
+                Some(last) if time - start <= last.0 => last.1 = value,
+                _ => cleaned.push((time - start, value)),
+            }
+        }
+        Self::Steps(cleaned)
+    }
+
+    /// Moments and values that a line goes through.
+    fn line(&self) -> Vec<(f64, f64)> {
+        match self {
+            Self::Steps(points) => points.clone(),
+            Self::Columns(columns) => columns.iter().map(|column| (column.middle, column.mean)).collect(),
+        }
+    }
+
+    fn highest(&self) -> f64 {
+        match self {
+            Self::Steps(points) => points.iter().map(|point| point.1).fold(0.0, f64::max),
+            Self::Columns(columns) => columns.iter().map(|column| column.max).fold(0.0, f64::max),
+        }
+    }
 }
 
 impl StepSeries {
     /// The share of devices with a running job.
     pub fn utilization(name: &str, timeline: &[Sample], device_count: u32) -> Self {
-        let devices = f64::from(device_count.max(1));
-        Self::new(name, timeline, |sample| f64::from(sample.busy_devices) / devices)
+        Self { name: name.to_owned(), curve: StepCurve::utilization(timeline, device_count) }
     }
 
     /// The number of waiting jobs.
     pub fn queue_length(name: &str, timeline: &[Sample]) -> Self {
-        Self::new(name, timeline, |sample| f64::from(sample.waiting))
-    }
-
-    fn new(name: &str, timeline: &[Sample], value: impl Fn(&Sample) -> f64) -> Self {
-        let points = timeline.iter().map(|sample| (sample.time.seconds(), value(sample)));
-        Self { name: name.to_owned(), points: points.collect() }
-    }
-
-    /// Finite points with one value per moment: of several changes at once only the last one lasts.
-    fn cleaned(&self, start: f64) -> Vec<(f64, f64)> {
-        let mut points: Vec<(f64, f64)> = Vec::with_capacity(self.points.len());
-        for &(time, value) in self.points.iter().filter(|(time, value)| time.is_finite() && value.is_finite())
-        {
-            match points.last_mut() {
-                Some(last) if time - start <= last.0 => last.1 = value,
-                _ => points.push((time - start, value)),
-            }
-        }
-        points
+        Self { name: name.to_owned(), curve: StepCurve::queue_length(timeline) }
     }
 }
 
@@ -59,31 +146,38 @@ pub fn queue_length(runs: &[StepSeries]) -> Plot {
 }
 
 fn step_plot(title: &str, y_title: &str, runs: &[StepSeries], y_axis: impl Fn(f64) -> Axis) -> Plot {
-    let first_moments = runs.iter().filter_map(|run| run.points.first()).map(|point| point.0);
+    let first_moments = runs.iter().filter_map(|run| run.curve.start());
     let start = first_moments.filter(|time| time.is_finite()).fold(f64::INFINITY, f64::min);
-    let series: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| run.cleaned(start)).collect();
+    let curves: Vec<StepCurve> = runs.iter().map(|run| run.curve.thinned(start, COLUMNS)).collect();
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    let points = || series.iter().flatten();
-    let x = Axis::time(points().map(|point| point.0).fold(0.0, f64::max));
-    let y = y_axis(points().map(|point| point.1).fold(0.0, f64::max));
+    let lines: Vec<Vec<(f64, f64)>> = curves.iter().map(StepCurve::line).collect();
+    let x = Axis::time(lines.iter().flatten().map(|point| point.0).fold(0.0, f64::max));
+    let has_bands = curves.len() <= BANDS_MAX;
+    let means = || lines.iter().flatten().map(|point| point.1).fold(0.0, f64::max);
+    let y =
+        y_axis(if has_bands { curves.iter().map(StepCurve::highest).fold(0.0, f64::max) } else { means() });
     let mut frame = Frame::new(title, &names, (x, "time since the first submission"), (y, y_title));
     let mut thinned = false;
-    for (index, points) in series.iter().enumerate() {
-        let (line, drawn) = if points.len() > COLUMNS {
-            thinned = true;
-            let columns = columns(points);
-            frame.canvas.path(&band_class(index), &band_path(&frame, &columns));
-            (mean_path(&frame, &columns), columns.iter().map(|column| (column.middle, column.mean)).collect())
-        } else {
-            (step_path(&frame, points), points.clone())
+    for (index, curve) in curves.iter().enumerate() {
+        let path = match curve {
+            StepCurve::Steps(points) => step_path(&frame, points),
+            StepCurve::Columns(columns) => {
+                thinned = true;
+                if has_bands {
+                    frame.canvas.path(&band_class(index), &band_path(&frame, columns));
+                }
+                mean_path(&frame, columns)
+            }
         };
-        let marks = marks(&frame, &drawn, index, series.len());
-        frame.series(index, &line, &marks);
+        let marks = marks(&frame, &lines[index], index, curves.len());
+        frame.series(index, &path, &marks);
     }
-    if series.iter().all(Vec::is_empty) {
+    if lines.iter().all(Vec::is_empty) {
         frame.nothing();
+    } else if thinned && has_bands {
+        frame.note("Line: mean of short parts of the time. Shade: lowest to highest value within them.");
     } else if thinned {
-        frame.note("Line: mean per two pixels. Shade: lowest to highest value within them.");
+        frame.note("Lines are means of short parts of the time.");
     }
     frame.finish()
 }
@@ -100,19 +194,13 @@ fn step_path(frame: &Frame, points: &[(f64, f64)]) -> String {
 /// Series with more points than this are thinned to as many columns.
 const COLUMNS: usize = Frame::width() as usize / 2;
 
-/// What a step function does within one column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Column {
-    middle: f64,
-    mean: f64,
-    min: f64,
-    max: f64,
-}
+/// More shades than this hide each other.
+const BANDS_MAX: usize = 3;
 
-/// Mean, lowest and highest value in each of [`COLUMNS`] equal parts of the series.
-fn columns(points: &[(f64, f64)]) -> Vec<Column> {
+/// Mean, lowest and highest value in each of so many equal parts of the series.
+fn columns(points: &[(f64, f64)], count: usize) -> Vec<StepColumn> {
     let (Some(&(first, _)), Some(&(last, _))) = (points.first(), points.last()) else { return vec![] };
-    let width = (last - first) / COLUMNS as f64;
+    let width = (last - first) / count as f64;
     let mut index = 0;
     let column = |number: usize| {
         let (start, end) = (first + number as f64 * width, first + (number + 1) as f64 * width);
@@ -127,12 +215,12 @@ fn columns(points: &[(f64, f64)]) -> Vec<Column> {
             }
             index += 1;
         }
-        Column { middle: f64::midpoint(start, end), mean: (area / width).clamp(min, max), min, max }
+        StepColumn { middle: f64::midpoint(start, end), mean: (area / width).clamp(min, max), min, max }
     };
-    (0..COLUMNS).map(column).collect()
+    (0..count).map(column).collect()
 }
 
-fn mean_path(frame: &Frame, columns: &[Column]) -> String {
+fn mean_path(frame: &Frame, columns: &[StepColumn]) -> String {
     let mut d = String::new();
     for column in columns {
         let command = if d.is_empty() { 'M' } else { 'L' };
@@ -141,7 +229,7 @@ fn mean_path(frame: &Frame, columns: &[Column]) -> String {
     d
 }
 
-fn band_path(frame: &Frame, columns: &[Column]) -> String {
+fn band_path(frame: &Frame, columns: &[StepColumn]) -> String {
     let mut d = String::new();
     let upper = columns.iter().map(|column| (column.middle, column.max));
     let lower = columns.iter().rev().map(|column| (column.middle, column.min));
@@ -178,7 +266,7 @@ mod tests {
             .flat_map(|index| [(f64::from(index) * 100.0, 9.0), (f64::from(index) * 100.0 + 1.0, 0.0)])
             .chain([(100_000.0, 0.0)])
             .collect();
-        let columns = columns(&points);
+        let columns = columns(&points, COLUMNS);
         assert_eq!(columns.len(), COLUMNS);
         assert!(columns.iter().all(|column| column.max == 9.0 && column.min == 0.0));
         let mean = columns.iter().map(|column| column.mean).sum::<f64>() / COLUMNS as f64;
@@ -188,17 +276,15 @@ mod tests {
     #[test]
     fn thinned_plot_is_small_and_says_so() {
         let points = (0..100_000).map(|index| (f64::from(index), f64::from(index % 7))).collect();
-        let svg = queue_length(&[StepSeries { name: "fifo".to_owned(), points }]).to_svg();
-        assert!(svg.len() < 40_000 && svg.contains("mean per two pixels"));
+        let svg =
+            queue_length(&[StepSeries { name: "fifo".to_owned(), curve: StepCurve::Steps(points) }]).to_svg();
+        assert!(svg.len() < 40_000 && svg.contains("mean of short parts"));
     }
 
     #[test]
     fn changes_at_one_moment_count_once() {
-        let series = StepSeries {
-            name: String::new(),
-            points: vec![(5.0, 1.0), (5.0, 2.0), (f64::NAN, 1.0), (6.0, 0.0)],
-        };
-        assert_eq!(series.cleaned(5.0), [(0.0, 2.0), (1.0, 0.0)]);
+        let curve = StepCurve::Steps(vec![(5.0, 1.0), (5.0, 2.0), (f64::NAN, 1.0), (6.0, 0.0)]);
+        assert_eq!(curve.thinned(5.0, 9), StepCurve::Steps(vec![(0.0, 2.0), (1.0, 0.0)]));
     }
 
     #[test]

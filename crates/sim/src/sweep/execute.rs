@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::parallel::map_in_order;
 use super::plan::{Plan, PlannedRun};
-use crate::outcome::{NoRecorder, Outcome};
+use crate::outcome::{NoRecorder, Outcome, TimelineOnly};
 use crate::run::{RunError, run};
 
 /// Keeps what becomes of runs.
@@ -23,6 +23,11 @@ pub trait RunSink: Sync {
     /// # Errors
     /// Where it cannot be stored; the sweep stops then.
     fn keep(&self, run: &PlannedRun, outcome: &Outcome, wall_ms: f64) -> Result<Self::Kept, Self::Error>;
+
+    /// Whether `timeline` and `spans` of outcomes are wanted: they cost memory.
+    fn wants_timeline(&self) -> bool {
+        false
+    }
 
     /// A run is done with: kept just now, or `stored` earlier.
     fn done(&self, run: &PlannedRun, stored: bool);
@@ -60,7 +65,12 @@ pub fn execute<S: RunSink>(
             return Ok(kept);
         }
         let started = Instant::now();
-        let outcome = run(&planned.spec(), &mut NoRecorder).map_err(|source| SweepError::Run {
+        let spec = planned.spec();
+        let outcome = match sink.wants_timeline() {
+            true => run(&spec, &mut TimelineOnly),
+            false => run(&spec, &mut NoRecorder),
+        };
+        let outcome = outcome.map_err(|source| SweepError::Run {
             run: format!("`{}` on trace `{}`", planned.policy, planned.trace.name),
             source,
         })?;

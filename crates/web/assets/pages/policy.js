@@ -1,7 +1,7 @@
 // Who decides, and what was decided.
 
 import { h, replace, settled } from '/dom.js';
-import { duration, moment, number } from '/format.js';
+import { duration, moment, number, percent } from '/format.js';
 import { get } from '/head.js';
 import { bar, card, jobLink, tile } from '/parts.js';
 import { store } from '/store.js';
@@ -37,15 +37,59 @@ export function limitTable(limits) {
       h('td', { style: { width: '30%', paddingLeft: '16px' } }, bar(use.limit ? use.used / use.limit : 1, use.used >= use.limit ? 'warn' : '')), h('td', { class: 'n' }, use.waiting))))));
 }
 
+const COLUMNS = [['avg_jct_s', 'mean completion', duration], ['p95_jct_s', 'p95 completion', duration], ['makespan_s', 'all done after', duration],
+  ['avg_queue_s', 'mean waiting', duration], ['gpu_utilization', 'devices in use', percent], ['preemptions', 'stops', number]];
+
+function compared({ jobs: count, runs }, now) {
+  const cell = ({ run, best }, [key, , show]) => h('td', { class: 'n' }, best.includes(key) ? h('b', {}, `★ ${show(run[key])}`) : show(run[key] ?? NaN));
+  return [h('div', { class: 'scroll' }, h('table', { class: 'plain', id: 'compared' },
+    h('thead', {}, h('tr', {}, h('th', {}, 'policy'), COLUMNS.map(([, title]) => h('th', { class: 'n' }, title)))),
+    h('tbody', {}, runs.map((one) => h('tr', {}, h('td', {}, one.run.policy, one.run.policy === now ? h('span', { class: 'note' }, ' decides now') : null), COLUMNS.map((column) => cell(one, column))))))),
+  h('p', { class: 'note', style: { marginTop: '8px' } }, `${number(count)} jobs that are there now, with the lengths that their like have had; nothing new arrives. ★ best.`)];
+}
+
+/** Other policies on what is there now. */
+function whatIf(signal, current) {
+  const chosen = new Set();
+  const chips = h('div', { class: 'chips' });
+  const shown = h('div', { style: { marginTop: '12px' } });
+  const button = h('button', { type: 'button', class: 'primary', disabled: true, on: { click: () => compare() } }, 'Compare');
+  let most = 0;
+  const choose = (chip, name) => {
+    if (!chosen.delete(name) && chosen.size < most) chosen.add(name);
+    chip.setAttribute('aria-pressed', chosen.has(name));
+    button.disabled = chosen.size === 0;
+  };
+  const chip = (name) => { const made = h('button', { type: 'button', class: 'chip', 'aria-pressed': false, 'data-policy': name, on: { click: () => choose(made, name) } }, name); return made; };
+  async function compare() {
+    button.disabled = true;
+    replace(shown, h('p', { class: 'note' }, 'simulating …'));
+    try {
+      const told = await get(`/api/compare?policies=${[...chosen].map(encodeURIComponent).join(',')}`);
+      if (!signal.aborted) replace(shown, compared(told, current()));
+    } catch (error) { if (!signal.aborted) replace(shown, h('p', { class: 'problem' }, error.message)); }
+    button.disabled = chosen.size === 0;
+  }
+  get('/api/compare').then((told) => {
+    if (signal.aborted) return;
+    most = told.at_once ?? 0;
+    replace(chips, told.policies.map(chip));
+    replace(shown, h('p', { class: 'note' }, `Choose up to ${most}; the policy that decides now is always among them.`));
+  }).catch((error) => { if (!signal.aborted) replace(shown, h('p', { class: 'problem' }, error.message)); });
+  return h('section', { class: 'card', id: 'whatif' }, h('header', {}, h('h2', {}, 'What if another one decided'), button), chips, shown);
+}
+
 export function policyPage(main, signal) {
   const figures = h('div', { class: 'tiles' });
   const made = h('div', {});
   const before = h('div', {});
   const limits = h('div', {});
+  let name = '';
   const load = async () => {
     const [policy, applied] = await Promise.all([get('/api/policy'), get('/api/limits')]);
     if (signal.aborted) return;
     const now = policy.changes.at(-1);
+    name = now?.policy ?? '';
     const list = policy.decisions;
     const times = list.map((one) => one.took_ms).toSorted((a, b) => a - b);
     const sum = (key) => list.reduce((total, one) => total + one[key], 0);
@@ -57,7 +101,7 @@ export function policyPage(main, signal) {
     replace(limits, limitTable(applied));
   };
   const soon = settled(() => load().catch(() => {}), 300);
-  replace(main, figures, card('What was decided, and why', made), h('div', { class: 'row' }, card('Who decided', before), card('Limits', limits)));
+  replace(main, figures, whatIf(signal, () => name), card('What was decided, and why', made), h('div', { class: 'row' }, card('Who decided', before), card('Limits', limits)));
   store.watch((change) => { if (change.events.length) soon(); }, signal);
   load().catch((error) => { if (!signal.aborted) replace(made, h('p', { class: 'empty' }, error.message)); });
 }

@@ -43,19 +43,27 @@ export class DeviceMap {
   /** The largest size at which everything is in sight, or else the smallest. */
   layout(width) {
     const most = Math.max(1, ...this.nodes.map((node) => node.cells.length));
+    let plan = null;
     for (const size of SIZES) {
-      const label = size >= 10 ? 16 : 0;
-      const columnsIn = Math.min(most, Math.max(1, Math.floor((width - 2 * FRAME) / (size + GAP))));
-      const lines = Math.ceil(most / columnsIn);
+      plan = this.arrange(width, most, size);
+      if (plan.height <= Math.max(340, innerHeight * 0.55)) break;
+    }
+    return plan;
+  }
+
+  /** Devices of a node in as many lines as make everything lowest. */
+  arrange(width, most, size) {
+    const label = size >= 10 || this.nodes.length <= 60 ? 16 : 0;
+    const fit = Math.max(1, Math.floor((width - 2 * FRAME) / (size + GAP)));
+    let best = null;
+    for (let lines = Math.ceil(most / fit); lines <= Math.max(Math.ceil(most / fit), 12); lines += 1) {
+      const columnsIn = Math.ceil(most / lines);
       const block = { w: columnsIn * (size + GAP) - GAP + 2 * FRAME, h: lines * (size + GAP) - GAP + 2 * FRAME + label };
       const columns = Math.max(1, Math.floor((width + 8) / (block.w + 8)));
-      const rows = Math.ceil(this.nodes.length / columns);
-      const height = rows * (block.h + 8);
-      if (height <= Math.max(340, innerHeight * 0.55) || size === SIZES[SIZES.length - 1]) {
-        return { size, label, columnsIn, block, columns, height: Math.max(height, 40) };
-      }
+      const height = Math.max(40, Math.ceil(this.nodes.length / columns) * (block.h + 8));
+      if (!best || height < best.height) best = { size, label, columnsIn, block, columns, height };
     }
-    return null;
+    return best;
   }
 
   draw() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use wharf_worker::{ContainerMount, ContainerRuntime};
 
-use super::{HeadCommand, env};
+use super::{HeadCommand, LogFormat, env};
 use crate::jobfile::{Seconds, Size, Words};
 use crate::number::JobNumber;
 
@@ -64,7 +64,13 @@ pub struct HeadArgs {
     /// Serve the dashboard and metrics to browsers and Prometheus.
     #[command(flatten)]
     pub http: HttpArgs,
+    /// How to write what is logged to standard error
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
 }
+
+/// Where browsers find a head that is not told otherwise.
+pub(super) const DASHBOARD: &str = "127.0.0.1:7718";
 
 /// How a head serves browsers.
 #[derive(Debug, Args)]
@@ -72,7 +78,7 @@ pub struct HttpArgs {
     /// Serve the dashboard, /metrics, /healthz and /readyz at this address; port 0 lets the system choose
     ///
     /// On loopback it is plain HTTP, elsewhere HTTPS with the head's own certificate. People log in with their tokens.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7718")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = DASHBOARD)]
     pub http: Option<SocketAddr>,
     /// Serve plain HTTP also where others could listen in, because something in front of it does HTTPS
     #[arg(long, requires = "http")]
@@ -150,6 +156,9 @@ pub struct WorkerArgs {
     /// Do not run tasks, to measure everything around them
     #[arg(long, value_name = "MODE", hide = true)]
     pub rehearse: Option<RehearsalArg>,
+    /// How to write what is logged to standard error
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
 }
 
 /// What a site says about containers on a node.

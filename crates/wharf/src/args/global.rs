@@ -47,6 +47,15 @@ pub struct GlobalArgs {
     pub verbose: u8,
 }
 
+/// The form of what is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line: time, level, message
+    Json,
+}
+
 /// The form of data on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {

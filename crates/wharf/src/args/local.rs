@@ -1,11 +1,12 @@
 //! `wharf local` and `wharf run`
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::cluster::HomeArgs;
+use super::cluster::{DASHBOARD, HomeArgs};
 
 /// `wharf local`
 #[derive(Debug, Args)]
@@ -14,6 +15,7 @@ Examples:
   wharf local                                      This machine as a cluster, until Ctrl-C
   wharf local --worker v100:4 --worker a40:4       Two nodes with declared devices, n0 and n1
   wharf local --worker big=a100:8 --policy srtf    A node with a name, another policy
+  wharf local --http                               With the dashboard at http://127.0.0.1:7718
   wharf local --detach                             Leave it running; `wharf local --stop` ends it")]
 pub struct LocalArgs {
     /// Where the cluster keeps its state.
@@ -32,6 +34,9 @@ pub struct LocalArgs {
     /// [default: the built-in profile where device types are mixed]
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
+    /// Serve the dashboard at this address, to whoever has a token of this home
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = DASHBOARD)]
+    pub http: Option<SocketAddr>,
     /// Start it in the background and return when it serves
     #[arg(long, conflicts_with = "stop")]
     pub detach: bool,

@@ -1,7 +1,5 @@
 //! What is looked at and changed in a running cluster: `wharf jobs`, `nodes`, `node`, `top`, `report`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
 use super::cluster::HomeArgs;
@@ -120,19 +118,4 @@ pub struct TopArgs {
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub interval: f64,
-}
-
-/// `wharf report`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  wharf report                         What the cluster has done so far, as report.html
-  wharf report --to week.html")]
-pub struct ReportArgs {
-    /// Where the cluster is.
-    #[command(flatten)]
-    pub home: HomeArgs,
-    /// The page
-    #[arg(long, value_name = "FILE", default_value = "report.html")]
-    pub to: PathBuf,
 }

@@ -28,6 +28,7 @@ mod preset;
 mod profile;
 mod ray;
 mod replay;
+mod report;
 mod sim;
 mod slurm;
 mod step;
@@ -52,7 +53,7 @@ pub use demo::DemoArgs;
 pub use exec::{BatchArgs, BesideArgs, ExecArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
-pub use global::{ColorChoice, GlobalArgs, OutputFormat};
+pub use global::{ColorChoice, GlobalArgs, LogFormat, OutputFormat};
 pub use image::{
     EngineArg, ImageBaseArgs, ImageBuildArgs, ImageCommand, ImageCommitArgs, ImageConvertArgs,
     ImageFromEnvArgs, ImageListArgs, ImageLoginArgs, ImageNameArgs, ImagePruneArgs,
@@ -67,7 +68,7 @@ pub use launch::{
 };
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
-pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, ReportArgs, TopArgs};
+pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, TopArgs};
 pub(crate) use of_task::of_task;
 pub use pace::PaceArgs;
 pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
@@ -81,6 +82,7 @@ pub use profile::{
 };
 pub use ray::{RayArgs, RayCommand, RayJobArgs, RayLogsArgs, RayNodeArgs};
 pub use replay::ReplayArgs;
+pub use report::{CompareArgs, ReportArgs};
 pub use sim::SimArgs;
 pub use slurm::{ShimsArgs, SlurmArgs};
 pub use step::StepArgs;
@@ -261,8 +263,10 @@ pub enum Command {
     Top(TopArgs),
     /// Show who used what: device hours, waiting, failures
     Usage(UsageArgs),
-    /// Write a page about what the cluster has done
+    /// Write a page about runs in folders, or about what the cluster has done
     Report(ReportArgs),
+    /// Set runs in folders against each other: who is best at what, by how much, and how sure that is
+    Compare(CompareArgs),
     /// From within a job: tell how far it has come, and learn whether to go on
     Step(StepArgs),
     /// Submit a batch script, as Slurm's sbatch does

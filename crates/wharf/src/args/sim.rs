@@ -12,6 +12,7 @@ use super::env;
 #[command(after_help = "\
 Examples:
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf,tiresias
+  wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf,tiresias --report compared.html
   wharf sim --trace jobs.csv --cluster a100:4x8,v100:16x4 --policy srsf --out results
   wharf sim --trace trace1.csv --cluster n8g8.csv --policy muri-l --preset muri --set packing_num=2
   wharf sim --trace gavel.trace --cluster v100:36,p100:36,k80:36 --policy allox,gandiva --preset gavel --profile speeds.json
@@ -67,10 +68,14 @@ pub struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json` and plots of each run below this directory; also
-    /// `rounds.jsonl` and `allocations.jsonl` where there are rounds
+    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json`, `run.json` and plots of each run below this directory,
+    /// and `report.html` about all of them; also `rounds.jsonl` and `allocations.jsonl` where there are rounds
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+
+    /// Write one page about all runs: tables, curves, who had which device when. It opens from disk and fetches nothing
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 
     /// Most policies that are simulated at the same time; all cores where not given
     #[arg(long, value_name = "N", env = env::THREADS.name, hide_env_values = true)]

@@ -1,6 +1,7 @@
 //! What each command does. Low arguments are resolved here: names looked up, files read.
 
 mod cluster;
+mod compare;
 mod config;
 mod demo;
 mod help;
@@ -60,9 +61,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Pilot(command) => cluster::pilot(command, terminal),
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
-        Command::Batch(args) => {
-            Ok(Exit::Passed(wharf_worker::batch_main(args.input.as_deref(), &args.command)))
-        }
+        Command::Batch(args) => Ok(slurm::batch(args)),
         Command::Pace(args) => pace::execute(args),
         Command::Tune(command) => cluster::tune(command, terminal),
         Command::Ray(command) => ray::execute(command, terminal),
@@ -87,7 +86,9 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Node(args) => cluster::node(args, terminal),
         Command::Top(args) => cluster::top(args, terminal),
         Command::Usage(args) => cluster::usage(args, terminal),
-        Command::Report(args) => cluster::report(args, terminal),
+        Command::Report(args) if args.runs.is_empty() => cluster::report(args, terminal),
+        Command::Report(args) => compare::report(args, terminal),
+        Command::Compare(args) => compare::execute(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
         Command::Sbatch(args) => slurm::execute("sbatch", args),
         Command::Squeue(args) => slurm::execute("squeue", args),

@@ -1,7 +1,9 @@
 //! `wharf sim`
 
 use std::num::NonZeroU64;
+use std::path::Path;
 
+use wharf_document::shell::line;
 use wharf_sim::sweep::parallel::thread_count;
 
 use crate::args::SimArgs;
@@ -9,7 +11,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
-use crate::runner::{Batch, OutDir, distinct};
+use crate::runner::{Batch, OutDir, Outputs, PageFile, distinct};
 
 /// Stands for every policy.
 const ALL: &str = "all";
@@ -22,11 +24,17 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
     let batch = resolve(args, terminal)?;
     batch.check()?;
     // Before the work, so that a directory that cannot be written is known in a moment.
-    let out = args.out.as_deref().map(OutDir::new).transpose()?;
-    let report = batch.run(out, &command_line(), terminal)?;
+    let outputs = Outputs {
+        dir: args.out.as_deref().map(OutDir::new).transpose()?,
+        page: args.report.as_deref().map(PageFile::new).transpose()?,
+    };
+    let report = batch.run(outputs, &command_line(), terminal)?;
     terminal.report(&report)?;
     if let Some(out) = &args.out {
         terminal.note(&format!("results are in `{}`", out.display()));
+    }
+    if let Some(page) = &args.report {
+        terminal.note(&format!("the report is `{}`", page.display()));
     }
     Ok(Exit::Ok)
 }
@@ -60,18 +68,41 @@ fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
         rounds: args.rounds.map(NonZeroU64::get),
         policies,
         threads,
+        again: Some(again(args)),
     })
+}
+
+/// The options that do a run again, without its policy.
+fn again(args: &SimArgs) -> Vec<String> {
+    let path = |path: &Path| path.display().to_string();
+    let mut words: Vec<String> = Vec::new();
+    let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    add("--trace", path(&args.trace));
+    add("--cluster", args.cluster.clone());
+    add("--preset", args.preset.clone());
+    for set in &args.set {
+        add("--set", set.clone());
+    }
+    let optional = [
+        ("--failures", args.failures.clone()),
+        ("--profile", args.profile.as_deref().map(path)),
+        ("--rounds", args.rounds.map(|rounds| rounds.to_string())),
+        ("--limits", args.limits.as_deref().map(path)),
+        ("--format", args.format.clone()),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            add(name, value);
+        }
+    }
+    add("--seed", args.seed.to_string());
+    words
 }
 
 /// The command line as typed, for the report.
 pub(super) fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| {
-        let plain = |letter: char| letter.is_alphanumeric() || "-_./:,=+".contains(letter);
-        if word.chars().all(plain) && !word.is_empty() {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    });
-    std::iter::once("wharf".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    // What is no text cannot be written into a page either.
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    line(std::iter::once("wharf").chain(words.iter().map(String::as_str)))
 }

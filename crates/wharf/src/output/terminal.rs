@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use serde::Serialize;
 use wharf_report::Report;
 
-use crate::args::{GlobalArgs, OutputFormat};
+use crate::args::{GlobalArgs, LogFormat, OutputFormat};
 use crate::error::{CliError, ErrorKind};
 use crate::output::grid::Grid;
 use crate::output::progress::Progress;
@@ -19,6 +19,7 @@ pub(crate) struct Terminal {
     styles: Styles,
     quiet: bool,
     verbose: bool,
+    logs: LogFormat,
 }
 
 impl Terminal {
@@ -29,7 +30,13 @@ impl Terminal {
             styles: Styles::for_stderr(global.color),
             quiet: global.quiet,
             verbose: global.verbose > 0,
+            logs: LogFormat::Text,
         }
+    }
+
+    /// The same for a daemon, whose messages are a log.
+    pub(crate) fn logging(&self, logs: LogFormat) -> Self {
+        Self { logs, ..self.clone() }
     }
 
     /// Writes data to standard output and flushes it, so that a full disk is noticed.
@@ -101,7 +108,7 @@ impl Terminal {
     /// Tells something that is no data; `-q` silences it.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            self.stderr(&format!("{text}\n"));
+            self.stderr(&line(self.logs, "info", "", text));
         }
     }
 
@@ -123,29 +130,32 @@ impl Terminal {
     /// Tells something only where `-v` asks for it.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose {
-            self.stderr(&format!("{text}\n"));
+            self.stderr(&line(self.logs, "debug", "", text));
         }
     }
 
     /// Tells something that may be wrong; `-q` silences it.
     pub(crate) fn warn(&self, text: &str) {
         if !self.quiet {
-            self.stderr(&format!("{} {text}\n", self.styles.warning("warning:")));
+            self.stderr(&line(self.logs, WARNING, &self.styles.warning("warning:").to_string(), text));
         }
     }
 
     /// Tells an error that is not the one the command ends with.
     pub(crate) fn error(&self, error: &CliError) {
-        self.stderr(&error.render(&self.styles));
+        match self.logs {
+            LogFormat::Text => self.stderr(&error.render(&self.styles)),
+            LogFormat::Json => self.stderr(&line(self.logs, "error", "", &error.to_string())),
+        }
     }
 
     /// [`Terminal::warn`] for other threads.
     pub(crate) fn warner(&self) -> std::sync::Arc<dyn Fn(&str) + Send + Sync> {
-        let (is_quiet, label) = (self.quiet, self.styles.warning("warning:").to_string());
+        let (is_quiet, logs, label) = (self.quiet, self.logs, self.styles.warning("warning:").to_string());
         std::sync::Arc::new(move |text| {
             if !is_quiet {
                 // Where standard error is gone, so is whoever would read it.
-                let _ = writeln!(std::io::stderr(), "{label} {text}");
+                let _ = std::io::stderr().write_all(line(logs, WARNING, &label, text).as_bytes());
             }
         })
     }
@@ -167,6 +177,20 @@ impl Terminal {
     // Where standard error is closed there is nobody left to tell.
     fn stderr(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+const WARNING: &str = "warning";
+
+/// A line of a log: for people with its label, for programs with its time and level.
+fn line(logs: LogFormat, level: &str, label: &str, text: &str) -> String {
+    match logs {
+        LogFormat::Text if label.is_empty() => format!("{text}\n"),
+        LogFormat::Text => format!("{label} {text}\n"),
+        LogFormat::Json => {
+            let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+            format!("{}\n", serde_json::json!({ "time": time, "level": level, "message": text }))
+        }
     }
 }
 

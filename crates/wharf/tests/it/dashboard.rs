@@ -38,9 +38,20 @@ fn dashboard_lives_in_a_real_browser() {
     if !has("python3") || !has("chromium") || !has("chromedriver") {
         return not_run("the dashboard: it needs python3, chromium and chromedriver");
     }
-    let artifacts = std::env::var_os("WHARF_TEST_ARTIFACTS")
-        .map_or_else(|| root().join("target/artifacts"), PathBuf::from);
-    run("browser.py", &[&artifacts.join("dashboard")]);
+    run("browser.py", &[&artifacts().join("dashboard")]);
+}
+
+#[test]
+fn reports_open_from_disk_in_a_real_browser() {
+    if !has("python3") || !has("chromium") || !has("chromedriver") {
+        return not_run("reports: they need python3, chromium and chromedriver");
+    }
+    run("report.py", &[&artifacts().join("report")]);
+}
+
+/// Where pictures go.
+fn artifacts() -> PathBuf {
+    std::env::var_os("WHARF_TEST_ARTIFACTS").map_or_else(|| root().join("target/artifacts"), PathBuf::from)
 }
 
 #[test]

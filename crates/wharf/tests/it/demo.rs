@@ -32,7 +32,7 @@ fn demo_runs_real_jobs_with_preemptions_and_writes_a_report() {
     assert!(jobs.iter().all(|job| job["state"] == "finished"), "{said}");
     assert!(said["runs"][0]["preemptions"].as_u64().unwrap() > 0, "{said}");
     let page = std::fs::read_to_string(marked.path("wharf-demo/report.html")).unwrap();
-    assert!(page.contains("clouds-quick") && page.contains("jobs on devices"));
+    assert!(page.contains("clouds-quick") && page.contains("Jobs on devices"));
     let log = std::fs::read_dir(marked.path("wharf-demo/cluster/logs")).unwrap();
     let texts: Vec<String> =
         log.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();

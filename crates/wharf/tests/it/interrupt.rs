@@ -68,7 +68,7 @@ fn interrupted_sweep_keeps_what_is_finished() {
     let hint = "hint: finished runs are kept in `out`; the same command goes on from there\n";
     assert_eq!(stderr, format!("interrupted\n{hint}"));
     assert_eq!(sandbox.names("out"), ["runs"]);
-    assert!(sandbox.names("out/runs").iter().all(|name| name.ends_with(".json") && !name.starts_with('.')));
+    assert!(sandbox.names("out/runs").iter().all(|name| !name.starts_with('.')), "nothing is half done");
     let again = sandbox.wharf("sweep long.toml --out out");
     assert!(again.stderr.contains("of them stored earlier"), "{}", again.stderr);
 }

@@ -149,7 +149,7 @@ fn nodes_and_jobs_are_shown_and_changed() {
 
     marked.say(&["report", "--to", "so-far.html"]);
     let page = std::fs::read_to_string(marked.path("so-far.html")).unwrap();
-    assert!(page.contains("first") && page.contains("jobs on devices"));
+    assert!(page.contains("first") && page.contains("Jobs on devices"));
 
     let health = || marked.json(&["node", "n0"])["node"]["health"].clone();
     marked.say(&["cancel", "1"]);

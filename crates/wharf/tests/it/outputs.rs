@@ -5,13 +5,14 @@ use std::path::Path;
 
 use crate::sandbox::Sandbox;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "breakdown.csv",
     "events.jsonl",
     "gantt.svg",
     "jct-cdf.svg",
     "jobs.csv",
     "queue.svg",
+    "run.json",
     "summary.json",
     "timeline.csv",
     "utilization.svg",

@@ -45,6 +45,7 @@ fn results_are_complete_and_do_not_depend_on_threads() {
     let names = sandbox.names("one");
     // The first matrix has two seeds, and shows their means; the second has one.
     for name in [
+        "report.html",
         "results.csv",
         "results.txt",
         "runs",
@@ -68,8 +69,8 @@ fn finished_runs_are_not_repeated() {
     let runs = "wharf-sweep/mini/runs";
     let names = sandbox.names(runs);
     // One was lost, and one was cut off by somebody else.
-    fs::remove_file(sandbox.path().join(runs).join(&names[0])).unwrap();
-    sandbox.write(&format!("{runs}/{}", names[1]), "{\"schema\": 1, \"ru");
+    fs::remove_dir_all(sandbox.path().join(runs).join(&names[0])).unwrap();
+    sandbox.write(&format!("{runs}/{}/run.json", names[1]), "{\"schema\": 1, \"ru");
     let again = sandbox.wharf("sweep mini.toml --output json");
     assert!(again.stderr.starts_with("12 runs, 10 of them stored earlier\n"), "{}", again.stderr);
     assert_eq!(results(&again.stdout), results(&first.stdout));

@@ -12,7 +12,7 @@ use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
-use crate::args::{ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, RehearsalArg, WorkerArgs};
+use crate::args::{ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, LogFormat, RehearsalArg, WorkerArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
@@ -40,6 +40,22 @@ pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<
     if let Some(HeadCommand::Init(args)) = &args.command {
         return init::init(args, terminal);
     }
+    let terminal = &terminal.logging(args.log_format);
+    logged(terminal, args.log_format, serve_head(args, terminal))
+}
+
+/// What a daemon fails with, in its log.
+fn logged(terminal: &Terminal, logs: LogFormat, done: Result<Exit, CliError>) -> Result<Exit, CliError> {
+    match done {
+        Err(error) if logs == LogFormat::Json => {
+            terminal.error(&error);
+            Ok(error.kind().exit())
+        }
+        done => done,
+    }
+}
+
+fn serve_head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     runtime()?.block_on(async {
         let stopped = on_signal();
         let (mut head, fingerprint) = start_head(args, terminal).await?;
@@ -80,7 +96,7 @@ pub(super) async fn stop_head(head: Head) -> Result<(), CliError> {
 }
 
 /// Where browsers find a head.
-fn tell_dashboard(args: &HeadArgs, head: &Head, terminal: &Terminal) {
+pub(super) fn tell_dashboard(args: &HeadArgs, head: &Head, terminal: &Terminal) {
     let Some(address) = head.http_address() else { return };
     let has_tls = !args.http.http_plain && !address.ip().is_loopback();
     terminal.note(&format!("dashboard at {}://{address}", if has_tls { "https" } else { "http" }));
@@ -121,6 +137,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
             is_plain: args.http.http_plain,
             is_read_only: args.http.http_read_only,
             foresee: Some(Arc::new(super::foresee::starts)),
+            compare: Some(super::foresee::comparing()),
         }),
         policy,
         warn: terminal.warner(),
@@ -129,6 +146,11 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let terminal = &terminal.logging(args.log_format);
+    logged(terminal, args.log_format, serve_worker(args, terminal))
+}
+
+fn serve_worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     // One thread is enough for what it does, and spares the handing over between several.
     let mut builder = tokio::runtime::Builder::new_current_thread();
     built(builder.enable_all().build())?.block_on(async {

@@ -1,6 +1,7 @@
 //! A cluster within this process: a head and workers, found by others as any cluster is.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
@@ -9,7 +10,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use wharf_head::Head;
 use wharf_worker::{Notice, WorkerConfig, WorkerError, end_tasks, run_with};
 
-use super::daemon::{start_head, stop_head, worker_config};
+use super::daemon::{start_head, stop_head, tell_dashboard, worker_config};
 use crate::args::{Cli, Command};
 use crate::error::{CliError, ErrorKind};
 use crate::interrupt;
@@ -29,6 +30,8 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) seed: u64,
     /// How fast models run on which devices.
     pub(in crate::commands) profile: Option<PathBuf>,
+    /// Where browsers are served.
+    pub(in crate::commands) http: Option<SocketAddr>,
 }
 
 /// One node.
@@ -94,8 +97,12 @@ impl Embedded {
         words.extend(["--seed".to_owned(), plan.seed.to_string()].map(OsString::from));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));
         words.extend(plan.profile.iter().flat_map(|path| ["--profile".into(), OsString::from(path)]));
+        words.extend(
+            plan.http.iter().flat_map(|at| ["--http".to_owned(), at.to_string()]).map(OsString::from),
+        );
         let Command::Head(args) = typed(words)? else { return Err(misread()) };
         let (head, _) = start_head(&args, terminal).await?;
+        tell_dashboard(&args, &head, terminal);
         let mut embedded = Self { head, workers: vec![], stop: watch::Sender::new(false) };
         match embedded.start_workers(plan, terminal).await {
             Ok(()) => Ok(embedded),

@@ -37,6 +37,7 @@ pub(in crate::commands) fn local(args: &LocalArgs, terminal: &Terminal) -> Resul
         set: args.set.clone(),
         seed: 0,
         profile: args.profile.clone(),
+        http: args.http,
     };
     home.create()?;
     let held = Lock::take(&home)?;

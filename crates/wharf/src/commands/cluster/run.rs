@@ -36,6 +36,7 @@ pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Ex
             set: vec![],
             seed: 0,
             profile: None,
+            http: None,
         };
         let cluster = Embedded::start(&plan, terminal).await?;
         let ended = alone(home.path(), terminal, interruptions.clone(), spec).await;

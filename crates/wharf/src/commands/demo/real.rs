@@ -8,6 +8,7 @@ use wharf_client::Client;
 use wharf_proto::{JobSummary, ListJobsRequest};
 use wharf_report::cluster::Record;
 use wharf_report::html::{Page, PageRun, render};
+use wharf_report::plot;
 use wharf_report::{Breakdown, Report, RunLabels, Summary, files as tables};
 
 use super::files;
@@ -88,6 +89,7 @@ async fn run(
         set: args.set.clone(),
         seed: 0,
         profile: None,
+        http: None,
     };
     let cluster = Embedded::start(&plan, terminal).await?;
     terminal.note(&format!(
@@ -183,7 +185,7 @@ fn write(args: &DemoArgs, record: &Record, arrivals: &[Arrival], out: OutDir) ->
     let summary = Summary::new(labels, &outcome, wall_ms);
     let report = Report::new(vec![summary.clone()]);
     let run = PageRun::new(summary, &nodes, &specs, &outcome);
-    let gantt = run.gantt.as_ref().map(wharf_report::Plot::to_svg).unwrap_or_default();
+    let gantt = plot::gantt("jobs on devices", &plot::node_devices(&nodes), &outcome.spans, &specs).to_svg();
     let page = Page {
         title: format!("A real cluster under {}", args.policy),
         commands: vec![command_line()],

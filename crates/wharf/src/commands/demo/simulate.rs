@@ -11,7 +11,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
-use crate::runner::{Batch, OutDir, REPORT_HTML};
+use crate::runner::{Batch, OutDir, Outputs, REPORT_HTML};
 
 /// Jobs where no number is given.
 const JOBS: u64 = 500;
@@ -35,7 +35,8 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
         batch.policies.len(),
         args.cluster
     ));
-    let report = batch.run(Some(out), &command_line(), terminal)?;
+    let outputs = Outputs { dir: Some(out), page: None };
+    let report = batch.run(outputs, &command_line(), terminal)?;
     terminal.report(&report)?;
     let dir = args.out.display();
     terminal.note(&format!("the report is `{dir}/{REPORT_HTML}`, the trace `{dir}/{TRACE_FILE}`"));
@@ -79,6 +80,7 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
         rounds: None,
         policies,
         threads,
+        again: None,
     })
 }
 

@@ -71,6 +71,7 @@ pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, folder: &Path) -> Res
         set: plan.settings(start_cost_s).iter().map(|(key, value)| format!("{key}={value}")).collect(),
         seed: plan.seed,
         profile,
+        http: None,
     })
 }
 

@@ -116,6 +116,7 @@ async fn measure(
         set: vec![],
         seed: 0,
         profile: None,
+        http: None,
     };
     embedded(&plan, interruptions, terminal, async |client: &Client| live::start_cost_s(client, folder).await)
         .await

@@ -40,7 +40,7 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
     }
     let out = args.out.clone().unwrap_or_else(|| Path::new("wharf-sweep").join(&plan.name));
     let report = run(&plan, args, &out, terminal)?;
-    report.write(&out)?;
+    report.write(&out, terminal)?;
     report.print(terminal)?;
     terminal.note(&format!("results are in `{}`", out.display()));
     Ok(Exit::Ok)

@@ -1,16 +1,20 @@
 //! A sweep's results: one table, per matrix for people, and the plots.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use wharf_report::files::find_runs;
 use wharf_report::plot::{self, Bar};
 use wharf_report::{Comparison, ComparisonRow, Metric, Report, Summary, run_names};
 use wharf_sim::sweep::Plan;
 
+use super::runs_dir;
 use crate::args::OutputFormat;
+use crate::commands::compare;
 use crate::error::{CliError, ErrorKind};
 use crate::output::Terminal;
+use crate::runner::REPORT_HTML;
 use crate::staging::StagedFile;
 
 /// Metrics that get a bar chart per matrix and trace.
@@ -36,6 +40,8 @@ pub(super) struct SweepReport {
     #[serde(flatten)]
     report: Report,
     matrices: Vec<MatrixRows>,
+    /// Where the rest of each run is.
+    folders: Vec<PathBuf>,
 }
 
 /// The rows of one matrix.
@@ -52,6 +58,7 @@ impl SweepReport {
     pub(super) fn new(plan: &Plan, kept: &[Summary]) -> Self {
         let mut runs: Vec<Summary> = Vec::new();
         let mut listed: Vec<(usize, &str)> = Vec::new();
+        let mut folders: Vec<PathBuf> = Vec::new();
         let label = |label: &String| MatrixRows { label: label.clone(), runs: vec![] };
         let mut matrices: Vec<MatrixRows> = plan.matrices.iter().map(label).collect();
         for row in &plan.rows {
@@ -59,11 +66,12 @@ impl SweepReport {
             let index = listed.iter().position(|other| *other == name).unwrap_or_else(|| {
                 listed.push(name);
                 runs.push(Summary { policy: row.label.clone(), ..kept[row.run].clone() });
+                folders.push(runs_dir(Path::new("")).join(plan.runs[row.run].key.to_string()));
                 runs.len() - 1
             });
             matrices[row.matrix].runs.push(index);
         }
-        Self { name: plan.name.clone(), report: Report::new(runs), matrices }
+        Self { name: plan.name.clone(), report: Report::new(runs), matrices, folders }
     }
 
     fn matrix_report(&self, matrix: &MatrixRows) -> Report {
@@ -99,11 +107,11 @@ impl SweepReport {
         self.matrices.iter().map(matrix).collect::<Vec<_>>().join("\n")
     }
 
-    /// Writes `results.csv`, `results.txt`, `summary.json` and the plots.
+    /// Writes `results.csv`, `results.txt`, `summary.json`, the plots and the page.
     ///
     /// # Errors
     /// Where a file cannot be written; each one is complete or as it was.
-    pub(super) fn write(&self, out: &Path) -> Result<(), CliError> {
+    pub(super) fn write(&self, out: &Path, terminal: &Terminal) -> Result<(), CliError> {
         let json = serde_json::to_string_pretty(self)
             .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
         write(&out.join("summary.json"), &(json + "\n"))?;
@@ -115,7 +123,8 @@ impl SweepReport {
                 None => self.write_plots(number + 1, matrix, out)?,
             }
         }
-        Ok(())
+        let found = find_runs(out).map_err(|error| compare::failed(&error))?;
+        compare::write_page(&self.name, &found, &out.join(REPORT_HTML), &terminal.quieter())
     }
 
     /// One bar chart for each metric and each trace, cluster, preset and seed: bars within one can be compared.

@@ -1,18 +1,19 @@
 //! Finished runs on disk, by the hash of everything that determines them.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use wharf_report::{Report, RunLabels, Summary};
+use wharf_report::html::PageRun;
+use wharf_report::{Digest, Report, RunLabels, Summary, files};
 use wharf_sim::Outcome;
 use wharf_sim::sweep::{ContentHash, PlannedRun, RunSink};
 
 use super::runs_dir;
+use crate::commands::sim::command_line;
 use crate::error::{CliError, ErrorKind};
 use crate::output::Progress;
-use crate::staging::StagedFile;
+use crate::runner::OutDir;
 
 /// The version of the code, to the bit: a result is reused only by the program that made it.
 ///
@@ -25,13 +26,17 @@ pub(super) fn build_version() -> Result<String, CliError> {
     Ok(format!("{} {}", env!("CARGO_PKG_VERSION"), ContentHash::of(&program)))
 }
 
-/// One file per finished run, each complete or not there.
+/// Bytes that a kept run may take for who held which device when: a sweep has many runs.
+const STAYS_BYTES: usize = 400_000;
+
+/// A folder for each finished run, as `wharf sim --out` has them: whole or not there.
 #[derive(Debug)]
 pub(super) struct RunStore<'a> {
     dir: PathBuf,
     fresh: bool,
     stored: AtomicUsize,
     progress: &'a Progress,
+    command: String,
 }
 
 impl<'a> RunStore<'a> {
@@ -42,7 +47,7 @@ impl<'a> RunStore<'a> {
     pub(super) fn open(out: &Path, fresh: bool, progress: &'a Progress) -> Result<Self, CliError> {
         let dir = runs_dir(out);
         fs::create_dir_all(&dir).map_err(|error| CliError::write(&dir, error))?;
-        Ok(Self { dir, fresh, stored: AtomicUsize::new(0), progress })
+        Ok(Self { dir, fresh, stored: AtomicUsize::new(0), progress, command: command_line() })
     }
 
     /// How many results came from earlier.
@@ -50,8 +55,8 @@ impl<'a> RunStore<'a> {
         self.stored.load(Ordering::Relaxed)
     }
 
-    fn file(&self, run: &PlannedRun) -> PathBuf {
-        self.dir.join(format!("{}.json", run.key))
+    fn folder(&self, run: &PlannedRun) -> PathBuf {
+        self.dir.join(run.key.to_string())
     }
 }
 
@@ -59,13 +64,14 @@ impl RunSink for RunStore<'_> {
     type Kept = Summary;
     type Error = CliError;
 
-    /// A file that does not parse is as good as none: the run is repeated and the file replaced.
+    /// A run that cannot be read is as good as none: it is repeated, and its files are replaced.
     fn stored(&self, run: &PlannedRun) -> Option<Summary> {
         if self.fresh {
             return None;
         }
-        let report = wharf_report::files::read_summary(&self.file(run)).ok()?;
-        report.runs.into_iter().next()
+        let [found] = files::find_runs(&self.folder(run)).ok()?.try_into().ok()?;
+        let PageRun { summary, .. } = found.open().ok()?;
+        Some(summary)
     }
 
     fn keep(&self, run: &PlannedRun, outcome: &Outcome, wall_ms: f64) -> Result<Summary, CliError> {
@@ -77,14 +83,20 @@ impl RunSink for RunStore<'_> {
             seed: run.seed,
         };
         let summary = Summary::new(labels, outcome, wall_ms);
-        let path = self.file(run);
-        let text = Report::new(vec![summary.clone()])
-            .to_json()
-            .map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
-        let mut file = StagedFile::create(&path)?;
-        file.write_all(text.as_bytes()).map_err(|error| CliError::write(&path, error))?;
-        file.commit()?;
+        let mut digest = Digest::new(&run.cluster.value, &run.trace.value.jobs, outcome);
+        digest.stays = digest.stays.and_then(|stays| stays.within(STAYS_BYTES));
+        digest.command = Some(self.command.clone());
+        let out = OutDir::new(&self.folder(run))?;
+        let report = Report::new(vec![summary.clone()]);
+        files::write_digest(&out.path().join(files::RUN_JSON), &digest)
+            .and_then(|()| files::write_summary(&out.path().join(files::SUMMARY_JSON), &report))
+            .map_err(|error| out.failed(&error))?;
+        out.commit()?;
         Ok(summary)
+    }
+
+    fn wants_timeline(&self) -> bool {
+        true
     }
 
     fn done(&self, _run: &PlannedRun, stored: bool) {

@@ -1,9 +1,11 @@
 """The dashboard in a real browser: `browser.py WHARF ARTIFACTS`. Prints what was measured."""
 
 import getpass
+import json
 import os
 import pathlib
 import sys
+import time
 
 from driver import Browser
 from lab import Cluster, wait_for
@@ -58,6 +60,7 @@ def follow_a_job(browser, cluster):
     browser.wait("charts of what the trainer tells", "return document.querySelectorAll('svg.plot .line').length >= 2")
     browser.wait_text("was given", "main")
     browser.picture(OUT / "job.png")
+    browser.picture(OUT / "book" / "dashboard-job.png", 0.6)
     browser.click("button.danger")
     browser.wait_text("ended for good", "dialog")
     browser.click("dialog button.primary")
@@ -131,6 +134,68 @@ def many(browser, cluster):
     browser.wait_text("sweep", ".grid")
 
 
+def vast():
+    """5,000 devices and 10,000 jobs, in a cluster of `wharf local`; policies compared on what is there."""
+    nodes = [word for node in range(40) for word in ("--worker", f"node-{node:02}=v100:125")]
+    with Cluster(WHARF, *nodes, command=("local",)) as cluster, Browser() as browser:
+        wait_for("the nodes", lambda: len(json.loads(cluster.say("nodes", "--output", "json"))["nodes"]) == 40)
+        browser.open(cluster.url)
+        browser.wait("the login", "return !!document.querySelector('.login input')")
+        browser.type(".login input", cluster.token)
+        browser.keys("Enter")
+        browser.wait_text("live", ".live")
+        long = [cluster.submit("--gang", "125", "--iterations", str(100 + 40 * one), "--iteration-ms", "60000", "--name", f"train-{one}", "--", "sleep", "1000") for one in range(50)]
+        wait_for("jobs that run", lambda: cluster.metrics()['wharf_jobs{state="running"}'] == 40)
+        what_if(browser)
+        cluster.say("cancel", *map(str, long[40:]))
+        cluster.say("submit", "--array", "0-9999", "--gang", "125", "--name", "sweep", "--", "sleep", "1000")
+        loads = []
+        for _ in range(3):
+            browser.open("about:blank")
+            browser.open(f"{cluster.url}/#/cluster")
+            browser.wait("the map", "return document.querySelector('.map canvas')?.height > 40")
+            loads.append(browser.wait("the page", "return performance.getEntriesByName('wharf-loaded')[0]?.startTime"))
+        told = browser.run("""
+            const frame = () => new Promise((done) => requestAnimationFrame(() => done(performance.now())));
+            const canvas = document.querySelector('.map canvas');
+            const box = canvas.getBoundingClientRect();
+            const times = [];
+            for (let at = 0; at < 20; at += 1) {
+              const began = performance.now();
+              canvas.dispatchEvent(new MouseEvent('mousemove', {clientX: box.x + 40 + at * 37, clientY: box.y + 30 + at * 9}));
+              canvas.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));
+              await frame();
+              times.push(await frame() - began);
+            }
+            return times.sort((a, b) => a - b)[10];""")
+        metrics = cluster.metrics()
+        assert metrics['wharf_devices{type="v100",state="allocated"}'] == 5000, metrics
+        began = time.monotonic()
+        cluster.metrics()
+        scrape = (time.monotonic() - began) * 1000
+        print(f"5,000 devices and 10,050 jobs: interactive after {min(loads):.0f} ms (all: {', '.join(f'{one:.0f}' for one in loads)}); "
+              f"a step on the map {told:.0f} ms; a scrape of the metrics {scrape:.0f} ms")
+        browser.picture(OUT / "vast-light.png")
+        assert browser.complaints() == [], "the console is silent"
+        cluster.say("cancel", *map(str, long[:40]), "50")
+        wait_for("the end of all jobs", lambda: cluster.metrics()['wharf_jobs{state="cancelled"}'] == 10050)
+
+
+def what_if(browser):
+    """Other policies on what is there: simulated, and the best of each figure marked."""
+    browser.run("location.hash = '#/policy'; return 1")
+    browser.wait("policies to choose from", "return document.querySelectorAll('#whatif .chip').length > 5")
+    browser.click("#whatif .chip[data-policy='srtf']")
+    browser.click("#whatif .chip[data-policy='las']")
+    browser.click("#whatif button.primary")
+    browser.wait("the comparison", "return document.querySelectorAll('#compared tbody tr').length === 3")
+    told = browser.text("#compared")
+    assert "fifo decides now" in told and "srtf" in told and "las" in told, told
+    assert "50 jobs that are there now" in browser.text("#whatif")
+    browser.picture(OUT / "whatif-light.png")
+    browser.picture(OUT / "book" / "dashboard-policy.png", 0.6)
+
+
 def pictures(browser, cluster):
     for scheme in ("light", "dark"):
         browser.colours(scheme)
@@ -140,6 +205,8 @@ def pictures(browser, cluster):
             if name == "queue":
                 browser.wait_text("needs", ".grid")
             browser.picture(OUT / f"{name}-{scheme}.png")
+            if (name, scheme) == ("cluster", "light"):
+                browser.picture(OUT / "book" / "dashboard-cluster.png", 0.6)
     browser.colours("light")
     browser.size(390, 844)
     for name in ("cluster", "jobs"):
@@ -193,3 +260,4 @@ def main():
 
 
 main()
+vast()

@@ -82,6 +82,22 @@ class Browser:
         actions = [{"type": kind, "value": KEYS.get(name, name)} for name in names for kind in ("keyDown", "keyUp")]
         self.do("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
+    def middle(self, css):
+        box = self.run("const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]", css)
+        return {"x": round(box[0]), "y": round(box[1])}
+
+    def wheel(self, css, by):
+        """Turns the wheel over the middle of an element."""
+        turn = {"type": "scroll", "duration": 0, "deltaX": 0, "deltaY": by, "origin": "viewport", **self.middle(css)}
+        self.do("POST", "/actions", {"actions": [{"type": "wheel", "id": "wheel", "actions": [turn]}]})
+
+    def drag(self, css, right, down):
+        """Drags the middle of an element somewhere else."""
+        at = self.middle(css)
+        move = {"type": "pointerMove", "duration": 0, "origin": "viewport"}
+        steps = [{**move, **at}, {"type": "pointerDown", "button": 0}, {**move, "x": at["x"] + right, "y": at["y"] + down, "duration": 50}, {"type": "pointerUp", "button": 0}]
+        self.do("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": steps}]})
+
     def text(self, css="body"):
         return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", css)
 
@@ -99,8 +115,15 @@ class Browser:
         self.do("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {
             "features": [{"name": "prefers-color-scheme", "value": scheme}]}})
 
-    def picture(self, path):
-        path.write_bytes(base64.b64decode(self.do("GET", "/screenshot")))
+    def picture(self, path, scale=1):
+        """What is in sight; for the book smaller."""
+        wanted = {"format": "png"}
+        if scale != 1:
+            width, height, top = self.run("return [innerWidth, innerHeight, scrollY]")
+            wanted["clip"] = {"x": 0, "y": top, "width": width, "height": height, "scale": scale}
+        told = self.do("POST", "/goog/cdp/execute", {"cmd": "Page.captureScreenshot", "params": wanted})
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(told["data"]))
 
     def complaints(self):
         """What the console was told since the last question, but for what is only information."""

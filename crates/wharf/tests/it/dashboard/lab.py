@@ -29,13 +29,14 @@ def wait_for(what, check, patience_s=PATIENCE_S):
 class Cluster:
     """A head that serves browsers, in a folder of its own; everything ends with it."""
 
-    def __init__(self, wharf, *head_options):
+    def __init__(self, wharf, *options, command=("head", "--listen", "127.0.0.1:0"), http="127.0.0.1:0"):
         self.wharf = wharf
         self.folder = tempfile.TemporaryDirectory(prefix="wharf-dashboard-")
         self.home = pathlib.Path(self.folder.name)
         self.daemons = []
-        said = self.start("head", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *head_options, ready="dashboard at")
-        self.url = re.search(r"dashboard at (\S+)", said).group(1)
+        self.tls = None
+        said = self.start(*command, "--http", http, *options, ready="dashboard at")
+        self.url = re.search(r"dashboard at ([^\s\"]+)", said).group(1)
         self.token = (self.home / "token").read_text().strip()
 
     def __enter__(self):
@@ -58,7 +59,9 @@ class Cluster:
         daemon = subprocess.Popen([self.wharf, *words], env=self.environment(), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.daemons.append(daemon)
+        self.said = []
         for line in daemon.stderr:
+            self.said.append(line)
             if ready in line:
                 return line
         raise AssertionError(f"{words} ended before it said `{ready}`")
@@ -82,7 +85,7 @@ class Cluster:
         data = None if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
         request = urllib.request.Request(self.url + path, data=data, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S, context=self.tls) as answer:
                 return answer.status, answer.headers, answer.read().decode()
         except urllib.error.HTTPError as refused:
             with refused:

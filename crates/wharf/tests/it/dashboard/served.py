@@ -1,7 +1,11 @@
 """What the head serves over HTTP, without a browser: `served.py WHARF`."""
 
+import http.client
 import json
+import ssl
+import subprocess
 import sys
+import urllib.error
 
 from lab import Cluster
 
@@ -14,7 +18,7 @@ def doors(cluster, bob):
     assert cluster.ask("/healthz")[0] == 200
     assert cluster.ask("/readyz")[0] == 200
     worker = (cluster.home / "worker-token").read_text().strip()
-    for path in ("/metrics", "/api/jobs", "/api/nodes", "/api/jobs/0", "/api/stream", "/api/events", "/api/usage", "/api/policy", "/api/limits", "/api/reasons?jobs=0"):
+    for path in ("/metrics", "/api/jobs", "/api/nodes", "/api/jobs/0", "/api/stream", "/api/events", "/api/usage", "/api/policy", "/api/limits", "/api/reasons?jobs=0", "/api/compare"):
         assert cluster.ask(path)[0] == 401, path
         assert cluster.ask(path, "whf1.guess")[0] == 401, path
         assert cluster.ask(path, worker)[0] == 403, path
@@ -54,6 +58,8 @@ def tricks(cluster):
         status, headers, text = cluster.ask(path, cluster.token)
         assert status in (400, 404), (path, status)
         assert cluster.token not in text
+    for policies in ("./evil.py", "/bin/sh", "nonsense", ",".join(["fifo"] * 7)):
+        assert cluster.ask(f"/api/compare?policies={policies}", cluster.token)[0] == 400, policies
     assert cluster.ask("/api/jobs/77", cluster.token)[0] == 404
     assert cluster.ask("/api/jobs/change", cluster.token, {"change": "explode", "jobs": []})[0] == 400
     try:
@@ -73,7 +79,45 @@ def read_only():
         assert json.loads(cluster.ask("/api/jobs", cluster.token)[2])[0]["phase"] == "held"
 
 
+def encrypted():
+    """Where others could listen in it is HTTPS, with the authority of the cluster and no other."""
+    with Cluster(WHARF, http="0.0.0.0:0") as cluster:
+        port = cluster.url.rsplit(":", 1)[1]
+        assert cluster.url == f"https://0.0.0.0:{port}", cluster.url
+        cluster.url = f"https://127.0.0.1:{port}"
+        cluster.tls = ssl.create_default_context(cafile=cluster.home / "auth" / "ca.pem")
+        assert cluster.ask("/healthz")[0] == 200
+        status, headers, _ = cluster.ask("/api/login", None, {"token": cluster.token}, OWN)
+        assert status == 200 and "; Secure" in headers["set-cookie"], headers["set-cookie"]
+        assert "wharf_jobs" in cluster.ask("/metrics", cluster.token)[2]
+        cluster.tls = ssl.create_default_context()
+        try:
+            cluster.ask("/healthz")
+        except urllib.error.URLError as refused:
+            assert isinstance(refused.reason, ssl.SSLCertVerificationError), refused
+        else:
+            raise AssertionError("an authority that nobody has named was trusted")
+        cluster.tls, cluster.url = None, f"http://127.0.0.1:{port}"
+        try:
+            status = cluster.ask("/healthz")[0]
+        except (OSError, http.client.BadStatusLine):
+            status = 0  # What comes back is an alert of TLS.
+        assert status != 200, "nothing is served in the open"
+
+
+def logged():
+    """A log for programs: one object a line."""
+    with Cluster(WHARF, "--log-format", "json") as cluster:
+        lines = [json.loads(line) for line in cluster.said]
+        assert {"time", "level", "message"} == set(lines[-1]) and lines[-1]["level"] == "info", lines
+    failed = subprocess.run([WHARF, "head", "--log-format", "json", "--policy", "nonsense"], env=cluster.environment(), capture_output=True, text=True, check=False)
+    told = json.loads(failed.stderr.splitlines()[-1])
+    assert failed.returncode != 0 and told["level"] == "error" and "nonsense" in told["message"], failed.stderr
+
+
 def main():
+    encrypted()
+    logged()
     with Cluster(WHARF) as cluster:
         cluster.worker("a", "v100:2")
         cluster.say("token", "create", "--user", "bob", "--to", str(cluster.home / "bob.token"))

@@ -4,11 +4,14 @@ mod explain;
 mod history;
 mod whatif;
 
+use std::sync::Arc;
+
 use wharf_client::Client;
 use wharf_core::{JobEnd, JobId, Phase, Regime, State, Time};
 use wharf_head::PolicyChoice;
-use wharf_head::http::Foreseen;
+use wharf_head::http::{Comparing, Foreseen};
 use wharf_head::live::{Live, LiveJob};
+use wharf_policy::registry::policies;
 use wharf_proto::Exported;
 use wharf_sim::forecast::{Forecast, Knowledge, PastJob, forecast};
 use wharf_sim::{Present, RunError};
@@ -100,6 +103,15 @@ impl Foresight {
             Knowledge { past: &self.past, is_declared: &is_declared, make: &make, policy: &choice.name };
         ask(&known).map_err(|error| translate::run(&error))
     }
+}
+
+/// What the dashboard can compare, and how.
+pub(super) fn comparing() -> Comparing {
+    let runs_here = |name: &str| regime::check_policy(Some(name), &[]).is_ok();
+    // Those with a family's name are as published, defects and slowness included: for studies, not for this.
+    let is_own = |name: &&str| !name.contains('/');
+    let policies = policies().iter().map(|policy| policy.name).filter(is_own).filter(|name| runs_here(name));
+    Comparing { policies: policies.map(str::to_owned).collect(), run: Arc::new(whatif::compare) }
 }
 
 /// When jobs are expected to start, of those that wait or will be let go.

@@ -2,7 +2,8 @@
 
 use wharf_core::{JobEnd, NodeImage, NodeSpec, Phase};
 use wharf_head::PolicyChoice;
-use wharf_report::{Report, RunLabels, Summary};
+use wharf_proto::Exported;
+use wharf_report::{Metric, Report, RunLabels, Summary};
 use wharf_sim::forecast::expected;
 use wharf_sim::{NoRecorder, go_on};
 
@@ -32,6 +33,24 @@ pub(in crate::commands) fn whatif(args: &WhatIfArgs, terminal: &Terminal) -> Res
         None => "jobs that are there now, with the lengths that their like have had; nothing new arrives",
     });
     Ok(Exit::Ok)
+}
+
+/// The jobs that are there now under other policies, beside the one that decides, for the dashboard. The names are those of policies
+/// that are built in: nobody runs a program on the head's machine by this.
+pub(super) fn compare(exported: Exported, policies: &[String]) -> Result<serde_json::Value, String> {
+    let foresight = Foresight::new(exported).map_err(|error| error.to_string())?;
+    let mut choices = vec![foresight.live.policy()];
+    for name in policies.iter().filter(|name| **name != foresight.live.policy().name) {
+        choices.push(regime::choice(Some(name), &[]).map_err(|error| error.to_string())?);
+    }
+    let runs = go_on_with(&foresight, &choices).map_err(|error| error.to_string())?;
+    let best = wharf_report::compare::winners(&runs);
+    let told = |(run, best): (&Summary, [bool; Metric::ALL.len()])| {
+        let best: Vec<&str> =
+            Metric::ALL.iter().zip(best).filter(|(_, best)| *best).map(|(m, _)| m.name()).collect();
+        serde_json::json!({ "run": run, "best": best })
+    };
+    Ok(runs.iter().zip(best).map(told).collect())
 }
 
 fn choices(args: &WhatIfArgs, foresight: &Foresight) -> Result<Vec<PolicyChoice>, CliError> {
