@@ -4,11 +4,15 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use crate::state::Folder;
+
+/// Whoever has just taken a lock writes its name within this time, or is stopped.
+const NAMES_ITSELF_WITHIN: Duration = Duration::from_secs(2);
+const LOOKS_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Who has a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +67,8 @@ impl Lock {
         let failed = |source| LockError::File { path: path.clone(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let host = host();
+        let asked = Instant::now();
         let mut file = loop {
             // Whoever has taken the cluster down has removed its folder, and the lock with it.
             folder.create().map_err(|error| failed(error.source))?;
@@ -76,25 +82,34 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => {
                     let mut text = String::new();
                     file.read_to_string(&mut text).map_err(failed)?;
-                    return Err(LockError::Busy { holder: serde_json::from_str(&text).ok() });
+                    let holder = serde_json::from_str(&text).ok().filter(|holder| is_there(holder, &host));
+                    if holder.is_some() || asked.elapsed() > NAMES_ITSELF_WITHIN {
+                        return Err(LockError::Busy { holder });
+                    }
+                    std::thread::sleep(LOOKS_AGAIN_AFTER);
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         };
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let holder = Holder {
-            pid: std::process::id(),
-            host: host.trim().to_owned(),
-            command: command.to_owned(),
-            since_s: since.as_secs(),
-        };
+        let holder =
+            Holder { pid: std::process::id(), host, command: command.to_owned(), since_s: since.as_secs() };
         let text = serde_json::to_string(&holder).map_err(|error| failed(io::Error::other(error)))?;
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
         written.map_err(failed)?;
         Ok(Self { _file: file })
     }
+}
+
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+/// Whether a process that named itself may still be: a lock that was just taken has the name of who had it before. What
+/// runs on other machines cannot be seen.
+fn is_there(holder: &Holder, host: &str) -> bool {
+    holder.host != host || Path::new("/proc").join(holder.pid.to_string()).exists()
 }
 
 /// Whether a file is still the one at its path.
@@ -124,5 +139,29 @@ mod tests {
         folder.remove().unwrap();
         let up = Lock::take(&folder, "wharf up").unwrap();
         drop((down, up));
+    }
+
+    #[test]
+    fn whoever_has_just_taken_it_is_waited_for_and_not_taken_for_an_earlier_one() {
+        let home = tempfile::TempDir::new().unwrap();
+        let folder = Folder::new(home.path(), "lab");
+        folder.create().unwrap();
+        let holder = |pid, command: &str| {
+            let command = command.to_owned();
+            serde_json::to_string(&Holder { pid, host: host(), command, since_s: 0 }).unwrap()
+        };
+        // No process has this number: a launcher that has ended.
+        std::fs::write(folder.lock(), holder(u32::MAX, "wharf down")).unwrap();
+        let taken = OpenOptions::new().write(true).open(folder.lock()).unwrap();
+        taken.lock().unwrap();
+        let refused = std::thread::scope(|scope| {
+            let asks = scope.spawn(|| Lock::take(&folder, "wharf up").unwrap_err().to_string());
+            std::fs::write(folder.lock(), holder(std::process::id(), "wharf bake")).unwrap();
+            asks.join().unwrap()
+        });
+        assert!(refused.starts_with("`wharf bake` is changing the cluster"), "{refused}");
+        std::fs::write(folder.lock(), "").unwrap();
+        let refused = Lock::take(&folder, "wharf up").unwrap_err().to_string();
+        assert_eq!(refused, "another launcher is changing the cluster");
     }
 }
