@@ -12,7 +12,7 @@ use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, StepSeries};
-use wharf_report::{Breakdown, FileError, Report, RunLabels, Summary, files};
+use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, files};
 use wharf_sim::sweep::parallel::map_in_order;
 use wharf_sim::{NoRecorder, Outcome, Preset, Recorder, RunSpec, Settings, TimelineOnly, check, run_within};
 use wharf_trace::Trace;
@@ -105,6 +105,17 @@ struct Ran {
     summary: Summary,
     /// For a page; only where one is written.
     page: Option<PageRun>,
+    /// For the terminal; only where somebody looks at it.
+    spark: Option<SparkRun>,
+}
+
+/// What a batch gives to whoever asked for it.
+#[derive(Debug)]
+pub(crate) struct Results {
+    /// Its runs.
+    pub report: Report,
+    /// Their curves, where somebody looks at the terminal.
+    pub sparks: Vec<SparkRun>,
 }
 
 impl OutDir {
@@ -179,21 +190,25 @@ impl Batch {
         outputs: Outputs,
         command: &str,
         terminal: &Terminal,
-    ) -> Result<Report, CliError> {
+    ) -> Result<Results, CliError> {
         self.check()?;
         let steps = (self.trace.jobs.len() * self.policies.len()) as u64;
         let progress = terminal.progress(steps, "jobs");
         let order: Vec<usize> = (0..self.policies.len()).collect();
         let Outputs { dir, page } = outputs;
+        let is_watched = terminal.is_watched();
         let ran = map_in_order(&self.policies, &order, self.threads, |_, policy| match &dir {
-            Some(out) => self.run_to_files(policy, out, &progress),
-            None => self.run_alone(policy, page.is_some(), &progress),
+            Some(out) => self.run_to_files(policy, out, is_watched, &progress),
+            None => self.run_alone(policy, page.is_some(), is_watched, &progress),
         })?;
         progress.finish();
-        let (summaries, pages): (Vec<Summary>, Vec<Option<PageRun>>) =
-            ran.into_iter().flatten().map(|ran| (ran.summary, ran.page)).unzip();
+        let (mut summaries, mut runs, mut sparks) = (Vec::new(), Vec::new(), Vec::new());
+        for ran in ran.into_iter().flatten() {
+            summaries.push(ran.summary);
+            runs.extend(ran.page);
+            sparks.extend(ran.spark);
+        }
         let title = format!("{} on {}", self.trace.name, self.cluster_name);
-        let runs = pages.into_iter().flatten().collect();
         let shown = Page { title, commands: vec![command.to_owned()], runs, tables: vec![] };
         if let Some(out) = dir {
             out.write(Path::new(REPORT_HTML), &wharf_report::html::render(&shown))?;
@@ -204,20 +219,28 @@ impl Batch {
         }
         let report = Report::new(summaries);
         warn_of_unfinished(&report, terminal);
-        Ok(report)
+        Ok(Results { report, sparks })
     }
 
-    fn run_alone(&self, policy: &str, is_shown: bool, progress: &Progress) -> Result<Ran, CliError> {
+    fn run_alone(
+        &self,
+        policy: &str,
+        is_shown: bool,
+        is_watched: bool,
+        progress: &Progress,
+    ) -> Result<Ran, CliError> {
+        let has_timeline = is_shown || is_watched;
         let (outcome, wall_ms) = if progress.is_visible() {
-            self.simulate(policy, &mut FinishedCounter::new(progress).with_timeline(is_shown))?
-        } else if is_shown {
+            self.simulate(policy, &mut FinishedCounter::new(progress).with_timeline(has_timeline))?
+        } else if has_timeline {
             self.simulate(policy, &mut TimelineOnly)?
         } else {
             self.simulate(policy, &mut NoRecorder)?
         };
         let summary = self.summary(policy, &outcome, wall_ms);
         let page = is_shown.then(|| self.page_run(&summary, &outcome));
-        Ok(Ran { summary, page })
+        let spark = is_watched.then(|| SparkRun::new(policy, &outcome));
+        Ok(Ran { summary, page, spark })
     }
 
     /// What a page shows of a run.
@@ -228,7 +251,13 @@ impl Batch {
         run.with_command(line(head.into_iter().chain(again.iter().map(String::as_str))))
     }
 
-    fn run_to_files(&self, policy: &str, out: &OutDir, progress: &Progress) -> Result<Ran, CliError> {
+    fn run_to_files(
+        &self,
+        policy: &str,
+        out: &OutDir,
+        is_watched: bool,
+        progress: &Progress,
+    ) -> Result<Ran, CliError> {
         let name = self.run_name(policy);
         let dir = out.staged.path().join(&name);
         let events = out.target.join(&name).join(EVENTS_JSONL);
@@ -246,7 +275,8 @@ impl Batch {
         for (plot, svg) in self.plots(&summary, &outcome) {
             out.write(&Path::new(&name).join(plot), &svg)?;
         }
-        Ok(Ran { summary, page: Some(page) })
+        let spark = is_watched.then(|| SparkRun::new(policy, &outcome));
+        Ok(Ran { summary, page: Some(page), spark })
     }
 
     fn simulate(&self, policy: &str, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), CliError> {

@@ -83,8 +83,34 @@ impl StepCurve {
     pub fn start(&self) -> Option<f64> {
         match self {
             Self::Steps(points) => points.first().map(|point| point.0),
-            Self::Columns(columns) => columns.first().map(|column| column.middle),
+            Self::Columns(columns) => Some(columns.first()?.middle - half_width(columns)),
         }
+    }
+
+    /// The last moment, where there is one.
+    pub(crate) fn end(&self) -> Option<f64> {
+        self.steps().last().map(|point| point.0)
+    }
+
+    /// The means in so many equal parts of the time from 0 to `end`; it is 0 after its own end.
+    pub(crate) fn means(&self, end: f64, count: usize) -> Vec<f64> {
+        let mut points = self.steps();
+        if let Some(last) = points.last_mut() {
+            last.1 = 0.0;
+        }
+        points.push((end, 0.0));
+        columns(&points, count).iter().map(|column| column.mean).collect()
+    }
+
+    /// Moments and the values from each on, of which the last only ends the series; columns hold their mean.
+    fn steps(&self) -> Vec<(f64, f64)> {
+        let columns = match self {
+            Self::Steps(points) => return points.clone(),
+            Self::Columns(columns) => columns,
+        };
+        let half = half_width(columns);
+        let starts = columns.iter().map(|column| (column.middle - half, column.mean));
+        starts.chain(columns.last().map(|last| (last.middle + half, 0.0))).collect()
     }
 
     /// Finite values with one for each moment: of several changes at once only the last one lasts.
@@ -191,6 +217,14 @@ fn step_path(frame: &Frame, points: &[(f64, f64)]) -> String {
     d
 }
 
+/// Half of what each of equal columns is wide.
+fn half_width(columns: &[StepColumn]) -> f64 {
+    match columns {
+        [first, second, ..] => (second.middle - first.middle) / 2.0,
+        _ => 0.0,
+    }
+}
+
 /// Series with more points than this are thinned to as many columns.
 const COLUMNS: usize = Frame::width() as usize / 2;
 
@@ -279,6 +313,13 @@ mod tests {
         let svg =
             queue_length(&[StepSeries { name: "fifo".to_owned(), curve: StepCurve::Steps(points) }]).to_svg();
         assert!(svg.len() < 40_000 && svg.contains("mean of short parts"));
+    }
+
+    #[test]
+    fn a_thinned_series_begins_where_it_began() {
+        let curve = StepCurve::Steps((0..1000).map(|index| (f64::from(index), 1.0)).collect());
+        let (start, end) = (curve.thinned(0.0, 10).start().unwrap(), curve.thinned(0.0, 10).end().unwrap());
+        assert!(start.abs() < 1e-9 && (end - 999.0).abs() < 1e-9, "{start} {end}");
     }
 
     #[test]

@@ -28,8 +28,9 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
         dir: args.out.as_deref().map(OutDir::new).transpose()?,
         page: args.report.as_deref().map(PageFile::new).transpose()?,
     };
-    let report = batch.run(outputs, &command_line(), terminal)?;
-    terminal.report(&report)?;
+    let results = batch.run(outputs, &command_line(), terminal)?;
+    terminal.report(&results.report)?;
+    terminal.sparklines(&results.sparks)?;
     if let Some(out) = &args.out {
         terminal.note(&format!("results are in `{}`", out.display()));
     }

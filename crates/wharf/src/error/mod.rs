@@ -135,6 +135,24 @@ impl CliError {
         self.kind
     }
 
+    /// What may help, a line each.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    /// What else is wrong, and what caused it all.
+    pub fn causes(&self) -> Vec<&str> {
+        // A library that repeats its source in its own text would otherwise say it twice.
+        let causes = self.causes.iter().filter(|cause| !self.message.contains(cause.as_str()));
+        self.others.iter().chain(causes).map(|text| text.trim_end()).collect()
+    }
+
+    /// All of it in one line, for where there are no others.
+    pub fn one_line(&self) -> String {
+        let whole = std::iter::once(self.message.as_str()).chain(self.causes());
+        whole.chain(self.hints.iter().map(String::as_str)).collect::<Vec<_>>().join("; ").replace('\n', " ")
+    }
+
     /// What is printed on standard error.
     pub fn render(&self, styles: &Styles) -> String {
         let mut text = format!("{} {}\n", styles.error("error:"), self.message);
@@ -185,6 +203,7 @@ mod tests {
             "error: cannot write `out/jobs.csv`\ncaused by: no space left on device\nhint: free some space\n"
         );
         assert_eq!(error.kind().exit(), Exit::Output);
+        assert_eq!(error.one_line(), "cannot write `out/jobs.csv`; no space left on device; free some space");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use serde::Serialize;
-use wharf_report::Report;
+use wharf_report::{Report, SparkRun, sparklines};
 
 use crate::args::{GlobalArgs, LogFormat, OutputFormat};
 use crate::error::{CliError, ErrorKind};
@@ -105,6 +105,22 @@ impl Terminal {
         }
     }
 
+    /// Whether somebody looks at standard output, and not a program or a file.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.format == OutputFormat::Table && !self.quiet && io::stdout().is_terminal()
+    }
+
+    /// Writes curves of runs below their table.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn sparklines(&self, runs: &[SparkRun]) -> Result<(), CliError> {
+        match sparklines(runs, stdout_width().map_or(80, usize::from)) {
+            text if text.is_empty() => Ok(()),
+            text => self.data(&format!("\n{text}")),
+        }
+    }
+
     /// Tells something that is no data; `-q` silences it.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
@@ -145,7 +161,10 @@ impl Terminal {
     pub(crate) fn error(&self, error: &CliError) {
         match self.logs {
             LogFormat::Text => self.stderr(&error.render(&self.styles)),
-            LogFormat::Json => self.stderr(&line(self.logs, "error", "", &error.to_string())),
+            LogFormat::Json => {
+                let more = serde_json::json!({ "causes": error.causes(), "hints": error.hints() });
+                self.stderr(&logged("error", &error.to_string(), more));
+            }
         }
     }
 
@@ -187,11 +206,18 @@ fn line(logs: LogFormat, level: &str, label: &str, text: &str) -> String {
     match logs {
         LogFormat::Text if label.is_empty() => format!("{text}\n"),
         LogFormat::Text => format!("{label} {text}\n"),
-        LogFormat::Json => {
-            let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-            format!("{}\n", serde_json::json!({ "time": time, "level": level, "message": text }))
-        }
+        LogFormat::Json => logged(level, text, serde_json::Value::Null),
     }
+}
+
+/// A line of a log for programs; `more` are fields beside the usual ones.
+fn logged(level: &str, text: &str, more: serde_json::Value) -> String {
+    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+    let mut line = serde_json::json!({ "time": time, "level": level, "message": text });
+    if let (Some(line), serde_json::Value::Object(more)) = (line.as_object_mut(), more) {
+        line.extend(more);
+    }
+    format!("{line}\n")
 }
 
 /// Columns of the terminal on standard output; `None` where it is none, so that lines are not broken.

@@ -36,8 +36,9 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
         args.cluster
     ));
     let outputs = Outputs { dir: Some(out), page: None };
-    let report = batch.run(outputs, &command_line(), terminal)?;
-    terminal.report(&report)?;
+    let results = batch.run(outputs, &command_line(), terminal)?;
+    terminal.report(&results.report)?;
+    terminal.sparklines(&results.sparks)?;
     let dir = args.out.display();
     terminal.note(&format!("the report is `{dir}/{REPORT_HTML}`, the trace `{dir}/{TRACE_FILE}`"));
     terminal.note(&format!(
