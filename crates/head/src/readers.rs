@@ -133,7 +133,11 @@ impl Dispatcher {
         // Everything may have been taken just before that was said.
         match reader.pipe.flow.is_due() {
             true => self.begin_reading(reader),
-            false => self.readers.paused.push(reader),
+            false => {
+                // Who goes away while it is paused never asks for more.
+                self.readers.paused.retain(|reader| !reader.is_gone());
+                self.readers.paused.push(reader);
+            }
         }
     }
 

@@ -11,8 +11,8 @@ async function answered(response) {
   throw new Refusal(response.status, text);
 }
 
-export async function get(path) {
-  return (await answered(await fetch(path, { headers: { accept: 'application/json' } }))).json();
+export async function get(path, signal) {
+  return (await answered(await fetch(path, { headers: { accept: 'application/json' }, signal }))).json();
 }
 
 /** Changes come with a header that no other site can send. */

@@ -21,6 +21,7 @@ mod rows;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -64,8 +65,10 @@ pub struct Foreseen {
 /// Says when jobs are expected to start, from what the head exports. It may take its time: the dispatcher does not wait for it.
 pub type Foresee = Arc<dyn Fn(Exported, &[u32]) -> Result<Vec<Foreseen>, String> + Send + Sync>;
 
-/// What would become of the jobs that are there under each of some policies: one object for each, the present policy first.
-pub type Compare = Arc<dyn Fn(Exported, &[String]) -> Result<serde_json::Value, String> + Send + Sync>;
+/// What would become of the jobs that are there under each of some policies: one object for each, the present policy first. It ends
+/// soon after the flag is set: nobody waits for it any more.
+pub type Compare =
+    Arc<dyn Fn(Exported, &[String], &AtomicBool) -> Result<serde_json::Value, String> + Send + Sync>;
 
 /// Compares policies on what is there now.
 #[derive(Clone)]

@@ -37,14 +37,19 @@ export function limitTable(limits) {
       h('td', { style: { width: '30%', paddingLeft: '16px' } }, bar(use.limit ? use.used / use.limit : 1, use.used >= use.limit ? 'warn' : '')), h('td', { class: 'n' }, use.waiting))))));
 }
 
+const UNDONE = ['undone', 'left undone', number];
 const COLUMNS = [['avg_jct_s', 'mean completion', duration], ['p95_jct_s', 'p95 completion', duration], ['makespan_s', 'all done after', duration],
   ['avg_queue_s', 'mean waiting', duration], ['gpu_utilization', 'devices in use', percent], ['preemptions', 'stops', number]];
 
-function compared({ jobs: count, runs }, now) {
+function compared({ jobs: count, runs: told }, now) {
+  const runs = told.filter((one) => one.run);
+  for (const { run } of runs) run.undone = run.jobs - run.finished;
+  const columns = runs.some(({ run }) => run.undone > 0) ? [...COLUMNS, UNDONE] : COLUMNS;
   const cell = ({ run, best }, [key, , show]) => h('td', { class: 'n' }, best.includes(key) ? h('b', {}, `★ ${show(run[key])}`) : show(run[key] ?? NaN));
   return [h('div', { class: 'scroll' }, h('table', { class: 'plain', id: 'compared' },
-    h('thead', {}, h('tr', {}, h('th', {}, 'policy'), COLUMNS.map(([, title]) => h('th', { class: 'n' }, title)))),
-    h('tbody', {}, runs.map((one) => h('tr', {}, h('td', {}, one.run.policy, one.run.policy === now ? h('span', { class: 'note' }, ' decides now') : null), COLUMNS.map((column) => cell(one, column))))))),
+    h('thead', {}, h('tr', {}, h('th', {}, 'policy'), columns.map(([, title]) => h('th', { class: 'n' }, title)))),
+    h('tbody', {}, runs.map((one) => h('tr', {}, h('td', {}, one.run.policy, one.run.policy === now ? h('span', { class: 'note' }, ' decides now') : null), columns.map((column) => cell(one, column))))))),
+  told.filter((one) => one.error).map(({ policy, error }) => h('p', { class: 'problem' }, h('b', {}, policy), `: ${error}`)),
   h('p', { class: 'note', style: { marginTop: '8px' } }, `${number(count)} jobs that are there now, with the lengths that their like have had; nothing new arrives. ★ best.`)];
 }
 
@@ -55,19 +60,27 @@ function whatIf(signal, current) {
   const shown = h('div', { style: { marginTop: '12px' } });
   const button = h('button', { type: 'button', class: 'primary', disabled: true, on: { click: () => compare() } }, 'Compare');
   let most = 0;
+  let asked = null;
+  signal.addEventListener('abort', () => asked?.abort());
   const choose = (chip, name) => {
-    if (!chosen.delete(name) && chosen.size < most) chosen.add(name);
+    if (!chosen.delete(name)) chosen.add(name);
     chip.setAttribute('aria-pressed', chosen.has(name));
+    for (const other of chips.children) other.disabled = chosen.size >= most && !chosen.has(other.dataset.policy);
     button.disabled = chosen.size === 0;
   };
   const chip = (name) => { const made = h('button', { type: 'button', class: 'chip', 'aria-pressed': false, 'data-policy': name, on: { click: () => choose(made, name) } }, name); return made; };
   async function compare() {
     button.disabled = true;
-    replace(shown, h('p', { class: 'note' }, 'simulating …'));
+    asked = new AbortController();
+    const stop = h('button', { type: 'button', id: 'whatif-stop', on: { click: () => asked.abort() } }, 'Stop');
+    replace(shown, h('p', { class: 'note' }, 'simulating … ', stop));
     try {
-      const told = await get(`/api/compare?policies=${[...chosen].map(encodeURIComponent).join(',')}`);
+      const told = await get(`/api/compare?policies=${[...chosen].map(encodeURIComponent).join(',')}`, asked.signal);
       if (!signal.aborted) replace(shown, compared(told, current()));
-    } catch (error) { if (!signal.aborted) replace(shown, h('p', { class: 'problem' }, error.message)); }
+    } catch (error) {
+      const why = asked.signal.aborted ? h('p', { class: 'note' }, 'Stopped.') : h('p', { class: 'problem' }, error.message);
+      if (!signal.aborted) replace(shown, why);
+    }
     button.disabled = chosen.size === 0;
   }
   get('/api/compare').then((told) => {

@@ -26,6 +26,9 @@ const HISTORY_DAYS: f64 = 90.0;
 /// A moment that no worker outlasts, and that every clock can hold.
 const MAX_STAY_S: f64 = 1e10;
 
+/// How long what computes an answer may go on when a head has stopped.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// An async runtime for a daemon or a client.
 pub(in crate::commands) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     built(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build())
@@ -56,7 +59,8 @@ fn logged(terminal: &Terminal, logs: LogFormat, done: Result<Exit, CliError>) ->
 }
 
 fn serve_head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let served = runtime.block_on(async {
         let stopped = on_signal();
         let (mut head, fingerprint) = start_head(args, terminal).await?;
         terminal.note(&format!("head listens on {}", head.address()));
@@ -70,7 +74,10 @@ fn serve_head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         }
         stop_head(head).await?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
-    })
+    });
+    // Whoever was still being foretold something has gone with the connections.
+    runtime.shutdown_timeout(LAST_WORDS);
+    served
 }
 
 /// A head that listens, and that others find in its home; and how its authority is known.
@@ -119,6 +126,7 @@ fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
 fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<HeadConfig, CliError> {
     let policy = regime::head_choice(args.policy.as_deref(), &args.set)?;
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
+    let known = profile.clone().map(Arc::new);
     regime::make(&policy)?;
     if !args.lost_after.is_finite() || args.lost_after < 0.0 {
         return Err(CliError::usage("`--lost-after` takes seconds of at least 0"));
@@ -136,8 +144,8 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
             listen,
             is_plain: args.http.http_plain,
             is_read_only: args.http.http_read_only,
-            foresee: Some(Arc::new(super::foresee::starts)),
-            compare: Some(super::foresee::comparing()),
+            foresee: Some(super::foresee::foreseeing(known.clone())),
+            compare: Some(super::foresee::comparing(known)),
         }),
         policy,
         warn: terminal.warner(),

@@ -193,6 +193,10 @@ def what_if(browser):
     assert "fifo decides now" in told and "srtf" in told and "las" in told, told
     assert "50 jobs that are there now" in browser.text("#whatif")
     browser.picture(OUT / "whatif-light.png")
+    chips = "document.querySelectorAll('#whatif .chip')"
+    for _ in range(4):
+        browser.run(f"[...{chips}].find((chip) => chip.getAttribute('aria-pressed') !== 'true' && !chip.disabled).click(); return 1")
+    assert browser.run(f"return [...{chips}].every((chip) => chip.disabled === (chip.getAttribute('aria-pressed') !== 'true'))"), "no more than can be compared"
     browser.picture(OUT / "book" / "dashboard-policy.png", 0.6)
 
 

@@ -112,7 +112,7 @@ def logged():
         assert {"time", "level", "message"} == set(lines[-1]) and lines[-1]["level"] == "info", lines
     failed = subprocess.run([WHARF, "head", "--log-format", "json", "--policy", "nonsense"], env=cluster.environment(), capture_output=True, text=True, check=False)
     told = json.loads(failed.stderr.splitlines()[-1])
-    assert failed.returncode != 0 and told["level"] == "error" and "nonsense" in told["message"], failed.stderr
+    assert failed.returncode != 0 and told["level"] == "error" and "nonsense" in told["message"] and told["hints"], failed.stderr
 
 
 def main():

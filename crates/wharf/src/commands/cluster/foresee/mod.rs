@@ -9,8 +9,9 @@ use std::sync::Arc;
 use wharf_client::Client;
 use wharf_core::{JobEnd, JobId, Phase, Regime, State, Time};
 use wharf_head::PolicyChoice;
-use wharf_head::http::{Comparing, Foreseen};
+use wharf_head::http::{Compare, Comparing, Foresee, Foreseen};
 use wharf_head::live::{Live, LiveJob};
+use wharf_perf::Profile;
 use wharf_policy::registry::policies;
 use wharf_proto::Exported;
 use wharf_sim::forecast::{Forecast, Knowledge, PastJob, forecast};
@@ -38,6 +39,8 @@ struct Foresight {
     ids: Vec<u32>,
     past: Vec<PastJob>,
     declared: Vec<bool>,
+    /// What the head knows of speeds, where that is at hand.
+    profile: Option<Arc<Profile>>,
 }
 
 impl Foresight {
@@ -51,7 +54,12 @@ impl Foresight {
         let past = live.jobs.iter().filter_map(|job| past_job(job, live.now)).collect();
         let is_live = |job: &&LiveJob| !matches!(job.image.phase, Phase::Ended(_));
         let declared = live.jobs.iter().filter(is_live).map(|job| job.is_declared).collect();
-        Ok(Self { live, state, ids, past, declared })
+        Ok(Self { live, state, ids, past, declared, profile: None })
+    }
+
+    /// The same with a head's own profile.
+    fn with_profile(self, profile: Option<Arc<Profile>>) -> Self {
+        Self { profile, ..self }
     }
 
     fn now(&self) -> Time {
@@ -96,7 +104,9 @@ impl Foresight {
     ) -> Result<T, CliError> {
         let (rules, settings) = (regime::rules()?, regime::settings(choice)?);
         let make = || -> Result<Regime, RunError> {
-            Ok(self.live.govern(wharf_sim::regime(&rules, &choice.name, &settings, SEED)?.0))
+            let profile = self.profile.as_deref();
+            let made = wharf_sim::profiled_regime(&rules, &choice.name, &settings, SEED, profile)?;
+            Ok(self.live.govern(made.0))
         };
         let is_declared = |job: JobId| self.declared.get(job.index()).copied().unwrap_or(false);
         let known =
@@ -105,18 +115,30 @@ impl Foresight {
     }
 }
 
-/// What the dashboard can compare, and how.
-pub(super) fn comparing() -> Comparing {
+/// What the dashboard can compare, and how, with what the head knows of speeds.
+pub(super) fn comparing(profile: Option<Arc<Profile>>) -> Comparing {
     let runs_here = |name: &str| regime::check_policy(Some(name), &[]).is_ok();
     // Those with a family's name are as published, defects and slowness included: for studies, not for this.
     let is_own = |name: &&str| !name.contains('/');
     let policies = policies().iter().map(|policy| policy.name).filter(is_own).filter(|name| runs_here(name));
-    Comparing { policies: policies.map(str::to_owned).collect(), run: Arc::new(whatif::compare) }
+    let run: Compare = Arc::new(move |exported, policies, is_given_up| {
+        let foresight = Foresight::new(exported).map_err(|error| error.one_line())?;
+        whatif::compare(&foresight.with_profile(profile.clone()), policies, is_given_up)
+            .map_err(|error| error.one_line())
+    });
+    Comparing { policies: policies.map(str::to_owned).collect(), run }
+}
+
+/// Says when jobs are expected to start, with what the head knows of speeds.
+pub(super) fn foreseeing(profile: Option<Arc<Profile>>) -> Foresee {
+    Arc::new(move |exported, ids| {
+        let foresight = Foresight::new(exported).map_err(|error| error.one_line())?;
+        starts(&foresight.with_profile(profile.clone()), ids).map_err(|error| error.one_line())
+    })
 }
 
 /// When jobs are expected to start, of those that wait or will be let go.
-pub(super) fn starts(exported: Exported, ids: &[u32]) -> Result<Vec<Foreseen>, String> {
-    let foresight = Foresight::new(exported).map_err(|error| error.to_string())?;
+fn starts(foresight: &Foresight, ids: &[u32]) -> Result<Vec<Foreseen>, CliError> {
     let released = foresight.live.waits(&foresight.ids);
     let waits = |job: &JobId| foresight.state.job(*job).phase == Phase::Waiting || released.contains_key(job);
     let jobs: Vec<JobId> = ids.iter().filter_map(|&id| foresight.number(id)).filter(waits).collect();
@@ -129,7 +151,7 @@ pub(super) fn starts(exported: Exported, ids: &[u32]) -> Result<Vec<Foreseen>, S
         low_s: unix_s(start.low),
         high_s: unix_s(start.high),
     };
-    Ok(told.map_err(|error| error.to_string())?.into_iter().map(foreseen).collect())
+    Ok(told?.into_iter().map(foreseen).collect())
 }
 
 /// What a job tells about others; nothing where it never ran and never will.

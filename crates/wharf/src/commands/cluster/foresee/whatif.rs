@@ -1,18 +1,19 @@
 //! `wharf whatif`: what is, or was, under other policies and on other machines.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use wharf_core::{JobEnd, NodeImage, NodeSpec, Phase};
 use wharf_head::PolicyChoice;
-use wharf_proto::Exported;
 use wharf_report::{Metric, Report, RunLabels, Summary};
 use wharf_sim::forecast::expected;
-use wharf_sim::{NoRecorder, go_on};
+use wharf_sim::{NoRecorder, Recorder, go_on};
 
 use super::super::connect::with;
 use super::super::regime;
 use super::history::{Window, window};
 use super::{Foresight, PAST_MAX, SEED};
 use crate::args::WhatIfArgs;
-use crate::error::CliError;
+use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
@@ -25,7 +26,10 @@ pub(in crate::commands) fn whatif(args: &WhatIfArgs, terminal: &Terminal) -> Res
     change_nodes(args, &mut foresight)?;
     let runs = match args.since {
         Some(since) => over_again(&window(&foresight, Some(since.0)), &choices)?,
-        None => go_on_with(&foresight, &choices)?,
+        None => choices
+            .iter()
+            .map(|choice| go_on_with(&foresight, choice, &mut NoRecorder))
+            .collect::<Result<_, _>>()?,
     };
     terminal.report(&Report::new(runs))?;
     terminal.note(match args.since {
@@ -36,21 +40,44 @@ pub(in crate::commands) fn whatif(args: &WhatIfArgs, terminal: &Terminal) -> Res
 }
 
 /// The jobs that are there now under other policies, beside the one that decides, for the dashboard. The names are those of policies
-/// that are built in: nobody runs a program on the head's machine by this.
-pub(super) fn compare(exported: Exported, policies: &[String]) -> Result<serde_json::Value, String> {
-    let foresight = Foresight::new(exported).map_err(|error| error.to_string())?;
+/// that are built in: the only program that runs on the head's machine by this is the one that decides there already.
+pub(super) fn compare(
+    foresight: &Foresight,
+    policies: &[String],
+    is_given_up: &AtomicBool,
+) -> Result<serde_json::Value, CliError> {
     let mut choices = vec![foresight.live.policy()];
     for name in policies.iter().filter(|name| **name != foresight.live.policy().name) {
-        choices.push(regime::choice(Some(name), &[]).map_err(|error| error.to_string())?);
+        choices.push(regime::choice(Some(name), &[])?);
     }
-    let runs = go_on_with(&foresight, &choices).map_err(|error| error.to_string())?;
+    let (mut runs, mut failed) = (Vec::new(), Vec::new());
+    for choice in choices {
+        match go_on_with(foresight, &choice, &mut Until(is_given_up)) {
+            Ok(run) => runs.push(run),
+            Err(error) => {
+                failed.push(serde_json::json!({ "policy": choice.name, "error": error.one_line() }));
+            }
+        }
+        if is_given_up.load(Ordering::Relaxed) {
+            return Err(CliError::new(ErrorKind::BrokenPipe, "nobody waits for the comparison any more"));
+        }
+    }
     let best = wharf_report::compare::winners(&runs);
     let told = |(run, best): (&Summary, [bool; Metric::ALL.len()])| {
         let best: Vec<&str> =
             Metric::ALL.iter().zip(best).filter(|(_, best)| *best).map(|(m, _)| m.name()).collect();
         serde_json::json!({ "run": run, "best": best })
     };
-    Ok(runs.iter().zip(best).map(told).collect())
+    Ok(runs.iter().zip(best).map(told).chain(failed).collect())
+}
+
+/// Ends a run when a flag is set.
+struct Until<'a>(&'a AtomicBool);
+
+impl Recorder for Until<'_> {
+    fn is_satisfied(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 fn choices(args: &WhatIfArgs, foresight: &Foresight) -> Result<Vec<PolicyChoice>, CliError> {
@@ -117,18 +144,17 @@ fn labels(policy: &str, trace: &str, devices: u32) -> RunLabels {
     }
 }
 
-fn go_on_with(foresight: &Foresight, choices: &[PolicyChoice]) -> Result<Vec<Summary>, CliError> {
-    let present = foresight.present();
-    let mut runs = Vec::new();
-    for choice in choices {
-        let outcome = foresight.knowing(choice, |known| {
-            let present = expected(&present, known, SEED);
-            go_on(present, known.policy, (known.make)()?, &mut NoRecorder)
-        })?;
-        let labels = labels(&choice.name, "from now on", outcome.device_count);
-        runs.push(Summary::new(labels, &outcome, 0.0));
-    }
-    Ok(runs)
+fn go_on_with(
+    foresight: &Foresight,
+    choice: &PolicyChoice,
+    recorder: &mut dyn Recorder,
+) -> Result<Summary, CliError> {
+    let outcome = foresight.knowing(choice, |known| {
+        let present = expected(&foresight.present(), known, SEED);
+        go_on(present, known.policy, (known.make)()?, recorder)
+    })?;
+    let labels = labels(&choice.name, "from now on", outcome.device_count);
+    Ok(Summary::new(labels, &outcome, 0.0))
 }
 
 fn over_again(window: &Window, choices: &[PolicyChoice]) -> Result<Vec<Summary>, CliError> {
