@@ -1,13 +1,15 @@
 //! Runs side by side: one row per run, or one per policy over several seeds.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
 use crate::human;
 use crate::metric::{Metric, Unit};
-use crate::metrics::{Report, ReportError, SCHEMA, Summary, split_labels};
+use crate::metrics::{Report, ReportError, SCHEMA, Summary, distinct, split_labels};
 use crate::stats::Estimate;
 use crate::table::{Cell, Column, Table};
-use crate::winners::{Verdict, verdicts};
+use crate::winners::{Certainty, Verdict, left_out, verdicts};
 
 /// Policies compared over seeds: what `wharf compare` shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,6 +20,8 @@ pub struct Comparison {
     pub rows: Vec<ComparisonRow>,
     /// Who is best at what, and how sure that is.
     pub winners: Vec<Verdict>,
+    /// Policies that were not set against the others somewhere, because they left jobs undone.
+    pub left_out: Vec<String>,
 }
 
 /// One policy's runs that differ in the seed only.
@@ -50,17 +54,19 @@ pub struct MetricEstimate {
 }
 
 impl Comparison {
-    /// Groups runs by policy, trace, preset and cluster.
+    /// Groups runs by policy, trace, preset and cluster; one that is there twice counts once.
     pub fn new(runs: &[Summary]) -> Self {
         let mut groups: Vec<Vec<&Summary>> = Vec::new();
-        for run in runs {
-            match groups.iter_mut().find(|group| key(group[0]) == key(run)) {
+        let mut places: BTreeMap<_, usize> = BTreeMap::new();
+        for run in distinct(runs) {
+            let place = *places.entry((&run.policy, run.place())).or_insert(groups.len());
+            match groups.get_mut(place) {
                 Some(group) => group.push(run),
                 None => groups.push(vec![run]),
             }
         }
         let rows = groups.iter().filter_map(|group| ComparisonRow::new(group)).collect();
-        Self { schema: SCHEMA, rows, winners: verdicts(runs) }
+        Self { schema: SCHEMA, rows, winners: verdicts(runs), left_out: left_out(runs) }
     }
 
     /// The document as indented JSON with a final newline.
@@ -85,13 +91,14 @@ impl Comparison {
         ];
         columns.extend(metrics.iter().map(|m| Column::estimate(m.name(), m.title(), m.unit())));
         let mut table = Table::new(columns);
+        let best = self.best();
         for row in &self.rows {
             let labels = [&row.policy, &row.trace, &row.preset, &row.cluster].map(|label| Cell::text(label));
             let mut cells = labels.to_vec();
             cells.extend([Cell::count(row.seeds.len() as u64), Cell::count(row.incomplete)]);
             cells.extend(metrics.iter().map(|&metric| {
                 let estimate = row.estimate(metric);
-                Cell::estimate(estimate).marked(self.is_best(row, metric))
+                Cell::estimate(estimate).marked(best.contains(&(metric.name(), row.arena(), &row.policy)))
             }));
             table.push(cells);
         }
@@ -103,13 +110,16 @@ impl Comparison {
         self.table(&COMPACT)
     }
 
-    fn is_best(&self, row: &ComparisonRow, metric: Metric) -> bool {
-        let rivals: Vec<&ComparisonRow> =
-            self.rows.iter().filter(|other| other.arena() == row.arena() && other.incomplete == 0).collect();
-        let means: Vec<Option<f64>> =
-            rivals.iter().map(|rival| rival.estimate(metric).map(|estimate| estimate.mean)).collect();
-        let winners = metric.winners(&means);
-        rivals.iter().zip(winners).any(|(rival, won)| won && std::ptr::eq(*rival, row))
+    /// Who is best at which metric where, as the verdicts say.
+    fn best(&self) -> BTreeSet<(&str, (&str, &str, &str), &str)> {
+        let places = self.winners.iter().filter(|verdict| verdict.places == 1);
+        places
+            .filter(|verdict| verdict.certainty != Certainty::Tie)
+            .flat_map(|verdict| {
+                let place = (verdict.trace.as_str(), verdict.preset.as_str(), verdict.cluster.as_str());
+                verdict.best.iter().map(move |policy| (verdict.metric, place, policy.as_str()))
+            })
+            .collect()
     }
 }
 
@@ -139,10 +149,6 @@ impl ComparisonRow {
     pub fn estimate(&self, metric: Metric) -> Option<Estimate> {
         self.metrics.iter().find(|entry| entry.metric == metric.name()).map(|entry| entry.estimate)
     }
-}
-
-fn key(run: &Summary) -> (&str, &str, &str, &str) {
-    (&run.policy, &run.trace, &run.preset, &run.cluster)
 }
 
 impl Report {

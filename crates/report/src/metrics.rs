@@ -1,5 +1,7 @@
 //! One run's numbers: [`Summary`], and the document that several of them make.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 use wharf_core::Time;
 use wharf_sim::{JobRecord, MetricRules, Outcome};
@@ -171,6 +173,16 @@ impl Summary {
         self.arena() == other.arena()
     }
 
+    /// Where it ran: trace, preset and cluster.
+    pub(crate) fn place(&self) -> (&str, &str, &str) {
+        (&self.trace, &self.preset, &self.cluster)
+    }
+
+    /// What tells it from other runs.
+    pub fn labels(&self) -> (&str, (&str, &str, &str), u64) {
+        (&self.policy, self.place(), self.seed)
+    }
+
     fn arena(&self) -> (&str, &str, &str, u64) {
         (&self.trace, &self.preset, &self.cluster, self.seed)
     }
@@ -249,6 +261,12 @@ impl Report {
     }
 }
 
+/// Each run once: of those with the same labels the first. A run that is there twice says no more than one.
+pub(crate) fn distinct(runs: &[Summary]) -> Vec<&Summary> {
+    let mut known = BTreeSet::new();
+    runs.iter().filter(|run| known.insert(run.labels())).collect()
+}
+
 /// A label of a run: its name, and its value as text.
 type Label = (&'static str, fn(&Summary) -> String);
 
@@ -270,15 +288,16 @@ pub(crate) fn split_labels(runs: &[&Summary]) -> (Vec<Label>, Vec<Label>) {
 pub fn run_names(runs: &[&Summary]) -> Vec<String> {
     let (_, told) = split_labels(runs);
     let mut names: Vec<String> = Vec::with_capacity(runs.len());
+    let mut copies: BTreeMap<String, usize> = BTreeMap::new();
     for run in runs {
         let mut name = run.policy.clone();
         for (label, value) in &told {
             let value = value(run);
             name += &if *label == "seed" { format!(" · seed {value}") } else { format!(" · {value}") };
         }
-        let earlier = names.iter().filter(|other| **other == name || other.starts_with(&format!("{name} #")));
-        let copies = earlier.count();
-        names.push(if copies == 0 { name } else { format!("{name} #{}", copies + 1) });
+        let copies = copies.entry(name.clone()).or_default();
+        *copies += 1;
+        names.push(if *copies == 1 { name } else { format!("{name} #{copies}") });
     }
     names
 }

@@ -85,7 +85,11 @@ pub struct Estimate {
 impl Estimate {
     /// Estimates from one value per run; `None` of nothing.
     pub fn new(values: &[f64]) -> Option<Self> {
-        let mean = mean(values)?;
+        // Of equal values the mean is exactly that value, and their spread is none.
+        let mean = match values {
+            [first, rest @ ..] if rest.iter().all(|value| value == first) => finite(*first),
+            _ => mean(values),
+        }?;
         let count = values.len() as u64;
         let sd = (count > 1)
             .then(|| sum(values.iter().map(|value| (value - mean).powi(2))) / (count - 1) as f64)

@@ -2,18 +2,18 @@
 //!
 //! Within one trace, preset and cluster the policy with the best mean is set against the next best. Where both have run with the
 //! same seeds, the differences are taken seed by seed (*paired*) and their mean gets an interval by Student's t; where the
-//! seeds differ, the interval is Welch's. Over several traces the ratios of means are averaged as logarithms, with a trace as
-//! the unit: seeds of one trace are no independent witnesses of how a policy does on others.
+//! seeds differ, the interval is Welch's. Over several traces under the same preset and on the same cluster the ratios of means are
+//! averaged as logarithms, with a trace as the unit: seeds of one trace are no independent witnesses of how a policy does on others.
 //!
 //! Intervals are for one pair. Who is set against whom was chosen by looking at the same runs, so that with many policies a
 //! narrow lead is less sure than its interval says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::metric::{Metric, Unit};
-use crate::metrics::Summary;
+use crate::metrics::{Summary, distinct};
 use crate::stats::{Estimate, mean, welch};
 use crate::table::{Cell, Column, Table};
 
@@ -131,8 +131,19 @@ pub fn table(verdicts: &[Verdict]) -> Table {
     table
 }
 
-/// What stands below the table: how its intervals were made.
-pub fn notes(verdicts: &[Verdict]) -> Vec<&'static str> {
+/// What stands below the table: how its intervals were made, and who is not in it.
+pub fn notes(verdicts: &[Verdict], left_out: &[String]) -> Vec<String> {
+    let mut notes: Vec<String> = methods(verdicts).into_iter().map(str::to_owned).collect();
+    if !left_out.is_empty() {
+        notes.push(format!(
+            "Not compared, because they left jobs undone that others have done with the same seed: {}.",
+            left_out.join(", ")
+        ));
+    }
+    notes
+}
+
+fn methods(verdicts: &[Verdict]) -> Vec<&'static str> {
     let has = |method: Method| verdicts.iter().any(|verdict| verdict.method == method);
     let mut notes = Vec::new();
     if has(Method::PairedT) {
@@ -154,17 +165,14 @@ pub fn notes(verdicts: &[Verdict]) -> Vec<&'static str> {
 }
 
 impl Verdict {
-    /// The trace, and where that does not tell places apart, all of it.
+    /// The trace or how many of them, and where there are several presets or clusters, those as well.
     fn place(&self, places: &BTreeSet<(String, String, String)>) -> String {
-        if self.places > 1 {
-            return format!("all {} traces", self.places);
-        }
-        let alike = places.iter().filter(|place| place.0 == self.trace).count();
-        if alike > 1 {
-            format!("{} · {} · {}", self.trace, self.preset, self.cluster)
-        } else {
-            self.trace.clone()
-        }
+        let name = match self.places {
+            1 => self.trace.clone(),
+            places => format!("all {places} traces"),
+        };
+        let grounds: BTreeSet<_> = places.iter().map(|(_, preset, cluster)| (preset, cluster)).collect();
+        if grounds.len() > 1 { format!("{name} · {} · {}", self.preset, self.cluster) } else { name }
     }
 
     fn words(&self, metric: Metric) -> [String; 8] {
@@ -213,40 +221,52 @@ struct Contender<'a> {
 
 /// Runs that can be set against each other.
 struct Arena<'a> {
+    /// Trace, preset and cluster.
+    place: (&'a str, &'a str, &'a str),
     contenders: Vec<Contender<'a>>,
+    /// Policies that do not compete.
+    left_out: Vec<&'a str>,
 }
 
 /// Verdicts over all traces, where several have the same policies; then those for every place with at least two policies, metric
 /// by metric.
 pub fn verdicts(runs: &[Summary]) -> Vec<Verdict> {
     let arenas = arenas(runs);
-    let mut found: Vec<Verdict> = match arenas.len() {
-        0 | 1 => Vec::new(),
-        _ => Metric::ALL.iter().filter_map(|&metric| overall(&arenas, metric)).collect(),
-    };
+    let mut grounds: BTreeMap<(&str, &str), Vec<&Arena<'_>>> = BTreeMap::new();
+    for arena in &arenas {
+        grounds.entry((arena.place.1, arena.place.2)).or_default().push(arena);
+    }
+    let mut found: Vec<Verdict> = Vec::new();
+    for traces in grounds.values().filter(|traces| traces.len() > 1) {
+        found.extend(Metric::ALL.iter().filter_map(|&metric| overall(traces, metric)));
+    }
     for arena in arenas.iter().filter(|arena| arena.contenders.len() > 1) {
         found.extend(Metric::ALL.iter().filter_map(|&metric| arena.verdict(metric)));
     }
     found
 }
 
+/// Policies that [`verdicts`] passes over somewhere, because they left jobs undone that another has done.
+pub fn left_out(runs: &[Summary]) -> Vec<String> {
+    let names: BTreeSet<&str> = arenas(runs).iter().flat_map(|arena| arena.left_out.clone()).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
 fn arenas(runs: &[Summary]) -> Vec<Arena<'_>> {
     let mut groups: Vec<Vec<&Summary>> = Vec::new();
-    for run in runs {
-        let is_same = |other: &Summary| {
-            (&other.trace, &other.preset, &other.cluster) == (&run.trace, &run.preset, &run.cluster)
-        };
-        match groups.iter_mut().find(|group| is_same(group[0])) {
+    for run in distinct(runs) {
+        match groups.iter_mut().find(|group| group[0].place() == run.place()) {
             Some(group) => group.push(run),
             None => groups.push(vec![run]),
         }
     }
-    groups.into_iter().map(Arena::new).collect()
+    groups.into_iter().filter_map(Arena::new).collect()
 }
 
 impl<'a> Arena<'a> {
     /// Who left jobs undone that another has done with the same seed does not compete.
-    fn new(runs: Vec<&'a Summary>) -> Self {
+    fn new(runs: Vec<&'a Summary>) -> Option<Self> {
+        let place = runs.first()?.place();
         let most = |seed: u64| runs.iter().filter(|run| run.seed == seed).map(|run| run.finished).max();
         let mut contenders: Vec<Contender<'a>> = Vec::new();
         for run in &runs {
@@ -255,8 +275,11 @@ impl<'a> Arena<'a> {
                 None => contenders.push(Contender { policy: &run.policy, runs: vec![run] }),
             }
         }
-        contenders.retain(|contender| contender.runs.iter().all(|run| Some(run.finished) == most(run.seed)));
-        Self { contenders }
+        let (contenders, others): (Vec<_>, Vec<_>) = contenders
+            .into_iter()
+            .partition(|contender| contender.runs.iter().all(|run| Some(run.finished) == most(run.seed)));
+        let left_out = others.iter().map(|contender| contender.policy).collect();
+        Some(Self { place, contenders, left_out })
     }
 
     /// Contenders with their means, the best first; of equals the one that came first.
@@ -275,9 +298,9 @@ impl<'a> Arena<'a> {
         let (equals, others) = ranked.split_at(ranked.partition_point(|entry| entry.1 == value));
         let verdict = Verdict {
             metric: metric.name(),
-            trace: first.runs[0].trace.clone(),
-            preset: first.runs[0].preset.clone(),
-            cluster: first.runs[0].cluster.clone(),
+            trace: self.place.0.to_owned(),
+            preset: self.place.1.to_owned(),
+            cluster: self.place.2.to_owned(),
             places: 1,
             best: equals.iter().map(|(contender, _)| contender.policy.to_owned()).collect(),
             value: Some(value),
@@ -305,7 +328,7 @@ impl<'a> Arena<'a> {
             share,
             method,
             count,
-            certainty: certainty(&estimate),
+            certainty: certainty(&estimate, first.is_fixed(metric) && next.is_fixed(metric)),
             ..verdict
         })
     }
@@ -314,6 +337,11 @@ impl<'a> Arena<'a> {
 impl Contender<'_> {
     fn values(&self, metric: Metric) -> Vec<f64> {
         self.runs.iter().filter_map(|run| metric.of(run)).collect()
+    }
+
+    /// Whether the seed changes nothing.
+    fn is_fixed(&self, metric: Metric) -> bool {
+        self.values(metric).windows(2).all(|pair| pair[0] == pair[1])
     }
 }
 
@@ -349,23 +377,24 @@ fn difference(metric: Metric, best: &Contender<'_>, next: &Contender<'_>) -> Dif
     Difference { estimate: Estimate { mean, ci95_low: low, ci95_high: high, ..estimate }, method, count }
 }
 
-fn certainty(difference: &Estimate) -> Certainty {
-    match (difference.ci95_low, difference.ci95_high, difference.sd) {
-        (Some(_), Some(_), Some(0.0)) => Certainty::NothingRandom,
-        (Some(low), Some(high), _) if low > 0.0 || high < 0.0 => Certainty::Clear,
-        (Some(_), Some(_), _) => Certainty::Open,
+fn certainty(difference: &Estimate, is_fixed: bool) -> Certainty {
+    match (difference.ci95_low, difference.ci95_high) {
+        (Some(_), Some(_)) if is_fixed => Certainty::NothingRandom,
+        (Some(low), Some(high)) if low > 0.0 || high < 0.0 => Certainty::Clear,
+        (Some(_), Some(_)) => Certainty::Open,
         _ => Certainty::OneRun,
     }
 }
 
-/// The best over all traces, of the policies that compete everywhere.
-fn overall(arenas: &[Arena<'_>], metric: Metric) -> Option<Verdict> {
+/// The best over all traces of one preset and cluster, of the policies that compete everywhere. Where one of them has nought
+/// somewhere there is no ratio to it, and no verdict: the places tell who is best.
+fn overall(arenas: &[&Arena<'_>], metric: Metric) -> Option<Verdict> {
     let means = |policy: &str| -> Option<Vec<f64>> {
         let of = |arena: &Arena<'_>| {
             let contender = arena.contenders.iter().find(|contender| contender.policy == policy)?;
-            mean(&contender.values(metric)).filter(|value| *value > 0.0)
+            mean(&contender.values(metric))
         };
-        arenas.iter().map(of).collect()
+        arenas.iter().map(|arena| of(arena)).collect()
     };
     let sign = if metric.higher_is_better() { -1.0 } else { 1.0 };
     let mut ranked: Vec<(&str, Vec<f64>, f64)> = Vec::new();
@@ -386,8 +415,8 @@ fn overall(arenas: &[Arena<'_>], metric: Metric) -> Option<Verdict> {
     Some(Verdict {
         metric: metric.name(),
         trace: String::new(),
-        preset: String::new(),
-        cluster: String::new(),
+        preset: arenas[0].place.1.to_owned(),
+        cluster: arenas[0].place.2.to_owned(),
         places: arenas.len() as u64,
         best: if is_tie { vec![(*best).to_owned(), (*next).to_owned()] } else { vec![(*best).to_owned()] },
         value: None,
@@ -401,7 +430,7 @@ fn overall(arenas: &[Arena<'_>], metric: Metric) -> Option<Verdict> {
         share_ci95_high: ends.map(|ends| ends.1),
         method: if ends.is_some() { Method::LogRatioT } else { Method::None },
         count: ratios.len() as u64,
-        certainty: if is_tie { Certainty::Tie } else { certainty(&estimate) },
+        certainty: if is_tie { Certainty::Tie } else { certainty(&estimate, false) },
     })
 }
 
@@ -468,10 +497,65 @@ mod tests {
     }
 
     #[test]
+    fn seeds_that_change_nothing_are_told_from_equal_differences() {
+        // 13.4 − 10.0 five times over has a mean that rounding moves.
+        let fixed: Vec<Summary> =
+            (0..5).flat_map(|seed| [run("a", "t", seed, 10.0), run("b", "t", seed, 13.4)]).collect();
+        assert_eq!(avg_jct(&fixed)[0].certainty, Certainty::NothingRandom);
+        let moving: Vec<Summary> = [3.0, 5.0, 4.0]
+            .into_iter()
+            .zip(0..)
+            .flat_map(|(jct, seed)| [run("a", "t", seed, jct), run("b", "t", seed, jct + 10.0)])
+            .collect();
+        assert_eq!(avg_jct(&moving)[0].certainty, Certainty::Clear);
+    }
+
+    #[test]
+    fn a_run_that_is_given_twice_counts_once() {
+        let once = [run("a", "t", 1, 10.0), run("b", "t", 1, 20.0)];
+        let twice = [once.clone(), once.clone()].concat();
+        assert_eq!(verdicts(&twice), verdicts(&once));
+    }
+
+    #[test]
+    fn nought_has_no_ratio_and_hides_nobody() {
+        let stopped =
+            |policy: &str, trace: &str, preemptions| Summary { preemptions, ..run(policy, trace, 1, 10.0) };
+        let runs: Vec<Summary> = ["x", "y"]
+            .into_iter()
+            .flat_map(|trace| [("fifo", 0), ("srtf", 12), ("las", 30)].map(|(p, n)| stopped(p, trace, n)))
+            .collect();
+        let all = verdicts(&runs);
+        let best = all.iter().filter(|verdict| verdict.metric == Metric::Preemptions.name());
+        let best: Vec<(&str, &[String])> =
+            best.map(|verdict| (verdict.trace.as_str(), verdict.best.as_slice())).collect();
+        assert_eq!(best, [("x", &["fifo".to_owned()][..]), ("y", &["fifo".to_owned()][..])]);
+    }
+
+    #[test]
+    fn clusters_are_no_traces() {
+        let on = |cluster: &str, trace: &str| {
+            [("a", 10.0), ("b", 20.0)]
+                .map(|(policy, jct)| Summary { cluster: cluster.to_owned(), ..run(policy, trace, 1, jct) })
+        };
+        let one_trace = [on("1x4", "x"), on("2x4", "x")].concat();
+        assert!(verdicts(&one_trace).iter().all(|verdict| verdict.places == 1));
+        let runs = [on("1x4", "x"), on("2x4", "x"), on("1x4", "y"), on("2x4", "y")].concat();
+        let over: Vec<(u64, String)> = avg_jct(&runs)
+            .into_iter()
+            .filter(|verdict| verdict.places > 1)
+            .map(|verdict| (verdict.places, verdict.cluster))
+            .collect();
+        assert_eq!(over, [(2, "1x4".to_owned()), (2, "2x4".to_owned())]);
+        assert!(table(&verdicts(&runs)).to_text().contains("all 2 traces · wharf · 2x4"));
+    }
+
+    #[test]
     fn who_leaves_jobs_undone_cannot_win() {
         let lazy = Summary { finished: 2, ..run("lazy", "t", 1, 1.0) };
         let runs = [lazy, run("a", "t", 1, 10.0), run("b", "t", 1, 20.0)];
         assert_eq!(avg_jct(&runs)[0].best, ["a"]);
+        assert_eq!(left_out(&runs), ["lazy"]);
     }
 
     #[test]

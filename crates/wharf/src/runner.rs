@@ -82,14 +82,14 @@ impl PageFile {
         Ok(Self { file: StagedFile::create(target)?, target: target.to_owned() })
     }
 
-    /// Writes it and lets it appear.
+    /// Writes it; it appears when the file is committed.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub(crate) fn write(mut self, page: &Page) -> Result<(), CliError> {
-        let text = wharf_report::html::render(page);
-        self.file.write_all(text.as_bytes()).map_err(|error| CliError::write(&self.target, error))?;
-        self.file.commit()
+    pub(crate) fn write(mut self, text: &str) -> Result<StagedFile, CliError> {
+        let failed = |error| CliError::write(&self.target, error);
+        self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush()).map_err(failed)?;
+        Ok(self.file)
     }
 }
 
@@ -210,12 +210,13 @@ impl Batch {
         }
         let title = format!("{} on {}", self.trace.name, self.cluster_name);
         let shown = Page { title, commands: vec![command.to_owned()], runs, tables: vec![] };
-        if let Some(out) = dir {
-            out.write(Path::new(REPORT_HTML), &wharf_report::html::render(&shown))?;
-            out.commit()?;
-        }
-        if let Some(page) = page {
-            page.write(&shown)?;
+        if dir.is_some() || page.is_some() {
+            let text = wharf_report::html::render(&shown);
+            let page = page.map(|page| page.write(&text)).transpose()?;
+            dir.as_ref().map(|out| out.write(Path::new(REPORT_HTML), &text)).transpose()?;
+            // Everything is written before anything appears.
+            dir.map(OutDir::commit).transpose()?;
+            page.map(StagedFile::commit).transpose()?;
         }
         let report = Report::new(summaries);
         warn_of_unfinished(&report, terminal);

@@ -17,7 +17,7 @@ use crate::metrics::{Report, Summary};
 use crate::svg::{STYLE, escape};
 use crate::table::Table;
 use parts::{card, code, data_block, details, html_table, note};
-use series::{Series, groups};
+use series::{Series, groups, places};
 
 /// Bytes that rectangles of all runs together may take.
 const STAYS_BYTES: usize = 2_500_000;
@@ -90,7 +90,7 @@ pub fn render(page: &Page) -> String {
     add("bars", "Side by side", charts::bars(&report, &groups));
     add("curves", "Completion times and load", charts::curves(&groups));
     add("fairness", "Fairness and preemptions", tables::fairness(&all));
-    add("breakdown", "By size, user and model", tables::breakdowns(&groups));
+    add("breakdown", "By size, user and model", tables::breakdowns(&places(&page.runs)));
     let (stays, timeline) = timelines(&all);
     add("gantt", "Jobs on devices", timeline);
     add("every", "Every run, every figure", tables::every_run(&report));
@@ -151,6 +151,12 @@ fn timelines(all: &[&Series<'_>]) -> (String, String) {
     let left_out = known().count() - shown.len();
     if known().count() == 0 {
         return ("[]".to_owned(), String::new());
+    }
+    if shown.is_empty() {
+        return (
+            "[]".to_owned(),
+            note("The runs are too large for one page; a report of each of them shows it."),
+        );
     }
     let mut body = String::from(
         "<div id=\"timeline\"><p class=\"note\">This part needs JavaScript; <code>gantt.svg</code> in a run’s folder does \

@@ -29,8 +29,17 @@ pub(super) fn details(title: &str, is_open: bool, body: &str) -> String {
 
 /// A table whose best values carry a star and are bold. Numbers have their full value beside what people read.
 pub(super) fn html_table(table: &Table) -> String {
+    markup(table, table.rows().len() > 2)
+}
+
+/// The same for rows that have an order of their own, and values of different kinds below each other.
+pub(super) fn fixed_table(table: &Table) -> String {
+    markup(table, false)
+}
+
+fn markup(table: &Table, is_sortable: bool) -> String {
     let class = |numeric: bool| if numeric { " class=\"n\"" } else { "" };
-    let sortable = if table.rows().len() > 2 { " sortable" } else { "" };
+    let sortable = if is_sortable { " sortable" } else { "" };
     let mut html = format!("<div class=\"scroll\"><table class=\"plain{sortable}\">\n<thead><tr>");
     for column in table.columns() {
         html += &format!(

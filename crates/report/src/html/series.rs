@@ -44,29 +44,36 @@ impl Series<'_> {
     }
 }
 
-fn place(run: &Summary) -> (&str, &str, &str) {
-    (&run.trace, &run.preset, &run.cluster)
-}
-
 /// Few series together; many by trace, preset and cluster.
 pub(super) fn groups(runs: &[PageRun]) -> Vec<Group<'_>> {
+    let members = members(runs);
+    if members.len() <= TOGETHER_MAX { vec![group(String::new(), members)] } else { placed(members) }
+}
+
+/// Series by trace, preset and cluster: what is compared within a group has the same jobs.
+pub(super) fn places(runs: &[PageRun]) -> Vec<Group<'_>> {
+    placed(members(runs))
+}
+
+fn members(runs: &[PageRun]) -> Vec<Vec<&PageRun>> {
     let mut members: Vec<Vec<&PageRun>> = Vec::new();
     for run in runs {
         let is_same = |other: &PageRun| {
-            (&other.summary.policy, place(&other.summary)) == (&run.summary.policy, place(&run.summary))
+            (&other.summary.policy, other.summary.place()) == (&run.summary.policy, run.summary.place())
         };
         match members.iter_mut().find(|series| is_same(series[0]) && !has_twin(series, run)) {
             Some(series) => series.push(run),
             None => members.push(vec![run]),
         }
     }
-    if members.len() <= TOGETHER_MAX {
-        return vec![group(String::new(), members)];
-    }
+    members
+}
+
+fn placed(members: Vec<Vec<&PageRun>>) -> Vec<Group<'_>> {
     let mut places: Vec<Vec<Vec<&PageRun>>> = Vec::new();
     for series in members {
-        let here = place(&series[0].summary);
-        match places.iter_mut().find(|others| place(&others[0][0].summary) == here) {
+        let here = series[0].summary.place();
+        match places.iter_mut().find(|others| others[0][0].summary.place() == here) {
             Some(others) => others.push(series),
             None => places.push(vec![series]),
         }

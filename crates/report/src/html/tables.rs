@@ -1,7 +1,8 @@
 //! Tables: what came out, who is best, and for whom.
 
+use super::PageRun;
 use super::charts::heading;
-use super::parts::{details, html_table, note};
+use super::parts::{details, fixed_table, html_table, note};
 use super::series::{Group, Series};
 use crate::breakdown::{BreakdownRow, largest, row_columns};
 use crate::compare::Comparison;
@@ -41,8 +42,8 @@ pub(super) fn winners(report: &Report) -> String {
     if verdicts.is_empty() {
         return String::new();
     }
-    html_table(&winners::table(&verdicts))
-        + &winners::notes(&verdicts).iter().map(|text| note(text)).collect::<String>()
+    let notes = winners::notes(&verdicts, &winners::left_out(&report.runs));
+    fixed_table(&winners::table(&verdicts)) + &notes.iter().map(|text| note(text)).collect::<String>()
 }
 
 pub(super) fn summary(report: &Report) -> String {
@@ -52,7 +53,7 @@ pub(super) fn summary(report: &Report) -> String {
     let comparison = Comparison::new(&report.runs);
     if comparison.rows.iter().any(|row| row.seeds.len() > 1) {
         let remark = "Mean ± half of the 95 % confidence interval over seeds (Student’s t). ★ best mean among runs of the \
-                      same trace, preset and cluster in which every job was finished.";
+                      same trace, preset and cluster that finished as many jobs as any.";
         return html_table(&comparison.compact_table()) + &note(remark);
     }
     let mut body = html_table(&report.compact_table());
@@ -102,8 +103,8 @@ pub(super) fn fairness(all: &[&Series<'_>]) -> String {
         ];
         let stopped = |class: usize| {
             series.mean(|run| {
-                let all: u64 = run.digest.stops.iter().sum();
-                (all > 0).then(|| run.digest.stops[class] as f64 / all as f64)
+                let all: f64 = run.digest.stops.iter().map(|&jobs| jobs as f64).sum();
+                (all > 0.0).then(|| run.digest.stops[class] as f64 / all)
             })
         };
         let mut cells = vec![Cell::text(&series.name)];
@@ -140,7 +141,7 @@ fn breakdown(group: &Group<'_>) -> String {
             series => compared_table(key, index, rows, series),
         };
         body += &html_table(&table);
-        let more = rows.len().saturating_sub(ROWS_MAX) as u64 + digest.rows_left_out[index];
+        let more = digest.rows_left_out[index].saturating_add(rows.len().saturating_sub(ROWS_MAX) as u64);
         if more > 0 {
             body += &note(&format!(
                 "… and {} more with fewer GPU hours; breakdown.csv has them all.",
@@ -151,7 +152,8 @@ fn breakdown(group: &Group<'_>) -> String {
     if body.is_empty() {
         return body;
     }
-    let remark = "Mean completion time of each run, over seeds where there are several; ★ least.";
+    let remark = "Mean completion time of each run, over seeds where there are several; ★ least of those that finished all of \
+                  the row’s jobs.";
     heading(group) + &body + &if group.series.len() > 1 { note(remark) } else { String::new() }
 }
 
@@ -169,17 +171,25 @@ fn compared_table(key: &str, by: usize, rows: &[BreakdownRow], all: &[Series<'_>
     columns.extend(all.iter().map(|series| Column::number(&series.name, &series.name, Unit::Seconds)));
     let mut table = Table::new(columns);
     for row in largest(rows, ROWS_MAX) {
-        let value = |series: &Series<'_>| {
-            series.mean(|run| {
-                let (_, rows) = run.digest.breakdown.groups()[by];
-                rows.iter().find(|other| other.key == row.key)?.avg_jct_s
-            })
-        };
-        let values: Vec<Option<f64>> = all.iter().map(value).collect();
-        let best = Metric::AvgJct.winners(&values);
+        let values: Vec<Option<f64>> =
+            all.iter().map(|series| series.mean(|run| same(run, by, row)?.avg_jct_s)).collect();
+        // A mean that lacks the jobs which were not done cannot win.
+        let is_whole = |run: &&PageRun| same(run, by, row).is_some_and(|row| row.finished == row.jobs);
+        let competing: Vec<Option<f64>> = all
+            .iter()
+            .zip(&values)
+            .map(|(series, value)| value.filter(|_| series.runs.iter().all(is_whole)))
+            .collect();
+        let best = Metric::AvgJct.winners(&competing);
         let mut cells = vec![Cell::text(&row.key), Cell::count(row.jobs)];
         cells.extend(values.iter().zip(best).map(|(&value, best)| Cell::number(value).marked(best)));
         table.push(cells);
     }
     table
+}
+
+/// The row of a run with the same key.
+fn same<'a>(run: &'a PageRun, by: usize, row: &BreakdownRow) -> Option<&'a BreakdownRow> {
+    let (_, rows) = run.digest.breakdown.groups()[by];
+    rows.iter().find(|other| other.key == row.key)
 }

@@ -1,5 +1,6 @@
 //! `wharf compare`, and `wharf report` of runs in folders.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use wharf_report::files::{FoundRun, find_runs};
@@ -53,7 +54,7 @@ fn to_text(runs: &[Summary], comparison: &Comparison) -> String {
     };
     if !comparison.winners.is_empty() {
         text += &format!("\n{}", winners::table(&comparison.winners).to_text());
-        for note in winners::notes(&comparison.winners) {
+        for note in winners::notes(&comparison.winners, &comparison.left_out) {
             text += &format!("{note}\n");
         }
     }
@@ -65,17 +66,12 @@ fn find(folders: &[PathBuf], terminal: &Terminal) -> Result<Vec<FoundRun>, CliEr
     for folder in folders {
         found.extend(find_runs(folder).map_err(|error| failed(&error))?);
     }
-    let key = |run: &Summary| {
-        (run.policy.clone(), run.trace.clone(), run.preset.clone(), run.cluster.clone(), run.seed)
-    };
-    for (index, run) in found.iter().enumerate() {
-        if found[..index].iter().any(|other| key(&other.summary) == key(&run.summary)) {
-            let Summary { policy, trace, seed, .. } = &run.summary;
-            terminal.warn(&format!(
-                "`{policy}` on `{trace}` with seed {seed} is there more than once: such runs are no sample, and intervals are too narrow"
-            ));
-            break;
-        }
+    let mut known = BTreeSet::new();
+    if let Some(again) = found.iter().find(|run| !known.insert(run.summary.labels())) {
+        let Summary { policy, trace, seed, .. } = &again.summary;
+        terminal.warn(&format!(
+            "`{policy}` on `{trace}` with seed {seed} is there more than once: it is no sample, and only the first counts"
+        ));
     }
     Ok(found)
 }
@@ -105,7 +101,8 @@ pub(super) fn write_page(
         ));
     }
     let title = if title.is_empty() { named(&runs) } else { title.to_owned() };
-    file.write(&Page { title, commands: vec![command_line()], runs, tables: vec![] })?;
+    let page = Page { title, commands: vec![command_line()], runs, tables: vec![] };
+    file.write(&wharf_report::html::render(&page))?.commit()?;
     terminal.note(&format!("the report of {} runs is `{}`", found.len(), to.display()));
     Ok(())
 }

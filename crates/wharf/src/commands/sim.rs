@@ -69,7 +69,8 @@ fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
         rounds: args.rounds.map(NonZeroU64::get),
         policies,
         threads,
-        again: Some(again(args)),
+        // What came through a pipe is gone.
+        again: (args.trace != Path::new("-")).then(|| again(args)),
     })
 }
 
