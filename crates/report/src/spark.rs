@@ -49,7 +49,7 @@ pub fn sparklines(runs: &[SparkRun], width: usize) -> String {
     };
     let highest = runs.iter().flat_map(|run| run.queue.means(end, parts)).fold(0.0, f64::max);
     let head = format!("devices in use (█ is all of them), over {}", human::duration(end));
-    let queue = format!("jobs waiting (█ is {})", human::number(highest));
+    let queue = format!("jobs waiting (█ is {})", human::number(highest.ceil()));
     lines(head, |run| &run.utilization, 1.0) + &lines(queue, |run| &run.queue, highest)
 }
 

@@ -68,6 +68,30 @@ fn page_fetches_nothing_and_is_reproducible() {
 }
 
 #[test]
+fn breakdowns_compare_runs_of_the_same_trace_that_did_everything() {
+    let mut page = page(&["fifo", "srtf", "fifo", "srtf"]);
+    for (index, run) in page.runs.iter_mut().enumerate() {
+        run.summary.trace = if index < 2 { "long" } else { "short" }.to_owned();
+        // Ann's jobs take 40 s on the long trace and 4 s on the short one; srtf has left one of the short ones undone.
+        let ann = &mut run.digest.breakdown.by_user[0];
+        (ann.avg_jct_s, ann.finished) = (Some(if index < 2 { 40.0 } else { 4.0 } + (index % 2) as f64), 2);
+        ann.finished -= u64::from(index == 3);
+        ann.avg_jct_s = if index == 3 { Some(1.0) } else { ann.avg_jct_s };
+    }
+    let html = render(&page);
+    let part = html.split_once("id=\"breakdown\"").unwrap().1.split_once("</section>").unwrap().0;
+    assert!(part.contains("long") && part.contains("short"), "each trace has tables of its own");
+    let ann: Vec<&str> = part.lines().filter(|line| line.contains(">ann<")).collect();
+    assert_eq!(ann.len(), 2);
+    assert!(
+        ann[0].contains("★ <data value=\"40\">") && !ann[0].contains("★ <data value=\"41\">"),
+        "{}",
+        ann[0]
+    );
+    assert!(!ann[1].contains('★'), "nobody is left to compare with: {}", ann[1]);
+}
+
+#[test]
 fn page_marks_winners_with_star_and_weight() {
     let mut page = page(&["fifo", "srtf"]);
     page.runs[1].summary.avg_jct_s = Some(20.0);

@@ -95,3 +95,23 @@ fn results_of_the_same_run_are_replaced_and_others_kept() {
     assert_eq!(sandbox.names("out"), ["jobs-fifo", "jobs-srtf", "notes.txt", "report.html"]);
     assert_eq!(sandbox.read("out/jobs-fifo/jobs.csv").lines().count(), 4);
 }
+
+/// Below the table, where somebody looks: the terminal is a real one, of `script`.
+#[test]
+fn a_person_at_a_terminal_sees_curves() {
+    let sandbox = Sandbox::new();
+    sandbox.wharf("trace generate --jobs 80 --seed 5 --load 2 --to big.csv").ok();
+    let sim = "sim --trace big.csv --cluster 4x8 --policy fifo,srtf";
+    let piped = sandbox.wharf(sim).ok();
+    assert!(!piped.contains("jobs waiting"), "programs get the table alone: {piped}");
+    let line = format!("{} {sim}", env!("CARGO_BIN_EXE_wharf"));
+    let mut script = std::process::Command::new("script");
+    let seen =
+        script.args(["-qec", &line, "/dev/null"]).current_dir(sandbox.path()).env("TERM", "xterm").output();
+    let seen = String::from_utf8(seen.unwrap().stdout).unwrap().replace('\r', "");
+    let curves = seen.split_once("devices in use (█ is all of them), over ").expect(&seen).1;
+    let of =
+        |policy: &str| curves.lines().filter(|line| line.starts_with(policy) && line.contains('█')).count();
+    assert!(curves.contains("jobs waiting (█ is "), "{seen}");
+    assert_eq!(of("fifo  "), 2, "{seen}");
+}

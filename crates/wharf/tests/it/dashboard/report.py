@@ -31,7 +31,7 @@ def hostile_trace(folder, jobs):
     for index, row in enumerate(rows):
         trap = TRAPS[index % len(TRAPS)]
         row.update(job_id=f"{trap} {index}", user=TRAPS[index % 3], model=TRAPS[index % 2])
-    with open(folder / "evil.csv", "w", newline="", encoding="utf-8") as file:
+    with open(folder / "jobs.csv", "w", newline="", encoding="utf-8") as file:
         names = list(dict.fromkeys([*rows[0], "user", "model"]))
         writer = csv.DictWriter(file, names)
         writer.writeheader()
@@ -161,7 +161,7 @@ def compared(browser, folder):
     """Policies with several seeds, from hostile names."""
     hostile_trace(folder, 120)
     for seed in (1, 2, 3):
-        wharf("sim", "--trace", "evil.csv", "--cluster", "4x4", "--policy", "fifo,srtf,las", "--failures", "mtbf=40,repair=1", "--seed", str(seed),
+        wharf("sim", "--trace", "jobs.csv", "--cluster", "4x4", "--policy", "fifo,srtf,las", "--failures", "mtbf=40,repair=1", "--seed", str(seed),
               "--out", f"seed-{seed}", "--report", f"seed-{seed}.html", folder=folder)
     opened(browser, folder / "seed-1.html")
     same_figures(browser, summaries(folder / "seed-1"))

@@ -25,11 +25,8 @@ pub(in crate::commands) fn whatif(args: &WhatIfArgs, terminal: &Terminal) -> Res
     let choices = choices(args, &foresight)?;
     change_nodes(args, &mut foresight)?;
     let runs = match args.since {
-        Some(since) => over_again(&window(&foresight, Some(since.0)), &choices)?,
-        None => choices
-            .iter()
-            .map(|choice| go_on_with(&foresight, choice, &mut NoRecorder))
-            .collect::<Result<_, _>>()?,
+        Some(since) => over_again(&window(&foresight, Some(since.0)), &choices, terminal)?,
+        None => each(&choices, terminal, |choice| go_on_with(&foresight, choice, &mut NoRecorder))?,
     };
     terminal.report(&Report::new(runs))?;
     terminal.note(match args.since {
@@ -157,13 +154,33 @@ fn go_on_with(
     Ok(Summary::new(labels, &outcome, 0.0))
 }
 
-fn over_again(window: &Window, choices: &[PolicyChoice]) -> Result<Vec<Summary>, CliError> {
+fn over_again(
+    window: &Window,
+    choices: &[PolicyChoice],
+    terminal: &Terminal,
+) -> Result<Vec<Summary>, CliError> {
     let devices = window.cluster.device_count();
+    let simulated = each(choices, terminal, |choice| {
+        Ok(Summary::new(labels(&choice.name, "history", devices), &window.simulate(choice)?, 0.0))
+    });
     let mut runs = vec![Summary::new(labels("as it was", "history", devices), &window.outcome(), 0.0)];
+    runs.extend(simulated?);
+    Ok(runs)
+}
+
+/// One policy after the other, with a bar for whoever waits.
+fn each(
+    choices: &[PolicyChoice],
+    terminal: &Terminal,
+    mut simulate: impl FnMut(&PolicyChoice) -> Result<Summary, CliError>,
+) -> Result<Vec<Summary>, CliError> {
+    let progress = terminal.progress(choices.len() as u64, "policies");
+    let mut runs = Vec::with_capacity(choices.len());
     for choice in choices {
-        let outcome = window.simulate(choice)?;
-        runs.push(Summary::new(labels(&choice.name, "history", devices), &outcome, 0.0));
+        runs.push(simulate(choice)?);
+        progress.add(1);
     }
+    progress.finish();
     Ok(runs)
 }
 
