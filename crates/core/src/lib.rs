@@ -35,7 +35,7 @@ pub use job::{ArrayElement, Gang, JobSpec, Needs, StageTimes};
 pub use node_set::NodeSet;
 pub use perf::{PerfModel, Plan};
 pub use policy::{Change, Decision, Knowledge, Policy, RoundNotes, View};
-pub use reason::{Quota, Reason};
+pub use reason::{Names, Quota, Reason};
 pub use reshape::{Reshape, Reshapes};
 pub use schedule::{FreeIndex, FreeOfType, SLOTS_MAX, Schedule};
 pub use state::{GaveWay, JobState, Phase, PhaseCounts, State};

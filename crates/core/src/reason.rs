@@ -185,8 +185,45 @@ fn devices(count: u32) -> String {
     if count == 1 { "1 device".to_owned() } else { format!("{count} devices") }
 }
 
+/// What whoever is told a reason calls jobs and moments.
+pub trait Names {
+    /// A job.
+    fn job(&self, job: JobId) -> String;
+    /// A moment, as it stands after "at" and "until".
+    fn moment(&self, time: Time) -> String;
+}
+
+/// The engine's own numbers.
+struct Numbers;
+
+impl Names for Numbers {
+    fn job(&self, job: JobId) -> String {
+        job.to_string()
+    }
+
+    fn moment(&self, time: Time) -> String {
+        format!("{time} s")
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &Numbers)
+    }
+}
+
+impl Reason {
+    /// The reason in words, with names for jobs and moments.
+    pub fn told(&self, names: &dyn Names) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text, names);
+        text
+    }
+
+    fn write(&self, f: &mut dyn fmt::Write, names: &dyn Names) -> fmt::Result {
+        let job = |job: &JobId| names.job(*job);
+        let moment = |time: &Time| names.moment(*time);
         match self {
             Self::NotWaiting => write!(f, "not waiting"),
             Self::Held => write!(f, "held until it is released"),
@@ -197,18 +234,21 @@ impl fmt::Display for Reason {
                 write!(f, "needs {} together, {free} are free but apart", devices(*needed))
             }
             Self::Behind { first, ahead } => match ahead {
-                1 => write!(f, "{first} goes first"),
-                _ => write!(f, "{ahead} jobs go first, {first} next"),
+                1 => write!(f, "{} goes first", job(first)),
+                _ => write!(f, "{ahead} jobs go first, {} next", job(first)),
             },
-            Self::HeadOfLine { head } => write!(f, "strict order: {head} is first and does not fit yet"),
+            Self::HeadOfLine { head } => {
+                write!(f, "strict order: {} is first and does not fit yet", job(head))
+            }
             Self::Reserved { holder } => {
-                write!(f, "starting it would delay {holder}, which has a reservation")
+                write!(f, "starting it would delay {}, which has a reservation", job(holder))
             }
             Self::Share { first, used_h, least_h } => write!(
                 f,
-                "{first} goes first: its share is less used ({least_h:.1} device-hours per weight, this one's {used_h:.1})"
+                "{} goes first: its share is less used ({least_h:.1} device-hours per weight, this one's {used_h:.1})",
+                job(first)
             ),
-            Self::NextRound { at } => write!(f, "decided at the next round, at {at} s"),
+            Self::NextRound { at } => write!(f, "decided at the next round, at {}", moment(at)),
             Self::NoPartner { needed, free } => {
                 write!(
                     f,
@@ -218,7 +258,7 @@ impl fmt::Display for Reason {
             }
             Self::Leased { until, ahead } => {
                 let jobs = if *ahead == 1 { "job is" } else { "jobs are" };
-                write!(f, "devices are leased until {until} s, and {ahead} waiting {jobs} worse off")
+                write!(f, "devices are leased until {}, and {ahead} waiting {jobs} worse off", moment(until))
             }
             Self::BetterLater { device_type } => {
                 write!(
@@ -244,8 +284,10 @@ impl fmt::Display for Reason {
                 quota.whose, quota.limit, quota.what, quota.used, quota.asked
             ),
             Self::QuotaBehind { first, ahead } => match ahead {
-                1 => write!(f, "{first} of the same owner goes first, and waits for a limit"),
-                _ => write!(f, "{ahead} jobs of the same owner go first, and {first} waits for a limit"),
+                1 => write!(f, "{} of the same owner goes first, and waits for a limit", job(first)),
+                _ => {
+                    write!(f, "{ahead} jobs of the same owner go first, and {} waits for a limit", job(first))
+                }
             },
             Self::OverLimit(quota) => write!(
                 f,
@@ -256,7 +298,7 @@ impl fmt::Display for Reason {
                 write!(f, "can never run under its limits: pool {pool} does not take jobs of user {user}")
             }
             Self::ReservationBegins { name, at } => {
-                write!(f, "waits for reservation {name}, which begins at {at} s")
+                write!(f, "waits for reservation {name}, which begins at {}", moment(at))
             }
             Self::ReservationRefuses { name, why } => {
                 write!(f, "can never run under its limits: reservation {name} {why}")
@@ -267,22 +309,26 @@ impl fmt::Display for Reason {
                 devices(*needed)
             ),
             Self::Kept { name, until } => {
-                write!(f, "devices that it could use are kept for reservation {name} until {until} s")
+                write!(f, "devices that it could use are kept for reservation {name} until {}", moment(until))
             }
             Self::Blocked { first, opportunists } => match opportunists {
-                0 => write!(f, "{first} goes first and waits for more devices"),
+                0 => write!(f, "{} goes first and waits for more devices", job(first)),
                 1 => write!(
                     f,
-                    "{first} goes first and waits for more devices; 1 later job runs opportunistically until then"
+                    "{} goes first and waits for more devices; 1 later job runs opportunistically until then",
+                    job(first)
                 ),
                 _ => write!(
                     f,
-                    "{first} goes first and waits for more devices; {opportunists} later jobs run opportunistically until then"
+                    "{} goes first and waits for more devices; {opportunists} later jobs run opportunistically until then",
+                    job(first)
                 ),
             },
             Self::DeadlineLost { deadline, earliest } => write!(
                 f,
-                "cannot meet its deadline at {deadline} s: with all that it may have it would be done at {earliest} s"
+                "cannot meet its deadline at {}: with all that it may have it would be done at {}",
+                moment(deadline),
+                moment(earliest)
             ),
             Self::NotWorthIt { needed, free } => write!(
                 f,
@@ -290,7 +336,7 @@ impl fmt::Display for Reason {
                 devices(*needed)
             ),
             Self::Starving { holder } => {
-                write!(f, "devices that it could use are kept for {holder}, which has waited too long")
+                write!(f, "devices that it could use are kept for {}, which has waited too long", job(holder))
             }
             Self::Told { why } => write!(f, "{why}"),
         }

@@ -19,6 +19,7 @@ mod journal;
 mod leaving;
 pub mod live;
 mod meter;
+mod names;
 mod news;
 mod nodes;
 pub mod notify;

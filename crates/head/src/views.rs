@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{
-    GaveWay, JobEnd, JobId, JobState, NodeId, NodeShare, Phase, PhaseCounts, Reshape, Reshapes, State,
+    GaveWay, JobEnd, JobId, JobState, Names, NodeId, NodeShare, Phase, PhaseCounts, Reshape, Reshapes,
 };
 use wharf_proto::{
     Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
@@ -16,6 +16,7 @@ use crate::dispatcher::Dispatcher;
 use crate::execution::Execution;
 use crate::filter::matches;
 use crate::journal::JournalError;
+use crate::names::Called;
 use crate::regime::PolicyChoice;
 use crate::wire;
 
@@ -232,9 +233,9 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
     match life.phase {
         Phase::Waiting => {
-            let reason = dispatcher.engine.explain(dispatcher.now(), job).to_string();
+            let reason = told(dispatcher, job);
             match life.gave_way() {
-                Some(gave) => format!("{reason}; {}", made_room(gave)),
+                Some(gave) => format!("{reason}; {}", made_room(dispatcher, gave)),
                 None => reason,
             }
         }
@@ -245,7 +246,7 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             with_reshape("it was told to stop and saves its work", dispatcher, job)
         }
         Phase::Stopping => match life.gave_way() {
-            Some(gave) => format!("it was told to stop and saves its work: {}", made_room(gave)),
+            Some(gave) => format!("it was told to stop and saves its work: {}", made_room(dispatcher, gave)),
             None => "it was told to stop and saves its work".to_owned(),
         },
         Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
@@ -263,9 +264,14 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
 }
 
 /// For whom a job made room, and why it was the one that did.
-fn made_room(gave: GaveWay) -> String {
+/// What the policy says of a job that waits, with the names that people know.
+fn told(dispatcher: &Dispatcher, job: JobId) -> String {
+    dispatcher.engine.explain(dispatcher.now(), job).told(&Called(dispatcher))
+}
+
+fn made_room(dispatcher: &Dispatcher, gave: GaveWay) -> String {
     match gave.to {
-        Some(to) => format!("it made room for job {} ({})", to.0, gave.chosen),
+        Some(to) => format!("it made room for {} ({})", Called(dispatcher).job(to), gave.chosen),
         None => format!("it made room for others ({})", gave.chosen),
     }
 }
@@ -274,13 +280,14 @@ fn made_room(gave: GaveWay) -> String {
 fn with_reshape(text: &str, dispatcher: &Dispatcher, job: JobId) -> String {
     let state = dispatcher.engine.state();
     match state.reshape(job) {
-        Some(reshape) => format!("{text}; {}", reshaped(state, job, reshape)),
+        Some(reshape) => format!("{text}; {}", reshaped(dispatcher, job, reshape)),
         None => text.to_owned(),
     }
 }
 
 /// How a job's devices differ from those before, and who got those.
-fn reshaped(state: &State, job: JobId, reshape: Reshape) -> String {
+fn reshaped(dispatcher: &Dispatcher, job: JobId, reshape: Reshape) -> String {
+    let state = dispatcher.engine.state();
     let life = state.job(job);
     let given = |placement: &[NodeShare]| {
         let topology = state.topology();
@@ -294,7 +301,7 @@ fn reshaped(state: &State, job: JobId, reshape: Reshape) -> String {
     };
     let (before, after) = (given(life.left()), given(state.schedule().placement(job).unwrap_or_default()));
     let to = life.last_gave_way().and_then(|gave| gave.to);
-    let to = to.map_or_else(String::new, |to| format!(", for job {}", to.0));
+    let to = to.map_or_else(String::new, |to| format!(", for {}", Called(dispatcher).job(to)));
     format!("it was {reshape} from {before} to {after}{to}")
 }
 
@@ -318,9 +325,10 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
         _ => {}
     }
     if open.is_empty() || by_someone {
-        return dispatcher.engine.explain(dispatcher.now(), job).to_string();
+        return told(dispatcher, job);
     }
-    let shown: Vec<String> = open.iter().take(SHOWN_MAX).map(u32::to_string).collect();
+    let called = Called(dispatcher);
+    let shown: Vec<String> = open.iter().take(SHOWN_MAX).map(|&id| called.number(JobId(id))).collect();
     match open.len().saturating_sub(SHOWN_MAX) {
         0 => format!("waits for the end of job {}", shown.join(", ")),
         more => format!("waits for the end of jobs {} and {more} more", shown.join(", ")),

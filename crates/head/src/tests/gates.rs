@@ -133,6 +133,17 @@ fn a_hold_outlasts_dependencies_and_restarts() {
 }
 
 #[test]
+fn reasons_call_jobs_as_people_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(&folder, 1);
+    world.submit(vec![array("first", &[7], &[]), array("sweep", &(0..8).collect::<Vec<_>>(), &[])]);
+    let reasons: Vec<String> =
+        (1..9).map(|job| crate::views::explain(&world.dispatcher, JobId(job))).collect();
+    let behind = reasons.iter().find(|reason| reason.contains("first")).unwrap();
+    assert!(behind.contains("job 1_"), "{behind}");
+}
+
+#[test]
 fn an_array_is_cancelled_by_its_first_job_and_elements_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder, 1);
