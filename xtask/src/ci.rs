@@ -43,8 +43,10 @@ fn cargo(arguments: &[&str]) -> Result<(), String> {
 
 /// The trainers' side is Python: its own tests, and those of the examples.
 fn trainers() -> Result<(), String> {
-    tell("== trainers: python3 -m unittest discover -s python/tests");
-    let python = |arguments: &[&str]| Command::new("python3").args(arguments).current_dir(root()).status();
+    // One that has JAX runs the profiler's tests, too.
+    let python = std::env::var("WHARF_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    tell(&format!("== trainers: {python} -m unittest discover -s python/tests"));
+    let python = |arguments: &[&str]| Command::new(&python).args(arguments).current_dir(root()).status();
     if !python(&["-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
         .is_ok_and(|status| status.success())
     {
