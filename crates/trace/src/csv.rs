@@ -135,24 +135,11 @@ impl CsvRows {
 
     /// Reads one record into `row.text` and its field limits into `fields`; blank lines are passed over.
     fn read_record(&mut self, row: &mut Row, findings: &mut Findings) -> io::Result<Step> {
-        loop {
-            let found = self.lines.read()?;
-            row.line = self.lines.number();
-            match found {
-                Line::End => return Ok(Step::End),
-                Line::TooLong => {
-                    findings.push(row.line, None, too_long());
-                    return Ok(Step::Bad);
-                }
-                Line::Some if self.lines.bytes().trim_ascii().is_empty() => {}
-                Line::Some => break,
-            }
-        }
         row.text.clear();
         self.fields.clear();
-        let Ok(line) = std::str::from_utf8(self.lines.bytes()) else {
-            findings.push(row.line, None, bad_utf8(self.lines.bytes()));
-            return Ok(Step::Bad);
+        let line = match read_text(&mut self.lines, row, findings)? {
+            Ok(line) => line,
+            Err(step) => return Ok(step),
         };
         if line.contains('"') {
             return self.read_quoted(row, findings);
@@ -196,6 +183,31 @@ impl CsvRows {
     }
 }
 
+/// The next line that is not blank; or what else was met, which is told where it is a mistake.
+pub(crate) fn read_text<'a>(
+    lines: &'a mut Lines,
+    row: &mut Row,
+    findings: &mut Findings,
+) -> io::Result<Result<&'a str, Step>> {
+    loop {
+        let found = lines.read()?;
+        row.line = lines.number();
+        match found {
+            Line::End => return Ok(Err(Step::End)),
+            Line::TooLong => {
+                findings.push(row.line, None, too_long());
+                return Ok(Err(Step::Bad));
+            }
+            Line::Some if lines.bytes().trim_ascii().is_empty() => {}
+            Line::Some => break,
+        }
+    }
+    Ok(std::str::from_utf8(lines.bytes()).map_err(|_| {
+        findings.push(row.line, None, bad_utf8(lines.bytes()));
+        Step::Bad
+    }))
+}
+
 /// The note about a line that is not UTF-8.
 pub(crate) fn bad_utf8(bytes: &[u8]) -> Note {
     let offset = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
@@ -205,7 +217,7 @@ pub(crate) fn bad_utf8(bytes: &[u8]) -> Note {
 }
 
 /// The note about a line that is too long.
-pub(crate) fn too_long() -> Note {
+fn too_long() -> Note {
     Note::error(Rule::LineTooLong, format!("the line is longer than {LINE_BYTES_MAX} bytes"))
 }
 

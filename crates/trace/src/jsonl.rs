@@ -7,10 +7,10 @@ use std::io::{self, Write};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::csv::{Step, bad_utf8, too_long};
+use crate::csv::{Step, read_text};
 use crate::finding::{Findings, Note, Rule, Severity};
 use crate::row::{Cell, Kind, Row, Schema};
-use crate::source::{Line, Lines};
+use crate::source::Lines;
 use crate::text::shown;
 
 /// Reads rows of a JSON Lines file.
@@ -31,22 +31,9 @@ impl JsonRows {
 
     /// Reads the next row.
     pub(crate) fn read(&mut self, row: &mut Row, findings: &mut Findings) -> io::Result<Step> {
-        loop {
-            let found = self.lines.read()?;
-            row.line = self.lines.number();
-            match found {
-                Line::End => return Ok(Step::End),
-                Line::TooLong => {
-                    findings.push(row.line, None, too_long());
-                    return Ok(Step::Bad);
-                }
-                Line::Some if self.lines.bytes().trim_ascii().is_empty() => {}
-                Line::Some => break,
-            }
-        }
-        let Ok(line) = std::str::from_utf8(self.lines.bytes()) else {
-            findings.push(row.line, None, bad_utf8(self.lines.bytes()));
-            return Ok(Step::Bad);
+        let line = match read_text(&mut self.lines, row, findings)? {
+            Ok(line) => line,
+            Err(step) => return Ok(step),
         };
         match serde_json::from_str::<Object<'_>>(line) {
             Ok(object) => Ok(fill(row, self.schema, &object, findings)),

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::io;
 
-use crate::csv::{Step, bad_utf8, too_long};
+use crate::csv::{Step, read_text};
 use crate::finding::{Findings, Note, Rule};
 use crate::row::{Cell, Kind, Row, Schema};
-use crate::source::{Line, Lines};
+use crate::source::Lines;
 
 /// Reads rows of a tab-separated file.
 pub(crate) struct TabRows {
@@ -36,22 +36,9 @@ impl TabRows {
 
     /// Reads the next row.
     pub(crate) fn read(&mut self, row: &mut Row, findings: &mut Findings) -> io::Result<Step> {
-        loop {
-            let found = self.lines.read()?;
-            row.line = self.lines.number();
-            match found {
-                Line::End => return Ok(Step::End),
-                Line::TooLong => {
-                    findings.push(row.line, None, too_long());
-                    return Ok(Step::Bad);
-                }
-                Line::Some if self.lines.bytes().trim_ascii().is_empty() => {}
-                Line::Some => break,
-            }
-        }
-        let Ok(line) = std::str::from_utf8(self.lines.bytes()) else {
-            findings.push(row.line, None, bad_utf8(self.lines.bytes()));
-            return Ok(Step::Bad);
+        let line = match read_text(&mut self.lines, row, findings)? {
+            Ok(line) => line,
+            Err(step) => return Ok(step),
         };
         row.text.clear();
         row.text.push_str(line.trim_end_matches('\r'));

@@ -86,6 +86,29 @@ pub(crate) fn share(schedule: &Schedule, node: NodeId, count: u32) -> NodeShare 
     NodeShare { node, devices: schedule.free(node).lowest(count) }
 }
 
+/// The tightest node that fits, of the first type that has enough free; else what `elsewhere` finds among the nodes of that type.
+pub(crate) fn tightest_or(
+    topology: &Topology,
+    schedule: &Schedule,
+    gang: &Gang,
+    placement: &mut Vec<NodeShare>,
+    elsewhere: impl Fn(&FreeOfType, &mut Vec<NodeShare>) -> bool,
+) -> bool {
+    placement.clear();
+    free_of_allowed(topology, schedule, gang).any(|free| {
+        if free.devices() < gang.devices {
+            return false;
+        }
+        match free.best_fit(gang.devices) {
+            Some(node) => {
+                placement.push(share(schedule, node, gang.devices));
+                true
+            }
+            None => elsewhere(free, placement),
+        }
+    })
+}
+
 /// Nodes of which everything that is free may be taken.
 pub(crate) fn all_of(nodes: impl Iterator<Item = NodeId>) -> impl Iterator<Item = (NodeId, u32)> {
     nodes.map(|node| (node, u32::MAX))

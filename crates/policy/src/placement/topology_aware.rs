@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wharf_core::{FreeOfType, Gang, NodeId, NodeShare, Schedule, Topology};
 
-use super::{Placer, all_of, free_of_allowed, share, take_in_order};
+use super::{Placer, all_of, take_in_order, tightest_or};
 
 /// Keeps a gang as close together as the free devices allow, and never refuses where enough are free.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,21 +18,9 @@ impl Placer for TopologyAware {
         gang: &Gang,
         placement: &mut Vec<NodeShare>,
     ) -> bool {
-        placement.clear();
-        free_of_allowed(topology, schedule, gang).any(|free| {
-            if free.devices() < gang.devices {
-                return false;
-            }
-            match free.best_fit(gang.devices) {
-                Some(node) => {
-                    placement.push(share(schedule, node, gang.devices));
-                    true
-                }
-                None => {
-                    let nodes = by_closeness(topology, schedule, free, gang.devices);
-                    take_in_order(schedule, all_of(nodes.into_iter()), gang.devices, placement)
-                }
-            }
+        tightest_or(topology, schedule, gang, placement, |free, placement| {
+            let nodes = by_closeness(topology, schedule, free, gang.devices);
+            take_in_order(schedule, all_of(nodes.into_iter()), gang.devices, placement)
         })
     }
 }

@@ -3,7 +3,9 @@
 use serde_json::json;
 use wharf_profile::records::locality_name;
 
-use super::{beside, filter, how, key_document, note_tallies, number, read_unfolded, tally_document};
+use super::{
+    beside, changed_documents, filter, how, key_document, note_tallies, number, read_unfolded, tally_document,
+};
 use crate::args::{OutputFormat, ProfileDiffArgs};
 use crate::error::CliError;
 use crate::output::Terminal;
@@ -18,18 +20,7 @@ pub(super) fn diff(args: &ProfileDiffArgs, terminal: &Terminal) -> Result<(), Cl
     let changes = before.changes_to(&after);
     let mean = geometric_mean(changes.changed.iter().filter_map(|change| change.ratio()));
     if terminal.format == OutputFormat::Json {
-        let changed: Vec<_> = changes
-            .changed
-            .iter()
-            .map(|change| {
-                json!({
-                    "entry": key_document(&change.key),
-                    "before": change.before.iterations_per_s,
-                    "after": change.after.iterations_per_s,
-                    "ratio": change.ratio(),
-                })
-            })
-            .collect();
+        let changed = changed_documents(&changes.changed);
         return terminal.json(&json!({
             "schema": 1,
             "equal": changes.equal,

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use wharf_profile::{Changes, Records, database, write_csv, write_json, write_prices};
 
-use super::{filter, key_document, note_tallies, read, tally_document};
+use super::{changed_documents, filter, note_tallies, read, tally_document};
 use crate::args::{OutputFormat, ProfileExportArgs, ProfileImportArgs, ProfileKindArg};
 use crate::error::{CliError, ErrorKind, translate};
 use crate::input::is_standard;
@@ -69,17 +69,7 @@ pub(super) fn show(
 ) -> Result<(), CliError> {
     let Changes { new, changed, equal, prices, .. } = changes;
     if terminal.format == OutputFormat::Json {
-        let changed: Vec<_> = changed
-            .iter()
-            .map(|change| {
-                json!({
-                    "entry": key_document(&change.key),
-                    "before": change.before.iterations_per_s,
-                    "after": change.after.iterations_per_s,
-                    "ratio": change.ratio(),
-                })
-            })
-            .collect();
+        let changed = changed_documents(changed);
         return terminal.json(&json!({
             "schema": 1,
             "profile": into.to_string_lossy(),

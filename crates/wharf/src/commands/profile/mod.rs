@@ -16,7 +16,7 @@ mod show;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use wharf_profile::records::locality_name;
+use wharf_profile::records::{Change, locality_name};
 use wharf_profile::{Changes, Facts, Key, Records, Tally};
 
 use crate::args::{ProfileCommand, ProfileFilterArgs};
@@ -118,6 +118,19 @@ fn beside(key: &Key) -> String {
 /// A speed for people.
 fn number(value: f64) -> String {
     if value == 0.0 || value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.4}") }
+}
+
+/// Entries that have other speeds than before.
+fn changed_documents(changed: &[Change]) -> Vec<Value> {
+    let document = |change: &Change| {
+        json!({
+            "entry": key_document(&change.key),
+            "before": change.before.iterations_per_s,
+            "after": change.after.iterations_per_s,
+            "ratio": change.ratio(),
+        })
+    };
+    changed.iter().map(document).collect()
 }
 
 /// What an entry is about.
