@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::Runtime;
-use crate::down;
+use crate::down::{self, Extent};
 use crate::files::Files;
 use crate::hash::Hasher;
 use crate::launcher::{KnownError, Launcher, Told};
@@ -79,7 +79,7 @@ pub async fn bake(launcher: &Launcher, name: &str, keep: bool) -> Result<String,
         return Err(ProviderError::Cannot("the machine is not known any more".to_owned()).into());
     };
     // What is ours does not belong into an image.
-    down::stop(&alone, &record).await?;
+    down::stop(&alone, &record, Extent::Cluster).await?;
     alone.folder.forget(&record.node.name)?;
     let machine = Machine::of(&record.node);
     let tell = launcher.tell.clone();

@@ -12,6 +12,7 @@ use crate::runner::Use;
 use crate::script::{CLEAN, END, QUIET};
 use crate::start::UNLED;
 use crate::state::Record;
+use crate::steps;
 use crate::visit::{NodeError, Visit};
 
 /// Nodes are there or not: nobody waits for one to boot that is to be stopped.
@@ -24,6 +25,15 @@ pub struct Outcome {
     pub node: String,
     /// Why it could not be stopped.
     pub result: Result<(), NodeError>,
+}
+
+/// What is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The whole cluster.
+    Cluster,
+    /// Some nodes; the others go on.
+    Nodes,
 }
 
 /// Takes a cluster down: its jobs are cancelled, then the workers are stopped, then the head. Whoever calls holds its lock. With
@@ -63,8 +73,8 @@ pub async fn down(
         let _ =
             visit.own(crate::provider::Shell::Plain, &script, &[], Use { input: None, is_asked: true }).await;
     }
-    let mut outcomes = stop_all(&launcher, workers, parallel).await;
-    outcomes.extend(stop_all(&launcher, head.into_iter().collect(), 1).await);
+    let mut outcomes = stop_all(&launcher, workers, parallel, Extent::Cluster).await;
+    outcomes.extend(stop_all(&launcher, head.into_iter().collect(), 1, Extent::Cluster).await);
     if forget {
         for outcome in &outcomes {
             launcher.folder.forget(&outcome.node)?;
@@ -90,12 +100,13 @@ pub(crate) async fn stop_all(
     launcher: &Arc<Launcher>,
     records: Vec<Record>,
     parallel: usize,
+    extent: Extent,
 ) -> Vec<Outcome> {
     let machines = records.iter().map(|record| Machine::of(&record.node)).collect();
     let stops = records.into_iter().map(|record| {
         let launcher = launcher.clone();
         async move {
-            let result = stop(&launcher, &record).await;
+            let result = stop(&launcher, &record, extent).await;
             Outcome { node: record.node.name, result }
         }
     });
@@ -106,7 +117,7 @@ pub(crate) async fn stop_all(
 }
 
 /// Ends what runs on a node and removes what is ours there; its machine stays.
-pub(crate) async fn stop(launcher: &Launcher, record: &Record) -> Result<(), NodeError> {
+pub(crate) async fn stop(launcher: &Launcher, record: &Record, extent: Extent) -> Result<(), NodeError> {
     let visit = Visit::new(launcher, &record.node);
     visit.tell(Told::Stops);
     let found = visit.reach(&record.stamp, None, PATIENCE).await?;
@@ -120,12 +131,13 @@ pub(crate) async fn stop(launcher: &Launcher, record: &Record) -> Result<(), Nod
         }
         None => String::new(),
     };
-    // Steps in a container are gone with it.
-    let steps = launcher.cluster.steps.iter().filter(|_| record.node.container.is_none());
-    let undone: String = steps
-        .filter_map(|step| step.undo(&launcher.cluster, &record.node))
-        .map(|line| format!("{line} || exit 1\n"))
-        .collect();
+    // Steps in a container are gone with it, and nodes that go on still need what is in a home that all have.
+    let is_needed = extent == Extent::Nodes && launcher.provider.shares_homes();
+    let undone = if record.node.container.is_some() || is_needed {
+        String::new()
+    } else {
+        format!("{} || exit 1\n", steps::undo(&launcher.cluster, &record.node))
+    };
     visit.ask("stopping it", &format!("{dropped}{END}{undone}{CLEAN}"), &variables, None).await?;
     visit.hang_up().await;
     Ok(())

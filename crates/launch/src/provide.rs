@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::{Cluster, NodeConfig};
-use crate::down;
+use crate::down::{self, Extent};
 use crate::launcher::{Launcher, Told};
 use crate::provider::{Machine, ProviderError};
 use crate::state::Record;
@@ -42,7 +42,7 @@ pub(crate) async fn provide(launcher: &Arc<Launcher>, parallel: usize) -> Result
     }
     let records = launcher.records()?;
     let old: Vec<Record> = replaced(&launcher.cluster, &records).into_iter().cloned().collect();
-    for outcome in down::stop_all(launcher, old, parallel).await {
+    for outcome in down::stop_all(launcher, old, parallel, Extent::Nodes).await {
         if let Err(error) = outcome.result {
             failed.insert(outcome.node, ProviderError::Cannot(error.told()));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::{NodeConfig, Role, Runtime};
 use crate::container;
-use crate::down;
+use crate::down::{self, Extent};
 use crate::files::Files;
 use crate::hash::{self, FilesError, Hasher};
 use crate::launcher::{KnownError, Launcher, Told};
@@ -167,7 +167,7 @@ pub async fn up(launcher: Arc<Launcher>, options: Options) -> Result<Report, UpE
         let result = failed.remove(&node.name).map_or(Ok(vec![]), |error| Err(error.into()));
         report.nodes.push(Outcome { node: node.name, result });
     }
-    report.gone = down::stop_all(&launcher, gone, options.parallel).await;
+    report.gone = down::stop_all(&launcher, gone, options.parallel, Extent::Nodes).await;
     Ok(report)
 }
 

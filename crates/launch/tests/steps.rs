@@ -4,9 +4,10 @@
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
+use wharf_launch::steps::undo;
 use wharf_launch::{Cluster, read};
 
 /// A node: a home, and programs in front of the system's.
@@ -39,9 +40,13 @@ impl Node {
     }
 
     fn cluster(&self, steps: &str) -> Cluster {
+        self.named("lab", &format!("steps:\n{steps}"))
+    }
+
+    fn named(&self, name: &str, more: &str) -> Cluster {
         let file = self.path("c.yaml");
         let text = format!(
-            "cluster_name: lab\nprovider: {{type: local, head_ip: 127.0.0.1, worker_ips: [10.9.9.9]}}\nsteps:\n{steps}"
+            "cluster_name: {name}\nprovider: {{type: local, head_ip: 127.0.0.1, worker_ips: [10.9.9.9]}}\n{more}"
         );
         std::fs::write(&file, text).unwrap();
         read(&file).unwrap()
@@ -54,13 +59,41 @@ impl Node {
     }
 
     fn sh(&self, script: &str) -> Output {
+        self.command(script).output().unwrap()
+    }
+
+    fn command(&self, script: &str) -> Command {
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
-        Command::new("bash")
-            .args(["-c", script])
-            .env("HOME", self.folder.path())
-            .env("PATH", path)
-            .output()
-            .unwrap()
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).env("HOME", self.folder.path()).env("PATH", path);
+        command
+    }
+
+    /// The files that `node_ssh` finds: the user's own, and the cluster's key.
+    fn with_key(&self, cluster: &str, authorized: &str, config: &str) {
+        std::fs::create_dir_all(self.path(".ssh")).unwrap();
+        std::fs::write(self.path(".ssh/config"), config).unwrap();
+        std::fs::write(self.path(".ssh/authorized_keys"), authorized).unwrap();
+        std::fs::write(self.path(&format!(".ssh/wharf_{cluster}")), "PRIVATE\n").unwrap();
+        let public = format!("ssh-ed25519 KEY wharf-{cluster}\n");
+        std::fs::write(self.path(&format!(".ssh/wharf_{cluster}.pub")), public).unwrap();
+    }
+
+    /// Runs a script many times at once, as nodes do that share a home.
+    #[track_caller]
+    fn at_once(&self, script: &str) {
+        let run = |_| self.command(script).stderr(Stdio::piped()).spawn().unwrap();
+        for running in (0..8).map(run).collect::<Vec<_>>() {
+            let said = running.wait_with_output().unwrap();
+            assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        }
+    }
+
+    fn ssh_files(&self) -> Vec<String> {
+        let names = std::fs::read_dir(self.path(".ssh")).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 
     #[track_caller]
@@ -81,11 +114,8 @@ impl Node {
 fn nodes_reach_each_other_with_a_key_of_their_cluster() {
     let node = Node::new();
     node.fails("- node_ssh\n", "it is copied by `wharf up`");
-    std::fs::create_dir_all(node.path(".ssh")).unwrap();
-    std::fs::write(node.path(".ssh/config"), "Host mine\n  User ann\n").unwrap();
-    std::fs::write(node.path(".ssh/authorized_keys"), "ssh-ed25519 OTHER ann\n").unwrap();
-    std::fs::write(node.path(".ssh/wharf_lab"), "PRIVATE\n").unwrap();
-    std::fs::write(node.path(".ssh/wharf_lab.pub"), "ssh-ed25519 KEY wharf-lab\n").unwrap();
+    // The last line of keys has no end.
+    node.with_key("lab", "ssh-ed25519 OTHER ann", "Host mine\n  User ann\n");
     for _ in 0..2 {
         node.works("- node_ssh\n");
         assert_eq!(node.read(".ssh/authorized_keys"), "ssh-ed25519 OTHER ann\nssh-ed25519 KEY wharf-lab\n");
@@ -98,15 +128,87 @@ fn nodes_reach_each_other_with_a_key_of_their_cluster() {
     }
     let mode = std::fs::metadata(node.path(".ssh/wharf_lab")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // When the cluster goes, so does its key; twice, as after an interruption.
+    // When the cluster goes, so does its key, whatever its file says then; twice, as after an interruption.
     for _ in 0..2 {
-        let cluster = node.cluster("- node_ssh\n");
-        let said = node.sh(&cluster.steps[0].undo(&cluster, &cluster.nodes[0]).unwrap());
+        let cluster = node.named("lab", "");
+        let said = node.sh(&undo(&cluster, &cluster.nodes[0]));
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
         assert_eq!(node.read(".ssh/authorized_keys"), "ssh-ed25519 OTHER ann\n");
         assert_eq!(node.read(".ssh/config"), "Host mine\n  User ann\n");
         assert!(!node.path(".ssh/wharf_lab").exists() && !node.path(".ssh/wharf_lab.pub").exists());
     }
+}
+
+#[test]
+fn nodes_that_share_a_home_leave_the_users_own_lines_in_it() {
+    for shell in ["dash", "bash"] {
+        let node = Node::new();
+        node.program("sh", &format!("exec {shell} \"$@\""));
+        let authorized: String = (0..200).map(|index| format!("ssh-ed25519 OTHER{index} ann\n")).collect();
+        let config: String = (0..200).map(|index| format!("Host h{index}\n  User ann\n")).collect();
+        for _ in 0..5 {
+            node.with_key("lab", &authorized, &config);
+            std::fs::set_permissions(
+                node.path(".ssh/authorized_keys"),
+                std::fs::Permissions::from_mode(0o640),
+            )
+            .unwrap();
+            let cluster = node.cluster("- node_ssh\n");
+            node.at_once(&cluster.steps[0].script(&cluster, &cluster.nodes[0]));
+            let changed = node.read(".ssh/config");
+            assert!(changed.starts_with(&config) && changed.matches("# wharf lab begin").count() == 1);
+            assert!(node.read(".ssh/authorized_keys").starts_with(&authorized));
+            node.at_once(&undo(&cluster, &cluster.nodes[0]));
+            assert_eq!(node.read(".ssh/authorized_keys"), authorized);
+            assert_eq!(node.read(".ssh/config"), config);
+            assert_eq!(node.ssh_files(), ["authorized_keys", "config"]);
+            let mode = std::fs::metadata(node.path(".ssh/authorized_keys")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o640);
+        }
+    }
+}
+
+#[test]
+fn files_that_cannot_be_rewritten_stay_as_they_are() {
+    for shell in ["dash", "bash"] {
+        for broken in ["awk", "mktemp", "mv", "cp"] {
+            let node = Node::new();
+            node.program("sh", &format!("exec {shell} \"$@\""));
+            let authorized = "ssh-ed25519 OTHER ann\nssh-ed25519 KEY wharf-lab\n";
+            node.with_key("lab", authorized, "Host mine\n");
+            node.program(broken, "exit 1");
+            let cluster = node.named("lab", "");
+            assert!(!node.sh(&undo(&cluster, &cluster.nodes[0])).status.success(), "{shell}, {broken}");
+            assert_eq!(node.read(".ssh/authorized_keys"), authorized, "{shell}, {broken}");
+            assert_eq!(node.ssh_files(), ["authorized_keys", "config", "wharf_lab", "wharf_lab.pub"]);
+        }
+    }
+}
+
+#[test]
+fn only_lines_of_the_cluster_itself_are_its_own() {
+    let node = Node::new();
+    let of = |name: &str, host: &str| format!("# wharf {name} begin\nHost {host}\n# wharf {name} end\n");
+    // Other clusters, one whose name is alike, and a beginning whose end somebody has removed.
+    let others = format!("{}# wharf a.b begin\nHost mine\n", of("aXb", "other"));
+    let linked = node.path("dotfiles");
+    node.with_key("a.b", "ssh-ed25519 KEY wharf-aXb\n", "");
+    std::fs::write(&linked, format!("{others}{}", of("a.b", "old"))).unwrap();
+    std::fs::remove_file(node.path(".ssh/config")).unwrap();
+    symlink(&linked, node.path(".ssh/config")).unwrap();
+    let cluster = node.named("a.b", "steps: [node_ssh]\n");
+    let said = node.sh(&cluster.steps[0].script(&cluster, &cluster.nodes[0]));
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let config = node.read(".ssh/config");
+    assert!(
+        config.starts_with(&others) && !config.contains("old") && config.contains("10.9.9.9"),
+        "{config}"
+    );
+    let said = node.sh(&undo(&cluster, &cluster.nodes[0]));
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert_eq!(node.read("dotfiles"), others);
+    assert!(node.path(".ssh/config").is_symlink());
+    assert_eq!(node.read(".ssh/authorized_keys"), "ssh-ed25519 KEY wharf-aXb\n");
 }
 
 #[test]

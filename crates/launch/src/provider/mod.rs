@@ -242,8 +242,13 @@ pub trait Provider: Send + Sync {
     }
 
     /// The folder of a node below `~/.wharf`; homes that nodes share need one for each.
-    fn place(&self, cluster: &str, _node: &NodeConfig) -> String {
-        cluster.to_owned()
+    fn place(&self, cluster: &str, node: &NodeConfig) -> String {
+        if self.shares_homes() { format!("{cluster}/{}", node.name) } else { cluster.to_owned() }
+    }
+
+    /// Whether nodes may have one home together.
+    fn shares_homes(&self) -> bool {
+        false
     }
 
     /// Whether it can turn machines into images.

@@ -242,9 +242,9 @@ impl Provider for Slurm {
         }
     }
 
-    fn place(&self, cluster: &str, node: &NodeConfig) -> String {
-        // Nodes of a Slurm mostly share their homes.
-        format!("{cluster}/{}", node.name)
+    fn shares_homes(&self) -> bool {
+        // Nodes of a Slurm mostly do.
+        true
     }
 }
 

@@ -89,15 +89,6 @@ impl Step {
         self.line(cluster, node, body)
     }
 
-    /// What takes away what the step has put on a node for the time that the cluster is up. What it has installed stays.
-    #[must_use]
-    pub fn undo(&self, cluster: &Cluster, node: &NodeConfig) -> Option<String> {
-        match self {
-            Self::NodeSsh => Some(self.line(cluster, node, include_str!("node_ssh_undo.sh"))),
-            _ => None,
-        }
-    }
-
     fn line(&self, cluster: &Cluster, node: &NodeConfig, body: &str) -> String {
         let variables: String = self
             .variables(cluster, node)
@@ -153,6 +144,13 @@ impl Step {
 pub(crate) fn setup_lines(cluster: &Cluster, node: &NodeConfig) -> Vec<String> {
     let steps = cluster.steps.iter().map(|step| step.script(cluster, node));
     steps.chain(node.setup.iter().cloned()).collect()
+}
+
+/// What takes away what steps have put on a node for the time that the cluster is up; what they have installed stays. It is the same whatever the file
+/// says: another one may have brought the cluster up, and where there is nothing of ours nothing is done.
+#[must_use]
+pub fn undo(cluster: &Cluster, node: &NodeConfig) -> String {
+    Step::NodeSsh.line(cluster, node, include_str!("node_ssh_undo.sh"))
 }
 
 /// The files that steps need on every node, where they are there already.

@@ -7,4 +7,5 @@ name=$INTERFACE
 [ -d "/sys/class/net/$name" ] || fail "there is no interface $name; there are:" "$(ls /sys/class/net | tr '\n' ' ')"
 # What a login shell reads: the first of these that is there.
 for file in "$HOME/.bash_profile" "$HOME/.bash_login" "$HOME/.profile"; do if [ -f "$file" ]; then break; fi; done
+touch "$file"
 block "$file" "network" "export NCCL_SOCKET_IFNAME=$name GLOO_SOCKET_IFNAME=$name"

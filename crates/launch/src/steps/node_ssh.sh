@@ -6,7 +6,10 @@ key="$HOME/.ssh/wharf_$CLUSTER"
 chmod 600 "$key"
 touch "$HOME/.ssh/authorized_keys"
 read -r public < "$key.pub"
-grep -qxF "$public" "$HOME/.ssh/authorized_keys" || printf '%s\n' "$public" >> "$HOME/.ssh/authorized_keys"
+# Its last line may have no end.
+grep -qxF "$public" "$HOME/.ssh/authorized_keys" ||
+  { [ -z "$(tail -c 1 "$HOME/.ssh/authorized_keys")" ] || echo; printf '%s\n' "$public"; } >> "$HOME/.ssh/authorized_keys"
+touch "$HOME/.ssh/config"
 block "$HOME/.ssh/config" "$CLUSTER" "Host $NODES
   IdentityFile ~/.ssh/wharf_$CLUSTER
   StrictHostKeyChecking accept-new"

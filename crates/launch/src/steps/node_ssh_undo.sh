@@ -1,10 +1,7 @@
-# What was put beside the user's own keys is taken away; the rest stays as it is.
+# What was put beside the user's own keys is taken away; the rest stays as it is. Where homes are shared, others do the same at once.
 key="$HOME/.ssh/wharf_$CLUSTER"
-if [ -s "$key.pub" ] && [ -f "$HOME/.ssh/authorized_keys" ]; then
-  read -r public < "$key.pub"
-  without "$HOME/.ssh/authorized_keys" grep -vxF "$public"
+if { read -r public < "$key.pub"; } 2> /dev/null && [ -f "$HOME/.ssh/authorized_keys" ]; then
+  without "$HOME/.ssh/authorized_keys" "$public"
 fi
-if [ -f "$HOME/.ssh/config" ]; then
-  without "$HOME/.ssh/config" sed "/^# wharf $CLUSTER begin\$/,/^# wharf $CLUSTER end\$/d"
-fi
+if [ -f "$HOME/.ssh/config" ]; then block "$HOME/.ssh/config" "$CLUSTER" ''; fi
 rm -f "$key" "$key.pub"
