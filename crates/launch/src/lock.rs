@@ -54,7 +54,14 @@ pub enum LockError {
 /// A cluster that is this process' for as long as this value lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Whoever asks before the next holder has named itself is not told of this one. Where that fails it is seen from the process' number.
+        let _ = self.file.set_len(0);
+    }
 }
 
 impl Lock {
@@ -70,10 +77,14 @@ impl Lock {
         let host = host();
         let asked = Instant::now();
         let mut file = loop {
-            // Whoever has taken the cluster down has removed its folder, and the lock with it.
-            folder.create().map_err(|error| failed(error.source))?;
-            let mut file = match options.open(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // Whoever has taken the cluster down has removed its folder, and the lock with it, perhaps a moment ago.
+            let opened = folder.create_for_lock().and_then(|()| options.open(&path));
+            let mut file = match opened {
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound && asked.elapsed() < NAMES_ITSELF_WITHIN =>
+                {
+                    continue;
+                }
                 opened => opened.map_err(failed)?,
             };
             match file.try_lock() {
@@ -98,7 +109,8 @@ impl Lock {
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
         written.map_err(failed)?;
-        Ok(Self { _file: file })
+        folder.create().map_err(|error| LockError::File { path: error.path, source: error.source })?;
+        Ok(Self { file })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the launcher knows of a cluster: a folder for its owner only, with a record for each node.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -10,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{NodeConfig, Provider};
 use crate::phase::Phase;
+
+/// How often a folder is made whose own folder is removed in between.
+const MAKES: u32 = 100;
 
 /// A cluster's folder.
 #[derive(Clone, Debug)]
@@ -89,16 +93,20 @@ impl Folder {
         }
     }
 
-    /// Makes it.
+    /// Makes it. Whoever calls holds its lock.
     ///
     /// # Errors
     /// Where that cannot be.
     pub fn create(&self) -> Result<(), StateError> {
         for path in [self.records(), self.logs(), self.connections(), self.homes()] {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-            made.map_err(|source| StateError { path, source })?;
+            make(&path).map_err(|source| StateError { path, source })?;
         }
         Ok(())
+    }
+
+    /// Makes as much of it as a lock needs to lie in.
+    pub(crate) fn create_for_lock(&self) -> io::Result<()> {
+        make(&self.path)
     }
 
     /// Where it is.
@@ -207,34 +215,86 @@ impl Folder {
     /// Where that cannot be.
     pub fn forget(&self, node: &str) -> Result<(), StateError> {
         for path in [self.record(node), self.log(node)] {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(StateError { path, source: error });
-                }
-                _ => {}
-            }
+            if_there(fs::remove_file(&path)).map_err(|source| StateError { path, source })?;
         }
         Ok(())
     }
 
-    /// Removes everything.
+    /// Removes everything. Whoever calls holds its lock.
     ///
     /// # Errors
     /// Where that cannot be.
     pub fn remove(&self) -> Result<(), StateError> {
-        for path in [&self.path, &self.connections, &self.homes] {
-            match fs::remove_dir_all(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(StateError { path: path.clone(), source: error });
-                }
-                _ => {}
-            }
+        // The lock goes last, and at once: whoever takes the next one has nothing of its own removed. No cluster has a name with a dot in front.
+        let mut hidden = OsString::from(".");
+        hidden.push(self.path.file_name().unwrap_or_default());
+        hidden.push(format!(".{}", crate::hash::unique()));
+        let hidden = self.path.with_file_name(hidden);
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StateError { path, source }
+        };
+        for path in [&self.connections, &self.homes] {
+            if_there(fs::remove_dir_all(path)).map_err(failed(path))?;
         }
+        if_there(fs::rename(&self.path, &hidden)).map_err(failed(&self.path))?;
+        if_there(fs::remove_dir_all(&hidden)).map_err(failed(&hidden))?;
         // Others may have clusters there.
         for path in [self.path.parent(), self.connections.parent(), self.homes.parent()].into_iter().flatten()
         {
             let _ = fs::remove_dir(path);
         }
         Ok(())
+    }
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    let make = || DirBuilder::new().recursive(true).mode(0o700).create(path);
+    // Whoever takes a cluster down may have removed a folder on the way that was not there before, or was there a moment ago.
+    let is_passing =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists);
+    let mut tries = (1..MAKES).map(|_| make());
+    tries.find(|made| !made.as_ref().is_err_and(is_passing)).unwrap_or_else(make)
+}
+
+/// What is not there need not be removed.
+fn if_there(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::{Lock, LockError};
+
+    #[test]
+    fn whoever_takes_a_cluster_that_goes_keeps_what_it_makes() {
+        let home = tempfile::TempDir::new().unwrap();
+        let folder = Folder::new(home.path(), "lab");
+        let take_and_remove = || {
+            let _lock = loop {
+                match Lock::take(&folder, "wharf up") {
+                    Ok(lock) => break lock,
+                    Err(LockError::Busy { .. }) => {}
+                    Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
+                }
+            };
+            for path in
+                std::iter::repeat_n([folder.records(), folder.connections(), folder.homes()], 50).flatten()
+            {
+                assert!(path.exists(), "{} is gone", path.display());
+            }
+            folder.remove().unwrap();
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..100).for_each(|_| take_and_remove()));
+            }
+        });
+        let left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }

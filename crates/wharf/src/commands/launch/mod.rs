@@ -72,7 +72,6 @@ fn launcher(
 }
 
 fn take(folder: &Folder, command: &str) -> Result<Lock, CliError> {
-    folder.create().map_err(|error| unusable(&error))?;
     Lock::take(folder, command).map_err(|error| match &error {
         LockError::Busy { .. } => CliError::from_error(ErrorKind::Busy, &error)
             .hint("wait until it is done, or end it; whatever it leaves, the next `wharf up` puts right"),
