@@ -229,21 +229,26 @@ fn containers_are_read_for_head_and_workers() {
 fn containers_of_a_node_type_lie_over_those_of_all_workers() {
     let types = "head_node_type: small\navailable_node_types:\n  small: {node_config: {}}\n  \
                  large:\n    min_workers: 1\n    docker: {worker_image: 'gpu:2', worker_run_options: [-e L=1], pull_before_run: false}\n  \
-                 plain: {min_workers: 1, docker: {}}\n";
+                 plain: {min_workers: 1, docker: {disable_automatic_runtime_detection: true, disable_shm_size_detection: false}}\n";
     let text = |docker: &str| format!("cluster_name: c\nprovider: {{type: aws}}\n{docker}{types}");
-    let all = "docker: {image: 'cpu:1', container_name: box, run_options: [-e A=1], worker_run_options: [-e W=1]}\n";
+    let all = "docker: {image: 'cpu:1', container_name: box, run_options: [-e A=1], worker_run_options: [-e W=1], disable_shm_size_detection: true}\n";
     let cluster = parse(&text(all)).unwrap();
     let shown: Vec<String> = cluster
         .nodes
         .iter()
         .map(|node| {
             let container = node.container.as_ref().unwrap();
-            format!("{} {} {} {}", node.name, container.image, container.options.join(" "), container.pulls)
+            let is = [container.pulls, container.finds_runtime, container.sizes_shm];
+            format!("{} {} {} {is:?}", node.name, container.image, container.options.join(" "))
         })
         .collect();
     assert_eq!(
         shown,
-        ["head cpu:1 -e A=1 true", "large-1 gpu:2 -e A=1 -e L=1 false", "plain-1 cpu:1 -e A=1 -e W=1 true"]
+        [
+            "head cpu:1 -e A=1 [true, true, false]",
+            "large-1 gpu:2 -e A=1 -e L=1 [false, true, false]",
+            "plain-1 cpu:1 -e A=1 -e W=1 [true, false, true]"
+        ]
     );
     let told = parse(&text(all).replace("worker_image", "image")).unwrap_err();
     let refused = "c.yaml:9:14: `available_node_types.large.docker.image`: unknown key `image` (did you mean `worker_image`?)";

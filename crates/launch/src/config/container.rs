@@ -49,7 +49,13 @@ const KEYS: [&str; 11] = [
 ];
 
 /// Keys of a node type's `docker`, which lie over the section's for its workers.
-const TYPE_KEYS: [&str; 3] = ["worker_image", "worker_run_options", "pull_before_run"];
+const TYPE_KEYS: [&str; 5] = [
+    "worker_image",
+    "worker_run_options",
+    "pull_before_run",
+    "disable_automatic_runtime_detection",
+    "disable_shm_size_detection",
+];
 
 /// The section as it is written: one container for the head, one for workers.
 pub(super) struct Containers {
@@ -113,7 +119,12 @@ impl Containers {
         if let Some(options) = section.take::<Vec<String>>("worker_run_options", findings) {
             container.options = self.common.iter().cloned().chain(options).collect();
         }
-        container.pulls = section.take("pull_before_run", findings).unwrap_or(container.pulls);
+        let mut is = |key: &str| section.take::<bool>(key, findings);
+        container.pulls = is("pull_before_run").unwrap_or(container.pulls);
+        container.finds_runtime =
+            is("disable_automatic_runtime_detection").map_or(container.finds_runtime, |disabled| !disabled);
+        container.sizes_shm =
+            is("disable_shm_size_detection").map_or(container.sizes_shm, |disabled| !disabled);
         Some(container)
     }
 
