@@ -232,6 +232,8 @@ impl Files {
     async fn copy(&self, launcher: &Launcher, node: &NodeConfig) -> Result<(), NodeError> {
         let left = Left { exclude: &launcher.cluster.exclude, filter: &launcher.cluster.filter };
         let visit = Visit::new(launcher, node).inside();
+        // Many at once: a machine that is busy with the others' connections may not take this one at first.
+        visit.wait().await?;
         match self {
             Self::Up(mounts) => {
                 for mount in mounts {

@@ -279,13 +279,28 @@ impl<'a> Visit<'a> {
         };
         let script = format!("{REACH}{look}");
         let variables = [&[("NODE", self.node.name.as_str()), ("STAMP", stamp)], &looked[..]].concat();
+        self.insist(&script, &variables, patience).await.map(|answer| found(&answer))
+    }
+
+    /// Waits until the machine answers; nothing is changed there. What is begun afterwards uses the connection that is kept then.
+    pub(crate) async fn wait(&self) -> Result<(), NodeError> {
+        self.machine().insist(":", &[], self.launcher.cluster.start_timeout).await.map(drop)
+    }
+
+    /// Runs a script, again and again as long as the node is not reached.
+    async fn insist(
+        &self,
+        script: &str,
+        variables: &[(&str, &str)],
+        patience: Duration,
+    ) -> Result<String, NodeError> {
         let start = Instant::now();
         let mut pause = BACK_OFF.0;
         loop {
             let ended =
-                self.own(Shell::Plain, &script, &variables, Use { input: None, is_asked: true }).await?;
+                self.own(Shell::Plain, script, variables, Use { input: None, is_asked: true }).await?;
             match self.launcher.channel(self.node).unreached(ended.code, &ended.said) {
-                None if ended.code == 0 => return Ok(found(&ended.answer)),
+                None if ended.code == 0 => return Ok(ended.answer),
                 None => return Err(NodeError::Own { what: "looking at it", said: ended.said }),
                 Some(Unreached::Final(why)) => return Err(NodeError::Unreached(why)),
                 Some(Unreached::Passing(why)) if start.elapsed() + pause > patience => {
