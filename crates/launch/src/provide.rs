@@ -47,6 +47,7 @@ pub(crate) async fn provide(launcher: &Arc<Launcher>, parallel: usize) -> Result
             failed.insert(outcome.node, ProviderError::Cannot(error.told()));
         }
     }
+    launcher.provider.admit().await?;
     let there = launcher.provider.list().await?;
     let mut machines: BTreeMap<String, Machine> = BTreeMap::new();
     let mut missing: Vec<NodeConfig> = Vec::new();

@@ -189,6 +189,10 @@ fn every_mistake_is_told_with_its_line() {
             "c.yaml:2:33: `provider.ssh_from`: `10.0.0.1` is no network; write `203.0.113.0/24`",
         ),
         (
+            "cluster_name: a\nprovider: {type: aws, ssh_from: []}\nhead_node_type: h\navailable_node_types: {h: {}}\n",
+            "c.yaml:2:33: `provider.ssh_from`: nobody could reach the machines; name at least one network",
+        ),
+        (
             "cluster_name: { Your Name }\nprovider: {type: process}\n",
             "c.yaml:1:15: `cluster_name`: the placeholder `{ Your Name }` is not filled in (write the value in its place, without the braces)",
         ),

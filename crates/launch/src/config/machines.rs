@@ -1,6 +1,7 @@
 //! Machines that a provider makes: what the file says of them.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -203,8 +204,15 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     let zones = zones.filter(|zone| !zone.is_empty()).collect();
     let use_internal_ips = section.take("use_internal_ips", findings).unwrap_or(false);
     let (types, nodes) = typed(top, findings);
-    let are_networks = |networks: &Vec<String>| networks.iter().try_for_each(|text| network(text));
-    let ssh_from = section.checked("ssh_from", findings, are_networks).unwrap_or_else(|| {
+    let are_networks =
+        |networks: &Vec<String>| match networks.as_slice() {
+            [] => Err("nobody could reach the machines; name at least one network, as in `[203.0.113.0/24]`"
+                .to_owned()),
+            networks => networks.iter().try_for_each(|text| network(text).map(drop)),
+        };
+    let ssh_from = section.checked("ssh_from", findings, are_networks);
+    let ssh_from = ssh_from.map(|list| list.iter().filter_map(|text| network(text).ok()).collect());
+    let ssh_from = ssh_from.unwrap_or_else(|| {
         if types.values().any(|config| !crate::provider::aws::has_group(config)) {
             let message = "ssh to the machines is let in from everywhere, with the key alone; \
                            name your network, as in `ssh_from: [203.0.113.0/24]`";
@@ -215,17 +223,23 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     (Machines::Aws(AwsConfig { region, zones, use_internal_ips, ssh_from, types }), nodes)
 }
 
-/// `ADDRESS/BITS`
-fn network(text: &str) -> Result<(), String> {
-    let is_network = text.split_once('/').is_some_and(|(address, bits)| {
-        let bits = bits.parse::<u8>().ok();
-        match address.parse::<std::net::IpAddr>() {
-            Ok(std::net::IpAddr::V4(_)) => bits.is_some_and(|bits| bits <= 32),
-            Ok(std::net::IpAddr::V6(_)) => bits.is_some_and(|bits| bits <= 128),
-            Err(_) => false,
-        }
+/// `ADDRESS/BITS`, as the cloud writes it: what is not of the network is 0, so that it is known again.
+fn network(text: &str) -> Result<String, String> {
+    let parsed = text.split_once('/').and_then(|(address, bits)| {
+        let bits: u32 = bits.parse().ok()?;
+        let first: IpAddr = match address.parse().ok()? {
+            IpAddr::V4(address) => {
+                let rest = u32::MAX.checked_shr(bits).unwrap_or(0);
+                (bits <= Ipv4Addr::BITS).then(|| Ipv4Addr::from_bits(address.to_bits() & !rest).into())
+            }
+            IpAddr::V6(address) => {
+                let rest = u128::MAX.checked_shr(bits).unwrap_or(0);
+                (bits <= Ipv6Addr::BITS).then(|| Ipv6Addr::from_bits(address.to_bits() & !rest).into())
+            }
+        }?;
+        Some(format!("{first}/{bits}"))
     });
-    if is_network { Ok(()) } else { Err(format!("`{text}` is no network; write `203.0.113.0/24`")) }
+    parsed.ok_or_else(|| format!("`{text}` is no network; write `203.0.113.0/24`"))
 }
 
 /// Keys of a node type.

@@ -226,6 +226,11 @@ pub trait Provider: Send + Sync {
     /// All machines of the cluster that there are, ready or not.
     fn list(&self) -> Doing<'_, Vec<Machine>>;
 
+    /// Sees to it that machines that are there let in whom the file names now, and nobody else.
+    fn admit(&self) -> Doing<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Sees to it that nodes have machines, and waits until they can be reached. Nothing is made twice: not for nodes that have one,
     /// and not where an earlier attempt was interrupted.
     fn create<'a>(&'a self, nodes: &'a [NodeConfig], waits: &'a Waits) -> Doing<'a, Made>;
@@ -241,14 +246,14 @@ pub trait Provider: Send + Sync {
         true
     }
 
-    /// The folder of a node below `~/.wharf`; homes that nodes share need one for each.
-    fn place(&self, cluster: &str, node: &NodeConfig) -> String {
-        if self.shares_homes() { format!("{cluster}/{}", node.name) } else { cluster.to_owned() }
-    }
-
     /// Whether nodes may have one home together.
     fn shares_homes(&self) -> bool {
         false
+    }
+
+    /// The folder of a node below `~/.wharf`; homes that nodes share need one for each.
+    fn place(&self, cluster: &str, node: &NodeConfig) -> String {
+        if self.shares_homes() { format!("{cluster}/{}", node.name) } else { cluster.to_owned() }
     }
 
     /// Whether it can turn machines into images.

@@ -1,6 +1,7 @@
 //! How one gets into machines whose file names neither a key nor a group: a key of the cluster's own, made here, and a group that lets ssh in,
 //! and the cluster's machines to each other.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -33,6 +34,52 @@ pub(crate) fn has_group(config: &Json) -> bool {
 
 fn has(config: &Json, keys: &[&str]) -> bool {
     keys.iter().any(|key| config.get(key).is_some())
+}
+
+/// A group, with what it lets in.
+struct Group {
+    id: String,
+    rules: Vec<Json>,
+}
+
+/// Where a rule has networks, and what they are called there.
+const RANGES: [(&str, &str); 2] = [("IpRanges", "CidrIp"), ("Ipv6Ranges", "CidrIpv6")];
+
+impl Group {
+    /// The networks that ssh is let in from.
+    fn ssh_from(&self) -> BTreeSet<String> {
+        let is_ssh =
+            |rule: &&Json| rule["IpProtocol"] == "tcp" && rule["FromPort"] == 22 && rule["ToPort"] == 22;
+        let mut networks = BTreeSet::new();
+        for rule in self.rules.iter().filter(is_ssh) {
+            for (list, key) in RANGES {
+                let ranges = rule[list].as_array().into_iter().flatten();
+                networks.extend(ranges.filter_map(|range| range[key].as_str().map(str::to_owned)));
+            }
+        }
+        networks
+    }
+
+    /// Whether its machines are let in to each other.
+    fn has_itself(&self) -> bool {
+        let is_it = |pair: &Json| pair["GroupId"] == self.id.as_str();
+        self.rules
+            .iter()
+            .filter(|rule| rule["IpProtocol"] == "-1")
+            .any(|rule| rule["UserIdGroupPairs"].as_array().is_some_and(|pairs| pairs.iter().any(is_it)))
+    }
+}
+
+/// The rule that lets ssh in from networks; `None` where there are none.
+fn ssh_rule(networks: &[&String]) -> Option<Json> {
+    let (v6, v4): (Vec<&String>, Vec<&String>) = networks.iter().partition(|network| network.contains(':'));
+    let mut rule = json!({"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22});
+    for ((list, key), networks) in RANGES.into_iter().zip([v4, v6]) {
+        if !networks.is_empty() {
+            rule[list] = networks.iter().map(|network| json!({key: network})).collect();
+        }
+    }
+    (!networks.is_empty()).then_some(rule)
 }
 
 impl Access {
@@ -95,35 +142,58 @@ impl Aws {
             }
         };
         if let Some(group) = self.group().await? {
-            return Ok(group);
+            self.let_in(&group).await?;
+            return Ok(group.id);
         }
         let about = format!("Wharf's cluster {}", self.cluster);
         let mut words =
             vec!["create-security-group", "--group-name", &self.access.name, "--description", &about];
         words.extend(network.iter().flat_map(|network| ["--vpc-id", network]));
         let made: Json = self.ask(&words).await?;
-        let group = made["GroupId"].as_str().unwrap_or_default().to_owned();
-        let (v6, v4): (Vec<&String>, Vec<&String>) =
-            self.config.ssh_from.iter().partition(|network| network.contains(':'));
-        let v4: Vec<Json> = v4.iter().map(|network| json!({"CidrIp": network})).collect();
-        let v6: Vec<Json> = v6.iter().map(|network| json!({"CidrIpv6": network})).collect();
-        let mut ssh = json!({"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22});
-        for (key, networks) in [("IpRanges", v4), ("Ipv6Ranges", v6)] {
-            if !networks.is_empty() {
-                ssh[key] = json!(networks);
-            }
-        }
-        let among = json!([{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}, ssh]);
-        let among = among.to_string();
-        let words = ["authorize-security-group-ingress", "--group-id", &group, "--ip-permissions", &among];
-        self.tell(&words).await?;
-        Ok(group)
+        let group = Group { id: made["GroupId"].as_str().unwrap_or_default().to_owned(), rules: vec![] };
+        self.let_in(&group).await?;
+        Ok(group.id)
     }
 
-    async fn group(&self) -> Result<Option<String>, ProviderError> {
+    /// Sees to it that the group that was made lets in whom the file names now.
+    pub(super) async fn admit_named(&self) -> Result<(), ProviderError> {
+        if !self.access.needs_group {
+            return Ok(());
+        }
+        match self.group().await? {
+            Some(group) => self.let_in(&group).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Changes what is different; first what is missing, so that nobody is shut out in between. Rules for anything but ssh are not ours to remove.
+    async fn let_in(&self, group: &Group) -> Result<(), ProviderError> {
+        let wanted: BTreeSet<String> = self.config.ssh_from.iter().cloned().collect();
+        let there = group.ssh_from();
+        let (new, old): (Vec<_>, Vec<_>) =
+            (wanted.difference(&there).collect(), there.difference(&wanted).collect());
+        let mut missing: Vec<Json> = Vec::new();
+        if !group.has_itself() {
+            missing.push(json!({"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group.id}]}));
+        }
+        missing.extend(ssh_rule(&new));
+        self.change(group, "authorize-security-group-ingress", missing).await?;
+        self.change(group, "revoke-security-group-ingress", ssh_rule(&old).into_iter().collect()).await
+    }
+
+    async fn change(&self, group: &Group, how: &str, rules: Vec<Json>) -> Result<(), ProviderError> {
+        if rules.is_empty() {
+            return Ok(());
+        }
+        self.tell(&[how, "--group-id", &group.id, "--ip-permissions", &json!(rules).to_string()]).await
+    }
+
+    async fn group(&self) -> Result<Option<Group>, ProviderError> {
         let named = format!("Name=group-name,Values={}", self.access.name);
         let known: Json = self.ask(&["describe-security-groups", "--filters", &named]).await?;
-        Ok(known["SecurityGroups"][0]["GroupId"].as_str().map(str::to_owned))
+        let group = &known["SecurityGroups"][0];
+        let rules = group["IpPermissions"].as_array().cloned().unwrap_or_default();
+        Ok(group["GroupId"].as_str().map(|id| Group { id: id.to_owned(), rules }))
     }
 
     /// Removes what was made, when no machine is left that uses it.
@@ -142,7 +212,7 @@ impl Aws {
         let Some(group) = self.group().await? else { return Ok(()) };
         // It is in use until the machines are gone for good, which takes a minute or two.
         self.wait_terminated().await?;
-        self.tell(&["delete-security-group", "--group-id", &group]).await
+        self.tell(&["delete-security-group", "--group-id", &group.id]).await
     }
 
     async fn wait_terminated(&self) -> Result<(), ProviderError> {

@@ -226,6 +226,10 @@ impl Provider for Aws {
         })
     }
 
+    fn admit(&self) -> Doing<'_, ()> {
+        Box::pin(self.admit_named())
+    }
+
     fn create<'a>(&'a self, nodes: &'a [NodeConfig], waits: &'a Waits) -> Doing<'a, Made> {
         Box::pin(async move {
             let instances = self.instances().await?;
