@@ -7,7 +7,7 @@ use crate::shell::quote;
 
 /// How processes are known: by pid and the tick they started at, or by a word in their environment. Never by name: others have
 /// processes of the same names. One that is dead and not yet collected does not count. `end` takes a signal for lines of users: a shell that
-/// thinks somebody is there does not hear TERM, and would go on with the line's next command.
+/// thinks somebody is there does not hear TERM, and would go on with the line's next command. One that has ended by itself meanwhile is no failure.
 const COMMON: &str = r#"
 ticks() { sed -n 's/.*) [^ZX] /- /p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 alive() { [ -f "$D/$1.pid" ] && read -r pid since < "$D/$1.pid" && [ -n "$since" ] && [ "$(ticks "$pid")" = "$since" ]; }
@@ -15,8 +15,8 @@ marked() { grep -lzxF -e "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3; 
 end() {
   n=0
   while p=$(marked "$1"); [ -n "$p" ]; do
-    if [ $n -ge 100 ]; then kill -9 $p 2>/dev/null
-    elif [ $((n % 10)) -eq 0 ]; then for s in $2 TERM; do kill -s $s $p 2>/dev/null; done
+    if [ $n -ge 100 ]; then kill -9 $p 2>/dev/null || :
+    elif [ $((n % 10)) -eq 0 ]; then for s in $2 TERM; do kill -s $s $p 2>/dev/null || :; done
     fi
     n=$((n + 1))
     [ $n -lt 200 ] || { echo "processes do not end:" $p >&2; return 1; }
@@ -120,4 +120,30 @@ pub(crate) fn in_container(cluster: &str, variables: &[(&str, &str)], script: &s
 fn assigned(cluster: &str, variables: &[(&str, &str)]) -> String {
     let all = [("NAME", cluster)].into_iter().chain(variables.iter().copied());
     all.map(|(name, value)| format!("{name}={}\n", quote(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_has_ended_by_itself_is_no_failure() {
+        let word = crate::hash::unique();
+        let mut stays =
+            Command::new("sleep").arg("600").env("WHARF_TEST_END", &word).process_group(0).spawn().unwrap();
+        // The first signal is its end; it is collected before the second.
+        let script = on_machine(
+            "lab",
+            &[("WORD", &word)],
+            "set -e\nkill() { command kill \"$@\" || return; sleep 0.5; }\nend \"WHARF_TEST_END=$WORD\" HUP\necho over",
+        );
+        let run =
+            Command::new("sh").args(["-c", &script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        stays.wait().unwrap();
+        let said = run.wait_with_output().unwrap();
+        assert_eq!((said.status.code(), said.stdout.as_slice()), (Some(0), b"over\n".as_slice()));
+    }
 }
