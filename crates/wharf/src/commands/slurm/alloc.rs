@@ -1,5 +1,6 @@
 //! `wharf salloc`, and devices that are held for steps.
 
+use std::ffi::OsString;
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use super::shims::search_path;
 use super::{Fail, files, say, view};
 use crate::args::HomeArgs;
 use crate::commands::cluster::{connect, connect_patiently, runtime, state_home};
-use crate::error::CliError;
 
 /// How often a job that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,15 +32,13 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     request.check()?;
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
     let command = if parsed.rest.is_empty() { vec![shell] } else { parsed.rest };
-    // Not of this command alone: nobody would remove it where the command is killed.
-    let links = state_home("links to srun are kept there: set HOME")?.join("slurm");
-    let path = search_path(&links).map_err(|error| CliError::write(&links, error))?;
+    let path = path_with_links();
     runtime()?.block_on(async {
         let client = connect(home).await?;
         let held = Held::take(home, &client, &request, "salloc", &name_of(&command)).await?;
         say(&format!("salloc: Granted job allocation {}", held.job.job_id));
         let mut process = Command::new(&command[0]);
-        process.args(&command[1..]).env("PATH", path).envs(&held.variables);
+        process.args(&command[1..]).envs(path.map(|path| ("PATH", path))).envs(&held.variables);
         let status = tokio::task::spawn_blocking(move || process.status()).await;
         let id = held.job.job_id;
         held.give_back().await?;
@@ -50,6 +48,18 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
             Err(error) => Err(Fail::failed(format!("{}: {error}", command[0]))),
         }
     })
+}
+
+/// The search path with links to srun and its like in front, where there is a folder for them.
+fn path_with_links() -> Option<OsString> {
+    // Not of this command alone: nobody would remove it where the command is killed.
+    match state_home("") {
+        Ok(state) => search_path(&state.join("slurm"), "salloc"),
+        Err(_) => {
+            say("salloc: no links to srun and its like: there is no HOME to keep them in");
+            None
+        }
+    }
 }
 
 fn name_of(command: &[String]) -> String {

@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{NAMES, say};
 use crate::args::{BatchArgs, ShimsArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
+
+/// Where shells look for programs that nobody has told where.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Writes links to this program.
 ///
@@ -23,36 +26,96 @@ pub(in crate::commands) fn shims(args: &ShimsArgs, terminal: &Terminal) -> Resul
 /// Becomes a batch script, which finds Slurm's commands whatever is installed on its node.
 pub(in crate::commands) fn batch(args: &BatchArgs) -> Exit {
     let spool = args.command.first().and_then(|script| Path::new(script).parent());
-    let path = spool.map(|spool| spool.join("bin")).and_then(|folder| {
-        // Most scripts call none of them: they run all the same.
-        let failed =
-            |error| say(&format!("wharf: no links to srun and its like in {}: {error}", folder.display()));
-        search_path(&folder).map_err(failed).ok()
-    });
+    let path = spool.and_then(|spool| search_path(&spool.join("bin"), "wharf"));
     Exit::Passed(wharf_worker::batch_main(args.input.as_deref(), path.as_deref(), &args.command))
 }
 
-/// The search path of this process with links in front, which are written to a folder.
-pub(super) fn search_path(folder: &Path) -> io::Result<OsString> {
-    link(folder)?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
-    std::env::join_paths(folders).map_err(io::Error::other)
+/// The search path of this process with links in front, which are written to a folder. Where that cannot be it is said: most commands call none of
+/// them, and run all the same.
+pub(super) fn search_path(folder: &Path, who: &str) -> Option<OsString> {
+    let path = link(folder).and_then(|()| in_front(folder, std::env::var_os("PATH")));
+    let failed =
+        |error| say(&format!("{who}: no links to srun and its like in {}: {error}", folder.display()));
+    path.map_err(failed).ok()
 }
 
+/// A search path with a folder in front of the others.
+fn in_front(folder: &Path, path: Option<OsString>) -> io::Result<OsString> {
+    let path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| USUAL_PATH.into());
+    // One without a name is whatever folder somebody is in.
+    let others = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
+    std::env::join_paths(std::iter::once(folder.to_owned()).chain(others)).map_err(io::Error::other)
+}
+
+/// Others may do the same at once, on other machines: a link is made beside its place and moved there.
 fn link(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let program = std::env::current_exe()?;
     for name in NAMES {
         let link = folder.join(name);
-        match (std::fs::read_link(&link), link.symlink_metadata()) {
-            (Ok(target), _) if target == program => continue,
-            (Ok(_), _) => std::fs::remove_file(&link)?,
-            // Somebody's own program stays.
-            (Err(_), Ok(_)) => return Err(io::Error::other(format!("`{name}` there is no link"))),
-            (Err(_), Err(_)) => {}
+        // Somebody's own program stays.
+        if link.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink()) {
+            return Err(io::Error::other(format!("`{name}` there is no link")));
         }
-        std::os::unix::fs::symlink(&program, &link)?;
+        if std::fs::read_link(&link).is_ok_and(|target| target == program) {
+            continue;
+        }
+        let beside = beside(&link, &program)?;
+        std::fs::rename(&beside, &link).inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
     }
     Ok(())
+}
+
+/// Makes a link of a name that nobody else has.
+fn beside(link: &Path, program: &Path) -> io::Result<PathBuf> {
+    let mut number = std::process::id();
+    loop {
+        let beside = link.with_extension(number.to_string());
+        match std::os::unix::fs::symlink(program, &beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number = number.wrapping_add(1),
+            made => return made.map(|()| beside),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_many_make_at_once_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let folder = folder.path().join(round.to_string());
+            std::thread::scope(|scope| {
+                let all: Vec<_> = (0..8).map(|_| scope.spawn(|| link(&folder))).collect();
+                all.into_iter().for_each(|one| one.join().unwrap().unwrap());
+            });
+            let mut names: Vec<_> =
+                std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            let mut expected = NAMES.map(OsString::from);
+            names.sort();
+            expected.sort();
+            assert_eq!(names, expected);
+        }
+        // One that leads elsewhere is replaced, and a program is left.
+        let folder = folder.path().join("0");
+        let srun = folder.join("srun");
+        std::fs::remove_file(&srun).unwrap();
+        std::os::unix::fs::symlink("/elsewhere", &srun).unwrap();
+        link(&folder).unwrap();
+        assert_eq!(std::fs::read_link(&srun).unwrap(), std::env::current_exe().unwrap());
+        std::fs::remove_file(&srun).unwrap();
+        std::fs::write(&srun, "mine").unwrap();
+        assert_eq!(link(&folder).unwrap_err().to_string(), "`srun` there is no link");
+    }
+
+    #[test]
+    fn links_are_in_front_of_folders_that_have_names() {
+        let path = |path: Option<&str>| in_front(Path::new("/links"), path.map(OsString::from)).unwrap();
+        assert_eq!(path(Some("/a::/b:")), "/links:/a:/b");
+        for nothing in [Some(""), None] {
+            assert_eq!(path(nothing), "/links:/usr/local/bin:/usr/bin:/bin");
+        }
+    }
 }
