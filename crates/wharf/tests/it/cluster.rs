@@ -73,6 +73,8 @@ impl Cluster {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
         command.args(words).env("WHARF_HOME", self.folder.path()).stdin(Stdio::null());
+        // What commands keep for their user.
+        command.env("XDG_STATE_HOME", self.path("user-state"));
         command
     }
 

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::cluster::Daemon;
 use crate::marked::Marked;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ray-multinode");
@@ -410,10 +411,10 @@ fn behind_tls(rays: &Rays, address: &str, token: &Path) {
     std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
     let mut proxy = std::process::Command::new("python3");
     proxy.args(["-c", TLS_PROXY]).args([&cert, &key]).arg(address.rsplit(':').next().unwrap());
-    let mut proxy = proxy.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut proxy = Daemon::quiet(proxy.stdout(std::process::Stdio::piped()));
     let mut port = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(proxy.stdout.as_mut().unwrap()), &mut port)
-        .unwrap();
+    let said = proxy.child.stdout.as_mut().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut port).unwrap();
     let address = format!("https://localhost:{}", port.trim());
     let list = |trusted: Option<&Path>| {
         let mut command = rays.marked.command(&["ray", "list", "--ray-address", &address]);
@@ -425,6 +426,4 @@ fn behind_tls(rays: &Rays, address: &str, token: &Path) {
     let told = list(None);
     assert_eq!(told.status.code(), Some(3), "{}", String::from_utf8_lossy(&told.stderr));
     assert!(String::from_utf8_lossy(&told.stderr).contains("certificate"), "{told:?}");
-    proxy.kill().unwrap();
-    proxy.wait().unwrap();
 }

@@ -89,31 +89,47 @@ fn machines_of_a_program_come_up_come_back_and_go() {
 fn allocations_of_a_slurm_come_up_come_back_and_go() {
     let Some(slurm) = Slurm::start(2, 2, 0) else { return };
     let lab = Lab::new();
-    lab.describe(&format!(
-        "cluster_name: hpc\nprovider: {{type: slurm, workers: 1, options: [--exclusive, '--mem=100M']}}\ndevices: cpu:1\n\
-         wharf: {{program: {}, port: {}}}\nsetup_commands: ['echo set up >> ~/trail-$SLURM_JOB_ID']\n",
-        program().display(),
-        free_port()
-    ));
+    let port = free_port();
+    let describe = |workers: u32, steps: &str| {
+        lab.describe(&format!(
+            "cluster_name: hpc\nprovider: {{type: slurm, workers: {workers}, options: [--exclusive, '--mem=100M']}}\ndevices: cpu:1\n\
+             wharf: {{program: {}, port: {port}}}\nsetup_commands: ['echo set up >> ~/trail-$SLURM_JOB_ID']\nsteps: [{steps}]\n",
+            program().display(),
+        ));
+    };
+    describe(1, "node_ssh");
     let run = |words: &[&str]| {
         let mut command = lab.command(words);
         Said::from(command.env("SLURM_CONF", slurm.conf()).env("USER", "root").output().unwrap())
     };
     let up = || run(&["up", "c.yaml", "--output", "json"]);
     let said = up().ends(0);
-    assert_eq!(said.phases(), ["reach setup start"; 2]);
+    assert_eq!(said.phases(), ["reach sync setup start"; 2]);
     assert_eq!(up().ends(0).phases(), ["reach"; 2], "what was started goes on when its step is over");
     assert!(lab.path("trail-1").exists());
     runs_everywhere(&lab, "hpc", &["head", "worker-1"]);
     run(&["cluster", "exec", "c.yaml", "--all", "--", "exit 4"]).ends(4);
     slurm.run("scancel", &["2"]);
     let said = up().ends(0);
-    assert_eq!(said.phases(), ["reach", "reach setup start"], "one that Slurm has taken is asked for again");
+    assert_eq!(
+        said.phases(),
+        ["reach", "reach sync setup start"],
+        "one that Slurm has taken is asked for again"
+    );
+    // The home is everybody's: the key goes with the cluster, and not with one of its nodes.
+    let key = lab.path(".ssh/wharf_hpc");
+    let is_let_in = || lab.read(".ssh/authorized_keys").contains("wharf-hpc");
+    describe(0, "node_ssh");
+    run(&["up", "c.yaml", "--yes"]).ends(0);
+    assert!(key.exists() && is_let_in());
+    // Nor does it matter what the file says by then.
+    describe(0, "");
     run(&["down", "c.yaml", "--yes"]).ends(0);
     crate::lab::until("jobs to be over", || {
         slurm.jobs("RUNNING,PENDING,COMPLETING").is_empty().then_some(())
     });
     assert!(!lab.path(".wharf").exists() && !lab.state("hpc").exists());
+    assert!(!key.exists() && !is_let_in());
 }
 
 #[test]

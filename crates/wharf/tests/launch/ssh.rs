@@ -172,11 +172,16 @@ impl Machines {
         said
     }
 
-    /// A cluster of the three machines, and more of its file.
+    /// A cluster of the three machines, and more of its file. A busy machine takes its time to answer.
     pub(crate) fn describe(&self, more: &str) {
+        self.describe_within(60, more);
+    }
+
+    /// The same for tests in which machines do not answer: they are waited for so many seconds.
+    pub(crate) fn describe_within(&self, seconds: u32, more: &str) {
         self.lab.describe(&format!(
             "cluster_name: ns\nprovider: {{type: local, head_ip: {}, worker_ips: [{}, {}]}}\n\
-             auth: {{ssh_user: root, ssh_port: {SSH_PORT}, ssh_private_key: id}}\ndevices: cpu:1\nstart_timeout_s: 3\n{more}\n",
+             auth: {{ssh_user: root, ssh_port: {SSH_PORT}, ssh_private_key: id}}\ndevices: cpu:1\nstart_timeout_s: {seconds}\n{more}\n",
             address("nd1"),
             address("nd2"),
             address("nd3"),
@@ -276,9 +281,11 @@ fn machines_come_up_change_come_back_and_go_down() {
     assert_eq!(hosts, NODES);
 
     machines.cut_power("nd3");
+    machines.describe_within(3, &more(2, "srtf"));
     let said = machines.up(&[]).ends(12);
     assert_eq!(said.phases(), ["reach", "reach", "failed"]);
     assert!(said.stderr.contains("10.77.0.3: it cannot be reached"), "{said:?}");
+    machines.describe(&more(2, "srtf"));
     machines.boot("nd3");
     let said = machines.up(&[]).ends(0);
     assert_eq!(said.phases(), ["reach", "reach", "reach start"], "a node that is back");

@@ -49,6 +49,7 @@ fn every_trouble_is_explained_and_put_right() {
     // Nobody listens; then somebody who does not answer.
     machines.wharf(&["down", "c.yaml", "--yes"]).ends(0);
     machines.stop_sshd("nd3");
+    machines.describe_within(3, &good);
     let said = machines.up(&[]).ends(12);
     assert!(
         said.stderr.contains("10.77.0.3: it cannot be reached: ")
@@ -60,6 +61,7 @@ fn every_trouble_is_explained_and_put_right() {
     let said = machines.up(&[]).ends(12);
     assert!(said.stderr.contains("timed out"), "{said:?}");
     machines.thaw_sshd("nd3");
+    machines.describe(&good);
     assert_eq!(machines.up(&[]).ends(0).phases(), ["reach", "reach", "reach sync start"]);
 
     // A disk that is full.
@@ -131,8 +133,6 @@ fn a_launcher_is_interrupted_in_any_phase_and_the_next_goes_on() {
     machines.up(&[]).ends(0);
     // In the first phase, while a machine does not answer.
     machines.cut_power("nd2");
-    let patient = machines.lab.read("c.yaml").replace("start_timeout_s: 3", "start_timeout_s: 60");
-    machines.lab.describe(&patient);
     interrupt(&machines, "10.77.0.2: does not answer yet", &|| true);
     machines.boot("nd2");
     machines.up(&[]).ends(0);
