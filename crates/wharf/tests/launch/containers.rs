@@ -1,10 +1,10 @@
-//! Nodes whose work is done in containers of a real podman.
+//! Nodes whose work is done in containers of a real podman, or a real docker.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,19 +15,27 @@ use crate::ssh::{Machines, NODES, address, cannot_run};
 
 const IMAGE: &str = "localhost/lab:1";
 
-/// A podman of a test's own: it comes first in the lab's search path.
-struct Podman<'a> {
+/// A podman or docker of a test's own: it comes first in the lab's search path.
+struct Engine<'a> {
     lab: &'a Lab,
+    name: &'static str,
+    /// What docker has, and podman does without.
+    daemon: Option<Child>,
 }
 
-impl<'a> Podman<'a> {
-    /// With an image; none where the machine cannot.
-    fn new(lab: &'a Lab) -> Option<Self> {
-        let tools = ["podman", "runc", "busybox", "ldd", "rsync"];
-        if let Some(tool) = tools.iter().find(|tool| found(tool).is_none()) {
-            eprintln!(
-                "NOT RUN: nodes in containers: there is no {tool}; apt-get install podman runc busybox-static rsync"
-            );
+/// Whether a program is missing, which is said.
+fn is_missing(tools: &[&str], packages: &str) -> bool {
+    let missing = tools.iter().find(|tool| found(tool).is_none());
+    if let Some(tool) = missing {
+        eprintln!("NOT RUN: nodes in containers: there is no {tool}; apt-get install {packages}");
+    }
+    missing.is_some()
+}
+
+impl<'a> Engine<'a> {
+    /// podman with an image; none where the machine cannot.
+    fn podman(lab: &'a Lab) -> Option<Self> {
+        if is_missing(&["podman", "runc", "busybox", "ldd", "rsync"], "podman runc busybox-static rsync") {
             return None;
         }
         std::fs::create_dir_all(lab.path("bin")).unwrap();
@@ -37,10 +45,39 @@ impl<'a> Podman<'a> {
         let at = |name: &str| lab.path(name).display().to_string();
         let real = found("podman").unwrap();
         executable(&lab.path("bin/podman"), &shim(&conf, &real, &at("podman.root"), &at("podman.run")));
-        make_root(&lab.path("image"));
-        let podman = Self { lab };
-        podman.import("1");
-        Some(podman)
+        Some(Self { lab, name: "podman", daemon: None }.with_image())
+    }
+
+    /// docker with an image, and with a daemon that has everything below a folder and no network of its own.
+    fn docker(lab: &'a Lab) -> Option<Self> {
+        if is_missing(&["dockerd", "docker", "busybox", "ldd", "rsync"], "docker.io busybox-static rsync") {
+            return None;
+        }
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("NOT RUN: nodes in containers: it needs root to start dockerd");
+            return None;
+        }
+        std::fs::create_dir_all(lab.path("bin")).unwrap();
+        let at = |name: &str| lab.path(&format!("docker.{name}")).display().to_string();
+        let mut command = Command::new("dockerd");
+        command.args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--config-file"]);
+        command.arg(lab.write("docker.json", "{}"));
+        command.args(["--data-root", &at("root"), "--exec-root", &at("exec"), "--pidfile", &at("pid")]);
+        command.args(["--host", &format!("unix://{}", at("sock"))]);
+        let log = std::fs::File::create(lab.path("docker.log")).unwrap();
+        let daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let docker = Self { lab, name: "docker", daemon: Some(daemon) };
+        let real = found("docker").unwrap();
+        let text = format!("#!/bin/sh\nexec {} --host unix://{} \"$@\"\n", real.display(), at("sock"));
+        executable(&lab.path("bin/docker"), &text);
+        until("dockerd", || docker.command(&["version"]).output().unwrap().status.success().then_some(()));
+        Some(docker.with_image())
+    }
+
+    fn with_image(self) -> Self {
+        make_root(&self.lab.path("image"));
+        self.import("1");
+        self
     }
 
     /// The image anew, with another word in it.
@@ -52,10 +89,16 @@ impl<'a> Podman<'a> {
         self.run(&["import", self.lab.path("image.tar").to_str().unwrap(), IMAGE]);
     }
 
+    fn command(&self, words: &[&str]) -> Command {
+        let program = self.lab.path("bin").join(self.name);
+        let mut command = self.lab.hermetic(Command::new(program));
+        command.args(words);
+        command
+    }
+
     #[track_caller]
     fn run(&self, words: &[&str]) -> String {
-        let mut command = self.lab.hermetic(Command::new(self.lab.path("bin/podman")));
-        let said: Said = command.args(words).output().unwrap().into();
+        let said: Said = self.command(words).output().unwrap().into();
         said.ends(0).stdout
     }
 
@@ -81,7 +124,26 @@ impl<'a> Podman<'a> {
 
     /// The containers that there are.
     fn containers(&self) -> Vec<String> {
-        self.run(&["ps", "-a", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
+        let listed = self.run(&["ps", "-a", "--format", "{{.Names}}"]);
+        let mut names: Vec<String> = listed.lines().map(str::to_owned).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Engine<'_> {
+    fn drop(&mut self) {
+        let Some(pid) = self.daemon.as_ref().map(Child::id) else { return };
+        let listed = self.command(&["ps", "-aq"]).output().map(|said| said.stdout).unwrap_or_default();
+        for id in String::from_utf8_lossy(&listed).split_whitespace() {
+            let _ = self.command(&["rm", "-f", id]).output();
+        }
+        // By a signal, so that it ends its own helpers.
+        let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGTERM);
+        let _ = self.daemon.as_mut().map(Child::wait);
+        for mounted in ["docker.exec/netns/default", "docker.root"] {
+            let _ = Command::new("umount").arg(self.lab.path(mounted)).stderr(Stdio::null()).status();
+        }
     }
 }
 
@@ -132,17 +194,31 @@ fn make_root(root: &Path) {
 }
 
 /// A cluster of two nodes in containers; `more` goes into its section.
-fn boxed(more: &str) -> String {
+fn boxed(engine: &Engine<'_>, more: &str) -> String {
+    let is_podman = engine.name == "podman";
     format!(
         "cluster_name: boxed\nprovider: {{type: process, workers: 1}}\n\
-         docker: {{image: '{IMAGE}', container_name: box, pull_before_run: false, use_podman: true{more}}}\n"
+         docker: {{image: '{IMAGE}', container_name: box, pull_before_run: false, use_podman: {is_podman}{more}}}\n"
     )
 }
 
 #[test]
 fn work_is_done_in_containers_that_are_made_and_removed() {
     let lab = Lab::new();
-    let Some(podman) = Podman::new(&lab) else { return };
+    if let Some(podman) = Engine::podman(&lab) {
+        work_is_done_in_containers(&lab, &podman);
+    }
+}
+
+#[test]
+fn work_is_done_in_containers_of_docker() {
+    let lab = Lab::new();
+    if let Some(docker) = Engine::docker(&lab) {
+        work_is_done_in_containers(&lab, &docker);
+    }
+}
+
+fn work_is_done_in_containers(lab: &Lab, engine: &Engine<'_>) {
     std::fs::create_dir(lab.path("app")).unwrap();
     lab.write("app/code.py", "1\n");
     lab.write("note", "1\n");
@@ -151,12 +227,12 @@ fn work_is_done_in_containers_that_are_made_and_removed() {
     let with = |options: &str| {
         let options =
             format!(", run_options: [\"-e GREETING='a b'\"{options}], head_run_options: ['-e HEAD=1']");
-        lab.describe(&format!("{}{rest}", boxed(&options)));
+        lab.describe(&format!("{}{rest}", boxed(engine, &options)));
     };
     with("");
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach sync initialise container setup start"; 2]);
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach"; 2], "a second time there is nothing to do");
-    assert_eq!(podman.containers(), ["box-boxed-head", "box-boxed-worker-1"]);
+    assert_eq!(engine.containers(), ["box-boxed-head", "box-boxed-worker-1"]);
     let exec = |words: &[&str]| lab.wharf(&[&["cluster", "exec", "c.yaml"], words].concat()).ends(0).stdout;
     assert_eq!(exec(&["--", "cat ~/trail"]), "a b,1,127.0.0.1,1 1 1\n");
     assert_eq!(exec(&["--workers", "--", "cat ~/trail"]), "worker-1: a b,,127.0.0.1,1 1 1\n");
@@ -193,28 +269,28 @@ fn work_is_done_in_containers_that_are_made_and_removed() {
     assert_eq!(said.stdout, "x y|$HOME\n1\n");
     lab.up(&[]).ends(0);
 
-    changes(&lab, &podman, &with, &exec);
+    changes(lab, engine, &with, &exec);
     lab.down("boxed");
-    assert_eq!(podman.containers(), Vec::<String>::new());
+    assert_eq!(engine.containers(), Vec::<String>::new());
 }
 
 /// What becomes of containers that change, stop and go.
-fn changes(lab: &Lab, podman: &Podman<'_>, with: &dyn Fn(&str), exec: &dyn Fn(&[&str]) -> String) {
+fn changes(lab: &Lab, engine: &Engine<'_>, with: &dyn Fn(&str), exec: &dyn Fn(&[&str]) -> String) {
     with(", '-e MORE=1'");
     let said = lab.up(&["--no-restart"]).ends(0);
     assert_eq!(said.phases(), ["reach container setup start"; 2], "another specification");
     assert!(said.stderr.contains("head: container (changed)"), "{said:?}");
     assert_eq!(exec(&["--", "wc -l < ~/trail; echo $MORE"]), "1\n1\n", "a new one");
-    podman.import("2");
+    engine.import("2");
     let said = lab.up(&["--restart-only"]).ends(0);
     assert_eq!(said.phases(), ["reach container setup start"; 2], "another image");
     assert!(said.stderr.contains("worker-1: container (its image has changed)"), "{said:?}");
     assert_eq!(exec(&["--", "cat /etc/image"]), "2\n");
-    podman.run(&["stop", "box-boxed-worker-1"]);
+    engine.run(&["stop", "box-boxed-worker-1"]);
     let said = lab.up(&[]).ends(0);
     assert_eq!(said.phases(), ["reach", "reach container start"], "what was set up is still there");
     assert!(said.stderr.contains("worker-1: container (its container has stopped)"), "{said:?}");
-    podman.run(&["rm", "-f", "box-boxed-head"]);
+    engine.run(&["rm", "-f", "box-boxed-head"]);
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach container setup start", "reach"], "the head comes back");
     let status = lab.wharf(&["cluster", "status", "c.yaml", "--output", "json"]).ends(0);
     let told: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
@@ -228,7 +304,7 @@ fn changes(lab: &Lab, podman: &Podman<'_>, with: &dyn Fn(&str), exec: &dyn Fn(&[
         &bare.replace("/opt/note.txt: note", "~/note.txt: note").replace("/opt/note.txt | ", "~/note.txt | "),
     );
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach sync container setup start"; 2]);
-    assert_eq!(podman.containers(), Vec::<String>::new(), "the containers are gone");
+    assert_eq!(engine.containers(), Vec::<String>::new(), "the containers are gone");
     lab.describe(&file);
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach sync container setup start"; 2]);
 }
@@ -236,12 +312,12 @@ fn changes(lab: &Lab, podman: &Podman<'_>, with: &dyn Fn(&str), exec: &dyn Fn(&[
 #[test]
 fn containers_that_cannot_be_made_are_explained_and_made_by_the_next_launcher() {
     let lab = Lab::new();
-    let Some(podman) = Podman::new(&lab) else { return };
+    let Some(podman) = Engine::podman(&lab) else { return };
     let commands = "head_start_ray_commands: ['sleep 600 & disown']\nworker_start_ray_commands: []\nsetup_commands: ['true']\n";
     let with = |image: &str, pull: bool| {
         lab.describe(&format!(
             "{}{commands}",
-            boxed("")
+            boxed(&podman, "")
                 .replace(IMAGE, image)
                 .replace("pull_before_run: false", &format!("pull_before_run: {pull}"))
         ));
@@ -315,7 +391,7 @@ fn containers_of_machines_are_made_entered_and_removed_over_ssh() {
         listed.map(|said| said.ends(0).stdout.lines().map(short).collect::<Vec<_>>().join(", "))
     };
     {
-        let Some(podman) = Podman::new(&machines.lab) else { return };
+        let Some(podman) = Engine::podman(&machines.lab) else { return };
         NODES.iter().for_each(|name| podman.install(machines.machine(name)));
     }
     machines.lab.write("note", "1\n");
@@ -343,7 +419,7 @@ fn containers_of_machines_are_made_entered_and_removed_over_ssh() {
     // A machine whose power was cut comes back with its container, which has stopped.
     machines.cut_power("nd3");
     machines.boot("nd3");
-    Podman { lab: &machines.lab }.install(machines.machine("nd3"));
+    Engine { lab: &machines.lab, name: "podman", daemon: None }.install(machines.machine("nd3"));
     let said = machines.up(&[]).ends(0);
     assert_eq!(said.phases(), ["reach", "reach", "reach container start"]);
     assert_eq!(boxes(&machines), ["box Up"; 3]);
