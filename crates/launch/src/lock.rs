@@ -97,7 +97,7 @@ impl Lock {
                     if holder.is_some() || asked.elapsed() > NAMES_ITSELF_WITHIN {
                         return Err(LockError::Busy { holder });
                     }
-                    std::thread::sleep(LOOKS_AGAIN_AFTER);
+                    std::thread::park_timeout(LOOKS_AGAIN_AFTER);
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
