@@ -61,8 +61,8 @@ impl LayerTimes {
         on_line(&self.updates, parameters)
     }
 
-    /// Seconds of a microbatch: on the line between two measured ones, and beyond them as the last two lie. None where fewer than two
-    /// were measured.
+    /// Seconds of a microbatch: as measured, on the line between two measured ones, and beyond them as the last two lie. None where one
+    /// was measured, and not this.
     #[must_use]
     pub fn time_s(&self, part: Part, tensor: u32, samples: f64) -> Option<f64> {
         // Only blocks are shared out: whatever the others do, every device does.
@@ -71,10 +71,13 @@ impl LayerTimes {
     }
 }
 
-/// Between the two known points that are nearest.
+/// Between the two known points that are nearest. Beyond them noise must not make more to do take less time: the line goes on no lower than the
+/// last point, and before the first no lower than in proportion, no higher than it.
 fn on_line(known: &Line, at: f64) -> Option<f64> {
     let mut ends = known.iter().map(|(&amount, &time_s)| (amount as f64, time_s));
-    let (mut below, mut above) = (ends.next()?, ends.next()?);
+    let (first, last) = (ends.next()?, known.last_key_value()?);
+    let Some(mut above) = ends.next() else { return (first.0 == at).then_some(first.1) };
+    let mut below = first;
     for next in ends {
         if above.0 >= at {
             break;
@@ -82,7 +85,14 @@ fn on_line(known: &Line, at: f64) -> Option<f64> {
         (below, above) = (above, next);
     }
     let slope = (above.1 - below.1) / (above.0 - below.0);
-    Some((below.1 + slope * (at - below.0)).max(0.0))
+    let time_s = below.1 + slope * (at - below.0);
+    Some(if at > *last.0 as f64 {
+        time_s.max(*last.1)
+    } else if at < first.0 {
+        time_s.max(first.1 * at / first.0).min(first.1)
+    } else {
+        time_s
+    })
 }
 
 #[cfg(test)]
@@ -105,6 +115,7 @@ mod tests {
         }
         assert_eq!(times.time_s(Part::Block, 1, 2.0), None, "nobody measured it so");
         assert_eq!(times.time_s(Part::Last, 1, 2.0), None, "one point is no line");
+        assert_eq!(times.time_s(Part::Last, 1, 1.0), Some(1.0), "but it is one");
         times.insert(Part::Last, 1, 3, 2.0);
         assert_eq!(times.time_s(Part::Last, 8, 5.0), Some(3.0), "the last part is not shared out");
     }
@@ -116,7 +127,18 @@ mod tests {
         times.insert_update(10, 1.0);
         times.insert_update(20, 3.0);
         assert_eq!((times.update_s(15.0), times.update_s(30.0)), (Some(2.0), Some(5.0)));
-        assert_eq!(times.update_s(1.0), Some(0.0), "never less than nothing");
+        assert_eq!(times.update_s(1.0), Some(0.1), "never less than in proportion");
+    }
+
+    #[test]
+    fn noise_does_not_make_more_to_do_take_less() {
+        let mut times = LayerTimes::default();
+        for (samples, time_s) in [(4, 8.0), (8, 5.0), (16, 4.0)] {
+            times.insert(Part::Block, 1, samples, time_s);
+        }
+        let of = |samples| times.time_s(Part::Block, 1, samples).unwrap();
+        assert_eq!((of(64.0), of(1000.0)), (4.0, 4.0), "no less than the largest that was measured");
+        assert_eq!((of(2.0), of(16.0)), (8.0, 4.0));
     }
 
     #[test]
