@@ -1,4 +1,4 @@
-//! How long planning takes: one model on 64 devices of one type, and every built-in type on 1 to 1,024 devices.
+//! How long planning takes: one model on 64 devices of one type, every built-in type on 1 to 1,024 devices, and a model of 4,000 layers.
 //!
 //! `cargo bench -p wharf-perf --bench planner`
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -31,4 +31,10 @@ fn main() {
             types.iter().flat_map(|hardware| (0..=10).map(|power| one(&model, hardware, 1 << power))).sum();
         println!("  7 types x 1 to 1,024 devices: {all} plans in {:.1?}", began.elapsed());
     }
+    let mut deep = families::find("gpt-2.6b").unwrap();
+    deep.layers = deep.layers.iter().copied().cycle().take(4000).collect();
+    let hardware = Hardware::builtin("h100").unwrap();
+    let began = Instant::now();
+    let found = one(&deep, &hardware, 16);
+    println!("4,000 layers on 16 x h100: {found} plans in {:.1?}", began.elapsed());
 }

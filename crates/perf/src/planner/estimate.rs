@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::hardware::Hardware;
 use super::layers::LayerTimes;
 use super::links::Group;
+use super::memory::Rows;
 use super::model::{Kind, Layer, Model, Precision};
-use super::options::{Options, Schedule};
+use super::options::Options;
 use super::split::split;
 
-const GIB: f64 = 1_073_741_824.0;
 /// What products of matrices reach of the peak; what keeps them from it is counted as traffic.
 pub const MATRIX_SHARE: f64 = 0.8;
 /// What convolutions reach where they are rounded to be fast, and where they are not.
@@ -111,6 +111,8 @@ pub(super) struct Question<'a> {
     pub(super) gang: Gang,
     pub(super) batch: u32,
     pub(super) options: Options,
+    /// The model's layers.
+    pub(super) rows: &'a Rows,
     /// What the model's layers were measured to take on such devices.
     pub(super) times: Option<&'a LayerTimes>,
 }
@@ -144,12 +146,12 @@ impl Question<'_> {
 }
 
 /// A way to split.
-struct Way<'a> {
-    question: &'a Question<'a>,
-    degrees: Degrees,
-    microbatches: u32,
+pub(super) struct Way<'a> {
+    pub(super) question: &'a Question<'a>,
+    pub(super) degrees: Degrees,
+    pub(super) microbatches: u32,
     /// Of a microbatch.
-    samples: f64,
+    pub(super) samples: f64,
 }
 
 impl Way<'_> {
@@ -185,8 +187,24 @@ impl Way<'_> {
         if self.question.options.is_recomputing { 4.0 } else { 3.0 }
     }
 
-    /// Seconds that a device computes for one microbatch in a layer, as measured or else as its data sheet lets expect.
+    /// What a device needs of its time while no more than so many of its node work.
+    fn relief(&self, working: u32) -> f64 {
+        let Question { hardware, gang, .. } = *self.question;
+        hardware.relief(working, hardware.per_node.unwrap_or(1).max(gang.per_node))
+    }
+
+    /// The devices of the gang that are on one node.
+    fn on_node(&self) -> u32 {
+        self.question.gang.per_node.min(self.question.gang.devices)
+    }
+
+    /// Seconds that a device computes for one microbatch in a layer while all of the gang do.
     fn compute_s(&self, layer: &Layer, own_bytes: f64) -> f64 {
+        self.relief(self.on_node()) * self.busy_s(layer, own_bytes)
+    }
+
+    /// The same while all devices of its node work: as measured, or else as its data sheet lets expect.
+    fn busy_s(&self, layer: &Layer, own_bytes: f64) -> f64 {
         let Question { model, hardware, times, .. } = *self.question;
         let tensor = self.degrees.tensor;
         let measured = times.zip(layer.part);
@@ -230,7 +248,10 @@ impl Way<'_> {
             Kind::Convolution => NORMALISATION_SUMS * links.all_reduce_s(replicas, NORMALISATION_BYTES),
         };
         if options.zero >= 3 {
-            data_s += (passes - 1.0) * links.exchange_s(replicas, own);
+            // Whoever has experts of its own has them whole.
+            let experts = if expert == 1 { layer.expert_parameters } else { 0.0 };
+            let gathered = (layer.parameters + experts) * model.precision.bytes() / f64::from(tensor);
+            data_s += (passes - 1.0) * links.exchange_s(replicas, gathered);
         }
         Cost { compute_s: self.compute_s(layer, own), tensor_s, expert_s, data_s }
     }
@@ -260,34 +281,22 @@ impl Way<'_> {
     /// What each stage takes for a microbatch. Stages work in step: what one has more to do than the others is done while they wait, and
     /// leave to it what they share.
     fn stage_times(&self, costs: &[Cost], stages: &[Range<usize>]) -> Vec<f64> {
-        let Question { hardware, gang, .. } = *self.question;
         let stage_s = |range: &Range<usize>| costs[range.clone()].iter().map(Cost::sum_s).sum::<f64>();
         let times: Vec<f64> = stages.iter().map(stage_s).collect();
         let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let working = (self.degrees.data * self.degrees.tensor).min(gang.per_node);
-        let relief = hardware.relief(working, gang.per_node);
+        let of_stage = (self.degrees.data * self.degrees.tensor).min(self.on_node());
+        let relief = self.relief(of_stage) / self.relief(self.on_node());
         times.into_iter().map(|time_s| least + (time_s - least) * relief).collect()
     }
 
     /// The slowest way from one stage to the next, for one microbatch in one direction.
     fn send_s(&self, stages: &[Range<usize>]) -> f64 {
         let Question { model, hardware, gang, .. } = *self.question;
-        let stride = self.degrees.data * self.degrees.tensor;
-        // All devices of a stage's node send at once.
-        let sharing = if stride >= gang.per_node { f64::from(gang.per_node) } else { 1.0 };
+        let devices = self.degrees.data * self.degrees.tensor;
         let ends = stages.split_last().map_or(&[][..], |(_, rest)| rest).iter();
         let bytes = ends.filter_map(|range| Some(model.layers.get(range.end.checked_sub(1)?)?.output_bytes));
-        let send =
-            bytes.map(|bytes| hardware.links.send_s(stride, gang.per_node, bytes * self.samples * sharing));
-        send.fold(0.0, f64::max)
-    }
-
-    /// Parameters of a stage that a device has: those of experts apart.
-    fn parameters(&self, range: &Range<usize>) -> (f64, f64) {
-        let layers = &self.question.model.layers[range.clone()];
-        let tensor = f64::from(self.degrees.tensor);
-        let sum = |pick: fn(&Layer) -> f64| layers.iter().map(pick).sum::<f64>() / tensor;
-        (sum(|layer| layer.parameters), sum(|layer| layer.expert_parameters))
+        let most = bytes.fold(0.0, f64::max) * self.samples;
+        hardware.links.send_s(self.group(devices, 1), gang.devices, most)
     }
 
     /// Summing up gradients, and the optimizer's step: of the stage that takes longest.
@@ -298,60 +307,19 @@ impl Way<'_> {
             Precision::Half => GRADIENT_BYTES,
             Precision::Single => 4.0,
         };
-        let shares = if options.zero > 0 { f64::from(data) } else { 1.0 };
+        let shares = |replicas: f64| if options.zero > 0 { replicas } else { 1.0 };
+        let (replicas, owners) = (f64::from(data), f64::from(expert));
         let of = |range: &Range<usize>| {
-            let (parameters, experts) = self.parameters(range);
+            let (parameters, experts) = self.question.rows.parameters(range);
+            let (parameters, experts) = (parameters / f64::from(tensor), experts / f64::from(tensor));
             let summed = parameters + if expert == 1 { experts } else { 0.0 };
             let sum_s = hardware.links.all_reduce_s(self.group(data, tensor), summed * bytes);
-            let own = (parameters + experts / f64::from(expert)) / shares;
+            let own = parameters / shares(replicas) + experts / owners / shares(replicas / owners);
             let measured_s = self.question.times.and_then(|times| times.update_s(own));
             let passes_s = own * 2.0 * model.state_bytes / (hardware.memory_gb_per_s * 1e9);
-            (sum_s, measured_s.unwrap_or(passes_s))
+            (sum_s, self.relief(self.on_node()) * measured_s.unwrap_or(passes_s))
         };
         let longer = |a: (f64, f64), b: (f64, f64)| if b.0 + b.1 > a.0 + a.1 { b } else { a };
         stages.iter().map(of).fold((0.0, 0.0), longer)
     }
-
-    fn memory_gib(&self, stage: usize, range: &Range<usize>) -> f64 {
-        let Question { model, hardware, options, .. } = *self.question;
-        let (parameters, experts) = self.parameters(range);
-        let own = parameters + experts / f64::from(self.degrees.expert);
-        let state = own * state_bytes(model, options.zero, f64::from(self.degrees.data));
-        let layers = &model.layers[range.clone()];
-        let tensor = f64::from(self.degrees.tensor);
-        // What goes from layer to layer is whole on each device that shares matrices, and split where convolutions are.
-        let kept_by = match model.kind {
-            Kind::Matrix => 1.0,
-            Kind::Convolution => tensor,
-        };
-        let working = |layer: &Layer| layer.working_bytes * self.samples / tensor;
-        let alive = f64::from(self.alive(stage));
-        let activations = if options.is_recomputing {
-            let kept: f64 = layers.iter().map(|layer| layer.output_bytes * self.samples / kept_by).sum();
-            kept * alive + layers.iter().map(working).fold(0.0, f64::max)
-        } else {
-            layers.iter().map(working).sum::<f64>() * alive
-        };
-        (state + activations) / GIB + hardware.workspace_gib
-    }
-
-    /// Microbatches whose activations a stage has at the same time.
-    fn alive(&self, stage: usize) -> u32 {
-        let stages = self.degrees.pipeline;
-        let ahead = stages - u32::try_from(stage).unwrap_or(stages).min(stages);
-        match self.question.options.schedule {
-            _ if stages == 1 => 1,
-            Schedule::Gpipe => self.microbatches,
-            Schedule::OneForwardOneBackward => ahead.min(self.microbatches),
-        }
-    }
-}
-
-/// Bytes of each parameter that a device has, where replicas share some out.
-fn state_bytes(model: &Model, zero: u8, data: f64) -> f64 {
-    let number = model.precision.bytes();
-    let (parameter, gradient) = (number, number);
-    let optimizer = model.state_bytes - parameter - gradient;
-    let share = |stage: u8, bytes: f64| if zero >= stage { bytes / data } else { bytes };
-    share(3, parameter) + share(2, gradient) + share(1, optimizer)
 }

@@ -118,10 +118,16 @@ impl Links {
         Link { gb_per_s, latency_s: self.far.latency_s }
     }
 
-    /// One device gives to that so far behind it.
+    /// The devices of a stage give so much each to those of the next, in a gang of so many: the slowest do, which are on two nodes where
+    /// the gang is, and share what leaves a node with all of the stage that are there.
     #[must_use]
-    pub fn send_s(&self, stride: u32, per_node: u32, bytes: f64) -> f64 {
-        if stride < per_node { self.send_near.time_s(bytes) } else { self.send_far.time_s(bytes) }
+    pub fn send_s(&self, stage: Group, devices: u32, bytes: f64) -> f64 {
+        let near_s = self.send_near.time_s(bytes);
+        if devices <= stage.per_node {
+            return near_s;
+        }
+        let sharing = f64::from(stage.size.min(stage.per_node));
+        self.send_far.time_s(bytes * sharing).max(near_s)
     }
 }
 
@@ -240,5 +246,16 @@ mod tests {
         assert!((all(2, 2) - (second / 2.0 + 1e-4)).abs() < 1e-9);
         assert!(all(4, 1) < all(2, 2) * 2.0, "one ring has the node's link alone");
         assert_eq!(Links::of(sheet, sheet).measured(&tables, "y"), Links::of(sheet, sheet));
+    }
+
+    #[test]
+    fn stages_on_two_nodes_send_over_the_network() {
+        let near = Link { gb_per_s: 100.0, latency_s: 0.0 };
+        let links = Links::of(near, Link { gb_per_s: 10.0, latency_s: 0.0 });
+        let stage = |size| Group { size, stride: 1, per_node: 8 };
+        assert_eq!(links.send_s(stage(4), 8, 1e9), 0.01, "all are on one node");
+        assert_eq!(links.send_s(stage(1), 16, 1e9), 0.1, "the eighth and the ninth are not");
+        assert_eq!(links.send_s(stage(4), 16, 1e9), 0.4, "four of a stage leave the node at once");
+        assert_eq!(links.send_s(stage(16), 32, 1e9), 0.8, "no more than a node has");
     }
 }

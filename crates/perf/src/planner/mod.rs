@@ -11,6 +11,7 @@ pub mod families;
 pub mod hardware;
 pub mod layers;
 pub mod links;
+mod memory;
 pub mod model;
 pub mod options;
 pub mod search;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::estimate::{Degrees, Estimate, Gang, Question};
 use super::hardware::Hardware;
+use super::memory::Rows;
 use super::model::Model;
 use super::options::Options;
 
@@ -60,7 +61,8 @@ pub fn plans(
         }
     }
     let times = model.measured.get(&hardware.name);
-    let question = Question { model, hardware, gang, batch, options, times };
+    let rows = Rows::of(&model.layers);
+    let question = Question { model, hardware, gang, batch, options, rows: &rows, times };
     let mut found: Vec<Estimate> =
         degrees(&question).into_iter().filter_map(|degrees| best(&question, degrees)).collect();
     if found.is_empty() {
@@ -97,18 +99,35 @@ fn powers(most: u32) -> impl Iterator<Item = u32> {
     (0..u32::BITS).map(|power| 1_u32 << power).take_while(move |value| *value <= most)
 }
 
+/// All divisors, the smallest first.
+fn divisors(of: u32) -> Vec<u32> {
+    let small: Vec<u32> = (1..=of.isqrt()).filter(|divisor| of.is_multiple_of(*divisor)).collect();
+    let large = small.iter().rev().map(|divisor| of / divisor).filter(|divisor| *divisor > of.isqrt());
+    small.iter().copied().chain(large).collect()
+}
+
+/// Whether so many devices can share a layer: equal parts of it, and, unless the network is as fast, none with members on two nodes.
+fn can_share(question: &Question<'_>, tensor: u32) -> bool {
+    let Question { model, gang, options, .. } = *question;
+    let on_node = gang.per_node.min(gang.devices);
+    model.splits.is_multiple_of(tensor)
+        && (options.is_tensor_between_nodes || tensor <= on_node && on_node.is_multiple_of(tensor))
+}
+
+/// Stages that there can be at most.
+fn stages_max(question: &Question<'_>) -> u32 {
+    u32::try_from(question.model.layers.len()).unwrap_or(u32::MAX)
+}
+
 /// All ways to split over all devices.
 fn degrees(question: &Question<'_>) -> Vec<Degrees> {
-    let Question { model, gang, options, .. } = *question;
-    let devices = gang.devices;
-    let shared_max = if options.is_tensor_between_nodes { devices } else { gang.per_node };
-    let layers = u32::try_from(model.layers.len()).unwrap_or(u32::MAX);
-    let divisors = |of: u32| (1..=of).filter(move |divisor| of.is_multiple_of(*divisor));
+    let Question { model, gang, .. } = *question;
     let mut found = Vec::new();
-    for pipeline in divisors(devices).filter(|pipeline| *pipeline <= layers) {
-        let can_share = |tensor: &u32| *tensor <= shared_max && model.splits.is_multiple_of(*tensor);
-        for tensor in divisors(devices / pipeline).filter(can_share) {
-            let data = devices / pipeline / tensor;
+    let most = stages_max(question);
+    for pipeline in divisors(gang.devices).into_iter().filter(|pipeline| *pipeline <= most) {
+        let each = gang.devices / pipeline;
+        for tensor in divisors(each).into_iter().filter(|tensor| can_share(question, *tensor)) {
+            let data = each / tensor;
             found.push(Degrees { pipeline, data, tensor, expert: 1 });
             if data > 1 && model.experts > 0 && model.experts.is_multiple_of(data) {
                 found.push(Degrees { pipeline, data, tensor, expert: data });
@@ -122,14 +141,107 @@ fn degrees(question: &Question<'_>) -> Vec<Degrees> {
 fn refusal(question: &Question<'_>) -> PlanError {
     let Question { gang, batch, options, .. } = *question;
     let microbatches = options.microbatches.unwrap_or(1);
-    let ways = |devices: u32| degrees(&Question { gang: Gang { devices, ..gang }, ..*question }).into_iter();
     let parts = |way: Degrees| way.data.saturating_mul(microbatches);
-    let can = |devices: &u32| ways(*devices).any(|way| batch.is_multiple_of(parts(way)));
     PlanError::Batch {
         batch,
         devices: gang.devices,
         microbatches,
-        multiple: ways(gang.devices).map(parts).min().unwrap_or(microbatches),
-        fewer: (1..gang.devices).rev().find(can),
+        multiple: degrees(question).into_iter().map(parts).min().unwrap_or(microbatches),
+        fewer: fewer(question, microbatches),
+    }
+}
+
+/// The most devices below those asked for over which the samples can be split: as many stages as there can be, for each number of
+/// replicas and of devices that share layers.
+fn fewer(question: &Question<'_>, microbatches: u32) -> Option<u32> {
+    let Question { model, gang, batch, .. } = *question;
+    if !batch.is_multiple_of(microbatches) {
+        return None;
+    }
+    let (replicas, most) = (divisors(batch / microbatches), gang.devices - 1);
+    let shares = divisors(model.splits).into_iter().filter(|tensor| can_share(question, *tensor));
+    let ways = shares.flat_map(|tensor| replicas.iter().map(move |data| tensor.saturating_mul(*data)));
+    ways.filter(|stage| *stage <= most)
+        .map(|stage| stage * (most / stage).min(stages_max(question)))
+        .filter(|devices| *devices > 0)
+        .max()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use super::*;
+    use crate::planner::families;
+
+    #[test]
+    fn divisors_are_all_that_divide() {
+        for number in [1, 2, 9, 12, 16, 97, 360] {
+            let all: Vec<u32> = (1..=number).filter(|divisor| number % divisor == 0).collect();
+            assert_eq!(divisors(number), all, "{number}");
+        }
+    }
+
+    /// What every number of devices below was tried for once.
+    #[test]
+    fn fewer_devices_are_the_most_that_can_be_used() {
+        let model = families::find("gpt-125m").unwrap();
+        let hardware = Hardware::builtin("a40").unwrap();
+        let ask = |devices, batch, microbatches| {
+            let options = Options { microbatches, ..Options::default() };
+            plans(&model, &hardware, Gang { devices, per_node: devices.min(8) }, batch, options)
+        };
+        for (devices, batch, microbatches) in
+            [(64, 1, None), (97, 3, None), (100, 6, Some(2)), (512, 5, None)]
+        {
+            let Err(PlanError::Batch { fewer, multiple, .. }) = ask(devices, batch, microbatches) else {
+                panic!("{devices} devices for {batch}")
+            };
+            let tried = (1..devices).rev().find(|fewer| ask(*fewer, batch, microbatches).is_ok());
+            assert_eq!(fewer, tried, "{devices} devices for {batch}");
+            assert!(ask(devices, multiple, microbatches).is_ok());
+        }
+        let many = ask(u32::MAX - 4, 1, None);
+        assert!(matches!(many, Err(PlanError::Batch { fewer: Some(_), .. })), "{many:?}");
+    }
+
+    #[test]
+    fn no_layer_is_shared_between_nodes_unless_told() {
+        let model = families::find("gpt-1.3b").unwrap();
+        let hardware = Hardware::builtin("a100").unwrap();
+        let shared = |is_tensor_between_nodes| {
+            let options = Options { is_tensor_between_nodes, ..Options::default() };
+            let gang = Gang { devices: 12, per_node: 6 };
+            let found = plans(&model, &hardware, gang, 96, options).unwrap();
+            found.into_iter().any(|plan| plan.degrees.tensor == 4)
+        };
+        assert!(!shared(false), "devices 4 to 7 are on two nodes");
+        assert!(shared(true));
+    }
+
+    /// Cutting takes no time to speak of for each layer that a stage could have: what is quadratic in layers would take a minute here.
+    #[test]
+    fn very_deep_models_are_planned() {
+        let mut model = families::find("gpt-1.3b").unwrap();
+        model.layers = model.layers.iter().copied().cycle().take(4000).collect();
+        let hardware = Hardware::builtin("h100").unwrap();
+        let gang = Gang { devices: 16, per_node: 8 };
+        let found = plans(&model, &hardware, gang, 1024, Options::default()).unwrap();
+        assert!(found.iter().all(|plan| plan.stages.last().is_some_and(|last| last.end == 4000)));
+    }
+
+    /// With half of its cores for all devices, a machine is at most as much faster as it has cores.
+    #[test]
+    fn devices_that_share_cores_are_as_fast_as_these_are() {
+        let model = families::find("gpt-125m").unwrap();
+        let mut hardware = Hardware::builtin("cpu").unwrap();
+        (hardware.per_node, hardware.at_once) = (Some(8), Some(4.0));
+        let time_s = |devices| {
+            let gang = Gang { devices, per_node: devices };
+            plans(&model, &hardware, gang, 64, Options::default()).unwrap()[0].iteration_s
+        };
+        let [one, two, four, eight] = [1, 2, 4, 8].map(time_s);
+        assert!(one / eight <= 4.0 && one / eight > 3.0, "{}", one / eight);
+        assert!(one / two > 1.9 && two / four > 1.9 && four / eight < 1.1, "{one} {two} {four} {eight}");
     }
 }

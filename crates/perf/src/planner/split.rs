@@ -50,10 +50,8 @@ fn fill(
     let mut from = 0;
     for stage in 0..stages {
         let last = layers - (stages - stage - 1);
-        let mut to = from;
-        while to < last && sums[to + 1] - sums[from] <= capacity && fits(stage, &(from..to + 1)) {
-            to += 1;
-        }
+        let can = |to: usize| sums[to] - sums[from] <= capacity && fits(stage, &(from..to));
+        let to = last_that(from, last, can);
         if to == from {
             return None;
         }
@@ -61,6 +59,16 @@ fn fill(
         from = to;
     }
     (from == layers).then_some(cut)
+}
+
+/// The last number up to `most` for which something holds that holds for all numbers behind `from` up to it; `from` where there is none.
+fn last_that(from: usize, most: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut good, mut bad) = (from, most + 1);
+    while bad - good > 1 {
+        let middle = usize::midpoint(good, bad);
+        if holds(middle) { good = middle } else { bad = middle }
+    }
+    good
 }
 
 #[cfg(test)]
