@@ -28,6 +28,7 @@ const OPTIONS: Options = Options {
     is_recomputing: true,
     zero: 0,
     is_tensor_between_nodes: false,
+    is_overlapping: false,
     memory_share: 0.8,
 };
 /// Times above this count as impossible there.
@@ -207,6 +208,9 @@ struct Pair<'a> {
     is_taught: bool,
 }
 
+/// Whether something is learnt from an entry.
+type Teaches = fn(&Entry) -> bool;
+
 /// The best of a type, and whether any of it was learnt from.
 struct Best {
     measured_s: f64,
@@ -214,7 +218,7 @@ struct Best {
     has_taught: bool,
 }
 
-fn pairs<'a>(entries: &'a [Entry], teaches: Option<fn(&Entry) -> bool>) -> Vec<Pair<'a>> {
+fn pairs<'a>(entries: &'a [Entry], teaches: Option<Teaches>) -> Vec<Pair<'a>> {
     let has_taught = |entry: &Entry| teaches.is_some_and(|teaches| teaches(entry));
     let calibration = learnt(entries.iter().filter(|entry| has_taught(entry)));
     let mut gangs: BTreeMap<(&str, u32, u32), BTreeMap<&str, Best>> = BTreeMap::new();
@@ -285,7 +289,7 @@ fn most_types_are_in_order_for_each_number_of_devices() {
     let (_, clear) = concordance(all.iter().filter(unlike), gang);
     assert!(plain >= 0.87, "{plain}");
     assert!(clear >= 0.97, "{clear}");
-    let teachers: [(fn(&Entry) -> bool, f64); 2] =
+    let teachers: [(Teaches, f64); 2] =
         [(|entry| entry.hash().is_multiple_of(5), 0.89), (|entry| entry.hash().is_multiple_of(2), 0.92)];
     for (teaches, least) in teachers {
         let all = pairs(&entries, Some(teaches));

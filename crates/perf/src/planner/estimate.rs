@@ -23,6 +23,15 @@ const NORMALISATION_BYTES: f64 = 1024.0;
 /// What replicas sum of each parameter's gradient: in 32 bits, with what stays idle meanwhile.
 const GRADIENT_BYTES: f64 = 10.0;
 
+/// What products of a kind reach of a device's peak with numbers of a precision.
+#[must_use]
+pub fn product_share(kind: Kind, precision: Precision, is_rounding: bool) -> f64 {
+    match kind {
+        Kind::Matrix => MATRIX_SHARE,
+        Kind::Convolution => CONVOLUTION_SHARES[usize::from(precision == Precision::Single && !is_rounding)],
+    }
+}
+
 /// Over how many devices what is split; their product is the number of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Degrees {
@@ -53,7 +62,7 @@ pub struct Parts {
     pub tensor_s: f64,
     /// Tokens to their experts and back.
     pub expert_s: f64,
-    /// Replicas, summing up gradients or statistics and gathering parameters.
+    /// Replicas, summing up gradients or statistics and gathering parameters: as far as nothing is computed meanwhile.
     pub data_s: f64,
     /// Between stages.
     pub pipeline_s: f64,
@@ -213,14 +222,11 @@ impl Way<'_> {
         }
         let (shared, passes) = (f64::from(tensor), self.passes());
         let bandwidth = hardware.memory_gb_per_s * 1e9;
-        let tflops = match (model.kind, model.precision) {
-            (Kind::Matrix, Precision::Half) => hardware.half_tflops * MATRIX_SHARE,
-            (Kind::Matrix, Precision::Single) => hardware.single_tflops * MATRIX_SHARE,
-            (Kind::Convolution, Precision::Half) => hardware.half_tflops * CONVOLUTION_SHARES[0],
-            (Kind::Convolution, Precision::Single) => {
-                hardware.single_tflops * CONVOLUTION_SHARES[usize::from(!hardware.is_rounding)]
-            }
+        let peak = match model.precision {
+            Precision::Half => hardware.half_tflops,
+            Precision::Single => hardware.single_tflops,
         };
+        let tflops = peak * product_share(model.kind, model.precision, hardware.is_rounding);
         let busy_s = passes * layer.flop * self.samples / shared / (tflops * 1e12)
             + passes * TRAFFIC_SHARE * layer.traffic_bytes * self.samples / shared / bandwidth
             + layer.parameter_passes * own_bytes / bandwidth;
@@ -271,22 +277,42 @@ impl Way<'_> {
             compute_s: part(|cost| cost.compute_s),
             tensor_s: part(|cost| cost.tensor_s),
             expert_s: part(|cost| cost.expert_s),
-            data_s: part(|cost| cost.data_s) + sum_s,
+            data_s: part(|cost| cost.data_s) + sum_s - self.hidden_s(sum_s, times[slowest], own.len()),
             pipeline_s: 2.0 * send_s * (rounds - 1.0 + (stages.len() - 1) as f64),
             bubble_s: times.iter().sum::<f64>() - times[slowest],
             update_s,
         }
     }
 
-    /// What each stage takes for a microbatch. Stages work in step: what one has more to do than the others is done while they wait, and
-    /// leave to it what they share.
+    /// What of the sums of gradients goes on while the last microbatch's backward pass does: all but those of the first layer, which come when
+    /// there is nothing left to compute, and no more than that pass takes.
+    fn hidden_s(&self, sum_s: f64, stage_s: f64, layers: usize) -> f64 {
+        if !self.question.options.is_overlapping || layers == 0 {
+            return 0.0;
+        }
+        let backward_s = stage_s * (self.passes() - 1.0) / self.passes();
+        sum_s.min(backward_s) * (1.0 - 1.0 / layers as f64)
+    }
+
+    /// What each stage takes for a microbatch. Stages work in step: what one has more to do than others is done while these wait, and leave
+    /// to it what they share.
     fn stage_times(&self, costs: &[Cost], stages: &[Range<usize>]) -> Vec<f64> {
         let stage_s = |range: &Range<usize>| costs[range.clone()].iter().map(Cost::sum_s).sum::<f64>();
         let times: Vec<f64> = stages.iter().map(stage_s).collect();
-        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let of_stage = (self.degrees.data * self.degrees.tensor).min(self.on_node());
-        let relief = self.relief(of_stage) / self.relief(self.on_node());
-        times.into_iter().map(|time_s| least + (time_s - least) * relief).collect()
+        if self.question.hardware.at_once.is_none() {
+            return times;
+        }
+        let mut order: Vec<usize> = (0..times.len()).collect();
+        order.sort_by(|one, two| times[*one].total_cmp(&times[*two]));
+        let of_stage = self.degrees.data * self.degrees.tensor;
+        let (mut eased, mut done_s, mut sum_s) = (times.clone(), 0.0, 0.0);
+        for (working, stage) in (1..=times.len()).rev().zip(order) {
+            let devices = of_stage.saturating_mul(u32::try_from(working).unwrap_or(u32::MAX));
+            let relief = self.relief(devices.min(self.on_node())) / self.relief(self.on_node());
+            sum_s += (times[stage] - done_s) * relief;
+            (eased[stage], done_s) = (sum_s, times[stage]);
+        }
+        eased
     }
 
     /// The slowest way from one stage to the next, for one microbatch in one direction.

@@ -1,7 +1,7 @@
 //! The built-in families of models, with their usual sizes and any other.
 //!
 //! Parameters and operations follow from the architecture and are exact but for biases and normalisations. Traffic is counted as
-//! frameworks do it that do not fuse attention: twenty passes over a layer's input, eight over the scores, four over what is
+//! frameworks do it that do not fuse attention: 28 passes over a layer's input, eight over the scores, four over what is
 //! between the two halves of the perceptron.
 
 use std::collections::BTreeMap;

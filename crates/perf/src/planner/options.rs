@@ -24,6 +24,8 @@ pub struct Options {
     pub zero: u8,
     /// Whether devices of different nodes may share layers, which needs a network as fast as what is within a node.
     pub is_tensor_between_nodes: bool,
+    /// Whether gradients of a layer are summed while the backward pass goes on to those before it.
+    pub is_overlapping: bool,
     /// What of a device's memory training may take.
     pub memory_share: f64,
 }
@@ -36,6 +38,7 @@ impl Default for Options {
             is_recomputing: true,
             zero: 0,
             is_tensor_between_nodes: false,
+            is_overlapping: false,
             memory_share: 0.9,
         }
     }

@@ -230,18 +230,40 @@ mod tests {
         assert!(found.iter().all(|plan| plan.stages.last().is_some_and(|last| last.end == 4000)));
     }
 
-    /// With half of its cores for all devices, a machine is at most as much faster as it has cores.
+    /// With half of its cores for all devices, a machine is at most as much faster as it has cores, however layers are cut.
     #[test]
     fn devices_that_share_cores_are_as_fast_as_these_are() {
         let model = families::find("gpt-125m").unwrap();
         let mut hardware = Hardware::builtin("cpu").unwrap();
         (hardware.per_node, hardware.at_once) = (Some(8), Some(4.0));
-        let time_s = |devices| {
+        let all = |devices| {
             let gang = Gang { devices, per_node: devices };
-            plans(&model, &hardware, gang, 64, Options::default()).unwrap()[0].iteration_s
+            plans(&model, &hardware, gang, 64, Options::default()).unwrap()
         };
+        let time_s = |devices| all(devices)[0].iteration_s;
+        for plan in all(8) {
+            assert!(all(1)[0].parts.compute_s <= 4.0 * plan.iteration_s, "{:?}", plan.degrees);
+        }
         let [one, two, four, eight] = [1, 2, 4, 8].map(time_s);
         assert!(one / eight <= 4.0 && one / eight > 3.0, "{}", one / eight);
         assert!(one / two > 1.9 && two / four > 1.9 && four / eight < 1.1, "{one} {two} {four} {eight}");
+    }
+
+    /// Sums that overlap are hidden, but not for nothing to compute, nor those of the first layer.
+    #[test]
+    fn sums_of_gradients_overlap_where_told() {
+        let model = families::find("gpt-1.3b").unwrap();
+        let hardware = Hardware::builtin("a100").unwrap();
+        let replicas = |is_overlapping, batch| {
+            let options = Options { is_overlapping, zero: 1, microbatches: Some(1), ..Options::default() };
+            let found = plans(&model, &hardware, Gang { devices: 8, per_node: 8 }, batch, options).unwrap();
+            found.into_iter().find(|plan| plan.degrees.data == 8).unwrap()
+        };
+        let exposed = |batch| replicas(true, batch).parts.data_s / replicas(false, batch).parts.data_s;
+        let layers = model.layers.len() as f64;
+        assert!((exposed(512) - 1.0 / layers).abs() < 1e-9, "{}", exposed(512));
+        assert!(exposed(8) > 2.0 / layers && exposed(8) < 1.0, "{}", exposed(8));
+        let saved = replicas(false, 512).iteration_s - replicas(true, 512).iteration_s;
+        assert!((saved - replicas(false, 512).parts.data_s * (1.0 - 1.0 / layers)).abs() < 1e-9);
     }
 }

@@ -61,6 +61,9 @@ pub struct PlanArgs {
     /// Let devices of different nodes share layers
     #[arg(long)]
     pub tensor_between_nodes: bool,
+    /// Sum gradients while the backward pass goes on, as trainers do that sum them in buckets
+    #[arg(long)]
+    pub overlap: bool,
     /// What of a device's memory may be used
     #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
     pub memory_share: f64,

@@ -38,7 +38,9 @@ fn plans_are_ranked_and_say_why() {
     }
     // A replica of 2.6 billion parameters with Adam does not fit on one of them.
     let whole = plans.iter().find(|plan| plan["data"] == 8).unwrap();
-    assert_eq!((&whole["fits"], whole["why"].as_str().unwrap().starts_with("needs ")), (&false.into(), true));
+    let why = whole["why"].as_str().unwrap();
+    assert!(whole["fits"] == false && why.starts_with("needs "), "{whole}");
+    assert!(why.ends_with(" GiB, may take 43.2 of 48"), "nine tenths of what there is: {why}");
     let shown = sandbox.wharf("plan --model gpt-2.6b --gpus a40:8 --per-node 2 --top 3").ok();
     assert!(shown.lines().count() == 4 && shown.contains("samples/s"), "{shown}");
 }
@@ -56,6 +58,18 @@ fn sharing_out_state_needs_less_memory() {
     let all = ["--zero 0", "--zero 1", "--zero 2", "--zero 3"].map(memory);
     assert!(all.is_sorted_by(|more, less| more > less), "{all:?}");
     assert!(memory("--no-recompute") > all[0]);
+}
+
+#[test]
+fn gradients_that_are_summed_meanwhile_take_less_time() {
+    let sandbox = Sandbox::new();
+    let data_s = |more: &str| {
+        let line = format!("plan --model gpt-1.3b --batch 64 --gpus h100:8 --zero 1 --top 100 {more}");
+        let plans = json(&sandbox, &line)["gangs"][0]["plans"].as_array().unwrap().clone();
+        let replicas = plans.iter().find(|plan| plan["data"] == 8).unwrap();
+        replicas["estimate_s"]["data"].as_f64().unwrap()
+    };
+    assert!(data_s("--overlap") < data_s(""));
 }
 
 #[test]
@@ -79,6 +93,41 @@ fn a_sweep_tells_every_number_of_devices() {
     );
     assert_eq!(rows[0][2], "does not fit");
     assert_ne!(rows[4][2], "does not fit");
+}
+
+/// Twelve devices are a sweep's last number; thirteen replicas cannot share twelve samples.
+#[test]
+fn a_sweep_goes_on_where_samples_cannot_be_split() {
+    let sandbox = Sandbox::new();
+    let line = "plan --model vit-b --batch 12 --gpus a40:13 --sweep";
+    let shown = sandbox.wharf(&format!("{line} --output plain --out curves")).ok();
+    let rows: Vec<Vec<&str>> = shown.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.iter().map(|row| row[1]).collect::<Vec<_>>(), ["1", "2", "4", "8", "13"]);
+    assert_eq!(
+        rows.iter().map(|row| row[2] == "cannot be split").filter(|is_refused| *is_refused).count(),
+        1
+    );
+    assert!(sandbox.read("curves/sweep.csv").contains("a40,13,,,,,,cannot be split"));
+    let document = json(&sandbox, line);
+    assert!(document["gangs"][4]["refusal"].as_str().unwrap().contains("12 over 12 devices"), "{document}");
+}
+
+/// torchrun starts equally many processes on every node.
+#[test]
+fn as_many_processes_are_started_as_there_are_devices() {
+    let sandbox = Sandbox::new();
+    for devices in [4, 8, 12, 16, 20] {
+        let document = json(&sandbox, &format!("plan --model gpt-1.3b --batch 240 --gpus a40:{devices}"));
+        let gang = &document["gangs"][0];
+        let line = gang["launch"]["torchrun"].as_str().unwrap();
+        let number = |name: &str| {
+            let (_, rest) = line.split_once(name).unwrap();
+            rest.split(' ').next().unwrap().parse::<u64>().unwrap()
+        };
+        let (nodes, each) = (number("--nnodes="), number("--nproc-per-node="));
+        assert!(nodes * each == devices && each <= 8, "{line}");
+        assert_eq!(each % gang["plans"][0]["tensor"].as_u64().unwrap(), 0, "{line}");
+    }
 }
 
 /// The best plan for each number of stages; what no other beats is marked.
@@ -193,6 +242,80 @@ fn measured_times_correct_estimates() {
     let (source, corrected_s) = asked(4, "--profile lab");
     assert_eq!(source, "corrected");
     assert!(corrected_s > asked(4, "").1, "{corrected_s}");
+}
+
+const HEADER: &str = "model,batch_size,device_type,devices,iterations_per_s,plan";
+
+/// One of several ways to share out experts was run, and in one number of microbatches: nobody noted which.
+#[test]
+fn what_was_measured_is_told_of_one_plan() {
+    let sandbox = Sandbox::new();
+    sandbox.write("lab.csv", &format!("{HEADER}\nmoe-690m,64,a40,4,0.02,pp1.dp4.tp1\n"));
+    let measured = |more: &str| {
+        let line =
+            format!("plan --model moe-690m --batch 64 --gpus a40:4 --top 100 --profile lab.csv {more}");
+        let plans = json(&sandbox, &line)["gangs"][0]["plans"].as_array().unwrap().clone();
+        assert!(
+            plans.iter().filter(|plan| plan["plan"].as_str().unwrap().starts_with("p1 d4 t1")).count() == 2
+        );
+        let found = plans.into_iter().filter(|plan| plan["source"] == "measured");
+        found.map(|plan| (plan["microbatches"].clone(), plan["iteration_s"].clone())).collect::<Vec<_>>()
+    };
+    let [(microbatches, time_s)] = measured("").try_into().unwrap();
+    assert_eq!(time_s, 50.0);
+    assert_eq!(measured(&format!("--microbatches {microbatches}")).len(), 1);
+    let other = if microbatches == 16 { 8 } else { 16 };
+    assert!(measured(&format!("--microbatches {other}")).is_empty(), "that was not run");
+
+    // How past runs were split does not depend on what is asked now.
+    let corrected_s = |more: &str| {
+        let line = format!("plan --model moe-690m --batch 64 --gpus a40:2 --top 100 {more}");
+        json(&sandbox, &line)["gangs"][0]["plans"][0]["iteration_s"].as_f64().unwrap()
+    };
+    let factor = |more: &str| corrected_s(&format!("{more} --profile lab.csv")) / corrected_s(more);
+    assert!((factor("--microbatches 32") / factor("") - 1.0).abs() < 1e-9);
+}
+
+/// Whatever is estimated, what ran fits; and what is measured counts in which plans beat others.
+#[test]
+fn what_was_measured_fits_and_decides_what_is_efficient() {
+    let sandbox = Sandbox::new();
+    let refused = sandbox.wharf("plan --model gpt-2.6b --batch 16 --gpus a40:1").fails(3);
+    assert!(
+        refused.contains("fits on none")
+            && refused.contains("of each a40, and may take 43.2 of 48; 2 of them"),
+        "{refused}"
+    );
+    sandbox.write("lab.csv", &format!("{HEADER}\ngpt-2.6b,16,a40,1,0.05,pp1.dp1.tp1\n"));
+    let gang =
+        json(&sandbox, "plan --model gpt-2.6b --batch 16 --gpus a40:1 --profile lab.csv")["gangs"][0].clone();
+    let best = &gang["plans"][0];
+    assert_eq!(
+        (&best["fits"], &best["iteration_s"], &best["source"]),
+        (&true.into(), &20.0.into(), &"measured".into())
+    );
+
+    let line = "plan --model gpt-1.3b --batch 64 --gpus a40:8 --cells --sweep --output plain";
+    let cells = |more: &str| {
+        let shown = sandbox.wharf(&format!("{line} {more}")).ok();
+        let rows: Vec<Vec<String>> =
+            shown.lines().skip(1).map(|row| row.split('\t').map(str::to_owned).collect()).collect();
+        rows
+    };
+    let plan = cells("").into_iter().find(|row| row[1] == "8" && row[6] == "yes").unwrap();
+    let degrees: Vec<&str> = plan[3].split(' ').map(|word| &word[1..]).collect();
+    let named = format!("pp{}.dp{}.tp{}", degrees[0], degrees[1], degrees[2]);
+    // Longer than on one device: nobody would choose that.
+    sandbox.write("slow.csv", &format!("{HEADER}\ngpt-1.3b,64,a40,8,0.0001,{named}\n"));
+    let slow = cells("--profile slow.csv");
+    for row in &slow {
+        let cost = |row: &[String]| [1, 4, 5].map(|column: usize| row[column].parse::<f64>().unwrap());
+        let is_beaten = slow.iter().any(|other| {
+            let pairs = || cost(row).into_iter().zip(cost(other));
+            pairs().all(|(own, theirs)| theirs <= own) && pairs().any(|(own, theirs)| theirs < own)
+        });
+        assert!(!(is_beaten && row[6] == "yes"), "{row:?} in {slow:?}");
+    }
 }
 
 #[test]
@@ -342,6 +465,12 @@ fn what_cannot_be_is_told_with_what_could() {
         ("plan --model gpt-2.6b --batch 3 --gpus a40:8 --microbatches 2", 3, "a multiple of 2 can"),
         ("plan --model vit-b --batch 12 --gpus a40:13", 3, "a multiple of 13 can, and 12 over 12 devices"),
         ("plan --model vit-b --batch 0 --gpus a40:1", 2, "--batch"),
+        ("plan --model gpt-125m --batch 1 --gpus a40:65536", 3, "devices in 1 microbatches; a multiple of"),
+        (
+            "plan --model gpt-175b --batch 1048576 --gpus k80:1048576 --zero 3 --memory 1.3",
+            3,
+            "try devices with more memory",
+        ),
         ("plan --model gpt-2.6b --gpus a40:8 --profile nowhere.db", 3, "nowhere.db"),
     ] {
         let run = sandbox.wharf(line);

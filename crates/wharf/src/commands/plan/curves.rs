@@ -21,6 +21,11 @@ pub(super) fn cost(answer: &Answer, plan: &Estimate) -> f64 {
     hours * f64::from(answer.devices.count) * answer.hardware.price_per_h
 }
 
+/// Why there is no best plan, in a few words.
+pub(super) fn misfit(answer: &Answer) -> &'static str {
+    if answer.refusal.is_some() { "cannot be split" } else { "does not fit" }
+}
+
 /// Writes a sweep into a folder, which is made where there is none.
 pub(super) fn write(
     folder: &Path,
@@ -87,7 +92,7 @@ fn table(question: &Question, answers: &[Answer]) -> String {
                 let (plan, source) = (name(best.degrees), answer.source_of(best));
                 format!("{start},{plan},{iteration_s},{samples_per_s},{memory},{cost},{source}\n")
             }
-            None => format!("{start},,,,,,does not fit\n"),
+            None => format!("{start},,,,,,{}\n", misfit(answer)),
         };
     }
     text

@@ -8,7 +8,7 @@ use wharf_report::plot::{Curve, Titles, scatter};
 
 use super::curves::write_text;
 use super::measured::times;
-use super::question::Question;
+use super::question::{Expected, Question};
 use crate::error::CliError;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
@@ -58,8 +58,8 @@ pub(super) fn write(folder: &Path, question: &Question, terminal: &Terminal) -> 
 fn compared(question: &Question) -> Vec<Compared> {
     let mut all = Vec::new();
     for timed in times(question.records()) {
-        let Some((run, estimated_s)) = question.expected(&timed) else { continue };
-        let gang = timed.gang(timed.devices);
+        let expected = question.expected(&timed, question.microbatches());
+        let Some(Expected { run, gang, estimated_s }) = expected else { continue };
         all.push(Compared {
             series: format!("{} on {}", run.family(), timed.device_type),
             run,

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use wharf_core::Plan;
 use wharf_perf::cells::Device;
 use wharf_perf::planner::families::{self, FAMILIES, UnknownModel};
-use wharf_perf::planner::{Calibration, Correction, Estimate, Gang, Hardware, Model, Options, Run, plans};
+use wharf_perf::planner::{
+    Calibration, Correction, Degrees, Estimate, Gang, Hardware, Model, Options, Run, plans,
+};
 use wharf_profile::{Records, describe, measured};
 
 use super::measured::{Timed, is_split_so, times};
@@ -16,6 +17,8 @@ use crate::output::Terminal;
 
 /// Devices of a node, where nothing is said.
 const PER_NODE: u32 = 8;
+/// The most devices that are looked at where fewer do not do: as many as can be asked about.
+const DEVICES_MAX: u32 = 1 << 20;
 
 /// A model, and what is known of devices.
 pub(super) struct Question {
@@ -39,8 +42,20 @@ pub(super) struct Answer {
     pub(super) correction: Correction,
     /// What a run of just this took, where one was measured: under the best plan.
     pub(super) measured_s: Option<f64>,
-    /// What runs under these plans took.
-    measured_plans: Vec<(Plan, f64)>,
+    /// What runs took, under plans of this split and so many microbatches.
+    measured_plans: Vec<(Degrees, u32, f64)>,
+    /// Why there are no plans, where there are none.
+    pub(super) refusal: Option<String>,
+    /// What a plan may take of a device's memory.
+    limit_gib: f64,
+}
+
+/// A measured run, and what would be expected of it.
+pub(super) struct Expected {
+    pub(super) run: Run,
+    pub(super) gang: Gang,
+    /// None where it would not fit.
+    pub(super) estimated_s: Option<f64>,
 }
 
 impl Answer {
@@ -51,13 +66,20 @@ impl Answer {
 
     /// What a run under a plan took, where one was measured.
     fn measured(&self, plan: &Estimate) -> Option<f64> {
-        let found = self.measured_plans.iter().find(|(known, _)| is_split_so(plan.degrees, *known));
-        found.map(|&(_, time_s)| time_s)
+        let is_same = |(degrees, microbatches, _): &&(Degrees, u32, f64)| {
+            (*degrees, *microbatches) == (plan.degrees, plan.microbatches)
+        };
+        self.measured_plans.iter().find(is_same).map(|&(.., time_s)| time_s)
     }
 
     /// Seconds of an iteration, as far as is known.
     pub(super) fn iteration_s(&self, plan: &Estimate) -> f64 {
         self.measured(plan).unwrap_or(plan.iteration_s * self.correction.factor)
+    }
+
+    /// What plans may take of a device's memory.
+    pub(super) fn allowed(&self) -> String {
+        format!("may take {:.1} of {:.0}", self.limit_gib, self.hardware.memory_gib)
     }
 
     /// How sure that is, in one word.
@@ -69,11 +91,18 @@ impl Answer {
         }
     }
 
-    /// Puts plans into the order that measurements tell, as far as there are any.
+    /// Puts plans into the order that measurements tell, as far as there are any. What was measured fits, whatever was expected.
     fn rank(&mut self) {
         let mut plans = std::mem::take(&mut self.plans);
-        let fitting = plans.iter().position(|plan| !plan.is_fitting).unwrap_or(plans.len());
-        plans[..fitting].sort_by(|one, two| self.iteration_s(one).total_cmp(&self.iteration_s(two)));
+        for plan in &mut plans {
+            plan.is_fitting |= self.measured(plan).is_some();
+        }
+        // A run whose plan nobody noted was split in some way: most likely in that which needs least.
+        if self.measured_s.is_some() && plans.iter().all(|plan| !plan.is_fitting) {
+            plans.first_mut().into_iter().for_each(|plan| plan.is_fitting = true);
+        }
+        let time_s = |plan: &Estimate| if plan.is_fitting { self.iteration_s(plan) } else { f64::INFINITY };
+        plans.sort_by(|one, two| time_s(one).total_cmp(&time_s(two)));
         self.plans = plans;
     }
 
@@ -107,6 +136,7 @@ impl Question {
             is_recomputing: !args.no_recompute,
             zero: args.zero,
             is_tensor_between_nodes: args.tensor_between_nodes,
+            is_overlapping: args.overlap,
             memory_share: args.memory_share,
         };
         let mut question = Self {
@@ -135,7 +165,8 @@ impl Question {
             if self.model_of(timed.model).is_none_or(|model| model.family != family) {
                 continue;
             }
-            if let Some((run, Some(estimated_s))) = self.expected(&timed) {
+            // Whoever ran it chose its microbatches; those that are asked for now say nothing of it.
+            if let Some(Expected { run, estimated_s: Some(estimated_s), .. }) = self.expected(&timed, None) {
                 calibration.add(run, estimated_s, timed.time_s);
             }
         }
@@ -147,17 +178,23 @@ impl Question {
         &self.records
     }
 
-    /// A measured run, and what would be expected of it where it would fit; nothing where its model or type is not known, or it
-    /// cannot be split so.
-    pub(super) fn expected(&self, timed: &Timed<'_>) -> Option<(Run, Option<f64>)> {
+    /// What would be expected of a measured run in so many microbatches, or the best number of them; nothing where its model or type is
+    /// not known, or it cannot be split so.
+    pub(super) fn expected(&self, timed: &Timed<'_>, microbatches: Option<u32>) -> Option<Expected> {
         let (model, hardware) = (self.model_of(timed.model)?, self.known_hardware(timed.device_type)?);
         let gang = timed.gang(self.per_node(&hardware));
-        let found = plans(&model, &hardware, gang, timed.batch, self.options).ok()?;
+        let options = Options { microbatches, ..self.options };
+        let found = plans(&model, &hardware, gang, timed.batch, options).ok()?;
         let is_meant = |plan: &&Estimate| {
             plan.is_fitting && timed.plan.is_none_or(|told| is_split_so(plan.degrees, told))
         };
-        let plan = found.iter().find(is_meant).map(|plan| plan.iteration_s);
-        Some((Run::new(&model, timed.device_type, gang, timed.batch), plan))
+        let estimated_s = found.iter().find(is_meant).map(|plan| plan.iteration_s);
+        Some(Expected { run: Run::new(&model, timed.device_type, gang, timed.batch), gang, estimated_s })
+    }
+
+    /// The microbatches that are asked for.
+    pub(super) fn microbatches(&self) -> Option<u32> {
+        self.options.microbatches
     }
 
     fn per_node(&self, hardware: &Hardware) -> u32 {
@@ -196,8 +233,10 @@ impl Question {
         let hardware = self.hardware(&devices.device_type)?;
         let per_node = self.per_node(&hardware).min(devices.count).max(1);
         let gang = Gang { devices: devices.count, per_node };
-        let plans = plans(&self.model, &hardware, gang, self.batch, self.options)
-            .map_err(|error| CliError::input(error.to_string()))?;
+        let (plans, refusal) = match plans(&self.model, &hardware, gang, self.batch, self.options) {
+            Ok(plans) => (plans, None),
+            Err(error) => (vec![], Some(error.to_string())),
+        };
         let run = Run::new(&self.model, &devices.device_type, gang, self.batch);
         let is_same = |timed: &Timed<'_>| {
             timed.batch == self.batch
@@ -205,22 +244,42 @@ impl Question {
                 && timed.gang(per_node) == gang
                 && self.model_of(timed.model).is_some_and(|model| model.name == self.model.name)
         };
-        let (planned, whole): (Vec<_>, Vec<_>) = times(&self.records)
-            .filter(is_same)
-            .map(|timed| (timed.plan, timed.time_s))
-            .partition(|(plan, _)| plan.is_some());
-        let best = planned.iter().chain(&whole).map(|&(_, time_s)| time_s).reduce(f64::min);
+        let (planned, whole): (Vec<_>, Vec<_>) =
+            times(&self.records).filter(is_same).partition(|timed| timed.plan.is_some());
+        let best = planned.iter().chain(&whole).map(|timed| timed.time_s).reduce(f64::min);
         let mut answer = Answer {
             devices: devices.clone(),
             gang,
+            measured_plans: self.measured_plans(&hardware, gang, &planned),
+            limit_gib: hardware.memory_gib * self.options.memory_share,
             hardware,
             plans,
             correction: self.calibration.correction(&run),
-            measured_s: whole.first().map(|&(_, time_s)| time_s).or(best),
-            measured_plans: planned.into_iter().filter_map(|(plan, time_s)| Some((plan?, time_s))).collect(),
+            measured_s: whole.first().map(|timed| timed.time_s).or(best),
+            refusal,
         };
         answer.rank();
         Ok(answer)
+    }
+
+    /// What was run, as far as that was noted: of all ways to share out experts and samples under the same degrees, most likely the best.
+    fn measured_plans(
+        &self,
+        hardware: &Hardware,
+        gang: Gang,
+        planned: &[Timed<'_>],
+    ) -> Vec<(Degrees, u32, f64)> {
+        if planned.is_empty() {
+            return vec![];
+        }
+        let options = Options { microbatches: None, ..self.options };
+        let found = plans(&self.model, hardware, gang, self.batch, options).unwrap_or_default();
+        let one = |timed: &Timed<'_>| {
+            let told = timed.plan?;
+            let plan = found.iter().find(|plan| is_split_so(plan.degrees, told))?;
+            Some((plan.degrees, plan.microbatches, timed.time_s))
+        };
+        planned.iter().filter_map(one).collect()
     }
 
     /// That it fits nowhere, and what would.
@@ -229,20 +288,19 @@ impl Question {
         let least = least.min_by(|one, two| one.1.memory_gib.total_cmp(&two.1.memory_gib));
         let error = CliError::input(format!("{} fits on none of these devices", self.model.name));
         let Some((answer, plan)) = least else { return error };
-        let more = (1..=10).map(|power| answer.devices.count << power).find(|count| {
+        let counts = (1..=10).filter_map(|power| answer.devices.count.checked_mul(1 << power));
+        let more = counts.take_while(|count| *count <= DEVICES_MAX).find(|count| {
             let devices = Devices { count: *count, ..answer.devices.clone() };
             self.answer(&devices).is_ok_and(|answer| answer.best().is_some())
         });
         let name = &answer.devices.device_type;
-        error.hint(match more {
-            Some(count) => {
-                format!("it needs {:.0} GiB of each {name}; {count} of them would do", plan.memory_gib)
-            }
-            None => format!(
-                "it needs {:.0} GiB of each {name}; try --zero 3 or devices with more memory",
-                plan.memory_gib
-            ),
-        })
+        let what = match more {
+            Some(count) => format!("{count} of them would do"),
+            None if self.options.zero < 3 => "try --zero 3 or devices with more memory".to_owned(),
+            None => "try devices with more memory".to_owned(),
+        };
+        let allowed = answer.allowed();
+        error.hint(format!("it needs {:.1} GiB of each {name}, and {allowed}; {what}", plan.memory_gib))
     }
 }
 

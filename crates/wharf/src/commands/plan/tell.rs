@@ -1,12 +1,13 @@
 //! What the planner answers, in tables and as a document.
 
 use serde_json::{Value, json};
+use wharf_perf::planner::cells::Cost;
 use wharf_perf::planner::families::FAMILIES;
 use wharf_perf::planner::links::{Link, Links};
 use wharf_perf::planner::model::Precision;
-use wharf_perf::planner::{Degrees, Estimate, Hardware, Model, Parts, cells};
+use wharf_perf::planner::{Degrees, Estimate, Gang, Hardware, Model, Parts, cells};
 
-use super::curves::cost;
+use super::curves::{cost, misfit};
 use super::question::{Answer, Question};
 use crate::args::OutputFormat;
 use crate::error::CliError;
@@ -32,7 +33,7 @@ pub(super) fn plans(
             &format!("{:.1}", plan.memory_gib),
             &percent(plan.parts.bubble_s / plan.iteration_s),
             &percent(of_peak(question, answer, plan)),
-            &why(plan, &answer.hardware),
+            &why(plan, answer),
         ]);
     }
     terminal.note(&format!(
@@ -62,8 +63,8 @@ pub(super) fn sweep(answers: &[Answer], terminal: &Terminal) -> Result<(), CliEr
         let name_of_type = answer.devices.device_type.as_str();
         let count = answer.devices.count.to_string();
         let Some(best) = answer.best() else {
-            let needed = answer.plans.first().map_or(0.0, |plan| plan.memory_gib);
-            grid.push([name_of_type, &count, "does not fit", "", "", &format!("{needed:.1}"), "", ""]);
+            let needed = answer.plans.first().map(|plan| format!("{:.1}", plan.memory_gib));
+            grid.push([name_of_type, &count, misfit(answer), "", "", &needed.unwrap_or_default(), "", ""]);
             continue;
         };
         let iteration_s = answer.iteration_s(best);
@@ -83,7 +84,9 @@ pub(super) fn sweep(answers: &[Answer], terminal: &Terminal) -> Result<(), CliEr
             answer.source_of(best),
         ]);
     }
-    terminal.grid(&grid)
+    terminal.grid(&grid)?;
+    answers.iter().filter_map(|answer| answer.refusal.as_ref()).for_each(|refusal| terminal.note(refusal));
+    Ok(())
 }
 
 /// The best plan for each number of stages, and whether another beats it.
@@ -111,14 +114,18 @@ fn efficient_cells(answers: &[Answer]) -> Vec<(&Answer, &Estimate, bool)> {
         .iter()
         .flat_map(|answer| cells::cells(&answer.plans).into_iter().map(move |cell| (answer, cell)))
         .collect();
+    let cost = |&(answer, plan): &(&Answer, &Estimate)| Cost {
+        devices: plan.degrees.devices(),
+        iteration_s: answer.iteration_s(plan),
+        memory_gib: plan.memory_gib,
+    };
     let is_efficient = |&(answer, plan): &(&Answer, &Estimate)| {
-        let same: Vec<&Estimate> = all
-            .iter()
-            .filter(|(other, _)| other.devices.device_type == answer.devices.device_type)
-            .map(|&(_, cell)| cell)
-            .collect();
-        let position = same.iter().position(|cell| std::ptr::eq(*cell, plan));
-        position.is_some_and(|position| cells::efficient(&same)[position])
+        let is_same =
+            |(other, _): &&(&Answer, &Estimate)| other.devices.device_type == answer.devices.device_type;
+        let same: Vec<&(&Answer, &Estimate)> = all.iter().filter(is_same).collect();
+        let costs: Vec<Cost> = same.iter().map(|cell| cost(cell)).collect();
+        let position = same.iter().position(|(_, cell)| std::ptr::eq(*cell, plan));
+        position.is_some_and(|position| cells::efficient(&costs)[position])
     };
     all.iter().map(|cell| (cell.0, cell.1, is_efficient(cell))).collect()
 }
@@ -148,6 +155,7 @@ pub(super) fn document(question: &Question, answers: &[Answer], top: usize) -> V
             "source": answer.source(),
             "error": answer.correction.error,
             "runs": answer.correction.runs,
+            "refusal": answer.refusal,
             "measured_s": answer.measured_s,
             "price_per_h": answer.hardware.price_per_h,
             "launch": { "torchrun": torchrun(answer), "jax": answer.best().map(|plan| mesh(plan.degrees)) },
@@ -187,7 +195,7 @@ fn shown(question: &Question, answer: &Answer, plan: &Estimate) -> Value {
             "compute": compute_s, "tensor": tensor_s, "expert": expert_s, "data": data_s,
             "pipeline": pipeline_s, "bubble": bubble_s, "update": update_s,
         },
-        "why": why(plan, &answer.hardware),
+        "why": why(plan, answer),
     })
 }
 
@@ -298,9 +306,9 @@ fn of_peak(question: &Question, answer: &Answer, plan: &Estimate) -> f64 {
 }
 
 /// What keeps a plan from being faster, in a few words.
-fn why(plan: &Estimate, hardware: &Hardware) -> String {
+fn why(plan: &Estimate, answer: &Answer) -> String {
     if !plan.is_fitting {
-        return format!("needs {:.1} GiB of {:.0}", plan.memory_gib, hardware.memory_gib);
+        return format!("needs {:.1} GiB, {}", plan.memory_gib, answer.allowed());
     }
     let Parts { tensor_s, expert_s, data_s, pipeline_s, bubble_s, update_s, .. } = plan.parts;
     let mut costs = [
@@ -334,12 +342,22 @@ fn sureness(answer: &Answer) -> String {
 
 /// The line that starts the plan's processes; they read its degrees from the variables that Wharf sets, too.
 fn torchrun(answer: &Answer) -> String {
-    let nodes = answer.gang.devices.div_ceil(answer.gang.per_node);
+    let tensor = answer.best().map_or(1, |plan| plan.degrees.tensor);
+    let (nodes, each) = processes(answer.gang, tensor);
     let degrees = answer.best().map_or_else(String::new, |plan| {
         let Degrees { pipeline, data, tensor, .. } = plan.degrees;
         format!("WHARF_PIPELINE_STAGES={pipeline} WHARF_DATA_PARALLEL={data} WHARF_TENSOR_PARALLEL={tensor} ")
     });
-    format!("{degrees}torchrun --nnodes={nodes} --nproc-per-node={} train.py", answer.gang.per_node)
+    format!("{degrees}torchrun --nnodes={nodes} --nproc-per-node={each} train.py")
+}
+
+/// Nodes, and processes on each, for a gang. torchrun starts equally many everywhere: where devices do not fill all nodes, fewer of each node
+/// are used, and layers are still shared within a node.
+fn processes(gang: Gang, tensor: u32) -> (u32, u32) {
+    let can = |each: &u32| gang.devices.is_multiple_of(*each);
+    let all = || (1..=gang.per_node).rev().filter(can);
+    let each = all().find(|each| each.is_multiple_of(tensor)).or_else(|| all().next()).unwrap_or(1);
+    (gang.devices / each, each)
 }
 
 fn mesh(degrees: Degrees) -> String {
