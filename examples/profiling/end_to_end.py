@@ -87,8 +87,12 @@ def chosen(estimates: Dict[str, float]) -> Tuple[List[str], List[str], List[str]
 
 
 def measured(args: Any, profile: Path) -> Dict[str, float]:
-    rows = json.loads(wharf(args, "profile", "show", profile, "--measured", "--output", "json"))["measured"]
-    return {row["key"].split(",")[0]: row["seconds"] for row in rows if row["kind"] == "plan"}
+    """Of this model and batch: a folder that is kept may have others."""
+    file, _, function = args.model.rpartition(":")
+    show = ["profile", "show", profile, "--measured", "--model", f"{Path(file).stem}.{function}", "--type", TYPE]
+    rows = json.loads(wharf(args, *show, "--output", "json"))["measured"]
+    keys = [(row["key"].split(", "), row["seconds"]) for row in rows if row["kind"] == "plan"]
+    return {key[0]: seconds for key, seconds in keys if key[1:] == [f"{args.batch} samples"]}
 
 
 def judge(args: Any, rows: List[Row], best: List[str], bad: List[str]) -> int:

@@ -78,6 +78,63 @@ class WithJax(unittest.TestCase):
         self.assertTrue(handed_on <= blocks["output_bytes"] < 1.02 * handed_on, blocks)
         self.assertEqual(blocks["summed_bytes"], 2 * handed_on)
 
+    def test_parts_of_a_stack_are_layers_whatever_they_are_made_of(self) -> None:
+        script = """
+import json, jax, jax.numpy as jnp
+from wharf.profiler import Stack
+from wharf.profiler.capture import describe
+one = lambda *sizes: jax.ShapeDtypeStruct(sizes, jnp.float32)
+block = lambda params, x, total: x + total(jnp.tanh(x @ params["Dense_0"]["w"]) @ params["Dense_1"]["w"])
+blocks = {"Dense_0": {"w": one(3, 8, 64)}, "Dense_1": {"w": one(3, 64, 8)}}
+last = lambda params, x, batch: jnp.mean(x * x * batch)
+params = {"first": {"layer1": {"w": one(8, 8)}, "layer2": {"w": one(8, 8)}}, "blocks": blocks, "last": {}}
+first = lambda params, batch: batch @ params["layer1"]["w"] @ params["layer2"]["w"]
+print(json.dumps(describe("deep", Stack(first, block, last, params, one(4, 8)))["layers"]))
+"""
+        layers = json.loads(python("-c", script).stdout)
+        told = [(layer["part"], layer["repeat"], layer["parameters"]) for layer in layers]
+        self.assertEqual(told, [("first", 1, 128.0), ("blocks", 3, 1024.0), ("last", 1, 0.0)])
+        first, block, last = layers
+        self.assertEqual(first["flop"], 2 * 2 * 8 * 8)
+        self.assertTrue(last["flop"] > 0 and block["output_bytes"] == first["output_bytes"] == 4 * 8, layers)
+
+    def test_a_wider_model_has_other_tasks(self) -> None:
+        script = """
+import json, sys
+sys.path[:0] = [{examples!r}]
+import transformer
+from wharf.profiler import layers, operators
+from wharf.profiler.walk import work
+found = []
+for width in (16, 32):
+    model = transformer.stack(layers=2, width=width, heads=2, length=8, words=32, samples=8)
+    tasks = layers.tasks(model, 8, 2, True)
+    found.append([{{task["key"]: task.get("flop") for task in tasks}}, work(operators.gradient(model, 8))["flop"]])
+    assert [task["kind"] for task in operators.tasks(model, 8, 1)].count("step") == 1
+print(json.dumps(found))
+"""
+        ran = python("-c", script.format(examples=str(ROOT / "examples/profiling")))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        (narrow, less), (wide, more) = json.loads(ran.stdout)
+        parts = [key for key in narrow if not key.startswith("update")]
+        self.assertEqual(parts, [key for key in wide if not key.startswith("update")], "names tell samples only")
+        self.assertTrue(all(0 < narrow[key] < wide[key] for key in parts), (narrow, wide))
+        self.assertTrue(0 < less < more)
+
+    def test_collectives_work_in_groups_that_are_no_power_of_two(self) -> None:
+        request = {"do": "measure", "what": ["collectives"], "host_devices": 6}
+        [offer] = ask(request)
+        small = [index for index, task in enumerate(offer["tasks"]) if task["elements"] <= 66]
+        self.assertEqual({offer["tasks"][index]["elements"] for index in small}, {64, 66})
+        [_, *answers] = ask(request, {"rounds": [1] * len(small), "tasks": small})
+        self.assertEqual([answer for answer in answers if "failed" in answer], [])
+        self.assertEqual(len(answers), 1 + 4 * 5)
+
+    def test_what_was_visited_before_is_visited_less(self) -> None:
+        request = {"do": "measure", "what": ["collectives"], "host_devices": 2}
+        [_, *answers] = ask(request, {"rounds": [1, 3, 2], "tasks": [0, 1, 5]})
+        self.assertEqual([answer["task"] for answer in answers], [0, 1, 5, 1, 5, 1])
+
     def test_any_loss_can_be_described(self) -> None:
         script = """
 import json, jax, jax.numpy as jnp
@@ -100,7 +157,7 @@ print(json.dumps(describe("mlp", Loss(loss, {"layers": layers, "head": jnp.ones(
         self.assertEqual({task["operation"] for task in offer["tasks"]}, {"send", "all-reduce", "all-gather", "reduce-scatter", "all-to-all"})
         one_each = [index for index, task in enumerate(offer["tasks"]) if task["elements"] == 1024]
         request = {"do": "measure", "what": ["collectives"], "host_devices": 2}
-        [_, *answers] = ask(request, {"rounds": 1, "tasks": one_each})
+        [_, *answers] = ask(request, {"rounds": [1] * len(one_each), "tasks": one_each})
         self.assertEqual([answer["task"] for answer in answers], one_each)
         self.assertTrue(all(0 < answer["seconds"] < 60 for answer in answers), answers)
         [offer] = ask({"do": "measure", "what": ["operators"], "model": EXAMPLE, "host_devices": 2})

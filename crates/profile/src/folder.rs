@@ -49,6 +49,16 @@ fn entries(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
     Ok(parts)
 }
 
+/// Files of a folder that may be profiles, by name.
+pub(crate) fn profiles(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
+    Ok(entries(path)?.into_iter().filter(|part| has_known_ending(part)).collect())
+}
+
+fn has_known_ending(part: &Path) -> bool {
+    let ending = part.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    format::ENDINGS.contains(&ending)
+}
+
 /// What a part of a folder is.
 enum Part {
     /// Something of a profile.
@@ -69,8 +79,7 @@ fn read_part(part: &Path, scope: Scope, known: &Records) -> Result<Part, Profile
         }
         return Ok(if records.is_empty() { Part::Nothing } else { Part::Records(Box::new(records)) });
     }
-    let ending = part.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    if !format::ENDINGS.contains(&ending) {
+    if !has_known_ending(part) {
         return Ok(Part::Nothing);
     }
     match format::kind(part)? {

@@ -69,16 +69,19 @@ pub fn read(path: &Path) -> Result<Read, ProfileError> {
     read_scope(path, Scope::Everything)
 }
 
-/// The single measurements in a profile: only databases have them.
+/// The single measurements in a profile: only databases have them. Of a folder those of all its databases, by name.
 ///
 /// # Errors
 /// As [`load`].
 pub fn measurements(path: &Path) -> Result<Vec<measured::Measured>, ProfileError> {
-    if path.is_file() && format::kind(path)? == Kind::Database {
-        database::measurements(path)
-    } else {
-        Ok(vec![])
+    let files = if path.is_dir() { folder::profiles(path)? } else { vec![path.to_owned()] };
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.is_file()) {
+        if format::kind(file)? == Kind::Database {
+            found.extend(database::measurements(file)?);
+        }
     }
+    Ok(found)
 }
 
 fn read_scope(path: &Path, scope: Scope) -> Result<Read, ProfileError> {

@@ -1,5 +1,6 @@
 //! Single measurements of `wharf profile run`, as they were taken: what speeds and communication times come from.
 
+use wharf_perf::planner::model::Kind;
 use wharf_perf::planner::{LayerTimes, Part};
 
 /// One measurement. The least time of all rounds counts.
@@ -51,23 +52,29 @@ pub struct Reached {
     pub bytes_per_s: f64,
     /// The quickest operator, in seconds: what it takes to start one.
     pub kernel_s: f64,
+    /// What most operations of products are of.
+    pub kind: Kind,
 }
+
+/// How keys of convolutions begin.
+const CONVOLUTION: &str = "conv_general_dilated ";
 
 /// Of the step's time at least so much goes into what are no products: where products alone seem to take all of it, they were
 /// disturbed.
 const OTHER_SHARE_MIN: f64 = 0.1;
 
 impl Reached {
-    /// What operators and steps of a model on devices of a type say; `None` where there are no steps, or no products.
+    /// What the operators of a step and the step itself say; `None` where there is no step, or no products.
     #[must_use]
     pub fn of<'a>(measured: impl Iterator<Item = &'a Measured> + Clone) -> Option<Self> {
-        let step = measured.clone().filter(|one| one.subject.kind == "step").last()?;
+        let step = measured.clone().find(|one| one.subject.kind == "step")?;
         let operators = || measured.clone().filter(|one| one.subject.kind == "operator");
         let products = || operators().filter(|one| one.is_product);
         let sum = |value: fn(&Measured) -> f64| {
             products().map(|one| f64::from(one.times) * value(one)).sum::<f64>()
         };
         let (flop, alone_s) = (sum(|one| one.flop), sum(|one| one.seconds));
+        let convolved = sum(|one| if one.subject.key.starts_with(CONVOLUTION) { one.flop } else { 0.0 });
         let product_s = alone_s.min(step.seconds * (1.0 - OTHER_SHARE_MIN));
         let kernel_s = operators().map(|one| one.seconds).fold(f64::INFINITY, f64::min);
         let is_usable = flop > 0.0 && product_s > 0.0 && step.bytes > 0.0;
@@ -75,6 +82,7 @@ impl Reached {
             product_flop_per_s: flop / product_s,
             bytes_per_s: step.bytes / (step.seconds - product_s),
             kernel_s,
+            kind: if convolved > flop / 2.0 { Kind::Convolution } else { Kind::Matrix },
         })
     }
 }
@@ -151,7 +159,8 @@ mod tests {
         assert_eq!(times.time_s(Part::Block, 1, 2.0), None);
         assert_eq!(times.update_s(15.0), Some(1.5));
         let kept = layer_times(&rows, "net", "host", false).unwrap_or_default();
-        assert_eq!(kept.time_s(Part::Block, 2, 4.0), None, "one point is no line");
+        assert_eq!(kept.time_s(Part::Block, 2, 4.0), Some(4.0));
+        assert_eq!(kept.time_s(Part::Block, 2, 2.0), None, "one point is no line");
         assert_eq!(layer_times(&rows, "net", "a40", true), None);
     }
 
@@ -169,8 +178,12 @@ mod tests {
             measured("step", 3.0, 1, [420.0, 800.0]),
         ];
         let reached = Reached::of(rows.iter()).unwrap();
-        assert_eq!(reached, Reached { product_flop_per_s: 200.0, bytes_per_s: 800.0, kernel_s: 0.01 });
+        let kind = Kind::Matrix;
+        assert_eq!(reached, Reached { product_flop_per_s: 200.0, bytes_per_s: 800.0, kernel_s: 0.01, kind });
         assert_eq!(Reached::of(rows[..2].iter()), None, "there is no step");
+        let mut convolved = rows.clone();
+        convolved[0].subject.key = "conv_general_dilated f32[8] -> f32[8] #0".to_owned();
+        assert_eq!(Reached::of(convolved.iter()).unwrap().kind, Kind::Convolution);
         // Products that were disturbed do not leave the rest without any time.
         let odd = [measured("operator", 5.0, 1, [100.0, 1.0]), measured("step", 1.0, 1, [1.0, 8.0])];
         let reached = Reached::of(odd.iter()).unwrap();

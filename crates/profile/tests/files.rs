@@ -7,7 +7,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use wharf_perf::{Locality, Place, Workload};
-use wharf_profile::{Facts, Key, Price, Records, database, load, read, write_csv, write_json, write_prices};
+use wharf_profile::measured::{Measured, Subject};
+use wharf_profile::{
+    Facts, Key, Price, Records, database, load, measurements, read, write_csv, write_json, write_prices,
+};
 
 fn key(model: &str, batch_size: Option<u32>, device_type: &str, devices: u32) -> Key {
     Key {
@@ -327,4 +330,27 @@ fn sias_folder_has_all_models_and_types() {
     let names: Vec<&str> = models.iter().map(|model| &***model).collect();
     assert_eq!(names, ["bert", "cifar10", "deepspeech2", "gpt_pmp", "imagenet", "ncf", "yolov3"]);
     assert!(profile.device_type("aws").is_some() && profile.device_type("dgx-ext").is_some());
+}
+
+/// Single measurements of all databases of a folder, as its entries are.
+#[test]
+fn a_folder_has_the_measurements_of_its_databases() {
+    let folder = TempDir::new().unwrap();
+    let one = |key: &str| Measured {
+        subject: Subject { kind: "layer".to_owned(), key: key.to_owned(), ..Subject::default() },
+        seconds: 1.0,
+        ..Measured::default()
+    };
+    for (file, key) in [("a.db", "blocks, 1 samples, 1/1"), ("b.db", "blocks, 2 samples, 1/1")] {
+        database::add_measured(&folder.path().join(file), &records(), &[one(key)]).unwrap();
+    }
+    written(folder.path(), "notes.txt", |bytes| bytes.extend(b"no profile"));
+    written(folder.path(), "table.csv", |bytes| write_csv(&records(), bytes).unwrap());
+    let keys = |path: &Path| {
+        let found = measurements(path).unwrap().into_iter();
+        found.map(|one| one.subject.key).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(folder.path()), ["blocks, 1 samples, 1/1", "blocks, 2 samples, 1/1"]);
+    assert_eq!(keys(&folder.path().join("b.db")), ["blocks, 2 samples, 1/1"]);
+    assert!(keys(&folder.path().join("table.csv")).is_empty());
 }

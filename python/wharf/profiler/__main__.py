@@ -1,7 +1,7 @@
 """`python -m wharf.profiler`: what `wharf profile` talks to, in lines of JSON.
 
-The first line on standard input says what is wanted. The answer is what can be measured; the next line says which of it, and how many
-rounds; then comes a line for every measurement. What a user's file prints goes to standard error.
+The first line on standard input says what is wanted. The answer is what can be measured; the next line says which of it, and in how many
+rounds each; then comes a line for every measurement. What a user's file prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -83,30 +83,37 @@ class Session:
         if what == "operators":
             from .operators import tasks as of_model
 
-            return of_model(self.model, self.request.get("samples") or max(1, self.batch // len(self.devices)))
+            return of_model(self.model, max(1, self.batch // len(self.devices)), len(self.devices))
         if what == "layers":
             from .layers import tasks as of_layers
 
             return of_layers(self.model, self.batch, len(self.devices), self._recompute()) if isinstance(self.model, Stack) else []
-        return [self._plan(Plan.parse(text)) for text in self.request.get("plans", [])]
+        return self._plans([Plan.parse(text) for text in self.request.get("plans", [])])
 
-    def _plan(self, plan: Plan) -> Dict[str, Any]:
-        refusal = plan.refusal(self.model, self.batch, len(self.devices))
-        if refusal:
+    def _plans(self, plans: List[Plan]) -> List[Dict[str, Any]]:
+        from .operators import gradient
+        from .walk import work
+
+        refusals = [plan.refusal(self.model, self.batch, len(self.devices)) for plan in plans]
+        for refusal in filter(None, refusals):
             raise Wrong(refusal)
-        return {"kind": "plan", "plan": plan.name(), "devices": plan.devices()}
+        # The same for all: what a step of the whole batch has to do.
+        amounts = work(gradient(self.model, self.batch)) if plans else {}
+        return [{"kind": "plan", "plan": plan.name(), "devices": plan.devices(), **amounts} for plan in plans]
 
     def run(self, say: Any, requests: TextIO) -> None:
-        shown = ("kind", "key", "plan", "devices", "operation", "groups", "elements", "times", "flop", "bytes", "is_product", "samples")
+        shown = ("kind", "key", "plan", "devices", "operation", "groups", "elements", "times", "flop", "bytes", "is_product")
         tasks = [{name: task[name] for name in shown if name in task} for task in self.tasks]
         say({"tasks": tasks, "name": self.name, "batch": self.batch, "devices": len(self.devices), **self._about()})
         line = requests.readline()
         if not line:
             return
         wanted = json.loads(line)
-        for turn in range(int(wanted["rounds"])):
-            for index in wanted["tasks"]:
-                say({"task": index, "round": turn + 1, **self._measure(self.tasks[index])})
+        # Some may have been visited before.
+        for turn in range(max(wanted["rounds"], default=0)):
+            for index, rounds in zip(wanted["tasks"], wanted["rounds"]):
+                if turn < rounds:
+                    say({"task": index, "round": turn + 1, **self._measure(self.tasks[index])})
 
     def _measure(self, task: Dict[str, Any]) -> Dict[str, Any]:
         try:

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .model import Loss, Model, Stack, Wrong, samples, splits
-from .walk import PRODUCTS, Group, Operator, Value, counted, operators
+from .model import PARTS, Loss, Model, Stack, Wrong, blocks, samples, splits
+from .walk import PRODUCTS, Group, Operator, Value, counted, walked
 
 
 #: How often parameters go through memory for each microbatch: read in the forward pass, when that is computed anew and in the backward
@@ -54,38 +54,70 @@ class Layers:
     def __init__(self, model: Model):
         self.samples, self.is_stack = samples(model), isinstance(model, Stack)
         self.params: List[Value] = []
-        inputs: List[Value] = []
-        for path, leaf in jax.tree_util.tree_flatten_with_path(model.params)[0]:
-            value = Value(leaf, _group([_word(key) for key in path]), float(math.prod(leaf.shape)))
-            self.params.append(value)
-            inputs.append(value)
-        inputs += [Value(leaf, is_sampled=True) for leaf in jax.tree.leaves(model.batch)]
-        try:
-            traced = jax.make_jaxpr(forward(model))(model.params, model.batch)
-        except (TypeError, ValueError) as error:
-            raise Wrong(f"the model cannot be traced: {str(error).splitlines()[0]}")
-        self.row = operators(traced, inputs, is_laid_out=True)
+        self.row: List[Operator] = []
         self.groups: List[Group] = []
         self.of: Dict[int, int] = {}
         self.members: List[List[Operator]] = []
-        for one in self.row:
-            self._add(one)
+        batch = [Value(leaf, is_sampled=True) for leaf in jax.tree.leaves(model.batch)]
+        try:
+            if isinstance(model, Stack):
+                self._stack(model, batch)
+            else:
+                self._walk(forward(model), [(model.params, self._values(model.params)), (model.batch, batch)])
+        except (TypeError, ValueError) as error:
+            raise Wrong(f"the model cannot be traced: {str(error).splitlines()[0]}")
         if not self.groups:
             raise Wrong("no parameter of the model meets a sample: the loss does not depend on both")
 
-    def _add(self, one: Operator) -> None:
+    def _stack(self, model: Stack, batch: List[Value]) -> None:
+        """A part is a layer, or as many as there are blocks, whatever its parameters are called and whether it has any: it is
+        measured as one."""
+        count = blocks(model)
+        self.groups = [("first",), *(("blocks", str(index)) for index in range(count)), ("last",)]
+        self.members = [[] for _ in self.groups]
+        own = {part: (model.params[part], self._values({part: model.params[part]})) for part in PARTS}
+        shape, x = self._walk(model.first, [own["first"], (model.batch, batch)])
+        stacked, values = own["blocks"]
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stacked)
+        block = lambda params, x: model.block(params, x, lax.optimization_barrier)
+        for index in range(count):
+            slices = [value.slice(index, kind, count) for value, kind in zip(values, jax.tree.leaves(one))]
+            shape, x = self._walk(block, [(one, slices), (shape, x)], least=index + 1)
+        self._walk(model.last, [own["last"], (shape, x), (model.batch, batch)], least=count + 1)
+
+    def _values(self, params: Any) -> List[Value]:
+        found = []
+        for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
+            words = [_word(key) for key in path]
+            group = tuple(words[:1]) if self.is_stack else _group(words)
+            found.append(Value(leaf, group, float(math.prod(leaf.shape))))
+        self.params += found
+        return found
+
+    def _walk(self, function: Any, arguments: List[Tuple[Any, List[Value]]], least: int = 0) -> Tuple[Any, List[Value]]:
+        """Adds the operators of a function, to no layer before the least; returns what it gives: its shape, and the values."""
+        traced, shape = jax.make_jaxpr(function, return_shape=True)(*(shapes for shapes, _ in arguments))
+        row, given = walked(traced, [value for _, values in arguments for value in values], is_laid_out=True)
+        for one in row:
+            self._add(one, least)
+        self.row += row
+        return shape, given
+
+    def _add(self, one: Operator, least: int) -> None:
         taken = [value for value in one.inputs if value is not None]
         is_sampled = any(value.is_sampled for value in taken)
         for value in taken:
             if value.group is not None and is_sampled and value.group not in self.groups:
                 self.groups.append(value.group)
         layers = [self.groups.index(value.group) for value in taken if value.group in self.groups]
-        layer = max([self.of.get(id(value), 0) for value in taken] + layers, default=0)
+        layer = max([self.of.get(id(value), 0) for value in taken] + layers + [least])
         self.of.update((id(value), layer) for value in one.outputs)
         while len(self.members) < max(len(self.groups), 1):
             self.members.append([])
-        # Constants are made where they are needed.
-        self.members[layer if is_sampled else -1].append(one)
+        if not is_sampled:
+            # Constants are made where they are needed.
+            layer = max([least] + [index for index, members in enumerate(self.members) if members])
+        self.members[layer].append(one)
 
     def layers(self) -> List[Dict[str, Any]]:
         parameters = self._parameters()

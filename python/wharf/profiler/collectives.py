@@ -31,10 +31,11 @@ def tasks(devices: int) -> List[Dict[str, Any]]:
     """What can be measured, smallest first."""
     if devices < 2:
         return []
-    each = [(operation, _text(group)) for group in groups(devices) for operation in OPERATIONS]
+    each = [(operation, _text(group), len(group[0])) for group in groups(devices) for operation in OPERATIONS]
+    # All of a group get equally many: the next multiple.
     return [
-        {"kind": "collective", "operation": operation, "groups": text, "elements": size}
-        for operation, text in [("send", "")] + each
+        {"kind": "collective", "operation": operation, "groups": text, "elements": -(-size // parts) * parts}
+        for operation, text, parts in [("send", "", 1)] + each
         for size in SIZES
     ]
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from .model import PARTS, Stack, divisors, splits
 from .plans import adam
 from .timing import Loop
+from .walk import work
 
 #: How often in one program, so that its start hardly counts; small ones more often.
 REPEATS = 4
@@ -24,14 +25,19 @@ def tasks(model: Stack, batch: int, devices: int, recompute: bool) -> List[Dict[
     """Every part, with every power of two of samples, in every number of parts that devices can share a block in."""
     shares = [share for share in divisors(devices) if splits(model) % share == 0]
     row = [(part, share) for part in ("first", "blocks", "last") for share in (shares if part == "blocks" else [1])]
-    layers = [
-        {"kind": "layer", "key": _key(part, samples, share, recompute), "part": part, "samples": samples, "share": share}
-        for part, share in row
-        for samples in _powers(batch)
-    ]
+    layers = [_task(model, part, samples, share, recompute) for part, share in row for samples in _powers(batch)]
     total = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model.params))
     counts = [total // share for share in divisors(devices)]
     return layers + [{"kind": "layer", "key": f"update, {count} parameters", "part": "update", "count": count} for count in counts]
+
+
+def _task(model: Stack, part: str, samples: int, share: int, recompute: bool) -> Dict[str, Any]:
+    """With the work that there is: the name does not tell how wide the part is."""
+    value, shapes = _part(model, part, samples, share, recompute)
+    made = jax.eval_shape(value, *shapes)
+    back = lambda params, x, batch, slope: jax.vjp(lambda params, x: value(params, x, batch), params, x)[1](slope)
+    task = {"kind": "layer", "key": _key(part, samples, share, recompute), "part": part, "samples": samples, "share": share}
+    return {**task, **work(jax.make_jaxpr(back)(*shapes, made))}
 
 
 def _key(part: str, samples: int, share: int, recompute: bool) -> str:

@@ -12,7 +12,7 @@ from jax import lax
 from .capture import Layers, forward
 from .model import Model
 from .timing import Loop
-from .walk import PRODUCTS, VIEWS, Operator, Value, operators
+from .walk import PRODUCTS, VIEWS, Operator, operators
 
 #: How often in one program.
 REPEATS = 16
@@ -26,24 +26,30 @@ def sized(model: Model, samples: int) -> Model:
     return model._replace(batch=jax.tree.map(one, model.batch))
 
 
-def tasks(model: Model, samples: int) -> List[Dict[str, Any]]:
+def gradient(model: Model, samples: int) -> Any:
+    """The jaxpr of a step of so many samples."""
+    own = sized(model, samples)
+    return jax.make_jaxpr(jax.grad(forward(own)))(own.params, own.batch)
+
+
+def tasks(model: Model, samples: int, devices: int) -> List[Dict[str, Any]]:
     """Each different operator of the step once, with how often the step has it; and the step itself."""
     own = sized(model, samples)
-    traced = jax.make_jaxpr(jax.grad(forward(own)))(own.params, own.batch)
-    row = operators(traced, [Value(one.aval) for one in traced.jaxpr.invars], is_laid_out=False)
+    row = operators(gradient(model, samples))
     found: Dict[str, Dict[str, Any]] = {}
     for one in row:
         if one.name in VIEWS or one.bytes() < BYTES_MIN or not _is_plain(one):
             continue
         task = found.setdefault(_key(one), {"kind": "operator", "key": _key(one), "times": 0, "equation": one.equation})
         task["times"] += one.times
-        task.update(flop=one.flop(), bytes=one.bytes(), is_product=one.name in PRODUCTS, samples=samples)
+        task.update(flop=one.flop(), bytes=one.bytes(), is_product=one.name in PRODUCTS)
     layers = Layers(own).layers()
     total = lambda name: 3.0 * samples * sum(layer[name] for layer in layers)
-    step = {"kind": "step", "key": f"step of {samples} samples", "times": 1, "is_product": False, "samples": samples}
+    step = {"kind": "step", "key": f"step of {samples} samples", "times": 1, "is_product": False}
     step.update(flop=total("flop"), bytes=total("traffic_bytes"), model=own)
     # By itself, too: devices may share a processor.
-    return [*found.values(), {**step, "devices": 1}, step]
+    alone = [{**step, "devices": 1}] if devices > 1 else []
+    return [*found.values(), *alone, step]
 
 
 def _is_plain(one: Operator) -> bool:

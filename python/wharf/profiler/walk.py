@@ -83,11 +83,23 @@ class Operator(NamedTuple):
         return sum(Value(kind).bytes() for kind in kinds)
 
 
-def operators(closed: Any, inputs: Sequence[Value], is_laid_out: bool) -> List[Operator]:
-    """All operators in order. `is_laid_out`: loops over stacked parameters count as so many layers, not as one many times."""
+def operators(closed: Any) -> List[Operator]:
+    """All operators in order; those of loops so many times."""
+    return walked(closed, [Value(one.aval) for one in closed.jaxpr.invars], is_laid_out=False)[0]
+
+
+def walked(closed: Any, inputs: Sequence[Optional[Value]], is_laid_out: bool) -> Tuple[List[Operator], List[Optional[Value]]]:
+    """All operators in order, and what they give in the end. `is_laid_out`: loops over stacked parameters count as so many layers, not as
+    one many times."""
     row: List[Operator] = []
-    _walk(closed.jaxpr, inputs, 1, is_laid_out, row)
-    return row
+    given = _walk(closed.jaxpr, inputs, 1, is_laid_out, row)
+    return row, given
+
+
+def work(closed: Any) -> Dict[str, float]:
+    """Operations, and what goes to and from memory if nothing is joined: another model has another amount of one of them."""
+    row = operators(closed)
+    return {"flop": sum(one.times * one.flop() for one in row), "bytes": sum(one.times * one.bytes() for one in row)}
 
 
 def _walk(jaxpr: Any, inputs: Sequence[Optional[Value]], times: int, is_laid_out: bool, row: List[Operator]) -> List[Optional[Value]]:

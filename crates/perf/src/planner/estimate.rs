@@ -11,7 +11,7 @@ use super::options::Options;
 use super::split::split;
 
 /// What products of matrices reach of the peak; what keeps them from it is counted as traffic.
-pub const MATRIX_SHARE: f64 = 0.8;
+const MATRIX_SHARE: f64 = 0.8;
 /// What convolutions reach where they are rounded to be fast, and where they are not.
 const CONVOLUTION_SHARES: [f64; 2] = [0.10, 0.42];
 /// What of the counted traffic does not stay in caches.

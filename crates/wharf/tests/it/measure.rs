@@ -75,6 +75,12 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     let told = sandbox.wharf("profile capture model.py:small --to model.txt").fails(2);
     assert!(told.contains(".json"), "{told}");
     assert!(!sandbox.path().join("lab.db").exists());
+    let told = sandbox.wharf("profile run model.py:small --into lab.db --what plans").fails(2);
+    assert!(told.contains("--plan pp2.dp4"), "{told}");
+    // An empty file is a new database.
+    sandbox.write("lab.db", "");
+    let told = sandbox.wharf("profile run --into lab.db --python ./nowhere").fails(3);
+    assert!(told.contains("cannot start `./nowhere`"), "{told}");
 }
 
 #[test]
@@ -108,6 +114,93 @@ fn measurements_are_kept_and_not_taken_twice() {
     let rows = json(&sandbox, "profile show lab.db --measured");
     let row = &rows["measured"][0];
     assert!(row["versions"].as_str().unwrap().contains("jax ") && row["machine"] != "", "{row}");
+
+    // Keeping everything is another way to run: nobody is told of it as the usual one.
+    let before = json(&sandbox, "profile show lab.db --model model.small")["entries"].clone();
+    let kept = json(&sandbox, &format!("{plans} --no-recompute"));
+    assert_eq!(count(&kept, "plan", "measured"), 4);
+    assert_eq!(json(&sandbox, "profile show lab.db --model model.small")["entries"], before);
+    // Rounds that are missing are made up for.
+    let three = json(&sandbox, &format!("{} --rounds 3", plans.replace(" --rounds 1", "")));
+    assert_eq!(count(&three, "plan", "measured"), 4);
+    let rounds = |rows: &Value, plan: &str| {
+        let rows = rows["measured"].as_array().unwrap();
+        let is_same = |row: &&Value| row["key"].as_str().unwrap() == format!("{plan}, 4 samples");
+        let row = rows.iter().find(is_same).unwrap();
+        (row["rounds"].as_u64().unwrap(), row["seconds"].as_f64().unwrap())
+    };
+    assert_eq!(rounds(&json(&sandbox, "profile show lab.db --measured"), "pp1.dp2.tp1.mb1").0, 3);
+}
+
+/// What is measured again counts, also where it is slower; and so does what was edited.
+#[test]
+fn what_is_measured_anew_replaces_what_there_was() {
+    let Some(python) = with_jax() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("model.py", MODEL);
+    let run = format!(
+        "profile run model.py:small --into lab.db --type host --host-devices 2 --python {python} --rounds 1"
+    );
+    let plans = format!("{run} --what plans,operators,layers --plan dp2");
+    let first = json(&sandbox, &plans);
+    sandbox.write("model.py", &MODEL.replace("128", "1280"));
+    let edited = json(&sandbox, &plans);
+    assert_eq!((count(&first, "plan", "measured"), count(&edited, "plan", "known")), (1, 0));
+    // First and last part are as they were, and the optimizer's step of other numbers of parameters is another one.
+    assert_eq!(count(&edited, "layer", "known"), 6);
+    assert_eq!(
+        json(&sandbox, &plans)["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["measured"].as_u64().unwrap())
+            .sum::<u64>(),
+        0
+    );
+
+    // The entry says what the measurement does, as if the first had been a quick one.
+    let entry = |sandbox: &Sandbox| {
+        json(sandbox, "profile show lab.db --model model.small")["entries"][0]["iterations_per_s"]
+            .as_f64()
+            .unwrap()
+    };
+    let seconds = |sandbox: &Sandbox| {
+        let rows = json(sandbox, "profile show lab.db --measured");
+        let rows = rows["measured"].as_array().unwrap();
+        rows.iter().find(|row| row["kind"] == "plan").unwrap()["seconds"].as_f64().unwrap()
+    };
+    assert!((entry(&sandbox) * seconds(&sandbox) - 1.0).abs() < 1e-9);
+    for _ in 0..3 {
+        sandbox.wharf(&format!("{plans} --again --what plans")).ok();
+        assert!((entry(&sandbox) * seconds(&sandbox) - 1.0).abs() < 1e-9, "slower or not");
+    }
+}
+
+/// Only what the present model and batch have counts in what devices reach.
+#[test]
+fn devices_are_described_from_what_is_measured_now() {
+    let Some(python) = with_jax() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("model.py", MODEL);
+    let loss = "def plain():\n    return (lambda p, x: jnp.mean((x @ p) ** 2), shape(8, 8), shape(4, 8))\n";
+    sandbox.write(
+        "loss.py",
+        &format!(
+            "import jax, jax.numpy as jnp\n{}{loss}",
+            &MODEL[MODEL.find("def shape").unwrap()..MODEL.find("def small").unwrap()]
+        ),
+    );
+    let run = |more: &str| {
+        format!("profile run {more} --into lab.db --type host --host-devices 2 --python {python} --rounds 1")
+    };
+    let large = run("model.py:small --what operators --batch 512 --hardware large.json");
+    sandbox.wharf(&large).ok();
+    let alone = sandbox.read("large.json");
+    sandbox.wharf(&run("model.py:small --what operators --batch 4 --hardware small.json")).ok();
+    sandbox.wharf(&large).ok();
+    assert_eq!(sandbox.read("large.json"), alone, "nothing of other batches");
+    let told = sandbox.wharf(&run("loss.py:plain --what layers")).fails(3);
+    assert!(told.contains("no layers to measure") && told.contains("wharf.profiler.Stack"), "{told}");
 }
 
 /// The example of the documents, small: a model is captured, devices are measured, plans ranked, and run.

@@ -6,53 +6,61 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use wharf_perf::planner::Hardware;
-use wharf_perf::planner::estimate::{MATRIX_SHARE, TRAFFIC_SHARE};
+use wharf_perf::planner::estimate::{TRAFFIC_SHARE, product_share};
 use wharf_perf::planner::links::Link;
+use wharf_perf::planner::model::Precision;
 use wharf_profile::database;
-use wharf_profile::measured::{Measured, Reached, Subject};
+use wharf_profile::measured::{Measured, Reached};
 
 use super::measure::Offer;
 use crate::error::{CliError, translate};
+use crate::output::Terminal;
 use crate::staging::StagedFile;
 
 /// From this share on, all devices of a node work at the same time: a bus or a power supply that they share costs less.
 const ALL_SHARE: f64 = 0.9;
 
-/// Writes it from what the database has.
-pub(super) fn write(target: &Path, profile: &Path, device_type: &str, offer: &Offer) -> Result<(), CliError> {
-    let rows = database::measurements(profile).map_err(|error| translate::profile(&error))?;
-    let own = |devices: u32| {
-        rows.iter().filter(move |one| {
-            let Subject { model, device_type: on, devices: at_work, .. } = &one.subject;
-            on == device_type && *model == offer.name && *at_work == devices
-        })
-    };
+/// Writes it from what was measured of the tasks that the profiler offers now, and the links that the database has.
+pub(super) fn write(
+    target: &Path,
+    profile: &Path,
+    device_type: &str,
+    offer: &Offer,
+    rows: &[&Measured],
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    let own = |devices: u32| rows.iter().copied().filter(move |one| one.subject.devices == devices);
     let reached = Reached::of(own(offer.devices)).ok_or_else(|| {
-        CliError::input(format!(
-            "`{}` has no operators of {} on {device_type}",
-            profile.display(),
-            offer.name
-        ))
-        .hint("measure them: `--what operators,collectives`")
+        CliError::input(format!("no operators of {} were measured on {device_type}", offer.name))
+            .hint("measure them: `--what operators,collectives`")
     })?;
     let records = database::read(profile).map_err(|error| translate::profile(&error))?;
-    let builtin = Hardware::builtin(device_type).or_else(|| Hardware::builtin("cpu"));
-    let links = builtin.map(|known| known.links.measured(&records.comm, device_type));
+    let builtin = Hardware::builtin(device_type);
+    let memory_gib = offer.memory_gib.or_else(|| Some(builtin.as_ref()?.memory_gib));
+    let links = builtin.or_else(|| Hardware::builtin("cpu"));
+    let links = links.map(|known| known.links.measured(&records.comm, device_type));
     // The planner counts on a share of peak and of traffic: what is measured already has that in it.
-    let tflops = reached.product_flop_per_s / MATRIX_SHARE / 1e12;
+    let tflops =
+        |precision| reached.product_flop_per_s / product_share(reached.kind, precision, false) / 1e12;
     let link = |link: Link| json!({ "gb_per_s": link.gb_per_s, "latency_us": link.latency_s * 1e6 });
-    let at_once = at_once(own(1), own(offer.devices), f64::from(offer.devices));
     let mut device = json!({
         "name": device_type,
-        "half_tflops": tflops,
-        "single_tflops": tflops,
+        "half_tflops": tflops(Precision::Half),
+        "single_tflops": tflops(Precision::Single),
+        "rounding": false,
         "memory_gb_per_s": reached.bytes_per_s * TRAFFIC_SHARE / 1e9,
-        "memory_gib": offer.memory_gib.unwrap_or(1.0),
         "per_node": offer.devices,
         "kernel_us": reached.kernel_s * 1e6,
         "workspace_gib": 0.0,
     });
-    if let Some(at_once) = at_once {
+    match memory_gib {
+        Some(memory_gib) => device["memory_gib"] = json!(memory_gib),
+        None => terminal.warn(&format!(
+            "the devices do not tell how much memory they have: write `memory_gib` into `{}`",
+            target.display()
+        )),
+    }
+    if let Some(at_once) = at_once(own(1), own(offer.devices), f64::from(offer.devices)) {
         device["at_once"] = json!(at_once);
     }
     if let Some(links) = links {

@@ -69,12 +69,19 @@ struct Count {
 
 /// Measures.
 pub(super) fn run(args: &ProfileRunArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    if args.what.contains(&ProfileSubjectArg::Plans) && args.plans.is_empty() {
+        return Err(CliError::usage("`--what plans` measures the plans that are named")
+            .hint("name some: `--plan pp2.dp4.mb8 --plan dp8`"));
+    }
     let known = Known::read(&args.into)?;
     let mut profiler = Profiler::start(&args.profiler.python)?;
     profiler.say(&request(args));
     let Some(offer) = profiler.next()? else { return Ok(interrupt::handled().unwrap_or(Exit::Internal)) };
     let offer: Offer = serde_json::from_value(offer)
         .map_err(|error| CliError::new(ErrorKind::Internal, format!("the profiler's offer: {error}")))?;
+    if let Some(lacking) = args.what.iter().find(|subject| !offer.has(**subject)) {
+        return Err(nothing_to_measure(*lacking, &offer));
+    }
     let mut session = Session::new(args, offer, known);
     session.measure(&mut profiler, terminal)?;
     session.show(terminal)?;
@@ -83,11 +90,35 @@ pub(super) fn run(args: &ProfileRunArgs, terminal: &Terminal) -> Result<Exit, Cl
         return Ok(signal);
     }
     if let Some(target) = &args.hardware {
-        hardware::write(target, &args.into, &session.device_type, &session.offer)?;
+        let (device_type, rows) = (&session.device_type, session.present());
+        hardware::write(target, &args.into, device_type, &session.offer, &rows, terminal)?;
     }
     match session.failures.len() {
         0 => Ok(Exit::Ok),
         failed => Err(CliError::input(format!("{failed} measurements failed; all others are kept"))),
+    }
+}
+
+impl Offer {
+    fn has(&self, subject: ProfileSubjectArg) -> bool {
+        // One of them has the name of all but for its end.
+        self.tasks.iter().any(|task| subject.name().starts_with(&task.kind))
+    }
+}
+
+/// That something was asked for of which there is nothing, and why.
+fn nothing_to_measure(subject: ProfileSubjectArg, offer: &Offer) -> CliError {
+    let name = subject.name();
+    let error = CliError::input(format!("there are no {name} to measure"));
+    match subject {
+        ProfileSubjectArg::Layers => error.hint(format!(
+            "only of a wharf.profiler.Stack are layers measured: let the function of {} return one",
+            offer.name
+        )),
+        ProfileSubjectArg::Collectives => {
+            error.hint("they need two devices or more: `--host-devices 8` makes them out of one processor")
+        }
+        ProfileSubjectArg::Operators | ProfileSubjectArg::Plans => error,
     }
 }
 
@@ -122,7 +153,8 @@ struct Known {
 
 impl Known {
     fn read(path: &Path) -> Result<Self, CliError> {
-        if !path.exists() {
+        // An empty file is a database that nobody has written to yet.
+        if std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0) {
             return Ok(Self { records: Records::default(), measured: BTreeMap::new() });
         }
         let failed = |error| translate::profile(&error);
@@ -149,20 +181,21 @@ impl<'a> Session<'a> {
     }
 
     fn measure(&mut self, profiler: &mut Profiler, terminal: &Terminal) -> Result<(), CliError> {
-        let mut wanted = Vec::new();
+        let (mut wanted, mut rounds) = (Vec::new(), Vec::new());
         for (index, task) in self.offer.tasks.iter().enumerate() {
-            let is_known = !self.args.again && self.is_known(task);
-            self.counts.entry(task.kind.clone()).or_default().known += usize::from(is_known);
-            if !is_known {
+            let missing = self.missing_rounds(task);
+            self.counts.entry(task.kind.clone()).or_default().known += usize::from(missing == 0);
+            if missing > 0 {
                 wanted.push(index);
+                rounds.push(missing);
             }
         }
         if wanted.is_empty() {
             return Ok(());
         }
-        let steps = wanted.len() as u64 * u64::from(self.args.rounds);
+        let steps = rounds.iter().map(|rounds| u64::from(*rounds)).sum();
         let progress = terminal.progress(steps, "measurements");
-        profiler.say(&json!({ "rounds": self.args.rounds, "tasks": wanted }));
+        profiler.say(&json!({ "rounds": rounds, "tasks": wanted }));
         let mut found: BTreeMap<usize, Measured> = BTreeMap::new();
         while let Some(answer) = profiler.next()? {
             let answer: Answer = serde_json::from_value(answer)
@@ -195,7 +228,7 @@ impl<'a> Session<'a> {
         // Rounds of an earlier run that was interrupted count too, unless everything is to be new.
         let before = found.get(&answer.task).or_else(|| match self.args.again {
             true => None,
-            false => self.known.measured.get(&subject),
+            false => self.known(task),
         });
         let measured = Measured {
             seconds: before.map_or(seconds, |before| before.seconds.min(seconds)),
@@ -209,7 +242,8 @@ impl<'a> Session<'a> {
             recorded: now(),
             subject,
         };
-        let records = self.records(task, &measured);
+        let before = self.known.measured.insert(measured.subject.clone(), measured.clone());
+        let records = self.records(task, &measured, before.as_ref());
         for (key, facts) in records.entries() {
             self.known.records.insert(key.clone(), facts.clone());
         }
@@ -219,17 +253,34 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn is_known(&self, task: &Task) -> bool {
-        if let Some(measured) = self.known.measured.get(&self.subject(task)) {
-            return measured.rounds >= self.args.rounds;
+    /// What the database has of a task: of the same name, and with the same amount of work. Who edits a model has another one.
+    fn known(&self, task: &Task) -> Option<&Measured> {
+        let work = |one: &Measured| (one.times, one.flop, one.bytes);
+        let known = self.known.measured.get(&self.subject(task))?;
+        (work(known) == (task.times, task.flop, task.bytes)).then_some(known)
+    }
+
+    /// In how many rounds a task is still to be visited.
+    fn missing_rounds(&self, task: &Task) -> u32 {
+        if self.args.again {
+            return self.args.rounds;
         }
-        match task.kind.as_str() {
-            "collective" => self.route(task).is_some_and(|route| {
-                let curve = self.known.records.comm.curve(&route);
-                curve.is_some_and(|curve| curve.points().any(|(elements, _)| elements == task.elements))
-            }),
-            _ => false,
+        let is_in_table = || {
+            let route = self.route(task).filter(|_| task.kind == "collective");
+            let curve = route.and_then(|route| self.known.records.comm.curve(&route));
+            curve.is_some_and(|curve| curve.points().any(|(elements, _)| elements == task.elements))
+        };
+        match self.known(task) {
+            Some(measured) => self.args.rounds.saturating_sub(measured.rounds),
+            // Somebody else may have measured it.
+            None if is_in_table() => 0,
+            None => self.args.rounds,
         }
+    }
+
+    /// What is known of what was offered now, and of nothing else that the database has.
+    fn present(&self) -> Vec<&Measured> {
+        self.offer.tasks.iter().filter_map(|task| self.known(task)).collect()
     }
 
     fn subject(&self, task: &Task) -> Subject {
@@ -257,8 +308,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What others than us can use: speeds under plans, and communication times.
-    fn records(&self, task: &Task, measured: &Measured) -> Records {
+    /// What others than us can use: speeds under plans, and communication times. `before` is what the database said of the task.
+    fn records(&self, task: &Task, measured: &Measured, before: Option<&Measured>) -> Records {
         let mut records = Records::default();
         match task.kind.as_str() {
             "collective" => {
@@ -266,19 +317,40 @@ impl<'a> Session<'a> {
                     records.comm.insert(route, task.elements, measured.seconds);
                 }
             }
-            "plan" => {
+            // An entry does not say that nothing was computed anew: who plans takes it for the usual way.
+            "plan" if !self.args.no_recompute => {
                 let degrees = task.plan.split(".mb").next().unwrap_or_default();
-                let (key, facts) = self.entry(degrees, measured);
+                let of_model = |one: &&Measured| (one.flop, one.bytes) == (task.flop, task.bytes);
                 // Of several numbers of microbatches the fastest counts.
-                let is_slower =
-                    |known: &Facts| !known.is_estimate && known.iterations_per_s >= facts.iterations_per_s;
-                if !self.known.records.get(&key).is_some_and(is_slower) {
+                let rows = self.of_plan(degrees).filter(of_model);
+                let fastest = rows.min_by(|one, two| one.seconds.total_cmp(&two.seconds));
+                let (key, facts) = self.entry(degrees, fastest.unwrap_or(measured));
+                // What others have measured stays where it is faster; what we said of it before does not.
+                let is_to_stay = |known: &Facts| {
+                    let mut rows = self.of_plan(degrees).chain(before);
+                    let is_own = rows.any(|one| known.iterations_per_s == 1.0 / one.seconds);
+                    !known.is_estimate && known.iterations_per_s >= facts.iterations_per_s && !is_own
+                };
+                if !self.known.records.get(&key).is_some_and(is_to_stay) {
                     records.insert(key, facts);
                 }
             }
             _ => {}
         }
         records
+    }
+
+    /// What we have measured under these degrees with as many samples as now.
+    fn of_plan(&self, degrees: &str) -> impl Iterator<Item = &Measured> {
+        let ending = format!(", {} samples", self.offer.batch);
+        let start = format!("{degrees}.mb");
+        self.known.measured.values().filter(move |one| {
+            let Subject { kind, key, model, device_type, .. } = &one.subject;
+            kind == "plan"
+                && (model, device_type) == (&self.offer.name, &self.device_type)
+                && key.starts_with(&start)
+                && key.ends_with(&ending)
+        })
     }
 
     fn entry(&self, plan: &str, measured: &Measured) -> (Key, Facts) {
