@@ -174,7 +174,10 @@ impl Engine {
                 }
                 Phase::Stopping => {
                     self.policy.observe(&view, Change::Placed(job));
-                    self.policy.observe(&view, Change::Stopping(job));
+                    // As when it was told to: one that is to end does not come back.
+                    let is_over = view.job(job).ending().is_some();
+                    let change = if is_over { Change::Ended(job) } else { Change::Stopping(job) };
+                    self.policy.observe(&view, change);
                 }
                 Phase::Waiting | Phase::Held | Phase::Ended(_) => {}
             }

@@ -384,6 +384,65 @@ fn cancelled_job_ends_only_when_its_processes_are_gone() {
     assert_eq!(world.engine.state().job(JobId(0)).phase, Phase::Ended(JobEnd::Cancelled));
 }
 
+/// Believes what it is told, and looks at nothing else: starts whoever waits on the first node.
+#[derive(Default)]
+struct Faithful {
+    waiting: std::collections::BTreeSet<JobId>,
+}
+
+impl Policy for Faithful {
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Attained
+    }
+
+    fn observe(&mut self, view: &View<'_>, change: Change) {
+        match change {
+            Change::Arrived(job) | Change::Waiting(job) | Change::Stopping(job)
+                if view.schedule().placement(job).is_none() =>
+            {
+                self.waiting.insert(job);
+            }
+            Change::Placed(job) | Change::Ended(job) => {
+                self.waiting.remove(&job);
+            }
+            _ => {}
+        }
+    }
+
+    fn schedule(&mut self, decision: &mut Decision<'_>) {
+        for job in std::mem::take(&mut self.waiting) {
+            let needed = decision.view().spec(job).gang.devices;
+            let devices = decision.view().schedule().free(NodeId(1)).lowest(needed);
+            decision.start(job, &[NodeShare { node: NodeId(1), devices }]);
+        }
+    }
+
+    fn explain(&self, _: &View<'_>, _: JobId) -> Reason {
+        Reason::NotWaiting
+    }
+}
+
+#[test]
+fn a_new_policy_is_not_told_to_start_what_was_cancelled() {
+    let mut world = World::new(1);
+    world.step(&Step::Submit(4));
+    world.answer(0);
+    world.step(&Step::Cancel(0));
+    assert_eq!(world.engine.state().job(JobId(0)).phase, Phase::Stopping);
+    let regime = Regime {
+        policy: Box::new(Faithful::default()),
+        perf: Box::new(Told),
+        cadence: Cadence::Events,
+        slots: 1,
+    };
+    world.engine.set_regime(Time::from_seconds(world.now), regime);
+    // A decision of the new policy: a violation would be noticed here.
+    world.step(&Step::Submit(2));
+    assert_eq!(world.engine.state().job(JobId(1)).phase, Phase::Placed);
+    world.answer(0);
+    assert_eq!(world.engine.state().job(JobId(0)).phase, Phase::Ended(JobEnd::Cancelled));
+}
+
 #[test]
 fn job_that_ends_while_it_is_moved_was_where_it_ran() {
     let mut world = World::new(1);

@@ -203,7 +203,7 @@ fn elements_of_arrays_have_names() {
     assert_eq!(json["job_ids"], serde_json::json!([4]));
     assert_eq!(json["arrays"], serde_json::json!([{ "job_id": 4, "count": 2, "indexes": "0-1" }]));
     cluster.say(&["submit", "--after-any", "0_3", "--", "true"]);
-    assert!(cluster.say(&["explain", "6"]).starts_with("waits for the end of job 1\n"));
+    assert!(cluster.say(&["explain", "6"]).starts_with("waits for the end of job 0_3\n"));
 
     cluster.say(&["cancel", "0_3"]);
     let ids = |state: &str| {
