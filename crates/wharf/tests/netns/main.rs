@@ -22,7 +22,7 @@ use crate::machines::{Cluster, WELCOME, obstacle, until};
 /// So short that tests are, too; it takes another 20 s until a silent network is noticed.
 const LOST_AFTER_S: u32 = 3;
 /// Long enough for a busy machine.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/distributed/jax_multi.py");
 /// The machines of most tests.
