@@ -14,7 +14,7 @@ use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, StepSeries};
 use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, files};
 use wharf_sim::sweep::parallel::map_in_order;
-use wharf_sim::{NoRecorder, Outcome, Preset, Recorder, RunSpec, Settings, TimelineOnly, check, run_within};
+use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
 use wharf_trace::Trace;
 
 use crate::error::{CliError, ErrorKind, translate};
@@ -230,14 +230,8 @@ impl Batch {
         is_watched: bool,
         progress: &Progress,
     ) -> Result<Ran, CliError> {
-        let has_timeline = is_shown || is_watched;
-        let (outcome, wall_ms) = if progress.is_visible() {
-            self.simulate(policy, &mut FinishedCounter::new(progress).with_timeline(has_timeline))?
-        } else if has_timeline {
-            self.simulate(policy, &mut TimelineOnly)?
-        } else {
-            self.simulate(policy, &mut NoRecorder)?
-        };
+        let mut recorder = FinishedCounter::new(progress).with_timeline(is_shown || is_watched);
+        let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
         let summary = self.summary(policy, &outcome, wall_ms);
         let page = is_shown.then(|| self.page_run(&summary, &outcome));
         let spark = is_watched.then(|| SparkRun::new(policy, &outcome));

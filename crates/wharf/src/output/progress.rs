@@ -30,11 +30,6 @@ impl Progress {
         Self { bar: Some(bar), started: Instant::now() }
     }
 
-    /// Whether anybody can see it: counting costs nothing otherwise.
-    pub(crate) fn is_visible(&self) -> bool {
-        self.bar.is_some()
-    }
-
     /// Counts `steps` as done.
     pub(crate) fn add(&self, steps: u64) {
         let Some(bar) = &self.bar else { return };
