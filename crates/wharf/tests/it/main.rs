@@ -5,6 +5,7 @@ mod accounting;
 mod cluster;
 mod config;
 mod containers;
+mod daemon;
 mod dashboard;
 mod demo;
 mod elastic;

@@ -1,0 +1,1 @@
+//! Tokens, sessions, names, webhooks and the audit log.

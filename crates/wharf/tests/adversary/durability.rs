@@ -1,0 +1,1 @@
+//! Full disks, restored copies, damaged journals, panics and rogue workers.

@@ -1,0 +1,1 @@
+//! Where jobs may run, in which order, and how much of the head one user can take.
