@@ -118,8 +118,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`], as for every call, and where the document cannot be used.
-    pub async fn set_limits(&self, text: String) -> Result<LimitsReply, ClientError> {
-        Ok(self.inner.clone().set_limits(SetLimitsRequest { text }).await?.into_inner())
+    pub async fn set_limits(&self, text: String, dry_run: bool) -> Result<LimitsReply, ClientError> {
+        Ok(self.inner.clone().set_limits(SetLimitsRequest { text, dry_run }).await?.into_inner())
     }
 
     /// The limits in force and how far they are used; of one user, or of all where none is named.

@@ -1,5 +1,6 @@
 //! The engine: commands in, events and effects out. One core for both clocks.
 
+use crate::access::Access;
 use crate::audit::Violation;
 use crate::cluster::ClusterSpec;
 use crate::effect::{Command, Effect, Outbox};
@@ -45,6 +46,8 @@ pub struct Regime {
     pub cadence: Cadence,
     /// Most jobs that it puts on one device.
     pub slots: usize,
+    /// Who may use which pool.
+    pub access: Access,
 }
 
 /// Why a command had no effect.
@@ -84,8 +87,9 @@ impl Engine {
 
     /// An engine that goes on from a state, such as one rebuilt from a journal. The policy is told of what lives.
     pub fn resume(now: Time, mut state: State, regime: Regime) -> Self {
-        let Regime { policy, perf, cadence, slots } = regime;
+        let Regime { policy, perf, cadence, slots, access } = regime;
         state.set_slots(slots);
+        state.set_access(access);
         let mut engine = Self {
             state,
             policy,
@@ -151,12 +155,13 @@ impl Engine {
 
     /// Replaces who decides; running jobs are not disturbed. The new policy is told of everything that lives.
     pub fn set_regime(&mut self, now: Time, regime: Regime) {
-        let Regime { policy, perf, cadence, slots } = regime;
+        let Regime { policy, perf, cadence, slots, access } = regime;
         self.policy = policy;
         self.perf = perf;
         self.cadence = cadence;
         self.wake = None;
         self.state.set_slots(slots);
+        self.state.set_access(access);
         self.adopt(now);
     }
 

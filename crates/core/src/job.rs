@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::access::Scope;
 use crate::cluster::NodeSpec;
 use crate::time::Time;
 
@@ -103,12 +104,14 @@ pub struct Needs {
     pub cpus: u32,
     /// Main memory for each device; 0 where that does not matter.
     pub memory_mib: u64,
+    /// The pools that its owner may use.
+    pub scope: Scope,
 }
 
 impl Needs {
     /// Whether a node can be one of its nodes.
     pub fn allow(&self, node: &NodeSpec) -> bool {
-        self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
+        self.admit(node)
             && self.node.as_ref().is_none_or(|name| *name == node.name)
             && (self.names.is_empty() || self.names.contains(&node.name))
     }

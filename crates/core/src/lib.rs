@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or the environment, starts a thread or iterates an unordered map
 //! (`clippy.toml` beside `Cargo.toml` bans them): equal inputs give equal bytes.
 
+pub mod access;
 pub mod audit;
 pub mod cluster;
 mod duration;
@@ -23,6 +24,7 @@ pub mod state;
 pub mod time;
 pub mod topology;
 
+pub use access::{Access, Scope};
 pub use audit::Violation;
 pub use cluster::{ClusterSpec, DEVICES_PER_NODE_MAX, DeviceSet, NodeShare, NodeSpec};
 pub use duration::parse_seconds;

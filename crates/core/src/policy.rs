@@ -1,5 +1,6 @@
 //! The contract between the engine and a policy: a view in, a decision out.
 
+use crate::access::Access;
 use crate::audit::{self, Violation};
 use crate::cluster::NodeShare;
 use crate::effect::Outbox;
@@ -107,6 +108,11 @@ impl<'a> View<'a> {
     #[inline]
     pub fn topology(&self) -> &'a Topology {
         self.state.topology()
+    }
+
+    /// Who may use which pool.
+    pub fn access(&self) -> &'a Access {
+        self.state.access()
     }
 
     /// All placements in force.

@@ -84,6 +84,15 @@ pub enum Reason {
         /// What the working nodes have.
         working: u32,
     },
+    /// The working nodes of its pool, or of the pools that its owner may use, have too few devices.
+    PoolTooSmall {
+        /// Its pool, where it has one.
+        pool: Option<Arc<str>>,
+        /// What it needs.
+        needed: u32,
+        /// What the working nodes have.
+        working: u32,
+    },
     /// A limit would be exceeded.
     Quota(Quota),
     /// Another job of the same owner goes first, and waits for a limit.
@@ -273,6 +282,16 @@ impl Reason {
                     devices(*needed)
                 )
             }
+            Self::PoolTooSmall { pool: Some(pool), needed, working } => write!(
+                f,
+                "cannot run as things are: needs {}, the working nodes of pool {pool} have {working} that it may use",
+                devices(*needed)
+            ),
+            Self::PoolTooSmall { pool: None, needed, working } => write!(
+                f,
+                "cannot run as things are: needs {}, the working nodes of pools that its owner may use have {working}",
+                devices(*needed)
+            ),
             Self::Quota(quota) if quota.asked == 0.0 => write!(
                 f,
                 "{} may use {} {}, and has used {:.1}",

@@ -1,5 +1,6 @@
 //! The state of everything, as a fold over events.
 
+use crate::access::Access;
 use crate::cluster::{ClusterSpec, NodeShare};
 use crate::event::{Chosen, Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
@@ -20,6 +21,7 @@ pub struct State {
     /// For each device, how many jobs were told to leave it and have not yet.
     vacating: Vec<u8>,
     counts: PhaseCounts,
+    access: Access,
 }
 
 /// How many jobs are where.
@@ -246,12 +248,27 @@ impl State {
         let topology = Topology::new(cluster);
         let schedule = Schedule::new(&topology, slots);
         let vacating = vec![0; topology.device_count() as usize];
-        Self { topology, schedule, specs: vec![], jobs: vec![], vacating, counts: PhaseCounts::default() }
+        let (specs, jobs, counts) = (Vec::new(), Vec::new(), PhaseCounts::default());
+        Self { topology, schedule, specs, jobs, vacating, counts, access: Access::default() }
     }
 
     /// Lets a device hold so many jobs from now on. What shares devices already is not disturbed.
     pub(crate) fn set_slots(&mut self, slots: usize) {
         self.schedule.set_slots(slots);
+    }
+
+    /// Confines jobs to the pools that their owners may use from now on. What runs elsewhere is not disturbed.
+    pub(crate) fn set_access(&mut self, access: Access) {
+        if access != self.access {
+            let live = self.specs.iter_mut().zip(&self.jobs).filter(|(_, job)| !job.is_ended());
+            live.for_each(|(spec, _)| access.confine(spec));
+            self.access = access;
+        }
+    }
+
+    /// Who may use which pool.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// The machines.
@@ -338,6 +355,8 @@ impl State {
             (Event::ArraySubmitted { .. }, Detail::Array(spec, indexes)) => {
                 self.specs.reserve(indexes.len());
                 self.jobs.reserve(indexes.len());
+                let mut spec = spec;
+                self.access.confine(&mut spec);
                 for &index in indexes {
                     let array = Some(ArrayElement { array: spec.name.clone(), index });
                     self.submit(now, JobSpec { array, ..spec.clone() });
@@ -393,7 +412,8 @@ impl State {
         state.phase = phase;
     }
 
-    fn submit(&mut self, now: Time, spec: JobSpec) {
+    fn submit(&mut self, now: Time, mut spec: JobSpec) {
+        self.access.confine(&mut spec);
         self.specs.push(spec);
         let state = JobState::new(now);
         self.counts.enter(state.phase);

@@ -144,6 +144,7 @@ impl World {
                 perf: Box::new(Told),
                 cadence: Cadence::Events,
                 slots,
+                access: wharf_core::Access::default(),
             },
         );
         Self { engine, journal: Journal::default(), cluster, effects: vec![], now: 0.0 }
@@ -434,6 +435,7 @@ fn a_new_policy_is_not_told_to_start_what_was_cancelled() {
         perf: Box::new(Told),
         cadence: Cadence::Events,
         slots: 1,
+        access: wharf_core::Access::default(),
     };
     world.engine.set_regime(Time::from_seconds(world.now), regime);
     // A decision of the new policy: a violation would be noticed here.

@@ -125,12 +125,10 @@ impl Dispatcher {
         }
         let is_limit = amended.time_limit_s.is_some();
         self.note(Record::JobAmended { job: job.0, amended });
-        if is_limit {
+        if is_limit && self.engine.state().job(job).phase == Phase::Running {
             self.limits.retain(|(_, other), _| *other != job);
             self.batches.unwarn(job);
-            if self.engine.state().job(job).phase == Phase::Running {
-                self.watch_limits(&[job]);
-            }
+            self.watch_limits(&[job]);
         }
         Ok(())
     }
@@ -144,9 +142,20 @@ impl Dispatcher {
     }
 
     /// Why limits forbid a change; none where they do not.
-    pub(crate) fn forbids(&self, job: JobId, request: &ChangeJobsRequest) -> Option<String> {
-        let is_it = request.change() == Change::TimeLimit && job < self.engine.state().next_job();
-        is_it.then(|| self.allowed_limit_s(job, request.time_limit_s).err()).flatten()
+    pub(crate) fn forbids(&self, job: JobId, request: &ChangeJobsRequest, is_user: bool) -> Option<String> {
+        if job >= self.engine.state().next_job() {
+            return None;
+        }
+        match request.change() {
+            Change::TimeLimit => self.allowed_limit_s(job, request.time_limit_s).err(),
+            Change::Priority if is_user => {
+                let present = self.engine.state().spec(job).priority;
+                (request.priority > present).then(|| {
+                    format!("permission denied: a user may lower a priority only, and it is {present}")
+                })
+            }
+            _ => None,
+        }
     }
 
     /// How long a run of a job may take; 0: as long as it likes.

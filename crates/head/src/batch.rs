@@ -28,18 +28,28 @@ pub(crate) struct Batches {
     warnings: BTreeMap<(Time, JobId), u32>,
     /// Until when somebody has to say that they still hold a job.
     leases: BTreeMap<JobId, Time>,
+    /// The same, by time.
+    due: BTreeSet<(Time, JobId)>,
 }
 
 impl Batches {
-    /// A job will wait for ever.
+    /// A job can never start, and stays.
     pub(crate) fn strand(&mut self, job: JobId) {
         self.stranded.insert(job);
+    }
+
+    /// Forgets a job that is over.
+    pub(crate) fn end(&mut self, job: JobId) {
+        self.stranded.remove(&job);
+        if let Some(until) = self.leases.remove(&job) {
+            self.due.remove(&(until, job));
+        }
     }
 
     /// When the next job is to be warned, or is not kept any more.
     pub(crate) fn next_due(&self) -> Option<Time> {
         let warning = self.warnings.keys().next().map(|&(at, _)| at);
-        warning.into_iter().chain(self.leases.values().copied()).min()
+        warning.into_iter().chain(self.due.first().map(|&(until, _)| until)).min()
     }
 
     /// A job is not to be warned.
@@ -49,14 +59,20 @@ impl Batches {
 
     /// A job is kept until then.
     pub(crate) fn keep(&mut self, job: JobId, until: Time) {
-        self.leases.insert(job, until);
+        if let Some(earlier) = self.leases.insert(job, until) {
+            self.due.remove(&(earlier, job));
+        }
+        self.due.insert((until, job));
     }
 
-    /// Takes out the jobs that nobody keeps.
+    /// Takes out the jobs whose leases are over.
     pub(crate) fn unkept(&mut self, now: Time) -> Vec<JobId> {
-        let unkept: Vec<JobId> =
-            self.leases.iter().filter(|(_, until)| **until <= now).map(|(&job, _)| job).collect();
-        self.leases.retain(|_, until| *until > now);
+        let mut unkept = Vec::new();
+        while let Some(&(until, job)) = self.due.first().filter(|(until, _)| *until <= now) {
+            self.due.remove(&(until, job));
+            self.leases.remove(&job);
+            unkept.push(job);
+        }
         unkept
     }
 }
@@ -74,52 +90,29 @@ impl Dispatcher {
             Wait::Dependency
         } else if self.kept.delays.contains_key(&job.0) {
             Wait::Time
-        } else if !self.has_room(job) {
+        } else if !self.rooms.has_room(self.kept.first_of(job.0)) {
             Wait::ArrayLimit
         } else {
             Wait::NoWait
         }
     }
 
-    /// Lets a held job go, if nothing holds it any more.
+    /// Releases a held job, if nothing holds it any more.
     pub(crate) fn let_go(&mut self, job: JobId) {
         if self.wait_of(job) == Wait::NoWait {
             self.engine_command(Command::ReleaseJob(job));
         }
     }
 
-    /// Whether the limit of a job's array, if there is one, lets it go, too.
-    fn has_room(&self, job: JobId) -> bool {
-        let limit = self.spec(job).map_or(0, |spec| spec.array_limit);
-        if limit == 0 {
-            return true;
-        }
-        let state = self.engine.state();
-        let is_gone = |&element: &u32| {
-            let life = state.job(JobId(element));
-            life.phase != Phase::Held && !life.is_ended()
-        };
-        let gone = self.whole(self.kept.first_of(job.0)).filter(is_gone).take(limit as usize).count();
-        gone < limit as usize
-    }
-
-    /// An element of an array with a limit makes room: others may go.
+    /// An element of an array with a limit makes room: others may start.
     pub(crate) fn fill_up(&mut self, job: JobId) {
-        self.batches.stranded.remove(&job);
-        if self.engine.state().job(job).is_ended() {
-            self.batches.leases.remove(&job);
-        }
-        if self.spec(job).is_none_or(|spec| spec.array_limit == 0) {
-            return;
-        }
-        for element in self.whole(self.kept.first_of(job.0)) {
-            if self.engine.state().job(JobId(element)).phase != Phase::Held {
-                continue;
-            }
-            if !self.has_room(job) {
-                return;
-            }
+        let first = self.kept.first_of(job.0);
+        let mut after = None;
+        while self.rooms.has_room(first)
+            && let Some(element) = self.rooms.next_held(first, after)
+        {
             self.let_go(JobId(element));
+            after = Some(element);
         }
     }
 
@@ -129,17 +122,15 @@ impl Dispatcher {
         self.delays.insert((until, job));
     }
 
-    /// A job whose dependencies are met may have to wait some time after another one began.
-    pub(crate) fn wait_after(&mut self, job: JobId) {
-        let Some(spec) = self.spec(job).cloned() else { return };
+    /// Until when a job whose dependencies are met has to wait after another one began.
+    pub(crate) fn after_delay(&self, job: u32) -> Option<Time> {
+        let spec = self.spec(JobId(job))?;
         let delayed = spec.dependencies.iter().filter(|one| one.kind() == Kind::After && one.delay_s > 0.0);
         let state = self.engine.state();
         let known = |id: &u32| JobId(*id) < state.next_job();
         let until = delayed.flat_map(|one| self.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));
         let until = until.filter_map(|(id, delay_s)| Some(state.job(JobId(id)).first_start?.plus(delay_s)));
-        if let Some(until) = until.max().filter(|until| *until > self.now()) {
-            self.wait_until(job, until);
-        }
+        until.max()
     }
 
     /// Whether a job stays that can never start.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -17,6 +17,7 @@ use wharf_proto::{
 
 use crate::activity::Watch;
 use crate::batch::Batches;
+use crate::caps::Caps;
 use crate::causes::Origin;
 use crate::clock::Clock;
 use crate::decisions::{Decided, Decisions};
@@ -28,8 +29,10 @@ use crate::news::Teller;
 use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::ports::Ports;
+use crate::queue::Receiver;
 use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
+use crate::rooms::Rooms;
 use crate::series::Series;
 use crate::tap::{News, Tap};
 use crate::timing::Timing;
@@ -44,9 +47,10 @@ pub(crate) enum Input {
         specs: Vec<WireSpec>,
         reply: oneshot::Sender<Result<Vec<u32>, String>>,
     },
-    /// What a person wants of jobs.
+    /// A change of named jobs, by a user if it is not an administrator's.
     Change {
         request: ChangeJobsRequest,
+        is_user: bool,
         reply: oneshot::Sender<Vec<Refusal>>,
     },
     /// What a person wants of all jobs that match a filter; only of this owner's, if one is named.
@@ -131,6 +135,11 @@ pub(crate) struct Dispatcher {
     pub(crate) specs: BTreeMap<u32, Arc<WireSpec>>,
     /// Elements of arrays that are not over.
     pub(crate) array_live: BTreeMap<u32, u32>,
+    /// Live jobs by user.
+    pub(crate) live: BTreeMap<Arc<str>, BTreeSet<u32>>,
+    /// Arrays with a limit.
+    pub(crate) rooms: Rooms,
+    pub(crate) caps: Caps,
     pub(crate) kept: Kept,
     pub(crate) gates: Gates,
     pub(crate) batches: Batches,
@@ -168,6 +177,7 @@ pub(crate) struct Setup {
     /// What `kept` of the replayed journal says of limits.
     pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
+    pub(crate) caps: Caps,
     pub(crate) teller: Teller,
     pub(crate) meter: Arc<Meter>,
 }
@@ -180,7 +190,7 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, teller, meter } = setup;
+        let Setup { clock, make, sharing, lost_after_s, caps, teller, meter } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -190,6 +200,9 @@ impl Dispatcher {
             sharing,
             specs,
             array_live: BTreeMap::new(),
+            live: BTreeMap::new(),
+            rooms: Rooms::default(),
+            caps,
             kept,
             gates: Gates::default(),
             batches: Batches::default(),
@@ -224,8 +237,14 @@ impl Dispatcher {
         let state = self.engine.state();
         let mut held = Vec::new();
         let mut running = Vec::new();
-        for (job, _, life) in state.jobs().filter(|(_, _, life)| !life.is_ended()) {
+        for (job, spec, life) in state.jobs().filter(|(_, _, life)| !life.is_ended()) {
             let first = self.kept.first_of(job.0);
+            self.live.entry(spec.user.clone().unwrap_or_default()).or_default().insert(job.0);
+            self.rooms.add(first, self.specs.get(&first).map_or(0, |spec| spec.array_limit));
+            match life.phase {
+                Phase::Held => self.rooms.hold(first, job.0),
+                _ => self.rooms.release(first, job.0),
+            }
             if self.kept.arrays.contains_key(&first) {
                 *self.array_live.entry(first).or_default() += 1;
             }
@@ -265,7 +284,7 @@ impl Dispatcher {
     }
 
     /// Serves until told to stop.
-    pub(crate) fn run(mut self, inputs: &Receiver<Input>) -> Result<(), JournalError> {
+    pub(crate) fn run(mut self, inputs: &Receiver) -> Result<(), JournalError> {
         loop {
             let first = match self.next_deadline() {
                 Some(deadline) => {
@@ -320,8 +339,8 @@ impl Dispatcher {
                 let ids = self.submit_all(specs);
                 self.reply(move || drop(reply.send(ids)));
             }
-            Input::Change { request, reply } => {
-                let refused = self.change_jobs(&request);
+            Input::Change { request, is_user, reply } => {
+                let refused = self.change_jobs(&request, is_user);
                 self.reply(move || drop(reply.send(refused)));
             }
             Input::ChangeMatching { request, owner, reply } => {
@@ -369,8 +388,8 @@ impl Dispatcher {
     pub(crate) fn command(&mut self, command: Command) -> Result<(), Ignored> {
         let now = self.now();
         let origin = Origin::of(&command);
-        let Self { journal, kept, news, meter, .. } = self;
-        self.engine.handle(now, command, &mut Tap { journal, kept, news, meter, origin, decided: None })
+        let Self { journal, kept, rooms, news, meter, .. } = self;
+        self.engine.handle(now, command, &mut Tap { journal, kept, rooms, news, meter, origin, decided: None })
     }
 
     /// A command that can come too late, in which case nothing has to be done.
@@ -394,9 +413,9 @@ impl Dispatcher {
         let (state, count, began) = (self.engine.state(), self.engine.decision_count(), Instant::now());
         let (waiting, free) = (state.counts().waiting, state.schedule().free_count());
         let mut decided = Decided { time_s: now.seconds(), waiting, free, ..Decided::default() };
-        let Self { journal, kept, news, meter, .. } = self;
-        let origin = Origin::Policy;
-        self.engine.settle(now, &mut Tap { journal, kept, news, meter, origin, decided: Some(&mut decided) });
+        let Self { journal, kept, rooms, news, meter, .. } = self;
+        let (origin, decided_here) = (Origin::Policy, Some(&mut decided));
+        self.engine.settle(now, &mut Tap { journal, kept, rooms, news, meter, origin, decided: decided_here });
         if self.engine.decision_count() > count {
             self.note_decision(decided, began.elapsed());
         }
@@ -449,6 +468,7 @@ impl Dispatcher {
         let is_finished = self.engine.state().job(job).phase == Phase::Ended(JobEnd::Finished);
         self.kept.end(job.0, is_finished);
         self.progress.remove(&job);
+        self.batches.end(job);
         self.fill_up(job);
         self.forget_spec(job);
         for waiter in self.waiters.remove(&job).unwrap_or_default() {

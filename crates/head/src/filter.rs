@@ -87,8 +87,13 @@ impl Dispatcher {
             Some(owner) => !owner.is_empty() && state.spec(job).user.as_deref() == Some(owner),
             None => true,
         };
-        let jobs = state.jobs().filter(|(_, _, life)| can(request.change(), life)).map(|(job, _, _)| job);
-        let found: Vec<JobId> = jobs.filter(|&job| is_theirs(job) && matches(self, filter, job)).collect();
+        let is_meant = |&job: &JobId| {
+            can(request.change(), state.job(job)) && is_theirs(job) && matches(self, filter, job)
+        };
+        let found: Vec<JobId> = match owner {
+            Some(owner) => self.live_of(owner).iter().map(|&job| JobId(job)).filter(is_meant).collect(),
+            None => state.jobs().map(|(job, _, _)| job).filter(is_meant).collect(),
+        };
         let matched = found.iter().map(|&job| views::summary(self, job)).collect();
         if request.dry_run {
             return ChangeJobsReply { matched, ..ChangeJobsReply::default() };
@@ -96,7 +101,7 @@ impl Dispatcher {
         let job_ids = found.iter().map(|job| job.0).collect();
         // Each element of an array was looked at by itself.
         let named = ChangeJobsRequest { job_ids, elements_only: true, filter: None, ..request.clone() };
-        ChangeJobsReply { refused: self.change_jobs(&named), matched }
+        ChangeJobsReply { refused: self.change_jobs(&named, owner.is_some()), matched }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use wharf_core::{JobEnd, JobId, JobState, Phase};
 use wharf_proto::dependency::Kind;
@@ -20,6 +21,8 @@ pub(crate) struct Gate {
     pub(crate) edges: Vec<Edge>,
     /// One of them is enough.
     pub(crate) is_any: bool,
+    /// The user whose jobs wait.
+    pub(crate) owner: Arc<str>,
 }
 
 /// Whether a job may start as far as other jobs are concerned.
@@ -36,6 +39,8 @@ pub(crate) struct Gates {
     /// By the first job behind it, with how many edges are still open.
     gates: BTreeMap<u32, (Gate, usize)>,
     by_target: BTreeMap<u32, Vec<(u32, Kind)>>,
+    /// Edges of all gates of a user.
+    edges: BTreeMap<Arc<str>, u64>,
 }
 
 impl Gates {
@@ -56,8 +61,25 @@ impl Gates {
         for edge in &open {
             self.by_target.entry(edge.job).or_default().push((gate.jobs.start, edge.kind));
         }
+        *self.edges.entry(gate.owner.clone()).or_default() += gate.edges.len() as u64;
         self.gates.insert(gate.jobs.start, (gate.clone(), open.len()));
         Verdict::Open
+    }
+
+    /// How many dependencies on single jobs the jobs of a user have.
+    pub(crate) fn edges_of(&self, user: &str) -> u64 {
+        self.edges.get(user).copied().unwrap_or(0)
+    }
+
+    fn remove(&mut self, first: u32) -> Option<Gate> {
+        let (gate, _) = self.gates.remove(&first)?;
+        if let Some(count) = self.edges.get_mut(&gate.owner) {
+            *count = count.saturating_sub(gate.edges.len() as u64);
+            if *count == 0 {
+                self.edges.remove(&gate.owner);
+            }
+        }
+        Some(gate)
     }
 
     /// The gate that a job is behind.
@@ -86,7 +108,7 @@ impl Gates {
                     continue;
                 }
             }
-            judged.extend(self.gates.remove(&first).map(|(gate, _)| (gate, verdict)));
+            judged.extend(self.remove(first).map(|gate| (gate, verdict)));
         }
         if !open.is_empty() {
             self.by_target.insert(target.0, open);

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use wharf_proto::tonic::transport::{self, Server};
 use wharf_proto::workers_server::WorkersServer;
 
 use crate::auth::{Access, AccessService, Guarded};
+use crate::caps::Caps;
 use crate::clock::{Wall, unix_s};
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::http::{HttpConfig, Serving, serve};
@@ -25,6 +25,7 @@ use crate::journal::{Damage, Journal, JournalError};
 use crate::meter::Meter;
 use crate::news::Teller;
 use crate::notify::NotifyConfig;
+use crate::queue::{Sender, queue};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::service::{Service, Shared};
 use crate::sharing::{AppliedLimits, govern};
@@ -39,6 +40,8 @@ pub struct HeadConfig {
     pub access: Access,
     /// How long a node may be away before it counts as lost.
     pub lost_after: Duration,
+    /// What one request and one user may ask for.
+    pub caps: Caps,
     /// Seconds that events are kept once a snapshot covers them.
     pub history_s: f64,
     /// Who decides in a new head.
@@ -96,7 +99,7 @@ pub enum HeadError {
 pub struct Head {
     address: SocketAddr,
     damage: Option<Damage>,
-    inputs: Sender<Input>,
+    inputs: Sender,
     dispatcher: JoinHandle<Result<(), JournalError>>,
     ended: oneshot::Receiver<()>,
     stop: oneshot::Sender<()>,
@@ -126,9 +129,9 @@ impl Head {
         let listening = |source| HeadError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
-        let (inputs, receiver) = channel();
+        let (inputs, receiver) = queue(config.caps.queue);
         let meter = Arc::new(Meter::default());
-        let (access, service) = (Arc::new(access), Arc::new(Service::new(inputs.clone())));
+        let (access, service) = (Arc::new(access), Arc::new(Service::new(inputs.clone(), config.caps)));
         // Where it cannot listen nothing has begun yet; who comes early waits for the dispatcher.
         let http = match config.http {
             Some(http) => Some(serve(http, Shared(service.clone()), access.clone(), meter.clone()).await?),
@@ -142,6 +145,7 @@ impl Head {
                 make,
                 sharing,
                 lost_after_s: config.lost_after.as_secs_f64(),
+                caps: config.caps,
                 teller: Teller::new(
                     NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
                     config.warn,
@@ -164,7 +168,11 @@ impl Head {
             .map_err(HeadError::Serve)?
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .add_service(Guarded::new(ClusterServer::new(Shared(service.clone())), access.clone()))
+            .add_service(Guarded::new(
+                ClusterServer::new(Shared(service.clone()))
+                    .max_decoding_message_size(config.caps.request_bytes),
+                access.clone(),
+            ))
             .add_service(Guarded::new(WorkersServer::new(Shared(service)), access.clone()))
             .add_service(Guarded::new(AccessServer::new(AccessService(access.clone())), access))
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
@@ -206,7 +214,7 @@ impl Head {
         self.server.abort();
         self.watchdog.abort();
         drop(self.http);
-        let _ = self.inputs.send(Input::Stop);
+        let _ = self.inputs.force(Input::Stop);
         let joined = tokio::task::spawn_blocking(move || self.dispatcher.join()).await;
         joined
             .map_err(|_| HeadError::Dispatcher)?

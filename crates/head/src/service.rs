@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
@@ -22,9 +21,11 @@ use wharf_proto::{
 };
 
 use crate::amend::check_change;
+use crate::caps::Caps;
 use crate::auth::Identity;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
+use crate::queue::{NotQueued, Sender};
 use crate::ray::give_token;
 use crate::regime::PolicyChoice;
 use crate::{exec, leaving, live, readers, usage, views};
@@ -35,7 +36,8 @@ const DETAILS_AHEAD: usize = 1000;
 
 /// A door to the dispatcher.
 pub(crate) struct Service {
-    inputs: Sender<Input>,
+    inputs: Sender,
+    caps: Caps,
     sessions: AtomicU64,
     execs: Arc<exec::Routes>,
 }
@@ -54,12 +56,18 @@ impl std::ops::Deref for Shared {
 type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
-    pub(crate) fn new(inputs: Sender<Input>) -> Self {
-        Self { inputs, sessions: AtomicU64::new(0), execs: Arc::default() }
+    pub(crate) fn new(inputs: Sender, caps: Caps) -> Self {
+        Self { inputs, caps, sessions: AtomicU64::new(0), execs: Arc::default() }
     }
 
     fn send(&self, input: Input) -> Result<(), Status> {
-        self.inputs.send(input).map_err(|_| stopped())
+        self.inputs.try_send(input).map_err(|not_queued| match not_queued {
+            NotQueued::Stopped => stopped(),
+            NotQueued::Full => Status::resource_exhausted(format!(
+                "{} requests wait for the head, its cap max_queue; try again later",
+                self.inputs.length()
+            )),
+        })
     }
 
     /// Asks the dispatcher something.
@@ -70,6 +78,18 @@ impl Service {
         let (sender, receiver) = oneshot::channel();
         self.send(Input::Ask(Box::new(move |dispatcher| drop(sender.send(question(dispatcher))))))?;
         receiver.await.map_err(|_| stopped())
+    }
+
+    /// Refuses a priority above what users may give.
+    fn check_priority(&self, identity: &Identity, spec: &JobSpec) -> Result<(), Status> {
+        let most = self.caps.user_priority;
+        if identity.role == Role::Admin || spec.priority <= most {
+            return Ok(());
+        }
+        Err(Status::permission_denied(format!(
+            "permission denied: priority {} is above {most}, the head's cap max_user_priority; ask an administrator",
+            spec.priority
+        )))
     }
 
     /// The id of a job that exists.
@@ -120,6 +140,7 @@ impl Cluster for Shared {
         let mut specs = request.into_inner().jobs;
         specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
+        specs.iter().try_for_each(|spec| self.check_priority(&identity, spec))?;
         specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, reply })?;
@@ -153,7 +174,8 @@ impl Cluster for Shared {
         }
         let mut refused = self.take_foreign(&identity, &mut request.job_ids).await?;
         let (reply, receiver) = oneshot::channel();
-        self.send(Input::Change { request, reply })?;
+        let is_user = identity.role != Role::Admin;
+        self.send(Input::Change { request, is_user, reply })?;
         refused.extend(receiver.await.map_err(|_| stopped())?);
         Ok(Response::new(ChangeJobsReply { refused, ..ChangeJobsReply::default() }))
     }
@@ -197,7 +219,7 @@ impl Cluster for Shared {
         let head = Shared(self.0.clone());
         let chunks = UnboundedReceiverStream::new(receiver).map(move |data| {
             if flow.taken(data.len()) {
-                head.send(Input::ReadOn { flow: flow.clone() })?;
+                head.inputs.force(Input::ReadOn { flow: flow.clone() }).map_err(|_| stopped())?;
             }
             Ok(LogChunk { data })
         });
@@ -262,7 +284,7 @@ impl Cluster for Shared {
                 // A page at a time, so that the dispatcher is never busy with it for long.
                 let question =
                     move |dispatcher: &Dispatcher| drop(reply.send(views::details(dispatcher, &page)));
-                if inputs.send(Input::Ask(Box::new(question))).is_err() {
+                if inputs.send(Input::Ask(Box::new(question))).await.is_err() {
                     return;
                 }
                 let details = match details.await {
@@ -300,11 +322,17 @@ impl Cluster for Shared {
 
     async fn set_limits(&self, request: Request<SetLimitsRequest>) -> Result<Response<LimitsReply>, Status> {
         let by = Identity::of(&request)?.user.clone();
-        let text = request.into_inner().text;
-        let (reply, receiver) = oneshot::channel();
-        self.send(Input::SetLimits { text, by, reply })?;
-        receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
-        Ok(Response::new(self.ask(|dispatcher| dispatcher.limits("")).await?))
+        let SetLimitsRequest { text, dry_run } = request.into_inner();
+        let document = text.clone();
+        let blocked = self.ask(move |dispatcher| dispatcher.blocked_by(&document)).await?;
+        let blocked = blocked.map_err(Status::invalid_argument)?;
+        if !dry_run {
+            let (reply, receiver) = oneshot::channel();
+            self.send(Input::SetLimits { text, by, reply })?;
+            receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
+        }
+        let limits = self.ask(|dispatcher| dispatcher.limits("")).await?;
+        Ok(Response::new(LimitsReply { blocked, ..limits }))
     }
 
     async fn get_limits(&self, request: Request<GetLimitsRequest>) -> Result<Response<LimitsReply>, Status> {
@@ -390,13 +418,15 @@ impl Workers for Shared {
         identity.must_be_node(&register.node)?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.send(Input::Attach { register, session, sender })?;
+        self.inputs.send(Input::Attach { register, session, sender }).await.map_err(|_| stopped())?;
         let (inputs, execs) = (self.inputs.clone(), self.execs.clone());
         tokio::spawn(async move {
             let mut messages = Vec::from_iter(first);
             loop {
                 execs.take(session, &mut messages);
-                if !messages.is_empty() && inputs.send(Input::FromWorker { session, messages }).is_err() {
+                let is_empty = messages.is_empty();
+                let message = Input::FromWorker { session, messages };
+                if !is_empty && inputs.send(message).await.is_err() {
                     return;
                 }
                 match incoming.message().await {
@@ -406,7 +436,7 @@ impl Workers for Shared {
             }
             execs.lose(session);
             // Where the dispatcher is gone there is nobody to tell.
-            let _ = inputs.send(Input::Detach { session });
+            let _ = inputs.force(Input::Detach { session });
         });
         Ok(Response::new(Box::pin(UnboundedReceiverStream::new(receiver).map(Ok))))
     }

@@ -1,13 +1,17 @@
 //! Limits of a running head: applied, kept through restarts, shown, and filled into jobs that come in.
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{Regime, Time};
+use wharf_core::{Gang, Phase, Regime, Time};
 use wharf_policy::governor::{Governed, Limits, LimitsError, Origin, Usage, usage};
 use wharf_proto::{JobSpec as WireSpec, LimitUse, LimitsReply};
 
 use crate::dispatcher::Dispatcher;
+use crate::names::Called;
 use crate::record::Record;
 use crate::wire;
+
+/// Waiting jobs that a change of limits is compared with.
+const BLOCKED_JOBS_MAX: usize = 10_000;
 
 /// A document of limits, who applied it and when.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,7 +44,7 @@ pub(crate) fn govern(
     // A journal's times are finite.
     let applied = Time::try_new(applied_s).unwrap_or(Time::ZERO);
     let policy = Governed::new(regime.policy, limits.clone(), Origin { unix_s: epoch_unix_s, applied });
-    Regime { policy: Box::new(policy), ..regime }
+    Regime { policy: Box::new(policy), access: limits.access(), ..regime }
 }
 
 impl Dispatcher {
@@ -64,6 +68,48 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// The live jobs that limits would keep from starting, and the nodes that they would close to users, in words.
+    ///
+    /// # Errors
+    /// What is wrong with the document.
+    pub(crate) fn blocked_by(&self, text: &str) -> Result<Vec<String>, String> {
+        let limits = Limits::parse(text).map_err(|error| error.to_string())?;
+        let (state, access) = (self.engine.state(), limits.access());
+        let nodes = state.topology().nodes();
+        let mut blocked = Vec::new();
+        for node in nodes {
+            let pool = access.pool(&node.spec.pool);
+            if let Some(users) = access.users.get(pool)
+                && !state.access().users.contains_key(state.access().pool(&node.spec.pool))
+            {
+                let users: Vec<&str> = users.iter().map(|user| &**user).collect();
+                blocked.push(format!("node {}: only {} may use pool {pool}", node.spec.name, users.join(", ")));
+            }
+        }
+        if let Some(pool) = access.default_pool.as_deref()
+            && !nodes.iter().any(|node| access.pool(&node.spec.pool) == pool)
+        {
+            blocked.push(format!("default_pool: no node belongs to pool {pool}"));
+        }
+        let has_node = |gang: &Gang| {
+            nodes.iter().any(|node| {
+                gang.allows(&node.spec.device_type)
+                    && gang.needs.as_ref().is_none_or(|needs| needs.allow(&node.spec))
+            })
+        };
+        let waiting = state.jobs().filter(|(_, _, life)| matches!(life.phase, Phase::Waiting | Phase::Held));
+        for (job, spec, _) in waiting.take(BLOCKED_JOBS_MAX) {
+            let mut after = spec.clone();
+            access.confine(&mut after);
+            let user = spec.user.as_deref().unwrap_or_default();
+            let refused = limits.terms(user, &after.gang, None).err().map(|refused| refused.to_string());
+            let homeless = (has_node(&spec.gang) && !has_node(&after.gang))
+                .then(|| "no node that it could use is left".to_owned());
+            blocked.extend(refused.or(homeless).map(|why| format!("job {}: {why}", Called(self).number(job))));
+        }
+        Ok(blocked)
+    }
+
     /// Fills in what a job's pool says.
     ///
     /// # Errors
@@ -75,9 +121,6 @@ impl Dispatcher {
             .sharing
             .terms(&spec.user, &core.gang, limit_s)
             .map_err(|refused| format!("job `{}` is refused: {refused}", spec.name))?;
-        if let Some(pool) = terms.pool {
-            spec.pool = pool.to_string();
-        }
         spec.time_limit_s = terms.time_limit_s.unwrap_or(0.0);
         spec.priority = spec.priority.saturating_add(terms.priority);
         Ok(())
@@ -90,6 +133,7 @@ impl Dispatcher {
         let is_shown = |row: &&Usage| user.is_empty() || owners.contains(&row.whose);
         let applied = self.kept.limits.clone().unwrap_or_default();
         LimitsReply {
+            blocked: Vec::new(),
             text: applied.text,
             by: applied.by,
             applied_s: self.epoch_unix_s + applied.at_s,

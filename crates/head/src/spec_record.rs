@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{ArrayElement, Gang, JobSpec, Needs, StageTimes, Time};
+use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Scope, StageTimes, Time};
 
 use crate::record::BadRecord;
 
@@ -72,6 +72,7 @@ impl NeedsRecord {
     fn to_core(&self) -> Needs {
         Needs {
             nodes: self.nodes,
+            scope: Scope::default(),
             pool: self.pool.as_deref().map(Into::into),
             node: self.node.as_deref().map(Into::into),
             names: self.names.iter().map(|name| name.as_str().into()).collect(),

@@ -1,51 +1,89 @@
-//! Jobs come in, and people change their minds about them.
+//! Submission and changes of jobs.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use wharf_core::{Command, Ignored, JobId, JobSpec, Needs, NodeId, Phase, Time};
+use wharf_core::{Command, Ignored, JobId, Needs, NodeId, Phase, Time};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::dependency::Kind;
-use wharf_proto::{ChangeJobsRequest, Dependency, JobSpec as WireSpec, Refusal};
+use wharf_proto::{ChangeJobsRequest, JobSpec as WireSpec, Refusal};
 
 use crate::dispatcher::Dispatcher;
 use crate::gates::{Edge, Gate, Verdict};
 use crate::record::Record;
+use crate::resolve::{Dependencies, Targets};
 use crate::wire;
 
+/// A job or array that was checked and is ready to be submitted.
+struct Admitted {
+    spec: WireSpec,
+    /// The one node that it runs on.
+    node: Option<Arc<str>>,
+    dependencies: Dependencies,
+}
+
 impl Dispatcher {
-    /// Takes jobs in, all or none, and returns their ids.
+    /// Submits jobs, all or none, and returns their ids.
     pub(crate) fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
         specs.iter_mut().try_for_each(|spec| self.fill_in(spec))?;
-        let is_everywhere = |spec: &WireSpec| spec.gang.as_ref().is_some_and(|gang| gang.every_node);
-        if specs.iter().any(|spec| is_everywhere(spec) && self.nodes_of_pool(&spec.pool).is_empty()) {
-            return Err("a job for every node needs a node that is up in its pool".to_owned());
-        }
-        let mut ids = Vec::new();
-        for spec in specs {
-            if is_everywhere(&spec) {
-                for node in self.nodes_of_pool(&spec.pool) {
-                    ids.extend(self.submit(spec.clone(), Some(node)));
-                }
-            } else {
-                ids.extend(self.submit(spec, None));
-            }
-        }
-        Ok(ids)
+        let admitted = self.admit(specs)?;
+        Ok(admitted.into_iter().flat_map(|one| self.submit(one)).collect())
     }
 
-    /// Names of the nodes of a pool that can be given jobs; of all where the pool is not named.
-    fn nodes_of_pool(&self, pool: &str) -> Vec<Arc<str>> {
+    /// Checks everything about jobs that can be wrong, before the first of them is submitted.
+    fn admit(&self, specs: Vec<WireSpec>) -> Result<Vec<Admitted>, String> {
+        let mut jobs: Vec<(WireSpec, Option<Arc<str>>)> = Vec::new();
+        for spec in specs {
+            if spec.gang.as_ref().is_some_and(|gang| gang.every_node) {
+                let nodes = self.nodes_for(&spec.user, &spec.pool);
+                if nodes.is_empty() {
+                    return Err("a job for every node needs a node that is up in its pool".to_owned());
+                }
+                jobs.extend(nodes.into_iter().map(|node| (spec.clone(), Some(node))));
+            } else {
+                jobs.push((spec, None));
+            }
+        }
+        let size = |spec: &WireSpec| spec.array.len().max(1) as u64;
+        self.caps.check_request_jobs(jobs.iter().map(|(spec, _)| size(spec)).sum(), "jobs and array elements")?;
+        let mut users: BTreeMap<&str, u64> = BTreeMap::new();
+        jobs.iter().for_each(|(spec, _)| *users.entry(&spec.user).or_default() += size(spec));
+        for (user, count) in users {
+            self.caps.check_user_jobs(user, count + self.live_of(user).len() as u64)?;
+        }
+        let mut targets = Targets::new(self.engine.state(), &self.kept.arrays);
+        let (mut resolved, mut edges) = (Vec::new(), 0);
+        for (spec, _) in &jobs {
+            let dependencies = targets
+                .resolve(spec, u64::from(self.caps.request_jobs))
+                .map_err(|problem| format!("job `{}` is refused: {problem}", spec.name))?;
+            edges += dependencies.edge_count(size(spec)) + self.singleton_edges(spec).len() as u64;
+            self.caps.check_request_jobs(edges, "dependencies on single jobs")?;
+            self.caps.check_user_edges(&spec.user, edges + self.gates.edges_of(&spec.user))?;
+            resolved.push(dependencies);
+            targets.add(spec);
+        }
+        let admitted = jobs.into_iter().zip(resolved);
+        Ok(admitted.map(|((spec, node), dependencies)| Admitted { spec, node, dependencies }).collect())
+    }
+
+    /// Names of the working nodes of a pool that a user may use; of all pools where none is named.
+    fn nodes_for(&self, user: &str, pool: &str) -> Vec<Arc<str>> {
         let state = self.engine.state();
+        let access = state.access();
+        let wanted = access.pool(pool);
         let nodes = state.topology().nodes().iter().enumerate();
         nodes
             .filter(|(index, _)| state.schedule().is_up(NodeId::from_index(*index)))
-            .filter(|(_, node)| pool.is_empty() || *node.spec.pool == *pool)
+            .filter(|(_, node)| wanted.is_empty() || access.pool(&node.spec.pool) == wanted)
+            .filter(|(_, node)| access.permits(user, &node.spec.pool))
             .map(|(_, node)| node.spec.name.clone())
             .collect()
     }
 
-    fn submit(&mut self, mut spec: WireSpec, node: Option<Arc<str>>) -> Range<u32> {
+    fn submit(&mut self, admitted: Admitted) -> Range<u32> {
+        let Admitted { mut spec, node, mut dependencies } = admitted;
         let core = wire::to_core(&spec, self.now(), self.epoch_unix_s);
         let topology = self.engine.state().topology();
         let mut core = wire::with_known_speed(core, &spec, topology, self.engine.perf());
@@ -54,8 +92,8 @@ impl Dispatcher {
             core.gang.needs = Some(Arc::new(Needs { node, ..needs }));
         }
         let first = self.engine.state().next_job();
-        // Reckoned before the new jobs exist: none waits for itself.
-        let edges = self.edges(&spec.dependencies, &core, first);
+        // Before the new jobs exist: none waits for itself.
+        dependencies.common.extend(self.singleton_edges(&spec));
         // The event of the submission has the indexes: what an element runs does not repeat them all.
         let indexes = std::mem::take(&mut spec.array);
         if indexes.is_empty() {
@@ -69,37 +107,49 @@ impl Dispatcher {
         self.journal.keep_spec(&spec);
         self.kept.book(first.0, &spec.account);
         let jobs = first.0..self.engine.state().next_job().0;
+        self.live.entry(spec.user.as_str().into()).or_default().extend(jobs.clone());
+        self.rooms.add(first.0, spec.array_limit);
         self.specs.insert(first.0, Arc::new(spec));
-        self.gate(jobs.clone(), edges);
+        self.gate(jobs.clone(), dependencies);
         jobs.clone().for_each(|job| self.keep(JobId(job)));
         jobs
     }
 
-    /// Holds new jobs that must not start yet, and lets go of those that may.
-    fn gate(&mut self, jobs: Range<u32>, edges: Vec<Edge>) {
+    /// Live jobs of a user.
+    pub(crate) fn live_of(&self, user: &str) -> &std::collections::BTreeSet<u32> {
+        static NONE: std::collections::BTreeSet<u32> = std::collections::BTreeSet::new();
+        self.live.get(user).unwrap_or(&NONE)
+    }
+
+    /// The live jobs of the same owner and name, where a job is to run alone.
+    fn singleton_edges(&self, spec: &WireSpec) -> Vec<Edge> {
+        let kind = Kind::Singleton;
+        if !spec.dependencies.iter().any(|one| one.kind() == kind) {
+            return Vec::new();
+        }
+        let state = self.engine.state();
+        let same = self.live_of(&spec.user).iter().filter(|&&job| *state.spec(JobId(job)).name == *spec.name);
+        same.map(|&job| Edge { kind, job }).collect()
+    }
+
+    /// Holds new jobs that must not start yet, and releases those that may.
+    fn gate(&mut self, jobs: Range<u32>, dependencies: Dependencies) {
         let Some(spec) = self.specs.get(&jobs.start) else { return };
         let (is_held, is_any, limit) = (spec.held, spec.any_dependency, spec.array_limit);
+        let user = spec.user.clone();
         let begin = Time::try_new(spec.begin_s - self.epoch_unix_s).filter(|begin| *begin > self.now());
-        let correlated: Vec<Dependency> =
-            spec.dependencies.iter().copied().filter(|one| one.kind() == Kind::AfterCorr).collect();
         if is_held {
             jobs.clone().for_each(|job| self.want_hold(job));
         }
         let waits = begin.is_some() || limit > 0;
-        if is_held || waits || !edges.is_empty() || !correlated.is_empty() {
+        if is_held || waits || !dependencies.is_empty() {
             jobs.clone().for_each(|job| self.engine_command(Command::HoldJob(JobId(job))));
         }
         if let Some(begin) = begin {
             jobs.clone().for_each(|job| self.wait_until(JobId(job), begin));
         }
-        if correlated.is_empty() {
-            self.add_gate(Gate { jobs: jobs.clone(), edges, is_any });
-        } else {
-            for job in jobs.clone() {
-                let mut edges = edges.clone();
-                edges.extend(correlated.iter().map(|one| self.counterpart(one.job_id, job)));
-                self.add_gate(Gate { jobs: job..job + 1, edges, is_any });
-            }
+        for gate in dependencies.gates(jobs.clone(), is_any, &user) {
+            self.add_gate(gate);
         }
         if waits {
             jobs.for_each(|job| self.let_go(JobId(job)));
@@ -116,73 +166,30 @@ impl Dispatcher {
         self.open(&gate, verdict);
     }
 
-    /// What a job depends on, as single jobs.
-    fn edges(&self, dependencies: &[Dependency], spec: &JobSpec, before: JobId) -> Vec<Edge> {
-        let mut edges = Vec::new();
-        for dependency in dependencies {
-            let kind = dependency.kind();
-            match kind {
-                Kind::AfterCorr => {}
-                Kind::Singleton => {
-                    let state = self.engine.state();
-                    let same = state.jobs().filter(|(job, other, life)| {
-                        *job < before
-                            && !life.is_ended()
-                            && other.name == spec.name
-                            && other.user == spec.user
-                    });
-                    edges.extend(same.map(|(job, _, _)| Edge { kind, job: job.0 }));
-                }
-                Kind::After | Kind::AfterOk | Kind::AfterNotOk | Kind::AfterAny => {
-                    let all = match dependency.array_index {
-                        Some(index) => self.element(dependency.job_id, index).into_iter().collect(),
-                        None => self.whole(dependency.job_id).collect::<Vec<u32>>(),
-                    };
-                    // A job that does not exist is one that can never end.
-                    let missing = all.is_empty().then_some(u32::MAX);
-                    edges.extend(all.into_iter().chain(missing).map(|job| Edge { kind, job }));
-                }
-            }
-        }
-        edges
-    }
-
     /// A job, or all elements of the array that begins with it.
     pub(crate) fn whole(&self, job: u32) -> Range<u32> {
         job..job.saturating_add(self.kept.arrays.get(&job).copied().unwrap_or(1))
     }
 
-    /// The element of an array with this index.
-    fn element(&self, array: u32, index: u32) -> Option<u32> {
-        let state = self.engine.state();
-        let is_it = |job: &u32| {
-            let id = JobId(*job);
-            id < state.next_job()
-                && state.spec(id).array.as_ref().is_some_and(|element| element.index == index)
-        };
-        self.whole(array).find(is_it)
-    }
-
-    /// The element of another array that has the same index.
-    fn counterpart(&self, array: u32, job: u32) -> Edge {
-        let index = self.engine.state().spec(JobId(job)).array.as_ref().map(|element| element.index);
-        let other = index.and_then(|index| self.element(array, index));
-        Edge { kind: Kind::AfterCorr, job: other.unwrap_or(u32::MAX) }
-    }
-
-    /// Lets jobs go, or cancels them where they can never start.
+    /// Releases jobs, or cancels them where they can never start.
     fn open(&mut self, gate: &Gate, verdict: Verdict) {
-        for job in gate.jobs.clone() {
+        if verdict == Verdict::Open {
+            return;
+        }
+        let until = self.after_delay(gate.jobs.start).filter(|until| *until > self.now());
+        for job in gate.jobs.clone().map(JobId) {
+            if self.engine.state().job(job).phase != Phase::Held {
+                continue;
+            }
             match verdict {
-                Verdict::Impossible if self.stays_if_impossible(JobId(job)) => {
-                    self.batches.strand(JobId(job))
+                Verdict::Impossible if self.stays_if_impossible(job) => self.batches.strand(job),
+                Verdict::Impossible => self.engine_command(Command::CancelJob(job)),
+                Verdict::Met | Verdict::Open => {
+                    if let Some(until) = until {
+                        self.wait_until(job, until);
+                    }
+                    self.let_go(job);
                 }
-                Verdict::Impossible => self.engine_command(Command::CancelJob(JobId(job))),
-                Verdict::Met => {
-                    self.wait_after(JobId(job));
-                    self.let_go(JobId(job));
-                }
-                Verdict::Open => {}
             }
         }
     }
@@ -197,23 +204,35 @@ impl Dispatcher {
 
     /// After a restart: held jobs wait for the same others again.
     pub(crate) fn gate_again(&mut self, held: &[JobId]) {
-        for &job in held {
-            let Some(spec) = self.spec(job).cloned() else { continue };
-            let core = self.engine.state().spec(job).clone();
-            let first = JobId(self.kept.first_of(job.0));
-            let mut edges = self.edges(&spec.dependencies, &core, first);
-            let correlated = spec.dependencies.iter().filter(|one| one.kind() == Kind::AfterCorr);
-            edges.extend(correlated.map(|one| self.counterpart(one.job_id, job.0)));
-            self.add_gate(Gate { jobs: job.0..job.0 + 1, edges, is_any: spec.any_dependency });
+        let mut arrays: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        held.iter().for_each(|job| arrays.entry(self.kept.first_of(job.0)).or_default().push(job.0));
+        for (first, jobs) in arrays {
+            let Some(spec) = self.specs.get(&first).cloned() else { continue };
+            let (Some(&start), Some(&end)) = (jobs.first(), jobs.last()) else { continue };
+            let mut targets = Targets::new(self.engine.state(), &self.kept.arrays);
+            let mut dependencies = targets.recorded(&spec, start..end + 1);
+            let earlier = self.singleton_edges(&spec);
+            dependencies.common.extend(earlier.into_iter().filter(|edge| edge.job < first));
+            for gate in dependencies.gates(start..end + 1, spec.any_dependency, &spec.user) {
+                self.add_gate(gate);
+            }
             if spec.array_limit > 0 {
-                self.let_go(job);
+                jobs.into_iter().for_each(|job| self.let_go(JobId(job)));
             }
         }
     }
 
-    /// Drops what a job runs once nobody can ask for it any more.
+    /// Drops the records of a job that is over.
     pub(crate) fn forget_spec(&mut self, job: JobId) {
         let first = self.kept.first_of(job.0);
+        if let Some(user) = &self.engine.state().spec(job).user
+            && let Some(live) = self.live.get_mut(user)
+        {
+            live.remove(&job.0);
+            if live.is_empty() {
+                self.live.remove(user);
+            }
+        }
         match self.array_live.get_mut(&first) {
             Some(left) if *left > 1 => *left -= 1,
             _ => {
@@ -223,15 +242,23 @@ impl Dispatcher {
         }
     }
 
-    /// Does what a person wants of jobs and tells which could not be changed.
-    pub(crate) fn change_jobs(&mut self, request: &ChangeJobsRequest) -> Vec<Refusal> {
+    /// Changes jobs and returns those that could not be changed.
+    pub(crate) fn change_jobs(&mut self, request: &ChangeJobsRequest, is_user: bool) -> Vec<Refusal> {
         let mut refused = Vec::new();
-        for &job_id in &request.job_ids {
+        let wanted: std::collections::BTreeSet<u32> = request.job_ids.iter().copied().collect();
+        let jobs_of = |job_id: u32| {
+            if request.elements_only { job_id..job_id.saturating_add(1) } else { self.whole(job_id) }
+        };
+        let count = wanted.iter().map(|&job_id| jobs_of(job_id).len() as u64).sum();
+        if let Err(reason) = self.caps.check_request_jobs(count, "jobs and array elements") {
+            return wanted.into_iter().map(|job_id| Refusal { job_id, reason: reason.clone() }).collect();
+        }
+        for job_id in wanted {
             let jobs =
                 if request.elements_only { job_id..job_id.saturating_add(1) } else { self.whole(job_id) };
             let is_array = jobs.len() > 1;
             for job in jobs {
-                if let Some(reason) = self.forbids(JobId(job), request) {
+                if let Some(reason) = self.forbids(JobId(job), request, is_user) {
                     refused.push(Refusal { job_id: job, reason });
                     continue;
                 }
@@ -273,7 +300,7 @@ impl Dispatcher {
         }
     }
 
-    /// Nobody holds the job any more; it may still wait for others.
+    /// Lifts a person's hold; the job may still wait for others.
     fn release(&mut self, job: JobId) -> Result<(), Ignored> {
         if self.engine.state().job(job).phase != Phase::Held {
             return Err(Ignored::WrongPhase);

@@ -8,6 +8,7 @@ use crate::decisions::Decided;
 use crate::journal::{Journal, Kept};
 use crate::meter::Meter;
 use crate::record::Record;
+use crate::rooms::Rooms;
 
 /// What the engine did since it was last asked.
 #[derive(Default)]
@@ -35,6 +36,7 @@ impl News {
 pub(crate) struct Tap<'a> {
     pub(crate) journal: &'a mut Journal,
     pub(crate) kept: &'a mut Kept,
+    pub(crate) rooms: &'a mut Rooms,
     pub(crate) news: &'a mut News,
     pub(crate) meter: &'a Meter,
     pub(crate) origin: Origin,
@@ -76,6 +78,7 @@ impl Log for Tap<'_> {
         let policy = self.kept.policy.as_ref().map_or("", |choice| choice.name.as_str());
         self.meter.note_event(time, event, state, policy);
         self.note_decided(event);
+        self.rooms.note(event, |job| self.kept.first_of(job));
         if let Event::JobStopping { job, why } = *event {
             self.note_cause(time, job, why);
         }

@@ -33,7 +33,8 @@ pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<Job
         let all = state.jobs().map(|(job, _, _)| job);
         return all.filter(|&job| is_wanted(job)).map(summarised).collect();
     }
-    let named = filter.job_ids.iter().map(|&id| JobId(id)).filter(|&job| job < state.next_job());
+    let named: BTreeSet<u32> = filter.job_ids.iter().copied().collect();
+    let named = named.into_iter().map(JobId).filter(|&job| job < state.next_job());
     named.filter(|&job| is_wanted(job)).map(summarised).collect()
 }
 
@@ -310,14 +311,14 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
     const SHOWN_MAX: usize = 5;
     let state = dispatcher.engine.state();
     let edges = dispatcher.gates.of(job).map_or(&[][..], |gate| &gate.edges);
-    let open: Vec<u32> =
-        edges.iter().map(|edge| edge.job).filter(|&id| !state.job(JobId(id)).is_ended()).collect();
+    let is_open = |&id: &u32| JobId(id) < state.next_job() && !state.job(JobId(id)).is_ended();
+    let open: Vec<u32> = edges.iter().map(|edge| edge.job).filter(is_open).collect();
     let by_someone = dispatcher.kept.holds.contains(&job.0);
     if let Some(delayed) = dispatcher.delayed(job).filter(|_| !by_someone) {
         return delayed;
     }
     match dispatcher.wait_of(job) {
-        Wait::Impossible => return "waits for what can never be: another job ended otherwise".to_owned(),
+        Wait::Impossible => return "its dependency can never be satisfied: another job ended otherwise".to_owned(),
         Wait::ArrayLimit => {
             let limit = dispatcher.spec(job).map_or(0, |spec| spec.array_limit);
             return format!("other elements of its array go first: it may run {limit} at a time");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Gang, JobSpec, Needs, PerfModel, Reshapes, StageTimes, Time, Topology};
+use wharf_core::{Gang, JobSpec, Needs, PerfModel, Reshapes, Scope, StageTimes, Time, Topology};
 use wharf_proto::{JobSpec as WireSpec, Reshapes as WireReshapes};
 
 /// What a job is taken to need where its owner does not say: an hour.
@@ -70,6 +70,7 @@ fn gang(spec: &WireSpec) -> Gang {
     let devices = gang.devices.max(1);
     let or = |value: u32| if value == 0 { devices } else { value };
     let needs = Needs {
+        scope: Scope::default(),
         nodes: (gang.nodes > 0).then_some(gang.nodes),
         pool: (!spec.pool.is_empty()).then(|| spec.pool.as_str().into()),
         node: None,

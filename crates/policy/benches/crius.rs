@@ -68,6 +68,7 @@ fn engine(cluster: &ClusterSpec, settings: &[&str]) -> Engine {
         perf: Box::new(perf),
         cadence: Cadence::Events,
         slots: info.slots,
+        access: wharf_core::Access::default(),
     };
     Engine::new(cluster, regime)
 }

@@ -89,6 +89,7 @@ fn regime(policy: &str, profile: &Profile) -> Regime {
         perf: Box::new(perf),
         cadence: Cadence::Events,
         slots: info.slots,
+        access: wharf_core::Access::default(),
     }
 }
 

@@ -2078,6 +2078,9 @@ pub struct SetLimitsRequest {
     /// A TOML document.
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
+    /// Only report the live jobs and nodes that it would block.
+    #[prost(bool, tag = "2")]
+    pub dry_run: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetLimitsRequest {
@@ -2097,6 +2100,9 @@ pub struct LimitsReply {
     pub applied_s: f64,
     #[prost(message, repeated, tag = "4")]
     pub uses: ::prost::alloc::vec::Vec<LimitUse>,
+    /// Live jobs and nodes that the document blocks, in words.
+    #[prost(string, repeated, tag = "5")]
+    pub blocked: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One limit, and how far it is used.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use wharf_core::{Policy, Regime};
+use wharf_core::{Access, Policy, Regime};
 use wharf_external::{External, Program};
 use wharf_perf::{Model, Order, Profile, Sharing};
 use wharf_policy::{BuildArgs, PolicyInfo, Settings};
@@ -81,7 +81,13 @@ impl Made {
     }
 
     fn regime(self, model: Model, rules: &Rules) -> Regime {
-        Regime { policy: self.policy, perf: Box::new(model), cadence: rules.cadence(), slots: self.slots }
+        Regime {
+            policy: self.policy,
+            perf: Box::new(model),
+            cadence: rules.cadence(),
+            slots: self.slots,
+            access: Access::default(),
+        }
     }
 }
 

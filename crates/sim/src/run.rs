@@ -217,7 +217,7 @@ fn simulate(
     match &spec.preset.mechanism {
         Mechanism::Wharf(rules) => {
             let Prepared { engine, failures, rules, jobs } = prepare(spec, rules, limits)?;
-            let filled = limits.map(|limits| fill(spec, jobs.to_vec(), limits));
+            let filled = limits.map(|limits| fill(jobs.to_vec(), limits));
             let jobs = filled.as_deref().unwrap_or(&jobs);
             let driver =
                 Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder).until(spec.rounds);
@@ -374,6 +374,7 @@ fn no_rounds(spec: &RunSpec<'_>) -> RunError {
 fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared<'a>, RunError> {
     let (mut regime, rules) = simulated_regime(rules, spec.policy, spec.settings, spec.seed, spec.profile)?;
     regime.policy = govern(regime.policy, limits)?;
+    regime.access = limits.map(Limits::access).unwrap_or_default();
     if spec.rounds.is_some() && regime.policy.rounds().is_none() {
         return Err(no_rounds(spec));
     }
@@ -422,13 +423,9 @@ fn govern(policy: Box<dyn Policy>, limits: Option<&Limits>) -> Result<Box<dyn Po
     Ok(Box::new(Governed::new(policy, limits.clone(), origin)))
 }
 
-/// The jobs with what their pools fill in. Where the cluster has no pools, nobody is sent to one.
-fn fill(spec: &RunSpec<'_>, mut jobs: Vec<JobSpec>, limits: &Limits) -> Vec<JobSpec> {
-    let has_pool = |pool: &str| spec.cluster.nodes.iter().any(|node| *node.pool == *pool);
-    let is_filled = limits.default_pool.as_deref().is_none_or(has_pool);
-    if is_filled {
-        jobs.iter_mut().for_each(|job| limits.fill(job));
-    }
+/// The jobs with what their pools fill in.
+fn fill(mut jobs: Vec<JobSpec>, limits: &Limits) -> Vec<JobSpec> {
+    jobs.iter_mut().for_each(|job| limits.fill(job));
     jobs
 }
 

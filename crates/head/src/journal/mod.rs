@@ -229,6 +229,12 @@ impl Journal {
         self.since_snapshot >= SNAPSHOT_EVERY
     }
 
+    /// Events since the last snapshot.
+    #[cfg(test)]
+    pub(crate) fn since_snapshot(&self) -> u64 {
+        self.since_snapshot
+    }
+
     /// Keeps an image of what changed since the last snapshot, and drops events that are covered and old. Everything
     /// must have been committed.
     pub(crate) fn snapshot(&mut self, state: &State, kept: &Kept, now: Time) -> Result<(), JournalError> {

@@ -120,6 +120,7 @@ impl VirtualCluster {
             make: Arc::new(make),
             sharing,
             lost_after_s: 1e9,
+            caps: crate::Caps::default(),
             teller,
             meter: Arc::default(),
         };
@@ -231,6 +232,11 @@ impl VirtualCluster {
         self.step(late.into_iter().map(input));
     }
 
+    /// The jobs that the workers run.
+    pub(super) fn running_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.running.keys().copied()
+    }
+
     /// Whether the workers run a job.
     pub(super) fn runs(&self, job: JobId) -> bool {
         self.running.contains_key(&job)
@@ -291,14 +297,19 @@ impl VirtualCluster {
     }
 
     pub(super) fn submit(&mut self, specs: Vec<WireSpec>) -> Vec<u32> {
+        self.try_submit(specs).unwrap()
+    }
+
+    /// Submits jobs, or returns why they are refused.
+    pub(super) fn try_submit(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
         let (reply, mut receiver) = oneshot::channel();
         self.step([Input::Submit { specs, reply }]);
-        receiver.try_recv().unwrap().unwrap()
+        receiver.try_recv().unwrap()
     }
 
     pub(super) fn change(&mut self, request: ChangeJobsRequest) -> Vec<Refusal> {
         let (reply, mut receiver) = oneshot::channel();
-        self.step([Input::Change { request, reply }]);
+        self.step([Input::Change { request, is_user: false, reply }]);
         receiver.try_recv().unwrap()
     }
 

@@ -35,14 +35,10 @@ pub(crate) struct Accounts {
     alarms: BTreeSet<(Time, usize)>,
 }
 
-pub(crate) fn pool_of(gang: &Gang) -> Option<&Arc<str>> {
-    gang.needs.as_ref().and_then(|needs| needs.pool.as_ref())
-}
-
 impl Accounts {
     /// The queue that a job belongs to.
     pub(crate) fn queue(&mut self, limits: &Limits, now: Time, spec: &JobSpec) -> usize {
-        let key = (user_of(spec), pool_of(&spec.gang).cloned(), spec.gang.device_types.clone());
+        let key = (user_of(spec), spec.gang.pool().cloned(), spec.gang.device_types.clone());
         if let Some(&queue) = self.by_key.get(&key) {
             return queue;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use wharf_core::{Gang, JobSpec, Needs, Quota};
+use wharf_core::{Access, Gang, JobSpec, Quota};
 
 use super::units::Moment;
 
@@ -145,8 +145,6 @@ pub enum Refused {
 /// What a pool adds to a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
-    /// The pool that it belongs to.
-    pub pool: Option<Arc<str>>,
     /// Its time limit, where there is one.
     pub time_limit_s: Option<f64>,
     /// What is added to its priority.
@@ -292,7 +290,7 @@ impl Limits {
     pub fn terms(&self, user: &str, gang: &Gang, time_limit_s: Option<f64>) -> Result<Terms, Refused> {
         let needs = gang.needs.as_deref();
         let pool = needs.and_then(|needs| needs.pool.clone()).or_else(|| self.default_pool.clone());
-        let mut terms = Terms { pool: pool.clone(), time_limit_s, priority: 0 };
+        let mut terms = Terms { time_limit_s, priority: 0 };
         if let Some((name, pool)) = pool.as_ref().and_then(|name| Some((name, self.pools.get(name)?))) {
             if pool.users.as_ref().is_some_and(|users| !users.contains(user)) {
                 return Err(Refused::PoolUser { pool: name.clone(), user: user.into() });
@@ -326,12 +324,15 @@ impl Limits {
 
     /// Fills in what a job's pool says, where it can run at all: a simulated job is not refused, it waits.
     pub fn fill(&self, spec: &mut JobSpec) {
+        self.access().confine(spec);
         let Ok(terms) = self.terms(&user_of(spec), &spec.gang, None) else { return };
         spec.priority = spec.priority.saturating_add(terms.priority);
-        if let Some(pool) = terms.pool {
-            let needs = spec.gang.needs.as_deref().cloned().unwrap_or_default();
-            spec.gang.needs = Some(Arc::new(Needs { pool: Some(pool), ..needs }));
-        }
+    }
+
+    /// Who may use which pool.
+    pub fn access(&self) -> Access {
+        let restricted = self.pools.iter().filter_map(|(name, pool)| Some((name.clone(), pool.users.clone()?)));
+        Access { default_pool: self.default_pool.clone(), users: restricted.collect() }
     }
 }
 

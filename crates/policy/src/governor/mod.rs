@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, Phase, Policy, Quota, Reason, Time, View};
 
-use accounts::{Accounts, pool_of, turn};
+use accounts::{Accounts, turn};
 use bookings::{Bookings, asked};
 pub use document::LimitsError;
 use guard::Guard;
@@ -104,7 +104,7 @@ impl Governed {
     /// Why a job can never run under its limits.
     fn never(&self, view: &View<'_>, queue: usize, job: JobId) -> Option<Reason> {
         let spec = view.spec(job);
-        let pool = pool_of(&spec.gang).and_then(|name| Some((name, self.limits.pools.get(name)?)));
+        let pool = spec.gang.pool().and_then(|name| Some((name, self.limits.pools.get(name)?)));
         if let Some((name, pool)) = pool {
             let user = user_of(spec);
             if pool.users.as_ref().is_some_and(|users| !users.contains(&user)) {
@@ -368,8 +368,14 @@ impl Governed {
 
     /// The reason that the policy gives, or that devices are kept for somebody else.
     fn explain_admitted(&self, view: &View<'_>, job: JobId) -> Reason {
-        let reason = self.inner.explain(view, job);
         let gang = &view.spec(job).gang;
+        let is_confined = gang.pool().is_some() || gang.needs.as_ref().is_some_and(|needs| needs.scope.is_limited());
+        let reason = match self.inner.explain(view, job) {
+            Reason::NodesOut { needed, working } if is_confined => {
+                Reason::PoolTooSmall { pool: gang.pool().cloned(), needed, working }
+            }
+            reason => reason,
+        };
         let is_about_devices = matches!(
             reason,
             Reason::DevicesBusy { .. }
@@ -377,6 +383,7 @@ impl Governed {
                 | Reason::NoPartner { .. }
                 | Reason::Leased { .. }
                 | Reason::NodesOut { .. }
+                | Reason::PoolTooSmall { .. }
         );
         let kept = self.bookings.kept().chain(self.guard.kept().iter().copied());
         let could_use = |node: &NodeId| {
@@ -388,7 +395,7 @@ impl Governed {
         if !is_about_devices || kept.is_empty() || self.guard.holder() == Some(job) {
             return reason;
         }
-        let is_out = matches!(reason, Reason::NodesOut { .. });
+        let is_out = matches!(reason, Reason::NodesOut { .. } | Reason::PoolTooSmall { .. });
         let idle: u32 = kept.iter().map(|&node| site::room(view, gang, node)).sum();
         let all: u32 = kept.iter().map(|&node| view.topology().node(node).spec.devices).sum();
         let would_do = if is_out {

@@ -109,12 +109,11 @@ fn pools_fill_in_and_refuse() {
     };
     let of = |user: &str, gang: &Gang, limit: Option<f64>| {
         let terms = limits.terms(user, gang, limit).map_err(|refused| refused.to_string());
-        terms.map(|terms| (terms.pool.as_deref().map(str::to_owned), terms.time_limit_s, terms.priority))
+        terms.map(|terms| (terms.time_limit_s, terms.priority))
     };
-    let main = Some("main".to_owned());
-    assert_eq!(of("bob", &gang(1, "", None), None), Ok((main.clone(), Some(14_400.0), 0)));
-    assert_eq!(of("bob", &gang(1, "", None), Some(60.0)), Ok((main, Some(60.0), 0)));
-    assert_eq!(of("bob", &gang(1, "paid", None), None), Ok((Some("paid".to_owned()), None, 5)));
+    assert_eq!(of("bob", &gang(1, "", None), None), Ok((Some(14_400.0), 0)));
+    assert_eq!(of("bob", &gang(1, "", None), Some(60.0)), Ok((Some(60.0), 0)));
+    assert_eq!(of("bob", &gang(1, "paid", None), None), Ok((None, 5)));
     for (user, gang, limit, expected) in [
         ("eve", gang(1, "paid", None), None, "pool paid does not take jobs of user eve"),
         ("bob", gang(64, "", None), None, "a gang of 64 devices is more than pool main allows, which is 32"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wharf_core::{JobId, Phase, State, Time, View};
 
-use super::accounts::{Accounts, pool_of};
+use super::accounts::Accounts;
 use super::hours::Hours;
 use super::limits::{Caps, Limits, user_of};
 
@@ -67,7 +67,7 @@ pub fn usage(limits: &Limits, state: &State, now: Time) -> Vec<Usage> {
         row(&mut rows, owner, now);
     }
     for (job, spec, life) in state.jobs() {
-        let pool = pool_of(&spec.gang).map(|pool| &**pool);
+        let pool = spec.gang.pool().map(|pool| &**pool);
         let owners = limits.owners(&user_of(spec), pool);
         if owners.is_empty() {
             continue;

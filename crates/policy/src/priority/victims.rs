@@ -89,6 +89,10 @@ impl<R: Rank> Search<'_, R> {
             return Some(Plan { victims: room.leaving, nodes: room.nodes });
         }
         let node_size = self.node_size_max();
+        if node_size == 0 {
+            // No node has devices of a type that it may use.
+            return None;
+        }
         let devices = gang.devices;
         if devices <= node_size && self.rules.is_cheap {
             return self.cheapest_node(devices, is_new, touched);

@@ -35,7 +35,8 @@ impl World {
             interleave_factors: [1.3, 1.5, 1.4],
         };
         let model = Box::new(Model::new(costs, info.sharing, Order::Best));
-        let regime = Regime { policy, perf: model, cadence: Cadence::Events, slots: info.slots };
+        let access = limits.map(Limits::access).unwrap_or_default();
+        let regime = Regime { policy, perf: model, cadence: Cadence::Events, slots: info.slots, access };
         let engine = Engine::new(cluster, regime);
         Self { engine, now: Time::ZERO }
     }
@@ -114,6 +115,42 @@ impl World {
             look(self).map_err(|error| format!("at {now}: {error}"))?;
         }
         Err(format!("still going on at {} after {steps_max} steps", self.now))
+    }
+
+    /// Does one thing, which may come too late, and lets the policy decide.
+    pub(crate) fn act(&mut self, command: Command) {
+        // A command about what is gone is ignored.
+        let _ = self.engine.handle(self.now, command, &mut ());
+        self.settle();
+    }
+
+    /// Lets time pass: jobs end, and the policy decides when it wants to.
+    pub(crate) fn wait(&mut self, seconds: f64) {
+        const STEPS_MAX: usize = 200;
+        let until = self.now.plus(seconds);
+        for _ in 0..STEPS_MAX {
+            let ends = self.state().jobs().filter_map(|(_, spec, life)| life.finish(spec.iterations));
+            let next = ends.chain(self.engine.next_decision()).min().filter(|next| *next <= until);
+            self.now = next.map_or(until, |next| next.max(self.now));
+            let now = self.now;
+            let is_over = |(id, spec, life): (JobId, &JobSpec, &wharf_core::JobState)| {
+                life.finish(spec.iterations).is_some_and(|end| end <= now).then_some((id, life.generation))
+            };
+            let over: Vec<(JobId, u32)> = self.state().jobs().filter_map(is_over).collect();
+            for (job, generation) in over {
+                self.tell(Command::JobExited { job, generation, code: 0 });
+            }
+            self.settle();
+            if next.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        self.answer();
+        self.engine.settle(self.now, &mut ());
+        self.answer();
     }
 
     /// Why jobs wait.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use wharf_head::Caps;
 use wharf_worker::{ContainerMount, ContainerRuntime};
 
 use super::{HeadCommand, LogFormat, env};
@@ -64,9 +65,46 @@ pub struct HeadArgs {
     /// Serve the dashboard and metrics to browsers and Prometheus.
     #[command(flatten)]
     pub http: HttpArgs,
+    /// Caps on what one request and one user can ask for.
+    #[command(flatten)]
+    pub caps: CapArgs,
     /// How to write what is logged to standard error
     #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+/// Caps on what one request and one user can ask for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Caps")]
+pub struct CapArgs {
+    /// Maximum number of jobs that one request submits or changes; array elements and dependencies count
+    #[arg(long, value_name = "N", default_value_t = Caps::default().request_jobs)]
+    pub max_request_jobs: u32,
+    /// Maximum size of one request in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = Caps::default().request_bytes)]
+    pub max_request_bytes: usize,
+    /// Maximum number of live jobs of one user, and of dependencies between single jobs
+    #[arg(long, value_name = "N", default_value_t = Caps::default().user_jobs)]
+    pub max_user_jobs: u32,
+    /// Maximum number of requests that wait for the head; more are refused
+    #[arg(long, value_name = "N", default_value_t = Caps::default().queue)]
+    pub max_queue: usize,
+    /// Highest priority that a user can give to a job; administrators are not bound by it
+    #[arg(long, value_name = "N", default_value_t = Caps::default().user_priority, allow_negative_numbers = true)]
+    pub max_user_priority: i32,
+}
+
+impl CapArgs {
+    /// The caps of a head.
+    pub(crate) fn caps(&self) -> Caps {
+        Caps {
+            request_jobs: self.max_request_jobs,
+            request_bytes: self.max_request_bytes,
+            user_jobs: self.max_user_jobs,
+            queue: self.max_queue,
+            user_priority: self.max_user_priority,
+        }
+    }
 }
 
 /// Where browsers find a head that is not told otherwise.

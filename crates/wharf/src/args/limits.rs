@@ -16,9 +16,9 @@ Examples:
 pub enum LimitsCommand {
     /// Replace the limits of a running head: users, groups, pools, reservations; what runs goes on running
     Apply(LimitsApplyArgs),
-    /// Tell the limits of a running head, and how far they are used
+    /// Show the limits of a running head and their use
     Show(LimitsShowArgs),
-    /// Tell whether a file of limits can be used, without a head
+    /// Check a file of limits, and name the live jobs and nodes of a running head that it would block
     Check(LimitsCheckArgs),
 }
 
@@ -56,6 +56,9 @@ pub struct LimitsShowArgs {
 Examples:
   wharf limits check limits.toml")]
 pub struct LimitsCheckArgs {
+    /// The head to compare with, where one is running.
+    #[command(flatten)]
+    pub home: HomeArgs,
     /// The limits, as TOML
     pub file: PathBuf,
 }

@@ -433,6 +433,7 @@ fn head_that_others_can_reach_says_how_to_join() {
 async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Head {
     let setup = Setup { folder: folder.to_owned(), owner: "ann".into(), ..Setup::default() };
     let config = HeadConfig {
+        caps: wharf_head::Caps::default(),
         sendmail: wharf_head::notify::SENDMAIL.into(),
         listen: "127.0.0.1:0".parse().unwrap(),
         state_dir: folder.to_owned(),

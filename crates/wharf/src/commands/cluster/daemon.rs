@@ -137,6 +137,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         state_dir: home.path().to_owned(),
         access: init::open(home, &[], false)?,
         lost_after: Duration::from_secs_f64(args.lost_after),
+        caps: args.caps.caps(),
         history_s: HISTORY_DAYS * 86_400.0,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
         make: regime::maker(&policy, args.seed, profile),

@@ -17,8 +17,13 @@ use crate::output::grid::Grid;
 pub(in crate::commands) fn limits(command: &LimitsCommand, terminal: &Terminal) -> Result<Exit, CliError> {
     match command {
         LimitsCommand::Check(args) => {
-            input::limits(&args.file)?;
+            let (text, _) = input::limits(&args.file)?;
             terminal.note(&format!("`{}` can be applied", args.file.display()));
+            // The file itself is right: a head that is away, or another's, is no mistake in it.
+            match with(&args.home, async |client| Ok(client.set_limits(text, true).await?)) {
+                Ok(reply) => warn_of_blocked(&reply, "would be blocked", terminal),
+                Err(_) => terminal.note("not compared with live jobs: no head that an administrator can reach"),
+            }
         }
         LimitsCommand::Apply(args) => apply(args, terminal)?,
         LimitsCommand::Show(LimitsShowArgs { home, user }) => {
@@ -32,13 +37,24 @@ pub(in crate::commands) fn limits(command: &LimitsCommand, terminal: &Terminal) 
 fn apply(args: &LimitsApplyArgs, terminal: &Terminal) -> Result<(), CliError> {
     // Told here, a mistake comes with the file's name.
     let (text, _) = input::limits(&args.file)?;
-    let reply = with(&args.home, async |client| Ok(client.set_limits(text).await?))?;
+    let reply = with(&args.home, async |client| Ok(client.set_limits(text, false).await?))?;
+    warn_of_blocked(&reply, "is blocked", terminal);
     match terminal.format {
         OutputFormat::Json => show(&reply, terminal),
         _ => {
             terminal.note("the limits hold from now on; what runs goes on running");
             Ok(())
         }
+    }
+}
+
+fn warn_of_blocked(reply: &LimitsReply, what: &str, terminal: &Terminal) {
+    const SHOWN_MAX: usize = 20;
+    for line in reply.blocked.iter().take(SHOWN_MAX) {
+        terminal.warn(&format!("{what}: {line}"));
+    }
+    if let Some(more) = reply.blocked.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
+        terminal.warn(&format!("{what}: {more} more jobs"));
     }
 }
 

@@ -1,0 +1,73 @@
+//! Caps on what one request, and one user, can ask of the head.
+
+/// Caps that keep one user from taking the head away from the others. Each is named in the error that it causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Jobs that one request may submit or change; array elements and dependency edges count as jobs.
+    pub request_jobs: u32,
+    /// Bytes of one request.
+    pub request_bytes: usize,
+    /// Live jobs of one user, and dependencies of them on single jobs.
+    pub user_jobs: u32,
+    /// Requests and messages of workers that wait for the dispatcher.
+    pub queue: usize,
+    /// The highest priority that a user may give to a job.
+    pub user_priority: i32,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self {
+            request_jobs: 100_000,
+            request_bytes: 4 << 20,
+            user_jobs: 1_000_000,
+            queue: 10_000,
+            user_priority: 0,
+        }
+    }
+}
+
+impl Caps {
+    /// Checks the number of jobs that one request touches.
+    ///
+    /// # Errors
+    /// Names what is too much, the cap, and the option that raises it.
+    pub(crate) fn check_request_jobs(&self, count: u64, what: &str) -> Result<(), String> {
+        if count <= u64::from(self.request_jobs) {
+            return Ok(());
+        }
+        Err(format!(
+            "the request has {count} {what}, more than the {} of the head's cap max_request_jobs; split it",
+            self.request_jobs
+        ))
+    }
+
+    /// Checks the number of live jobs that a user would have.
+    ///
+    /// # Errors
+    /// Names the cap.
+    pub(crate) fn check_user_jobs(&self, user: &str, count: u64) -> Result<(), String> {
+        if count <= u64::from(self.user_jobs) {
+            return Ok(());
+        }
+        Err(format!(
+            "user {user} would have {count} live jobs, more than the {} of the head's cap max_user_jobs",
+            self.user_jobs
+        ))
+    }
+
+    /// Checks the number of dependencies on single jobs that a user would have.
+    ///
+    /// # Errors
+    /// Names the cap.
+    pub(crate) fn check_user_edges(&self, user: &str, count: u64) -> Result<(), String> {
+        if count <= u64::from(self.user_jobs) {
+            return Ok(());
+        }
+        Err(format!(
+            "jobs of user {user} would have {count} dependencies on single jobs, more than the {} of the head's cap \
+             max_user_jobs",
+            self.user_jobs
+        ))
+    }
+}
