@@ -1,6 +1,7 @@
 //! A cluster of real daemons on this machine.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,13 @@ use tempfile::TempDir;
 pub(crate) struct Cluster {
     workers: Vec<Daemon>,
     head: Daemon,
-    home: TempDir,
+    home: Home,
+}
+
+/// A cluster's folder, and the program that runs it.
+struct Home {
+    folder: TempDir,
+    program: PathBuf,
 }
 
 /// A daemon that ends in good order.
@@ -26,7 +33,12 @@ impl Drop for Daemon {
 
 impl Cluster {
     pub(crate) fn start(workers: u32, slots: u32, words: &[&str]) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        Self::start_program(Path::new(env!("CARGO_BIN_EXE_wharf")), workers, slots, words)
+    }
+
+    /// A cluster of another version of the program.
+    pub(crate) fn start_program(program: &Path, workers: u32, slots: u32, words: &[&str]) -> Self {
+        let home = Home { folder: tempfile::tempdir().unwrap(), program: program.to_owned() };
         let head = daemon(&home, &["head", "--listen", "127.0.0.1:0"], "listens on");
         let mut cluster = Self { workers: Vec::new(), head, home };
         cluster.workers = cluster.add_workers("n", workers, slots, words);
@@ -128,13 +140,13 @@ impl Cluster {
     }
 }
 
-fn command(home: &TempDir, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
-    command.args(words).env("WHARF_HOME", home.path()).stdin(Stdio::null());
+fn command(home: &Home, words: &[&str]) -> Command {
+    let mut command = Command::new(&home.program);
+    command.args(words).env("WHARF_HOME", home.folder.path()).stdin(Stdio::null());
     command
 }
 
-fn daemon(home: &TempDir, words: &[&str], ready: &str) -> Daemon {
+fn daemon(home: &Home, words: &[&str], ready: &str) -> Daemon {
     let mut child = command(home, words).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();

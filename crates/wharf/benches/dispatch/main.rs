@@ -1,6 +1,7 @@
 //! How fast jobs are dispatched, journaled durably: against the raw rate of spawns, against Slurm, and by themselves.
 //!
-//! `cargo bench -p wharf --bench dispatch` runs everything; `-- spawn containers submit rehearse memory slurm` only these parts.
+//! `cargo bench -p wharf --bench dispatch` runs everything; `-- spawn before containers submit rehearse memory slurm` only these
+//! parts.
 //! Figures are ratios of what was measured in the same run, on whatever else the machine was doing.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
@@ -39,6 +40,9 @@ fn main() {
     if is_wanted("spawn") {
         spawn();
     }
+    if is_wanted("before") {
+        before();
+    }
     if is_wanted("slurm") {
         against_slurm();
     }
@@ -68,6 +72,26 @@ fn spawn() {
         let raw = rate(SPAWN_TASKS, raw::parents(WORKERS, SPAWN_TASKS / WORKERS, SLOTS, raw::TRUE));
         let ours = rate(SPAWN_TASKS, cluster.run_array(SPAWN_TASKS, &[]));
         println!("  round {round}: raw {raw:6.0}/s, wharf {ours:6.0}/s, ratio {:.2}", ours / raw);
+    }
+}
+
+/// The same array with an earlier version of the program, which `WHARF_BENCH_BEFORE` names. As root, the tasks are those of an
+/// ordinary user.
+fn before() {
+    let Some(program) = std::env::var_os("WHARF_BENCH_BEFORE") else {
+        println!("before: NOT RUN, as WHARF_BENCH_BEFORE names no earlier program");
+        return;
+    };
+    let is_root = nix::unistd::geteuid().is_root();
+    let options: &[&str] = if is_root { &["--user", "nobody", "--workdir", "/"] } else { &[] };
+    let workers = if is_root { "root workers, tasks of a user" } else { "unprivileged workers" };
+    println!("before: {SPAWN_TASKS} times /bin/true, {WORKERS} x {SLOTS}, {workers}");
+    let earlier = Cluster::start_program(program.as_ref(), WORKERS, SLOTS, &[]);
+    let present = Cluster::start(WORKERS, SLOTS, &[]);
+    for round in 1..=ROUNDS {
+        let before = rate(SPAWN_TASKS, earlier.run_array(SPAWN_TASKS, options));
+        let now = rate(SPAWN_TASKS, present.run_array(SPAWN_TASKS, options));
+        println!("  round {round}: before {before:6.0}/s, now {now:6.0}/s, ratio {:.2}", now / before);
     }
 }
 
