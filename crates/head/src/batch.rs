@@ -99,20 +99,18 @@ impl Dispatcher {
 
     /// Releases a held job, if nothing holds it any more.
     pub(crate) fn let_go(&mut self, job: JobId) {
-        if self.wait_of(job) == Wait::NoWait {
-            self.engine_command(Command::ReleaseJob(job));
+        match self.wait_of(job) {
+            Wait::NoWait => self.engine_command(Command::ReleaseJob(job)),
+            Wait::ArrayLimit => self.rooms.wait(self.kept.first_of(job.0), job.0),
+            _ => {}
         }
     }
 
     /// An element of an array with a limit makes room: others may start.
     pub(crate) fn fill_up(&mut self, job: JobId) {
         let first = self.kept.first_of(job.0);
-        let mut after = None;
-        while self.rooms.has_room(first)
-            && let Some(element) = self.rooms.next_held(first, after)
-        {
+        while let Some(element) = self.rooms.next(first) {
             self.let_go(JobId(element));
-            after = Some(element);
         }
     }
 

@@ -241,9 +241,8 @@ impl Dispatcher {
             let first = self.kept.first_of(job.0);
             self.live.entry(spec.user.clone().unwrap_or_default()).or_default().insert(job.0);
             self.rooms.add(first, self.specs.get(&first).map_or(0, |spec| spec.array_limit));
-            match life.phase {
-                Phase::Held => self.rooms.hold(first, job.0),
-                _ => self.rooms.release(first, job.0),
+            if life.phase != Phase::Held {
+                self.rooms.release(first, job.0);
             }
             if self.kept.arrays.contains_key(&first) {
                 *self.array_live.entry(first).or_default() += 1;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::Event;
 
-/// Arrays with a limit, by first job, with their elements that are released and live.
+/// Arrays with a limit, by first job.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     arrays: BTreeMap<u32, Room>,
@@ -13,17 +13,24 @@ pub(crate) struct Rooms {
 #[derive(Debug)]
 struct Room {
     limit: usize,
+    /// Live elements that may run.
     released: BTreeSet<u32>,
-    held: BTreeSet<u32>,
+    /// Elements that wait for the limit alone.
+    waiting: BTreeSet<u32>,
 }
 
 impl Rooms {
     /// Adds an array that is not there yet; one without a limit has no room to keep.
     pub(crate) fn add(&mut self, first: u32, limit: u32) {
         if limit > 0 {
-            let room = || Room { limit: limit as usize, released: BTreeSet::new(), held: BTreeSet::new() };
+            let room = || Room { limit: limit as usize, released: BTreeSet::new(), waiting: BTreeSet::new() };
             self.arrays.entry(first).or_insert_with(room);
         }
+    }
+
+    /// Forgets an array of which no element is live.
+    pub(crate) fn remove(&mut self, first: u32) {
+        self.arrays.remove(&first);
     }
 
     /// Whether the array that begins with this job allows one more element.
@@ -31,36 +38,32 @@ impl Rooms {
         self.arrays.get(&first).is_none_or(|room| room.released.len() < room.limit)
     }
 
-    /// The held elements after this one.
-    pub(crate) fn next_held(&self, first: u32, after: Option<u32>) -> Option<u32> {
-        let from = after.map_or(0, |job| job.saturating_add(1));
-        self.arrays.get(&first)?.held.range(from..).next().copied()
+    /// An element waits for the limit, and for nothing else.
+    pub(crate) fn wait(&mut self, first: u32, job: u32) {
+        if let Some(room) = self.arrays.get_mut(&first) {
+            room.waiting.insert(job);
+        }
     }
 
-    /// An element is held from now on.
-    pub(crate) fn hold(&mut self, first: u32, job: u32) {
-        if let Some(room) = self.arrays.get_mut(&first) {
-            room.released.remove(&job);
-            room.held.insert(job);
-        }
+    /// Takes out the next element that waits for the limit, where there is room for it.
+    pub(crate) fn next(&mut self, first: u32) -> Option<u32> {
+        let room = self.arrays.get_mut(&first).filter(|room| room.released.len() < room.limit)?;
+        room.waiting.pop_first()
     }
 
     /// An element may start from now on.
     pub(crate) fn release(&mut self, first: u32, job: u32) {
         if let Some(room) = self.arrays.get_mut(&first) {
-            room.held.remove(&job);
+            room.waiting.remove(&job);
             room.released.insert(job);
         }
     }
 
-    /// An element is over.
-    fn end(&mut self, first: u32, job: u32) {
+    /// An element is held for another reason, or over.
+    fn leave(&mut self, first: u32, job: u32) {
         if let Some(room) = self.arrays.get_mut(&first) {
-            room.held.remove(&job);
+            room.waiting.remove(&job);
             room.released.remove(&job);
-            if room.held.is_empty() && room.released.is_empty() {
-                self.arrays.remove(&first);
-            }
         }
     }
 
@@ -70,9 +73,8 @@ impl Rooms {
             return;
         }
         match *event {
-            Event::JobHeld { job } => self.hold(first_of(job.0), job.0),
+            Event::JobHeld { job } | Event::JobEnded { job, .. } => self.leave(first_of(job.0), job.0),
             Event::JobReleased { job } => self.release(first_of(job.0), job.0),
-            Event::JobEnded { job, .. } => self.end(first_of(job.0), job.0),
             _ => {}
         }
     }

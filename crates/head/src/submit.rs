@@ -237,6 +237,7 @@ impl Dispatcher {
             Some(left) if *left > 1 => *left -= 1,
             _ => {
                 self.array_live.remove(&first);
+                self.rooms.remove(first);
                 self.specs.remove(&first);
             }
         }

@@ -43,7 +43,7 @@ fn submit_with_unknown_dependency_is_rejected() {
         // In a gate that is met by any of its dependencies, too.
         (vec![after(Kind::AfterAny, 0, None), after(Kind::AfterOk, 0, Some(1))], vec![], "element 0_1"),
         // A job cannot wait for itself, nor for one that follows.
-        (vec![after(Kind::AfterAny, 2, None)], vec![], "job 2, which does not exist"),
+        (vec![after(Kind::AfterAny, 3, None)], vec![], "job 3, which does not exist"),
     ];
     for (dependencies, array, expected) in rows {
         for any_dependency in [false, true] {
@@ -159,15 +159,15 @@ fn restricted_pool_is_closed_to_other_users_whatever_they_name() {
     assert!(error.contains("pool gpu2 does not take jobs of user bob"), "{error}");
     let big = Some(Gang { devices: 3, ..Gang::default() });
     let everywhere = Some(Gang { every_node: true, ..Gang::default() });
-    world.submit(vec![a40("bob"), JobSpec { gang: big, ..job("bob") }, a40("cyd")]);
-    assert_eq!([0, 1, 2].map(|job| world.phase(job)), [Phase::Waiting, Phase::Waiting, Phase::Running]);
-    let reason = views::explain(&world.dispatcher, JobId(0));
+    world.submit(vec![a40("cyd"), a40("bob"), JobSpec { gang: big, ..job("bob") }]);
+    assert_eq!([0, 1, 2].map(|job| world.phase(job)), [Phase::Running, Phase::Waiting, Phase::Waiting]);
+    let reason = views::explain(&world.dispatcher, JobId(1));
     assert!(reason.contains("pools that its owner may use have 0"), "{reason}");
     assert_eq!(world.submit(vec![JobSpec { gang: everywhere.clone(), ..job("bob") }]).len(), 1);
     assert_eq!(world.submit(vec![JobSpec { gang: everywhere, ..job("cyd") }]).len(), 2);
     // A change of limits holds for jobs that wait; what runs is not disturbed.
     limits(&mut world, "[pool.gpu2]\nusers = [\"bob\"]\n");
-    assert_eq!([0, 2].map(|job| world.phase(job)), [Phase::Running, Phase::Running]);
+    assert_eq!([0, 1].map(|job| world.phase(job)), [Phase::Running, Phase::Running]);
     // After a restart it holds as before.
     drop(world);
     let world = VirtualCluster::new(&folder.path().join("journal.sqlite"), &cluster, regime("fifo", 0));
