@@ -164,7 +164,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 () = at(self.clock.due()) => self.cut_off(),
                 _ = self.rounds.tick() => self.retire_idle(),
                 () = at(self.departure.due()) => {}
-                _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
+                _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat::default())),
             }
             self.sharing.settle().await;
             if self.departure.has_end() && self.look_at_stay() {
@@ -349,6 +349,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             progress: known.progress.clone().map(|progress| told(task, progress)),
             cause: known.exit.as_ref().map_or(0, |exit| exit.wire_cause().into()),
             signal: known.exit.as_ref().map_or(0, |exit| exit.signal),
+            node_fault: known.exit.as_ref().map_or(0, |exit| exit.node_fault().into()),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {
