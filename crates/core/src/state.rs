@@ -20,6 +20,8 @@ pub struct State {
     /// For each device, how many jobs were told to leave it and have not yet.
     vacating: Vec<u8>,
     counts: PhaseCounts,
+    /// Ids that were left out.
+    skipped: u32,
 }
 
 /// How many jobs are where.
@@ -246,7 +248,15 @@ impl State {
         let topology = Topology::new(cluster);
         let schedule = Schedule::new(&topology, slots);
         let vacating = vec![0; topology.device_count() as usize];
-        Self { topology, schedule, specs: vec![], jobs: vec![], vacating, counts: PhaseCounts::default() }
+        Self {
+            topology,
+            schedule,
+            specs: vec![],
+            jobs: vec![],
+            vacating,
+            counts: PhaseCounts::default(),
+            skipped: 0,
+        }
     }
 
     /// Lets a device hold so many jobs from now on. What shares devices already is not disturbed.
@@ -278,13 +288,24 @@ impl State {
         &self.jobs[job.index()]
     }
 
-    /// All jobs by id.
-    pub fn jobs(&self) -> impl ExactSizeIterator<Item = (JobId, &JobSpec, &JobState)> {
+    /// All jobs by id, without ids that were left out.
+    pub fn jobs(&self) -> impl Iterator<Item = (JobId, &JobSpec, &JobState)> {
         self.specs
             .iter()
             .zip(&self.jobs)
             .enumerate()
+            .filter(|(_, (spec, _))| !spec.is_placeholder())
             .map(|(index, (spec, job))| (JobId::from_index(index), spec, job))
+    }
+
+    /// Whether there is a job with this id.
+    pub fn has_job(&self, job: JobId) -> bool {
+        self.specs.get(job.index()).is_some_and(|spec| !spec.is_placeholder())
+    }
+
+    /// How many ids were left out.
+    pub fn skipped_ids(&self) -> u32 {
+        self.skipped
     }
 
     /// The id that the next submitted job gets.
@@ -343,6 +364,7 @@ impl State {
                     self.submit(now, JobSpec { array, ..spec.clone() });
                 }
             }
+            (Event::IdsSkipped { count, .. }, _) => (0..count).for_each(|_| self.skip(now)),
             (Event::JobPlaced { job, generation }, Detail::Placement(shares)) => {
                 self.place(now, job, generation, shares);
             }
@@ -398,6 +420,14 @@ impl State {
         let state = JobState::new(now);
         self.counts.enter(state.phase);
         self.jobs.push(state);
+    }
+
+    /// Leaves an id out. What stands there is over and is not counted.
+    fn skip(&mut self, now: Time) {
+        self.specs.push(JobSpec::placeholder(now));
+        let phase = Phase::Ended(JobEnd::Cancelled);
+        self.jobs.push(JobState { phase, end: Some(now), ..JobState::new(now) });
+        self.skipped += 1;
     }
 
     fn place(&mut self, now: Time, job: JobId, generation: u32, shares: &[NodeShare]) {
@@ -481,7 +511,11 @@ impl State {
     pub(crate) fn add_image(&mut self, image: JobImage) {
         let job = self.next_job();
         let (spec, life, placement) = image.into_parts();
-        self.counts.enter(life.phase);
+        if spec.is_placeholder() {
+            self.skipped += 1;
+        } else {
+            self.counts.enter(life.phase);
+        }
         self.jobs.push(life);
         self.specs.push(spec);
         self.vacate(job, 1);

@@ -16,12 +16,14 @@ use wharf_proto::{
 };
 
 use crate::activity::Watch;
+use crate::alerts::Alerts;
 use crate::batch::Batches;
 use crate::causes::Origin;
 use crate::clock::Clock;
 use crate::decisions::{Decided, Decisions};
 use crate::execution::{Execution, TaskPhase};
 use crate::gates::Gates;
+use crate::incarnation::{Reports, SentMark};
 use crate::journal::{Journal, JournalError, Kept, Replayed};
 use crate::meter::Meter;
 use crate::news::Teller;
@@ -159,6 +161,9 @@ pub(crate) struct Dispatcher {
     news: News,
     pub(crate) meter: Arc<Meter>,
     pub(crate) decisions: Decisions,
+    pub(crate) alerts: Alerts,
+    pub(crate) sent_mark: SentMark,
+    pub(crate) reports: Reports,
 }
 
 /// What a dispatcher is told when it begins.
@@ -168,6 +173,8 @@ pub(crate) struct Setup {
     /// What `kept` of the replayed journal says of limits.
     pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
+    /// How long submissions wait for the reports of nodes after a start, in seconds.
+    pub(crate) report_grace_s: f64,
     pub(crate) teller: Teller,
     pub(crate) meter: Arc<Meter>,
 }
@@ -179,8 +186,8 @@ impl Dispatcher {
         replayed: Replayed,
         setup: Setup,
     ) -> Self {
-        let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, teller, meter } = setup;
+        let Replayed { state, specs, kept, last, epoch_unix_s, discontinuity, .. } = replayed;
+        let Setup { clock, make, sharing, lost_after_s, report_grace_s, teller, meter } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -214,8 +221,13 @@ impl Dispatcher {
             news: News::default(),
             meter,
             decisions: Decisions::default(),
+            alerts: Alerts::default(),
+            sent_mark: SentMark::default(),
+            reports: Reports::default(),
         };
         dispatcher.recover();
+        dispatcher.identify(discontinuity);
+        dispatcher.await_reports(report_grace_s);
         dispatcher
     }
 
@@ -290,7 +302,7 @@ impl Dispatcher {
         let meter = self.meter.clone();
         let _step = meter.step();
         let mut is_last = false;
-        for input in inputs {
+        for input in self.take_deferred().into_iter().chain(inputs) {
             meter.note_input();
             is_last |= matches!(input, Input::Stop);
             self.handle(input)?;
@@ -311,11 +323,13 @@ impl Dispatcher {
         let limit = self.limits.keys().next().map(|&(at, _)| at);
         let delay = self.delays.first().map(|&(until, _)| until);
         let batch = self.batches.next_due();
-        [missing, limit, delay, batch, self.engine.next_decision()].into_iter().flatten().min()
+        let deferred = self.reports.next_due();
+        [missing, limit, delay, batch, deferred, self.engine.next_decision()].into_iter().flatten().min()
     }
 
     fn handle(&mut self, input: Input) -> Result<(), JournalError> {
         match input {
+            Input::Submit { .. } if self.reports.is_awaited(self.now()) => self.reports.defer(input),
             Input::Submit { specs, reply } => {
                 let ids = self.submit_all(specs);
                 self.reply(move || drop(reply.send(ids)));
@@ -507,10 +521,17 @@ impl Dispatcher {
 
     /// Everything is durable: tell workers and people.
     fn tell_everyone(&mut self) {
-        for (node, messages) in std::mem::take(&mut self.outgoing) {
+        let mut outgoing = std::mem::take(&mut self.outgoing);
+        if self.is_mark_due() {
+            for &node in self.sessions.keys() {
+                outgoing.entry(node).or_default();
+            }
+        }
+        let mark = Some(self.mark()).filter(|_| !outgoing.is_empty());
+        for (node, messages) in outgoing {
             if let Some(session) = self.sessions.get(&node) {
                 // A session that just broke is noticed by its own task.
-                let _ = session.sender.send(ToWorkerBatch { messages });
+                let _ = session.sender.send(ToWorkerBatch { messages, mark: mark.clone() });
             }
         }
         for reply in self.replies.drain(..) {

@@ -1,6 +1,7 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
 
 mod activity;
+mod alerts;
 mod amend;
 mod auth;
 mod batch;
@@ -15,6 +16,7 @@ mod execution;
 mod filter;
 mod gates;
 pub mod http;
+mod incarnation;
 mod journal;
 mod leaving;
 pub mod live;

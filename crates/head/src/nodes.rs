@@ -41,6 +41,10 @@ impl Dispatcher {
         session: u64,
         sender: UnboundedSender<ToWorkerBatch>,
     ) {
+        if let Err(reason) = self.heed_mark(register) {
+            // Without a sender its stream ends.
+            return self.alert(&reason);
+        }
         let topology = self.engine.state().topology();
         let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);
         let node = known.map_or(NodeId::from_index(topology.nodes().len()), NodeId::from_index);
@@ -65,6 +69,7 @@ impl Dispatcher {
             self.node_leaves(node, register.leaving.clone());
         }
         self.missing.remove(&node);
+        self.has_reported(node);
         let facts = self.facts.entry(node).or_default();
         facts.address.clone_from(&register.address);
         facts.version.clone_from(&register.version);
@@ -86,6 +91,7 @@ impl Dispatcher {
         if !register.device.is_empty() {
             self.on_devices(node, register.device.clone());
         }
+        self.report_orphans(register);
         self.reconcile(node, register);
         self.read_on(node);
     }

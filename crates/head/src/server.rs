@@ -29,6 +29,9 @@ use crate::regime::{MakeRegime, PolicyChoice};
 use crate::service::{Service, Shared};
 use crate::sharing::{AppliedLimits, govern};
 
+/// How long submissions wait for the reports of nodes after a start: workers come back within this time.
+const REPORT_GRACE_S: f64 = 3.0;
+
 /// What a head needs to begin.
 pub struct HeadConfig {
     /// Where it listens; loopback unless told otherwise.
@@ -142,6 +145,7 @@ impl Head {
                 make,
                 sharing,
                 lost_after_s: config.lost_after.as_secs_f64(),
+                report_grace_s: REPORT_GRACE_S,
                 teller: Teller::new(
                     NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
                     config.warn,

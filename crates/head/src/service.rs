@@ -75,7 +75,7 @@ impl Service {
     /// The id of a job that exists.
     async fn known(&self, job_id: u32) -> Result<JobId, Status> {
         let job = JobId(job_id);
-        let is_known = self.ask(move |dispatcher| job < dispatcher.engine.state().next_job()).await?;
+        let is_known = self.ask(move |dispatcher| dispatcher.engine.state().has_job(job)).await?;
         if is_known { Ok(job) } else { Err(Status::not_found(format!("there is no job {job_id}"))) }
     }
 
@@ -285,7 +285,11 @@ impl Cluster for Shared {
 
     async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
         let identity = Identity::of(&request)?;
-        Ok(Response::new(identity.sign(self.ask(views::info).await?)))
+        let mut info = self.ask(views::info).await?;
+        if identity.role != Role::Admin {
+            info.alerts.clear();
+        }
+        Ok(Response::new(identity.sign(info)))
     }
 
     async fn set_policy(&self, request: Request<SetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {

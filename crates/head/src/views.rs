@@ -33,7 +33,7 @@ pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<Job
         let all = state.jobs().map(|(job, _, _)| job);
         return all.filter(|&job| is_wanted(job)).map(summarised).collect();
     }
-    let named = filter.job_ids.iter().map(|&id| JobId(id)).filter(|&job| job < state.next_job());
+    let named = filter.job_ids.iter().map(|&id| JobId(id)).filter(|&job| state.has_job(job));
     named.filter(|&job| is_wanted(job)).map(summarised).collect()
 }
 
@@ -172,7 +172,7 @@ fn metrics(dispatcher: &Dispatcher, job: JobId) -> BTreeMap<String, f64> {
 /// Whose a job is; `None` where there is no such job.
 pub(crate) fn owner(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
     let state = dispatcher.engine.state();
-    (job < state.next_job()).then(|| state.spec(job).user.as_deref().unwrap_or_default().to_owned())
+    state.has_job(job).then(|| state.spec(job).user.as_deref().unwrap_or_default().to_owned())
 }
 
 /// One job with its history.
@@ -440,6 +440,7 @@ pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
         devices: state.topology().device_count() - gone_devices,
         devices_free: state.schedule().free_count(),
         epoch_s: dispatcher.epoch_unix_s,
+        alerts: dispatcher.alerts.to_wire(),
         ..InfoReply::default()
     }
 }

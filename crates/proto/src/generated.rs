@@ -1361,6 +1361,20 @@ pub struct InfoReply {
     /// When the head's time began, in seconds since the Unix epoch: rounds are counted from there.
     #[prost(double, tag = "80")]
     pub epoch_s: f64,
+    /// Incidents and warnings since the head was started, oldest first; admins only.
+    #[prost(message, repeated, tag = "190")]
+    pub alerts: ::prost::alloc::vec::Vec<Alert>,
+}
+/// Something that an admin has to know about.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Alert {
+    #[prost(double, tag = "1")]
+    pub time_s: f64,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// How often it occurred; time_s is the latest time.
+    #[prost(uint32, tag = "3")]
+    pub count: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetPolicyRequest {
@@ -1611,6 +1625,22 @@ pub mod to_worker {
 pub struct ToWorkerBatch {
     #[prost(message, repeated, tag = "1")]
     pub messages: ::prost::alloc::vec::Vec<ToWorker>,
+    #[prost(message, optional, tag = "190")]
+    pub mark: ::core::option::Option<HeadMark>,
+}
+/// How far a head's durable state goes. Workers store it and return it at registration, so that a head whose state was restored from
+/// an older copy notices it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeadMark {
+    /// Changes when a head continues from a state that may lack acknowledged requests.
+    #[prost(string, tag = "1")]
+    pub incarnation: ::prost::alloc::string::String,
+    /// Every job id that was acknowledged is below this one.
+    #[prost(uint32, tag = "2")]
+    pub ids_below: u32,
+    /// The last durable journal record.
+    #[prost(uint64, tag = "3")]
+    pub sequence: u64,
 }
 /// The first message of a worker.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1644,6 +1674,9 @@ pub struct Register {
     /// It is about to leave, and why, as in Leave; empty: it is not.
     #[prost(string, tag = "160")]
     pub leaving: ::prost::alloc::string::String,
+    /// The latest mark that it was sent; absent on a worker that has never been sent one.
+    #[prost(message, optional, tag = "190")]
+    pub mark: ::core::option::Option<HeadMark>,
 }
 /// The worker's machine is not to be had much longer: its jobs move on, and no new ones start there.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

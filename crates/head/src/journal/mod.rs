@@ -12,6 +12,7 @@ mod schema;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 pub(crate) use image::{JobImageRecord, Kept, NodeImageRecord};
+pub(crate) use mark::ID_BLOCK;
 pub(crate) use reader::Reader;
 pub(crate) use replay::Replayed;
 
@@ -38,6 +40,12 @@ const POLICY: &str = "policy";
 /// Where a snapshot keeps who may have how much.
 const LIMITS: &str = "limits";
 
+/// Where a snapshot keeps the incarnations.
+const INCARNATIONS: &str = "incarnations";
+
+/// Where the journal keeps which file it is in: a copy of it is another file.
+const FILE_IDENTITY: &str = "file_identity";
+
 /// Events on disk, and what is about to join them.
 pub(crate) struct Journal {
     connection: Connection,
@@ -51,6 +59,9 @@ pub(crate) struct Journal {
     since_snapshot: u64,
     /// How long events that a snapshot covers are kept, in seconds.
     pub(crate) history_s: f64,
+    /// The file's identity, where the journal does not have it yet. It is written with the record of the incarnation that it belongs
+    /// to: a head that is killed before finds the difference again.
+    new_identity: Option<String>,
 }
 
 struct Pending {
@@ -150,7 +161,18 @@ impl Journal {
         if lost > 0 || kept_as.is_some() {
             replayed.damage = Some(Damage { last_whole, lost, kept_as });
         }
+        let identity = identity(path)?;
+        let recorded = schema::meta::<String>(&connection, FILE_IDENTITY)
+            .map_err(|source| JournalError::Database { path: path.to_owned(), source })?;
+        replayed.discontinuity = match (&replayed.damage, &recorded) {
+            (Some(damage), _) => Some(damage.to_string()),
+            (None, Some(recorded)) if *recorded != identity => {
+                Some("the state directory was copied or restored from a backup".to_owned())
+            }
+            (None, _) => None,
+        };
         let journal = Self {
+            new_identity: (recorded.as_ref() != Some(&identity)).then_some(identity),
             connection,
             path: path.to_owned(),
             mark,
@@ -190,10 +212,24 @@ impl Journal {
         self.position.sequence
     }
 
+    /// Job ids from here on were never acknowledged.
+    pub(crate) fn reserved_ids(&self) -> u32 {
+        self.mark.reserved()
+    }
+
     /// Makes everything recorded so far durable.
     pub(crate) fn commit(&mut self) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());
+        }
+        let submitted = self.pending.iter().filter_map(|pending| match &pending.record {
+            record @ (Record::JobSubmitted { .. }
+            | Record::ArraySubmitted { .. }
+            | Record::IdsSkipped { .. }) => Some(record.jobs().end),
+            _ => None,
+        });
+        if let Some(next) = submitted.max() {
+            self.mark.reserve(next)?;
         }
         let path = self.path.clone();
         let database = |source| JournalError::Database { path, source };
@@ -217,7 +253,14 @@ impl Journal {
                 insert.execute(params![position.sequence, time.seconds(), job, text, spec, sum])?;
             }
         }
+        let is_begun = |pending: &Pending| matches!(pending.record, Record::IncarnationBegan { .. });
+        let new_identity = self.new_identity.as_ref().filter(|_| self.pending.iter().any(is_begun));
+        if let Some(identity) = new_identity {
+            schema::set_meta(&transaction, FILE_IDENTITY, identity)?;
+        }
+        let is_identified = new_identity.is_some();
         transaction.commit()?;
+        self.new_identity.take_if(|_| is_identified);
         self.position = position;
         self.since_snapshot += self.pending.len() as u64;
         self.changed.extend(self.pending.drain(..).map(|pending| pending.record.jobs()));
@@ -360,7 +403,16 @@ fn write_policy(transaction: &Transaction<'_>, kept: &Kept) -> rusqlite::Result<
     if let Some(limits) = &kept.limits {
         write(LIMITS, serde_json::to_string(limits))?;
     }
-    Ok(())
+    write(INCARNATIONS, serde_json::to_string(&kept.incarnations))
+}
+
+/// What tells a file from a copy of it, also where the copy is given the number of one that was removed.
+fn identity(path: &Path) -> Result<String, JournalError> {
+    let failed = |source| JournalError::File { path: path.to_owned(), source };
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    // Not every file system knows when a file was made.
+    let made = metadata.created().ok().and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
+    Ok(format!("{}-{}", metadata.ino(), made.map_or(0, |made| made.as_nanos())))
 }
 
 /// Drops events that a snapshot covers and that are older than anybody wants to know.

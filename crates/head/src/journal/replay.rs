@@ -11,7 +11,7 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 use super::image::{JobImageRecord, Kept, NodeImageRecord};
-use super::{Damage, JournalError, LIMITS, POLICY, is_damage, schema};
+use super::{Damage, INCARNATIONS, JournalError, LIMITS, POLICY, is_damage, schema};
 use crate::record::Record;
 
 /// What a journal says happened so far.
@@ -27,6 +27,8 @@ pub(crate) struct Replayed {
     pub(crate) epoch_unix_s: f64,
     /// What was found damaged.
     pub(crate) damage: Option<Damage>,
+    /// Why the journal may lack acknowledged requests; `None`: it continues where it ended.
+    pub(crate) discontinuity: Option<String>,
     /// Jobs that changed since the last snapshot, and events since then.
     pub(super) changed: Vec<Range<u32>>,
     pub(super) since_snapshot: u64,
@@ -138,6 +140,7 @@ pub(super) fn replay(connection: &Connection, path: &Path) -> Result<(Replayed, 
         last: Time::ZERO,
         epoch_unix_s,
         damage: None,
+        discontinuity: None,
         changed: Vec::new(),
         since_snapshot: 0,
     };
@@ -173,6 +176,10 @@ impl Replayed {
         if let Some(text) = schema::meta::<String>(connection, LIMITS)? {
             let Ok(limits) = serde_json::from_str(&text) else { return Ok(None) };
             self.kept.limits = Some(limits);
+        }
+        if let Some(text) = schema::meta::<String>(connection, INCARNATIONS)? {
+            let Ok(incarnations) = serde_json::from_str(&text) else { return Ok(None) };
+            self.kept.incarnations = incarnations;
         }
         let mut nodes = Vec::new();
         let mut query = connection.prepare("SELECT image FROM snapshot_nodes ORDER BY node")?;

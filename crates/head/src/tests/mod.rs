@@ -4,6 +4,7 @@ mod amend;
 mod causes;
 mod decisions;
 mod gates;
+mod incarnation;
 mod journal;
 mod leaving;
 mod plans;

@@ -11,8 +11,8 @@ use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
 use wharf_policy::Settings;
 use wharf_policy::governor::Limits;
 use wharf_proto::{
-    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, LaunchTask, Refusal, Register, SendOutput, TaskEnded,
-    TaskId, TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
+    ChangeJobsRequest, FromWorker, HeadMark, JobSpec as WireSpec, LaunchTask, Refusal, Register, SendOutput,
+    TaskEnded, TaskId, TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
@@ -87,6 +87,10 @@ pub(super) struct VirtualCluster {
     pub(super) launches: Vec<LaunchTask>,
     /// Which output they were asked for.
     pub(super) outputs: Vec<SendOutput>,
+    /// What they were told to stop.
+    pub(super) stops: Vec<TaskId>,
+    /// How far the head's state goes, as they were told last.
+    pub(super) mark: Option<HeadMark>,
 }
 
 impl VirtualCluster {
@@ -100,6 +104,17 @@ impl VirtualCluster {
         cluster: &ClusterSpec,
         regime: Regime,
         tasks: impl Fn(u64) -> Vec<TaskState>,
+    ) -> Self {
+        Self::after_restore(journal, cluster, regime, tasks, None)
+    }
+
+    /// A head that comes back to workers which have these tasks and were told that its state went so far.
+    pub(super) fn after_restore(
+        journal: &Path,
+        cluster: &ClusterSpec,
+        regime: Regime,
+        tasks: impl Fn(u64) -> Vec<TaskState>,
+        mark: Option<HeadMark>,
     ) -> Self {
         let clock = Hand::default();
         let (journal, replayed) = Journal::open(journal, EPOCH_UNIX_S, f64::MAX).unwrap();
@@ -120,6 +135,7 @@ impl VirtualCluster {
             make: Arc::new(make),
             sharing,
             lost_after_s: 1e9,
+            report_grace_s: 0.0,
             teller,
             meter: Arc::default(),
         };
@@ -140,10 +156,10 @@ impl VirtualCluster {
             late,
             launches,
             outputs: Vec::new(),
+            stops: Vec::new(),
+            mark: None,
         };
         for (session, node) in cluster.nodes.iter().enumerate() {
-            let (sender, receiver) = unbounded_channel();
-            world.workers.push(receiver);
             let register = Register {
                 node: node.name.to_string(),
                 device_type: node.device_type.to_string(),
@@ -153,11 +169,21 @@ impl VirtualCluster {
                 switch: node.switch,
                 pool: node.pool.to_string(),
                 tasks: tasks(session as u64),
+                mark: mark.clone(),
                 ..Register::default()
             };
-            world.step([Input::Attach { register, session: session as u64, sender }]);
+            world.attach(register);
         }
         world
+    }
+
+    /// Another worker connects; its session is returned.
+    pub(super) fn attach(&mut self, register: Register) -> u64 {
+        let (sender, receiver) = unbounded_channel();
+        let session = self.workers.len() as u64;
+        self.workers.push(receiver);
+        self.step([Input::Attach { register, session, sender }]);
+        session
     }
 
     pub(super) fn now(&self) -> Time {
@@ -174,6 +200,7 @@ impl VirtualCluster {
         loop {
             for session in 0..self.workers.len() {
                 while let Ok(batch) = self.workers[session].try_recv() {
+                    self.mark = batch.mark.clone().or(self.mark.take());
                     for message in batch.messages.into_iter().filter_map(|message| message.message) {
                         self.work(session as u64, message);
                     }
@@ -204,6 +231,7 @@ impl VirtualCluster {
             to_worker::Message::Forget(forget) => self.forgotten.push((session, forget.task.unwrap())),
             to_worker::Message::Stop(stop) => {
                 let task = stop.task.unwrap();
+                self.stops.push(task);
                 let job = JobId(task.job_id);
                 let done = self.dispatcher.engine.state().job(job).done(self.now());
                 self.running.remove(&job);
