@@ -58,8 +58,8 @@ pub(crate) struct SentMark {
 
 impl Dispatcher {
     /// Begins an incarnation after a start, where the journal has none or may lack something.
-    pub(crate) fn identify(&mut self, discontinuity: Option<String>) {
-        match discontinuity {
+    pub(crate) fn identify(&mut self) {
+        match self.journal.discontinuity() {
             Some(reason) => self.begin_incarnation(&reason, None, 0),
             None if self.kept.incarnations.is_empty() => {
                 self.note_incarnation("first start".to_owned(), None);

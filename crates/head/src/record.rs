@@ -323,8 +323,9 @@ impl Record {
             | Self::IncarnationBegan { .. } => 0..0,
             Self::IdsSkipped { job, count } => *job..job.saturating_add(*count),
             Self::ArraySubmitted { job, indexes, .. } => {
-                let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
-                *job..*job + count
+                let length = |&(first, last): &(u32, u32)| last.saturating_sub(first).saturating_add(1);
+                let count = indexes.iter().map(length).fold(0, u32::saturating_add);
+                *job..job.saturating_add(count)
             }
             Self::JobSubmitted { job, .. }
             | Self::JobPlaced { job, .. }
@@ -350,7 +351,7 @@ impl Record {
             | Self::JobAmended { job, .. }
             | Self::JobMeasured { job, .. }
             | Self::JobTimed { job, .. }
-            | Self::JobWatched { job, .. } => *job..*job + 1,
+            | Self::JobWatched { job, .. } => *job..job.saturating_add(1),
         }
     }
 

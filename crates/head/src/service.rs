@@ -27,7 +27,7 @@ use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
 use crate::ray::give_token;
 use crate::regime::PolicyChoice;
-use crate::{exec, leaving, live, readers, usage, views};
+use crate::{exec, incident, leaving, live, readers, usage, views};
 
 /// Jobs whose histories are read at once, and how many may wait for who asked.
 const DETAILS_PAGE: usize = 100;
@@ -68,8 +68,9 @@ impl Service {
         question: impl FnOnce(&Dispatcher) -> T + Send + 'static,
     ) -> Result<T, Status> {
         let (sender, receiver) = oneshot::channel();
-        self.send(Input::Ask(Box::new(move |dispatcher| drop(sender.send(question(dispatcher))))))?;
-        receiver.await.map_err(|_| stopped())
+        let ask = move |dispatcher: &Dispatcher| drop(sender.send(incident::catch(|| question(dispatcher))));
+        self.send(Input::Ask(Box::new(ask)))?;
+        receiver.await.map_err(|_| stopped())?.map_err(|incident| Status::internal(incident.to_string()))
     }
 
     /// The id of a job that exists.
@@ -388,9 +389,7 @@ impl Workers for Shared {
         else {
             return Err(Status::invalid_argument("the first message must register the worker"));
         };
-        if register.node.is_empty() || register.devices == 0 {
-            return Err(Status::invalid_argument("a worker needs a name and at least one device"));
-        }
+        crate::registration::check(&register).map_err(Status::invalid_argument)?;
         identity.must_be_node(&register.node)?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::unbounded_channel();

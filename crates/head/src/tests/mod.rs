@@ -2,6 +2,7 @@
 
 mod amend;
 mod causes;
+mod containment;
 mod decisions;
 mod gates;
 mod incarnation;
@@ -9,9 +10,12 @@ mod journal;
 mod leaving;
 mod plans;
 mod preemption;
+mod quarantine;
 mod readers;
 mod restarts;
+mod rogue;
 mod sharing;
+mod storage;
 mod switching;
 mod usage;
 mod virtual_cluster;

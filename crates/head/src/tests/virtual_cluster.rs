@@ -71,8 +71,9 @@ pub(super) struct VirtualCluster {
     clock: Hand,
     /// What whoever runs the head was told.
     pub(super) warnings: Arc<Mutex<Vec<String>>>,
-    /// By node, which is its session too.
+    /// By session; at first that is the number of the node too.
     workers: Vec<UnboundedReceiver<ToWorkerBatch>>,
+    registers: Vec<Register>,
     /// What the workers have to say.
     said: VecDeque<(u64, from_worker::Message)>,
     /// Tasks that run, by job: generation and nodes.
@@ -148,6 +149,7 @@ impl VirtualCluster {
             dispatcher,
             clock,
             workers,
+            registers: Vec::new(),
             said,
             running,
             forgotten,
@@ -182,8 +184,44 @@ impl VirtualCluster {
         let (sender, receiver) = unbounded_channel();
         let session = self.workers.len() as u64;
         self.workers.push(receiver);
+        self.registers.push(register.clone());
         self.step([Input::Attach { register, session, sender }]);
         session
+    }
+
+    /// Workers whose connections the head has closed connect again, and report what they run.
+    pub(super) fn reconnect(&mut self) {
+        for session in 0..self.workers.len() {
+            let is_closed = self.workers[session].is_closed() && self.workers[session].is_empty();
+            let (old, register) = (session as u64, self.registers[session].clone());
+            if !is_closed || register.node.is_empty() {
+                continue;
+            }
+            self.registers[session].node.clear();
+            let here = self.running.iter().filter(|(_, (_, nodes))| nodes.contains(&old));
+            let task = |(job, (generation, _)): (&JobId, &(u32, Vec<u64>))| TaskState {
+                task: Some(TaskId { job_id: job.0, generation: *generation }),
+                ..TaskState::default()
+            };
+            let tasks: Vec<TaskState> = here.map(task).collect();
+            let new = self.workers.len() as u64;
+            for (_, nodes) in self.running.values_mut() {
+                nodes.iter_mut().filter(|node| **node == old).for_each(|node| *node = new);
+            }
+            self.attach(Register { tasks, mark: self.mark.clone(), ..register });
+        }
+    }
+
+    /// Submits jobs and returns what the head answers.
+    pub(super) fn try_submit(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
+        let (reply, mut receiver) = oneshot::channel();
+        self.step([Input::Submit { specs, reply }]);
+        receiver.try_recv().unwrap()
+    }
+
+    /// Whether an admin was told something like this.
+    pub(super) fn has_warned(&self, what: &str) -> bool {
+        self.warnings.lock().unwrap().iter().any(|warning| warning.contains(what))
     }
 
     pub(super) fn now(&self) -> Time {
@@ -319,9 +357,7 @@ impl VirtualCluster {
     }
 
     pub(super) fn submit(&mut self, specs: Vec<WireSpec>) -> Vec<u32> {
-        let (reply, mut receiver) = oneshot::channel();
-        self.step([Input::Submit { specs, reply }]);
-        receiver.try_recv().unwrap().unwrap()
+        self.try_submit(specs).unwrap()
     }
 
     pub(super) fn change(&mut self, request: ChangeJobsRequest) -> Vec<Refusal> {
