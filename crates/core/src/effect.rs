@@ -31,6 +31,8 @@ pub enum Command {
     SubmitJob(JobSpec),
     /// A user submits an array: jobs that differ by their indexes only.
     SubmitArray(JobSpec, Arc<[u32]>),
+    /// Ids below this one are never given to jobs.
+    SkipIds(JobId),
     /// A user does not want a job any more.
     CancelJob(JobId),
     /// A job has run as long as it may.

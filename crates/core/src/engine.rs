@@ -231,6 +231,11 @@ impl Engine {
             }
             Command::SubmitJob(spec) => self.submit(now, spec, log),
             Command::SubmitArray(spec, indexes) => self.submit_array(now, spec, &indexes, log),
+            Command::SkipIds(until) => {
+                let first = self.state.next_job();
+                let count = until.0.checked_sub(first.0).filter(|count| *count > 0).ok_or(Ignored::Stale)?;
+                self.record(now, Event::IdsSkipped { first, count }, Detail::None, log);
+            }
             Command::CancelJob(job) => self.end_early(now, job, StopReason::Cancelled, log)?,
             Command::ExpireJob(job) => self.end_early(now, job, StopReason::TimeLimit, log)?,
             Command::HoldJob(job) => self.hold(now, job, log)?,

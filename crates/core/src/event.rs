@@ -71,6 +71,13 @@ pub enum Event {
         /// How many elements there are.
         count: u32,
     },
+    /// Ids are left out: an earlier copy of the state may have given them to jobs that this one does not contain.
+    IdsSkipped {
+        /// The first of them.
+        first: JobId,
+        /// How many.
+        count: u32,
+    },
     /// A job was given devices ([`Detail::Placement`]).
     JobPlaced {
         /// The job.

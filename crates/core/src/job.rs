@@ -61,6 +61,16 @@ impl JobSpec {
         }
     }
 
+    /// What stands where an id is left out: no job.
+    pub(crate) fn placeholder(now: Time) -> Self {
+        Self::new("", now, 0, 0.0, 0.0)
+    }
+
+    /// Whether it only stands for an id that was left out.
+    pub(crate) fn is_placeholder(&self) -> bool {
+        self.gang.devices == 0 && self.name.is_empty()
+    }
+
     /// Seconds of undisturbed running on the gang it asks for.
     pub fn solo_s(&self) -> f64 {
         self.iterations * self.iteration_ms / 1000.0

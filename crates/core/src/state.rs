@@ -22,6 +22,8 @@ pub struct State {
     vacating: Vec<u8>,
     counts: PhaseCounts,
     access: Access,
+    /// Ids that were left out.
+    skipped: u32,
 }
 
 /// How many jobs are where.
@@ -249,7 +251,8 @@ impl State {
         let schedule = Schedule::new(&topology, slots);
         let vacating = vec![0; topology.device_count() as usize];
         let (specs, jobs, counts) = (Vec::new(), Vec::new(), PhaseCounts::default());
-        Self { topology, schedule, specs, jobs, vacating, counts, access: Access::default() }
+        let access = Access::default();
+        Self { topology, schedule, specs, jobs, vacating, counts, access, skipped: 0 }
     }
 
     /// Lets a device hold so many jobs from now on. What shares devices already is not disturbed.
@@ -295,13 +298,24 @@ impl State {
         &self.jobs[job.index()]
     }
 
-    /// All jobs by id.
-    pub fn jobs(&self) -> impl ExactSizeIterator<Item = (JobId, &JobSpec, &JobState)> {
+    /// All jobs by id, without ids that were left out.
+    pub fn jobs(&self) -> impl Iterator<Item = (JobId, &JobSpec, &JobState)> {
         self.specs
             .iter()
             .zip(&self.jobs)
             .enumerate()
+            .filter(|(_, (spec, _))| !spec.is_placeholder())
             .map(|(index, (spec, job))| (JobId::from_index(index), spec, job))
+    }
+
+    /// Whether there is a job with this id.
+    pub fn has_job(&self, job: JobId) -> bool {
+        self.specs.get(job.index()).is_some_and(|spec| !spec.is_placeholder())
+    }
+
+    /// How many ids were left out.
+    pub fn skipped_ids(&self) -> u32 {
+        self.skipped
     }
 
     /// The id that the next submitted job gets.
@@ -362,6 +376,7 @@ impl State {
                     self.submit(now, JobSpec { array, ..spec.clone() });
                 }
             }
+            (Event::IdsSkipped { count, .. }, _) => (0..count).for_each(|_| self.skip(now)),
             (Event::JobPlaced { job, generation }, Detail::Placement(shares)) => {
                 self.place(now, job, generation, shares);
             }
@@ -418,6 +433,14 @@ impl State {
         let state = JobState::new(now);
         self.counts.enter(state.phase);
         self.jobs.push(state);
+    }
+
+    /// Leaves an id out. What stands there is over and is not counted.
+    fn skip(&mut self, now: Time) {
+        self.specs.push(JobSpec::placeholder(now));
+        let phase = Phase::Ended(JobEnd::Cancelled);
+        self.jobs.push(JobState { phase, end: Some(now), ..JobState::new(now) });
+        self.skipped += 1;
     }
 
     fn place(&mut self, now: Time, job: JobId, generation: u32, shares: &[NodeShare]) {
@@ -501,7 +524,11 @@ impl State {
     pub(crate) fn add_image(&mut self, image: JobImage) {
         let job = self.next_job();
         let (spec, life, placement) = image.into_parts();
-        self.counts.enter(life.phase);
+        if spec.is_placeholder() {
+            self.skipped += 1;
+        } else {
+            self.counts.enter(life.phase);
+        }
         self.jobs.push(life);
         self.specs.push(spec);
         self.vacate(job, 1);

@@ -125,7 +125,7 @@ impl Dispatcher {
         let spec = self.spec(JobId(job))?;
         let delayed = spec.dependencies.iter().filter(|one| one.kind() == Kind::After && one.delay_s > 0.0);
         let state = self.engine.state();
-        let known = |id: &u32| JobId(*id) < state.next_job();
+        let known = |id: &u32| state.has_job(JobId(*id));
         let until = delayed.flat_map(|one| self.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));
         let until = until.filter_map(|(id, delay_s)| Some(state.job(JobId(id)).first_start?.plus(delay_s)));
         until.max()

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -16,30 +15,31 @@ use wharf_proto::{
 };
 
 use crate::activity::Watch;
+use crate::alerts::Alerts;
 use crate::batch::Batches;
 use crate::caps::Caps;
 use crate::causes::Origin;
 use crate::clock::Clock;
+use crate::containment::Containment;
+use crate::cycle::Reply;
 use crate::decisions::{Decided, Decisions};
 use crate::execution::{Execution, TaskPhase};
 use crate::gates::Gates;
-use crate::journal::{Journal, JournalError, Kept, Replayed};
+use crate::incarnation::{Reports, SentMark};
+use crate::journal::{Journal, Kept, Replayed};
 use crate::meter::Meter;
 use crate::news::Teller;
 use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::ports::Ports;
-use crate::queue::Receiver;
 use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::rooms::Rooms;
 use crate::series::Series;
+use crate::storage::Stall;
 use crate::tap::{News, Tap};
 use crate::timing::Timing;
 use crate::trouble::Trouble;
-
-/// Inputs handled before they are made durable together.
-const BATCH_MAX: usize = 512;
 
 /// Something for the dispatcher to deal with.
 pub(crate) enum Input {
@@ -156,18 +156,26 @@ pub(crate) struct Dispatcher {
     pub(crate) watches: BTreeMap<JobId, Watch>,
     pub(crate) ports: Ports,
     pub(crate) readers: Readers,
-    waiters: BTreeMap<JobId, Vec<oneshot::Sender<()>>>,
+    pub(crate) waiters: BTreeMap<JobId, Vec<oneshot::Sender<()>>>,
     /// When running jobs reach their time limits.
     pub(crate) limits: BTreeMap<(Time, JobId), u32>,
     pub(crate) lost_after_s: f64,
     /// Messages and replies that go out once everything is durable.
     pub(crate) outgoing: BTreeMap<NodeId, Vec<ToWorker>>,
-    replies: Vec<Box<dyn FnOnce() + Send>>,
+    pub(crate) replies: Vec<Reply>,
     pub(crate) notices: Vec<Notice>,
-    teller: Teller,
-    news: News,
+    pub(crate) teller: Teller,
+    pub(crate) news: News,
     pub(crate) meter: Arc<Meter>,
     pub(crate) decisions: Decisions,
+    pub(crate) alerts: Alerts,
+    pub(crate) sent_mark: SentMark,
+    pub(crate) reports: Reports,
+    pub(crate) containment: Containment,
+    /// The journal cannot be written.
+    pub(crate) stalled: Option<Stall>,
+    /// Workers of unknown nodes that came meanwhile.
+    pub(crate) parked: Vec<Session>,
 }
 
 /// What a dispatcher is told when it begins.
@@ -178,6 +186,8 @@ pub(crate) struct Setup {
     pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
     pub(crate) caps: Caps,
+    /// How long submissions wait for the reports of nodes after a start, in seconds.
+    pub(crate) report_grace_s: f64,
     pub(crate) teller: Teller,
     pub(crate) meter: Arc<Meter>,
 }
@@ -189,8 +199,8 @@ impl Dispatcher {
         replayed: Replayed,
         setup: Setup,
     ) -> Self {
-        let Replayed { state, specs, kept, last, epoch_unix_s, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, caps, teller, meter } = setup;
+        let Replayed { state, specs, kept, last, epoch_unix_s, quarantined, .. } = replayed;
+        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, meter } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -227,13 +237,25 @@ impl Dispatcher {
             news: News::default(),
             meter,
             decisions: Decisions::default(),
+            alerts: Alerts::default(),
+            sent_mark: SentMark::default(),
+            reports: Reports::default(),
+            containment: Containment::default(),
+            stalled: None,
+            parked: Vec::new(),
         };
+        dispatcher.report_quarantined(&quarantined);
         dispatcher.recover();
+        match dispatcher.journal.take_read_only() {
+            Some(error) => dispatcher.stall(&error),
+            None => dispatcher.identify(),
+        }
+        dispatcher.await_reports(report_grace_s);
         dispatcher
     }
 
     /// After a restart: what was placed is being carried out somewhere, and every node may come back.
-    fn recover(&mut self) {
+    pub(crate) fn recover(&mut self) {
         let state = self.engine.state();
         let mut held = Vec::new();
         let mut running = Vec::new();
@@ -268,11 +290,30 @@ impl Dispatcher {
         }
         let until = self.lost_at();
         self.missing = self.there().map(|node| (node, until)).collect();
-        self.watch_limits(&running);
-        self.watch_runs(&running);
-        self.delay_again();
-        self.gate_again(&held);
-        self.keep_again();
+        self.recover_part("time limits", |head| head.watch_limits(&running));
+        self.recover_part("what devices do", |head| head.watch_runs(&running));
+        self.recover_part("delays after failures", Self::delay_again);
+        for job in held {
+            let what = format!("the dependencies of job {}, which stays held,", job.0);
+            self.recover_part(&what, |head| head.gate_again(&[job]));
+        }
+        self.recover_part("jobs that are kept by their clients", Self::keep_again);
+    }
+
+    /// Tells those who wait for jobs that are over.
+    pub(crate) fn release_waiters(&mut self) {
+        let state = self.engine.state();
+        let is_over = |job: &JobId| !state.has_job(*job) || state.job(*job).is_ended();
+        let over: Vec<JobId> = self.waiters.keys().copied().filter(is_over).collect();
+        over.into_iter().for_each(|job| self.release_waiter(job));
+    }
+
+    fn release_waiter(&mut self, job: JobId) {
+        for waiter in self.waiters.remove(&job).unwrap_or_default() {
+            self.reply(move || {
+                let _ = waiter.send(());
+            });
+        }
     }
 
     /// Nodes that count as being there.
@@ -282,82 +323,46 @@ impl Dispatcher {
         nodes.filter(|&node| state.schedule().is_there(node))
     }
 
-    /// Serves until told to stop.
-    pub(crate) fn run(mut self, inputs: &Receiver) -> Result<(), JournalError> {
-        loop {
-            let first = match self.next_deadline() {
-                Some(deadline) => {
-                    let wait_s = deadline.since(self.now()).clamp(0.0, 86_400.0);
-                    match inputs.recv_timeout(Duration::from_secs_f64(wait_s)) {
-                        Ok(input) => Some(input),
-                        Err(RecvTimeoutError::Timeout) => None,
-                        Err(RecvTimeoutError::Disconnected) => Some(Input::Stop),
-                    }
-                }
-                None => Some(inputs.recv().unwrap_or(Input::Stop)),
-            };
-            let batch = first.into_iter().chain(inputs.try_iter().take(BATCH_MAX));
-            if self.step(batch)? {
-                return self.journal.snapshot(self.engine.state(), &self.kept, self.now());
-            }
-        }
-    }
-
-    /// Handles a batch of inputs and what is due, makes it durable, and tells everybody. Returns whether it was the last.
-    pub(crate) fn step(&mut self, inputs: impl Iterator<Item = Input>) -> Result<bool, JournalError> {
-        let meter = self.meter.clone();
-        let _step = meter.step();
-        let mut is_last = false;
-        for input in inputs {
-            meter.note_input();
-            is_last |= matches!(input, Input::Stop);
-            self.handle(input)?;
-        }
-        self.expire();
-        self.settle();
-        self.commit()?;
-        self.tell_everyone();
-        if self.journal.is_snapshot_due() {
-            self.journal.snapshot(self.engine.state(), &self.kept, self.now())?;
-        }
-        Ok(is_last)
-    }
-
-    /// When something is due even if nothing comes in.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let missing = self.missing.values().min().copied();
-        let limit = self.limits.keys().next().map(|&(at, _)| at);
-        let delay = self.delays.first().map(|&(until, _)| until);
-        let batch = self.batches.next_due();
-        [missing, limit, delay, batch, self.engine.next_decision()].into_iter().flatten().min()
-    }
-
-    fn handle(&mut self, input: Input) -> Result<(), JournalError> {
+    pub(crate) fn handle(&mut self, input: Input) {
         match input {
+            Input::Submit { .. } if self.reports.is_awaited(self.now()) => self.reports.defer(input),
             Input::Submit { specs, reply } => {
-                let ids = self.submit_all(specs);
-                self.reply(move || drop(reply.send(ids)));
+                let ids = self.attempt(|head| {
+                    let ids = head.submit_all(specs);
+                    crate::fault::point("submit");
+                    ids
+                });
+                self.answer(reply, ids);
             }
             Input::Change { request, is_user, reply } => {
-                let refused = self.change_jobs(&request, is_user);
-                self.reply(move || drop(reply.send(refused)));
+                let result = self.attempt(|head| Ok(head.change_jobs(&request, is_user)));
+                self.replies.push(Box::new(move |failed| {
+                    let result = failed.map_or(result, |reason| Err(reason.to_owned()));
+                    let refused = result.unwrap_or_else(|reason| refuse_all(&request.job_ids, &reason));
+                    // Whoever asked may have gone.
+                    let _ = reply.send(refused);
+                }));
             }
             Input::ChangeMatching { request, owner, reply } => {
-                let changed = self.change_matching(&request, owner.as_deref());
-                self.reply(move || drop(reply.send(changed)));
+                let result = self.attempt(|head| Ok(head.change_matching(&request, owner.as_deref())));
+                self.replies.push(Box::new(move |failed| {
+                    let result = failed.map_or(result, |reason| Err(reason.to_owned()));
+                    let changed = result.unwrap_or_else(|reason| ChangeJobsReply {
+                        refused: refuse_all(&[0], &reason),
+                        ..ChangeJobsReply::default()
+                    });
+                    // Whoever asked may have gone.
+                    let _ = reply.send(changed);
+                }));
             }
             Input::ChangeNode { command, node, reason, reply } => {
-                let result = self.change_node(command, node, reason);
-                self.reply(move || drop(reply.send(result)));
+                let result = self.attempt(|head| head.change_node(command, node, reason));
+                self.answer(reply, result);
             }
-            Input::Ask(question) => {
-                // Events of this batch must be durable before anybody hears of them, also by asking.
-                self.settle();
-                self.commit()?;
-                question(self);
-            }
+            // Everything is durable.
+            Input::Ask(question) => question(self),
             Input::Wait { job, reply } => {
-                if job >= self.engine.state().next_job() || self.engine.state().job(job).is_ended() {
+                if !self.engine.state().has_job(job) || self.engine.state().job(job).is_ended() {
                     self.reply(move || {
                         let _ = reply.send(());
                     });
@@ -371,16 +376,15 @@ impl Dispatcher {
             Input::ReadOutput { job, rank, follow, pipe } => self.read_output(job, rank, follow, pipe),
             Input::ReadOn { flow } => self.go_on_reading(&flow),
             Input::SetLimits { text, by, reply } => {
-                let result = self.set_limits(text, &by);
-                self.reply(move || drop(reply.send(result)));
+                let result = self.attempt(|head| head.set_limits(text, &by));
+                self.answer(reply, result);
             }
             Input::SetPolicy { choice, by, reply } => {
-                let result = self.set_policy(choice, &by);
-                self.reply(move || drop(reply.send(result)));
+                let result = self.attempt(|head| head.set_policy(choice, &by));
+                self.answer(reply, result);
             }
             Input::Stop => {}
         }
-        Ok(())
     }
 
     /// Hands a command to the engine; whether it was taken is the sender's business.
@@ -397,16 +401,6 @@ impl Dispatcher {
         let _ = self.command(command);
     }
 
-    /// Makes what has happened so far durable.
-    fn commit(&mut self) -> Result<(), JournalError> {
-        let (events, began) = (self.journal.pending_count(), Instant::now());
-        self.journal.commit()?;
-        if events > 0 {
-            self.meter.note_commit(events, self.journal.sequence(), began.elapsed());
-        }
-        Ok(())
-    }
-
     /// Calls the policy if it is due.
     fn decide(&mut self, now: Time) {
         let (state, count, began) = (self.engine.state(), self.engine.decision_count(), Instant::now());
@@ -421,7 +415,7 @@ impl Dispatcher {
     }
 
     /// Lets the policy decide, turns its effects into messages, and acts on what happened.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let now = self.now();
         loop {
             self.decide(now);
@@ -470,17 +464,14 @@ impl Dispatcher {
         self.batches.end(job);
         self.fill_up(job);
         self.forget_spec(job);
-        for waiter in self.waiters.remove(&job).unwrap_or_default() {
-            self.reply(move || {
-                let _ = waiter.send(());
-            });
-        }
+        self.release_waiter(job);
         self.open_gates(job);
     }
 
     /// Deals with what is due: nodes that did not come back, jobs that reached their limit.
-    fn expire(&mut self) {
+    pub(crate) fn expire(&mut self) {
         let now = self.now();
+        crate::fault::point("expire");
         self.expire_delays();
         self.warn_jobs();
         self.expire_leases(now);
@@ -520,26 +511,6 @@ impl Dispatcher {
         self.outgoing.entry(node).or_default().push(ToWorker { message: Some(message) });
     }
 
-    pub(crate) fn reply(&mut self, reply: impl FnOnce() + Send + 'static) {
-        self.replies.push(Box::new(reply));
-    }
-
-    /// Everything is durable: tell workers and people.
-    fn tell_everyone(&mut self) {
-        for (node, messages) in std::mem::take(&mut self.outgoing) {
-            if let Some(session) = self.sessions.get(&node) {
-                // A session that just broke is noticed by its own task.
-                let _ = session.sender.send(ToWorkerBatch { messages });
-            }
-        }
-        for reply in self.replies.drain(..) {
-            reply();
-        }
-        for notice in self.notices.drain(..) {
-            self.teller.tell(notice);
-        }
-    }
-
     /// Says something that whoever runs the head should know.
     pub(crate) fn warn(&self, text: &str) {
         self.teller.warn(text);
@@ -566,4 +537,8 @@ impl Dispatcher {
             _ => None,
         }
     }
+}
+
+fn refuse_all(jobs: &[u32], reason: &str) -> Vec<Refusal> {
+    jobs.iter().map(|&job_id| Refusal { job_id, reason: reason.to_owned() }).collect()
 }

@@ -128,7 +128,7 @@ impl Worker {
         let message = ToExec { session, task: Some(self.place.task), user, ..message };
         let message = ToWorker { message: Some(to_worker::Message::Exec(message)) };
         // A worker that is gone is noticed by its own connection.
-        let _ = self.place.sender.send(ToWorkerBatch { messages: vec![message] });
+        let _ = self.place.sender.send(ToWorkerBatch { messages: vec![message], mark: None });
     }
 }
 

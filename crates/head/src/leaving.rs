@@ -8,9 +8,13 @@ use wharf_proto::{Demand, Leave};
 use crate::dispatcher::Dispatcher;
 use crate::record::Record;
 
+/// A reason is a line for people.
+const LEAVE_BYTES_MAX: usize = 1000;
+
 impl Dispatcher {
     /// A worker's machine is not to be had much longer.
-    pub(crate) fn on_leave(&mut self, node: NodeId, leave: Leave) {
+    pub(crate) fn on_leave(&mut self, node: NodeId, mut leave: Leave) {
+        leave.reason.truncate(leave.reason.floor_char_boundary(LEAVE_BYTES_MAX));
         if leave.is_over {
             self.close_session(node);
             self.node_gone(node, leave.reason);

@@ -8,6 +8,7 @@ use wharf_proto::{Cause, Device, Register, ToWorkerBatch, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
+use crate::registration;
 use crate::trouble::kept_out;
 
 /// How often a worker has to be heard, in seconds.
@@ -41,6 +42,10 @@ impl Dispatcher {
         session: u64,
         sender: UnboundedSender<ToWorkerBatch>,
     ) {
+        if let Err(reason) = self.heed_mark(register) {
+            // Without a sender its stream ends.
+            return self.alert(&reason);
+        }
         let topology = self.engine.state().topology();
         let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);
         let node = known.map_or(NodeId::from_index(topology.nodes().len()), NodeId::from_index);
@@ -65,6 +70,7 @@ impl Dispatcher {
             self.node_leaves(node, register.leaving.clone());
         }
         self.missing.remove(&node);
+        self.has_reported(node);
         let facts = self.facts.entry(node).or_default();
         facts.address.clone_from(&register.address);
         facts.version.clone_from(&register.version);
@@ -75,19 +81,22 @@ impl Dispatcher {
         self.node_of_session.insert(session, node);
         // Meant for the one before; whatever of it still holds is said again below.
         self.outgoing.remove(&node);
-        self.send(
-            node,
-            to_worker::Message::Welcome(Welcome {
-                heartbeat_s: HEARTBEAT_S,
-                fence_after_s: self.lost_after_s,
-                fence_grace_s: self.lost_after_s * FENCE_GRACE,
-            }),
-        );
+        self.send(node, to_worker::Message::Welcome(self.welcome()));
         if !register.device.is_empty() {
             self.on_devices(node, register.device.clone());
         }
+        self.report_orphans(register);
         self.reconcile(node, register);
         self.read_on(node);
+    }
+
+    /// What a worker is told first.
+    pub(crate) fn welcome(&self) -> Welcome {
+        Welcome {
+            heartbeat_s: HEARTBEAT_S,
+            fence_after_s: self.lost_after_s,
+            fence_grace_s: self.lost_after_s * FENCE_GRACE,
+        }
     }
 
     /// A connection is gone; the node may come back.
@@ -116,7 +125,9 @@ impl Dispatcher {
     }
 
     /// Takes devices out that have a problem, and in that have none any more.
-    pub(crate) fn on_devices(&mut self, node: NodeId, mut devices: Vec<Device>) {
+    pub(crate) fn on_devices(&mut self, node: NodeId, devices: Vec<Device>) {
+        let count = self.engine.state().topology().node(node).spec.devices;
+        let mut devices = registration::within_bounds(devices, count);
         let broken = self.engine.state().schedule().broken(node);
         let name = self.engine.state().topology().node(node).spec.name.clone();
         for device in &mut devices {
@@ -152,7 +163,7 @@ impl Dispatcher {
                 reported.insert(job);
                 self.task_started(job, task.generation, node);
                 if let Some(told) = state.progress.clone() {
-                    self.task_progressed(told);
+                    self.task_progressed(node, told);
                 }
                 if !state.ended {
                     self.send_pace(job, node);
@@ -167,7 +178,7 @@ impl Dispatcher {
                     cause: state.cause(),
                     signal: state.signal,
                 };
-                self.note_reason(task, state.error.clone());
+                self.note_reason(node, task, state.error.clone());
                 self.task_over(job, task.generation, node, end);
             } else if !is_expected {
                 self.send_stop(job, task.generation, node);

@@ -109,8 +109,10 @@ impl Dispatcher {
         }
     }
 
-    pub(crate) fn on_output(&mut self, output: TaskOutput) {
-        let Some(reader) = self.readers.all.get_mut(&output.request) else { return };
+    /// Output from a node, for a reader of one of its tasks.
+    pub(crate) fn on_output(&mut self, node: NodeId, output: TaskOutput) {
+        let of_node = |reader: &&mut Reader| reader.node == node;
+        let Some(reader) = self.readers.all.get_mut(&output.request).filter(of_node) else { return };
         let bytes = output.data.len();
         reader.offset += bytes as u64;
         let backlog = reader.pipe.flow.add(bytes);

@@ -58,6 +58,11 @@ pub(crate) enum Record {
         spec: Box<SpecRecord>,
         indexes: Vec<(u32, u32)>,
     },
+    /// Ids that are never given to jobs.
+    IdsSkipped {
+        job: u32,
+        count: u32,
+    },
     JobPlaced {
         job: u32,
         generation: u32,
@@ -199,6 +204,14 @@ pub(crate) enum Record {
     LimitsSet {
         limits: AppliedLimits,
     },
+    /// The head continues from a state that may lack acknowledged requests, or begins.
+    IncarnationBegan {
+        incarnation: String,
+        /// Another incarnation that wrote what this state lacks, as far as workers have reported it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost: Option<String>,
+        reason: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -266,6 +279,7 @@ impl Record {
             Event::JobSubmitted { job } => {
                 Self::JobSubmitted { job: job.0, spec: Box::new(SpecRecord::of(state.spec(job))) }
             }
+            Event::IdsSkipped { first, count } => Self::IdsSkipped { job: first.0, count },
             Event::JobPlaced { job, generation } => {
                 let shares = state.schedule().placement(job).unwrap_or_default();
                 Self::JobPlaced { job: job.0, generation, shares: of_shares(shares) }
@@ -305,10 +319,13 @@ impl Record {
             | Self::NodeLeft { .. }
             | Self::NodeCame { .. }
             | Self::PolicySet { .. }
-            | Self::LimitsSet { .. } => 0..0,
+            | Self::LimitsSet { .. }
+            | Self::IncarnationBegan { .. } => 0..0,
+            Self::IdsSkipped { job, count } => *job..job.saturating_add(*count),
             Self::ArraySubmitted { job, indexes, .. } => {
-                let count: u32 = indexes.iter().map(|(first, last)| last - first + 1).sum();
-                *job..*job + count
+                let length = |&(first, last): &(u32, u32)| last.saturating_sub(first).saturating_add(1);
+                let count = indexes.iter().map(length).fold(0, u32::saturating_add);
+                *job..job.saturating_add(count)
             }
             Self::JobSubmitted { job, .. }
             | Self::JobPlaced { job, .. }
@@ -334,7 +351,7 @@ impl Record {
             | Self::JobAmended { job, .. }
             | Self::JobMeasured { job, .. }
             | Self::JobTimed { job, .. }
-            | Self::JobWatched { job, .. } => *job..*job + 1,
+            | Self::JobWatched { job, .. } => *job..job.saturating_add(1),
         }
     }
 
@@ -364,6 +381,9 @@ impl Record {
             }
             Self::JobSubmitted { job, spec } => {
                 apply(Event::JobSubmitted { job: JobId(*job) }, Detail::Spec(spec.to_core()?));
+            }
+            Self::IdsSkipped { job, count } => {
+                apply(Event::IdsSkipped { first: JobId(*job), count: *count }, Detail::None);
             }
             Self::JobPlaced { job, generation, shares } => {
                 let shares: Vec<NodeShare> = shares.iter().map(to_share).collect();
@@ -407,6 +427,7 @@ impl Record {
             // The head's own, unknown to the engine.
             Self::PolicySet { .. }
             | Self::LimitsSet { .. }
+            | Self::IncarnationBegan { .. }
             | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }

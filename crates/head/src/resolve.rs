@@ -152,8 +152,7 @@ impl<'a> Targets<'a> {
         if let Some(indexes) = self.new.get(&job) {
             return Some(indexes.len().max(1) as u32);
         }
-        let is_known = job < self.state.next_job().0;
-        is_known.then(|| self.arrays.get(&job).copied().unwrap_or(1))
+        self.state.has_job(JobId(job)).then(|| self.arrays.get(&job).copied().unwrap_or(1))
     }
 
     fn index_of(&self, job: u32) -> Option<u32> {

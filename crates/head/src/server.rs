@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
-use wharf_core::Engine;
 use wharf_policy::governor::LimitsError;
 use wharf_proto::access_server::AccessServer;
 use wharf_proto::cluster_server::ClusterServer;
@@ -19,6 +18,7 @@ use wharf_proto::workers_server::WorkersServer;
 use crate::auth::{Access, AccessService, Guarded};
 use crate::caps::Caps;
 use crate::clock::{Wall, unix_s};
+use crate::containment;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::http::{HttpConfig, Serving, serve};
 use crate::journal::{Damage, Journal, JournalError};
@@ -29,6 +29,9 @@ use crate::queue::{Sender, queue};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::service::{Service, Shared};
 use crate::sharing::{AppliedLimits, govern};
+
+/// How long submissions wait for the reports of nodes after a start: workers come back within this time.
+const REPORT_GRACE_S: f64 = 3.0;
 
 /// What a head needs to begin.
 pub struct HeadConfig {
@@ -116,7 +119,8 @@ impl Head {
     pub async fn start(config: HeadConfig) -> Result<Self, HeadError> {
         let HeadConfig { listen, state_dir, access, make, .. } = config;
         let path = state_dir.join("journal.sqlite");
-        let (journal, replayed) = Journal::open(&path, unix_s(), config.history_s)?;
+        let (mut journal, replayed) = Journal::open(&path, unix_s(), config.history_s)?;
+        journal.claim(&access.fingerprint().to_string())?;
         let damage = replayed.damage.clone();
         let before = replayed.kept.policy.clone();
         let choice = before.clone().filter(|_| !config.is_policy_wanted).unwrap_or(config.policy);
@@ -126,6 +130,8 @@ impl Head {
         let applied = replayed.kept.limits.clone();
         let sharing = AppliedLimits::parse(applied.as_ref()).map_err(HeadError::Limits)?;
         let regime = govern(regime, &sharing, applied.as_ref(), replayed.epoch_unix_s);
+        let (epoch_unix_s, last) = (replayed.epoch_unix_s, replayed.last);
+        let (engine, replayed, failed_over) = containment::resume(&mut journal, replayed, regime, &make)?;
         let listening = |source| HeadError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
@@ -141,20 +147,22 @@ impl Head {
         let (end, ended) = oneshot::channel();
         let dispatcher = std::thread::spawn(move || {
             let setup = Setup {
-                clock: Box::new(Wall::new(replayed.epoch_unix_s, replayed.last)),
+                clock: Box::new(Wall::new(epoch_unix_s, last)),
                 make,
                 sharing,
                 lost_after_s: config.lost_after.as_secs_f64(),
                 caps: config.caps,
+                report_grace_s: REPORT_GRACE_S,
                 teller: Teller::new(
                     NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
                     config.warn,
                 ),
                 meter,
             };
-            let engine = |now, state| Engine::resume(now, state, regime);
-            let mut dispatcher = Dispatcher::new(engine, journal, replayed, setup);
-            if before.as_ref() != Some(&choice) {
+            let mut dispatcher = Dispatcher::new(|_, _| engine, journal, replayed, setup);
+            if failed_over.is_some() {
+                dispatcher.replace_policy(&choice.name);
+            } else if before.as_ref() != Some(&choice) {
                 dispatcher.note_policy(choice, "the head's command line");
             }
             let result = dispatcher.run(&receiver);

@@ -28,7 +28,7 @@ use crate::journal::Reader;
 use crate::queue::{NotQueued, Sender};
 use crate::ray::give_token;
 use crate::regime::PolicyChoice;
-use crate::{exec, leaving, live, readers, usage, views};
+use crate::{exec, incident, leaving, live, readers, usage, views};
 
 /// Jobs whose histories are read at once, and how many may wait for who asked.
 const DETAILS_PAGE: usize = 100;
@@ -76,8 +76,9 @@ impl Service {
         question: impl FnOnce(&Dispatcher) -> T + Send + 'static,
     ) -> Result<T, Status> {
         let (sender, receiver) = oneshot::channel();
-        self.send(Input::Ask(Box::new(move |dispatcher| drop(sender.send(question(dispatcher))))))?;
-        receiver.await.map_err(|_| stopped())
+        let ask = move |dispatcher: &Dispatcher| drop(sender.send(incident::catch(|| question(dispatcher))));
+        self.send(Input::Ask(Box::new(ask)))?;
+        receiver.await.map_err(|_| stopped())?.map_err(|incident| Status::internal(incident.to_string()))
     }
 
     /// Refuses a priority above what users may give.
@@ -95,7 +96,7 @@ impl Service {
     /// The id of a job that exists.
     async fn known(&self, job_id: u32) -> Result<JobId, Status> {
         let job = JobId(job_id);
-        let is_known = self.ask(move |dispatcher| job < dispatcher.engine.state().next_job()).await?;
+        let is_known = self.ask(move |dispatcher| dispatcher.engine.state().has_job(job)).await?;
         if is_known { Ok(job) } else { Err(Status::not_found(format!("there is no job {job_id}"))) }
     }
 
@@ -307,7 +308,11 @@ impl Cluster for Shared {
 
     async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
         let identity = Identity::of(&request)?;
-        Ok(Response::new(identity.sign(self.ask(views::info).await?)))
+        let mut info = self.ask(views::info).await?;
+        if identity.role != Role::Admin {
+            info.alerts.clear();
+        }
+        Ok(Response::new(identity.sign(info)))
     }
 
     async fn set_policy(&self, request: Request<SetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {
@@ -412,9 +417,7 @@ impl Workers for Shared {
         else {
             return Err(Status::invalid_argument("the first message must register the worker"));
         };
-        if register.node.is_empty() || register.devices == 0 {
-            return Err(Status::invalid_argument("a worker needs a name and at least one device"));
-        }
+        crate::registration::check(&register).map_err(Status::invalid_argument)?;
         identity.must_be_node(&register.node)?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::unbounded_channel();

@@ -6,6 +6,7 @@ use wharf_policy::governor::{Governed, Limits, LimitsError, Origin, Usage, usage
 use wharf_proto::{JobSpec as WireSpec, LimitUse, LimitsReply};
 
 use crate::dispatcher::Dispatcher;
+use crate::incident::Watched;
 use crate::names::Called;
 use crate::record::Record;
 use crate::wire;
@@ -44,7 +45,8 @@ pub(crate) fn govern(
     // A journal's times are finite.
     let applied = Time::try_new(applied_s).unwrap_or(Time::ZERO);
     let policy = Governed::new(regime.policy, limits.clone(), Origin { unix_s: epoch_unix_s, applied });
-    Regime { policy: Box::new(policy), access: limits.access(), ..regime }
+    let policy = Box::new(Watched(Box::new(policy)));
+    Regime { policy, access: limits.access(), ..regime }
 }
 
 impl Dispatcher {

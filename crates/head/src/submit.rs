@@ -161,7 +161,7 @@ impl Dispatcher {
             return;
         }
         let state = self.engine.state();
-        let life_of = |job: u32| (JobId(job) < state.next_job()).then(|| state.job(JobId(job)));
+        let life_of = |job: u32| state.has_job(JobId(job)).then(|| state.job(JobId(job)));
         let verdict = self.gates.add(&gate, life_of);
         self.open(&gate, verdict);
     }
@@ -275,7 +275,7 @@ impl Dispatcher {
     }
 
     fn change_job(&mut self, job: JobId, request: &ChangeJobsRequest) -> Result<(), Ignored> {
-        if job >= self.engine.state().next_job() {
+        if !self.engine.state().has_job(job) {
             return Err(Ignored::Unknown);
         }
         match request.change() {

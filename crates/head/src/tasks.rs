@@ -23,6 +23,10 @@ const SAVES_APART_S: f64 = 60.0;
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
 
+/// Metrics of a job that are kept, and the length of their names.
+const METRICS_MAX: usize = 100;
+const METRIC_BYTES_MAX: usize = 200;
+
 impl Dispatcher {
     /// Carries out a placement.
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
@@ -208,12 +212,12 @@ impl Dispatcher {
                         cause: ended.cause(),
                         signal: ended.signal,
                     };
-                    self.note_reason(task, ended.error);
+                    self.note_reason(node, task, ended.error);
                     self.task_over(JobId(task.job_id), task.generation, node, end);
                 }
             }
-            from_worker::Message::Progress(told) => self.task_progressed(told),
-            from_worker::Message::Output(output) => self.on_output(output),
+            from_worker::Message::Progress(told) => self.task_progressed(node, told),
+            from_worker::Message::Output(output) => self.on_output(node, output),
             from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
             from_worker::Message::Leave(leave) => self.on_leave(node, leave),
             from_worker::Message::Register(_)
@@ -222,10 +226,19 @@ impl Dispatcher {
         }
     }
 
-    pub(crate) fn task_progressed(&mut self, told: TaskProgress) {
-        let Some(task) = told.task else { return };
+    /// Whether a task is one of the tasks that a node was ordered to run.
+    fn is_task_of(&self, task: TaskId, node: NodeId) -> bool {
+        let execution = self.executions.get(&JobId(task.job_id));
+        execution.is_some_and(|run| {
+            run.generation == task.generation && run.tasks.iter().any(|own| own.share.node == node)
+        })
+    }
+
+    pub(crate) fn task_progressed(&mut self, node: NodeId, told: TaskProgress) {
+        let Some(task) = told.task.filter(|task| self.is_task_of(*task, node)) else { return };
         let job = JobId(task.job_id);
-        if self.executions.get(&job).is_none_or(|run| run.generation != task.generation) {
+        let is_amount = |value: f64| value.is_finite() && value >= 0.0;
+        if !is_amount(told.iterations) || !is_amount(told.checkpointed) {
             return;
         }
         let now = self.now();
@@ -235,7 +248,11 @@ impl Dispatcher {
         progress.iterations = told.iterations;
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
-        progress.metrics.extend(told.metrics);
+        for (name, value) in told.metrics.into_iter().filter(|(name, _)| name.len() <= METRIC_BYTES_MAX) {
+            if progress.metrics.len() < METRICS_MAX || progress.metrics.contains_key(&name) {
+                progress.metrics.insert(name, value);
+            }
+        }
         progress.series.push(now.seconds(), progress.iterations, &progress.metrics);
         // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
         let saved_at = self.engine.state().job(job).saved_at();
@@ -271,10 +288,8 @@ impl Dispatcher {
     }
 
     /// Keeps what a worker says of a task that could not be run.
-    pub(crate) fn note_reason(&mut self, task: TaskId, mut reason: String) {
-        let is_current =
-            self.executions.get(&JobId(task.job_id)).is_some_and(|run| run.generation == task.generation);
-        if reason.is_empty() || !is_current || self.kept.reasons.contains_key(&task.job_id) {
+    pub(crate) fn note_reason(&mut self, node: NodeId, task: TaskId, mut reason: String) {
+        if reason.is_empty() || !self.is_task_of(task, node) || self.kept.reasons.contains_key(&task.job_id) {
             return;
         }
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
@@ -287,6 +302,9 @@ impl Dispatcher {
     /// Its worker may forget it once the whole gang is over: the journal does not have the ends of single tasks, so that after
     /// a restart the head has to hear of them again.
     pub(crate) fn task_over(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
+        if !self.is_task_of(TaskId { job_id: job.0, generation }, node) {
+            return self.send_forget(job, generation, node);
+        }
         let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
             return self.send_forget(job, generation, node);
         };

@@ -34,7 +34,7 @@ pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<Job
         return all.filter(|&job| is_wanted(job)).map(summarised).collect();
     }
     let named: BTreeSet<u32> = filter.job_ids.iter().copied().collect();
-    let named = named.into_iter().map(JobId).filter(|&job| job < state.next_job());
+    let named = named.into_iter().map(JobId).filter(|&job| state.has_job(job));
     named.filter(|&job| is_wanted(job)).map(summarised).collect()
 }
 
@@ -173,7 +173,7 @@ fn metrics(dispatcher: &Dispatcher, job: JobId) -> BTreeMap<String, f64> {
 /// Whose a job is; `None` where there is no such job.
 pub(crate) fn owner(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
     let state = dispatcher.engine.state();
-    (job < state.next_job()).then(|| state.spec(job).user.as_deref().unwrap_or_default().to_owned())
+    state.has_job(job).then(|| state.spec(job).user.as_deref().unwrap_or_default().to_owned())
 }
 
 /// One job with its history.
@@ -311,7 +311,7 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
     const SHOWN_MAX: usize = 5;
     let state = dispatcher.engine.state();
     let edges = dispatcher.gates.of(job).map_or(&[][..], |gate| &gate.edges);
-    let is_open = |&id: &u32| JobId(id) < state.next_job() && !state.job(JobId(id)).is_ended();
+    let is_open = |&id: &u32| state.has_job(JobId(id)) && !state.job(JobId(id)).is_ended();
     let open: Vec<u32> = edges.iter().map(|edge| edge.job).filter(is_open).collect();
     let by_someone = dispatcher.kept.holds.contains(&job.0);
     if let Some(delayed) = dispatcher.delayed(job).filter(|_| !by_someone) {
@@ -441,6 +441,7 @@ pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
         devices: state.topology().device_count() - gone_devices,
         devices_free: state.schedule().free_count(),
         epoch_s: dispatcher.epoch_unix_s,
+        alerts: dispatcher.alerts.to_wire(),
         ..InfoReply::default()
     }
 }

@@ -1361,6 +1361,20 @@ pub struct InfoReply {
     /// When the head's time began, in seconds since the Unix epoch: rounds are counted from there.
     #[prost(double, tag = "80")]
     pub epoch_s: f64,
+    /// Incidents and warnings since the head was started, oldest first; admins only.
+    #[prost(message, repeated, tag = "190")]
+    pub alerts: ::prost::alloc::vec::Vec<Alert>,
+}
+/// Something that an admin has to know about.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Alert {
+    #[prost(double, tag = "1")]
+    pub time_s: f64,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// How often it occurred; time_s is the latest time.
+    #[prost(uint32, tag = "3")]
+    pub count: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetPolicyRequest {
@@ -1611,6 +1625,22 @@ pub mod to_worker {
 pub struct ToWorkerBatch {
     #[prost(message, repeated, tag = "1")]
     pub messages: ::prost::alloc::vec::Vec<ToWorker>,
+    #[prost(message, optional, tag = "190")]
+    pub mark: ::core::option::Option<HeadMark>,
+}
+/// How far a head's durable state goes. Workers store it and return it at registration, so that a head whose state was restored from
+/// an older copy notices it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeadMark {
+    /// Changes when a head continues from a state that may lack acknowledged requests.
+    #[prost(string, tag = "1")]
+    pub incarnation: ::prost::alloc::string::String,
+    /// Every job id that was acknowledged is below this one.
+    #[prost(uint32, tag = "2")]
+    pub ids_below: u32,
+    /// The last durable journal record.
+    #[prost(uint64, tag = "3")]
+    pub sequence: u64,
 }
 /// The first message of a worker.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1644,6 +1674,9 @@ pub struct Register {
     /// It is about to leave, and why, as in Leave; empty: it is not.
     #[prost(string, tag = "160")]
     pub leaving: ::prost::alloc::string::String,
+    /// The latest mark that it was sent; absent on a worker that has never been sent one.
+    #[prost(message, optional, tag = "190")]
+    pub mark: ::core::option::Option<HeadMark>,
 }
 /// The worker's machine is not to be had much longer: its jobs move on, and no new ones start there.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1690,6 +1723,9 @@ pub struct TaskState {
     /// As in TaskEnded.
     #[prost(int32, tag = "130")]
     pub signal: i32,
+    /// As in TaskEnded.
+    #[prost(enumeration = "NodeFault", tag = "190")]
+    pub node_fault: i32,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Welcome {
@@ -1876,6 +1912,24 @@ pub struct TaskEnded {
     /// The signal that ended it, where one did.
     #[prost(int32, tag = "130")]
     pub signal: i32,
+    /// The fault of the node that ended it or kept it from starting; the cause is NODE_AWAY then.
+    #[prost(enumeration = "NodeFault", tag = "190")]
+    pub node_fault: i32,
+}
+/// A file system that a worker depends on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Disk {
+    /// The folder that the worker uses on it.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub total_bytes: u64,
+    /// Available to unprivileged users.
+    #[prost(uint64, tag = "3")]
+    pub available_bytes: u64,
+    /// With less than that available the worker starts no tasks and reports DISK_FULL.
+    #[prost(uint64, tag = "4")]
+    pub reserve_bytes: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskProgress {
@@ -1956,8 +2010,12 @@ pub struct TaskOutput {
     #[prost(bool, tag = "3")]
     pub end: bool,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Heartbeat {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Heartbeat {
+    /// The file system of the worker's state directory, every few seconds; absent in between.
+    #[prost(message, optional, tag = "1")]
+    pub disk: ::core::option::Option<Disk>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JoinRequest {
     /// A certificate signing request in DER; only its key is used.
@@ -2314,6 +2372,34 @@ impl Wait {
             "IMPOSSIBLE" => Some(Self::Impossible),
             "TIME" => Some(Self::Time),
             "ARRAY_LIMIT" => Some(Self::ArrayLimit),
+            _ => None,
+        }
+    }
+}
+/// A fault of a node that its worker can name. A node with a fault runs no tasks well until somebody or something removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NodeFault {
+    NoNodeFault = 0,
+    /// The file system of the worker's state directory is full: tasks cannot be started, or their output cannot be written.
+    DiskFull = 1,
+}
+impl NodeFault {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::NoNodeFault => "NO_NODE_FAULT",
+            Self::DiskFull => "DISK_FULL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NO_NODE_FAULT" => Some(Self::NoNodeFault),
+            "DISK_FULL" => Some(Self::DiskFull),
             _ => None,
         }
     }

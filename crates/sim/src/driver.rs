@@ -500,6 +500,7 @@ impl Log for Notes<'_> {
             | Event::NodeReopened { .. }
             | Event::DeviceLost { .. }
             | Event::DeviceReturned { .. }
+            | Event::IdsSkipped { .. }
             | Event::JobPlaced { .. }
             | Event::JobReplaced { .. }
             | Event::JobStopped { .. }

@@ -22,6 +22,7 @@ use crate::fence::Clock;
 use crate::head::{HeadEvent, Outbound};
 use crate::launch::{Launching, Prepared};
 use crate::link::Keeper;
+use crate::mark::Mark;
 use crate::output::{self, Wanted};
 use crate::protocol::{Event, Fence, Hello, Progress, Request, Start, output_file};
 use crate::stay::Departure;
@@ -59,6 +60,7 @@ pub(crate) struct Agent<N> {
     signals: Vec<SignalTask>,
     clock: Clock,
     departure: Departure,
+    mark: Mark,
 }
 
 /// What the agent knows of a task.
@@ -109,6 +111,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             signals: Vec::new(),
             clock: Clock::new(hello.fence, Instant::now()),
             departure: Departure::new(config.stay, Instant::now()),
+            mark: Mark::open(&config.state_dir),
             config,
             keeper,
             notice,
@@ -164,7 +167,11 @@ impl<N: FnMut(Notice)> Agent<N> {
                 () = at(self.clock.due()) => self.cut_off(),
                 _ = self.rounds.tick() => self.retire_idle(),
                 () = at(self.departure.due()) => {}
-                _ = self.heartbeat.tick() => self.tell(from_worker::Message::Heartbeat(Heartbeat {})),
+                _ = self.heartbeat.tick() => {
+                    self.tell(from_worker::Message::Heartbeat(Heartbeat::default()));
+                    let stored = self.mark.store();
+                    self.mark_stored(stored);
+                }
             }
             self.sharing.settle().await;
             if self.departure.has_end() && self.look_at_stay() {
@@ -221,6 +228,10 @@ impl<N: FnMut(Notice)> Agent<N> {
                 if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
                     self.tasks.remove(&task);
                 }
+                // A head that continues from an older copy of its state can order it: it must not wait for ever.
+                let exit =
+                    Exit::lost("a newer task of this job is known on the node, or it has ended already");
+                self.tell(from_worker::Message::Ended(exit.to_message(task)));
                 let TaskKey { job, generation } = task;
                 (self.notice)(Notice::StaleLaunch { job, generation, newest });
             }
@@ -311,6 +322,10 @@ impl<N: FnMut(Notice)> Agent<N> {
         match event {
             HeadEvent::Opening(outbound) => self.register(outbound),
             HeadEvent::Message(message) => self.on_message(*message).await,
+            HeadEvent::Mark(mark) => {
+                let stored = self.mark.set(mark);
+                self.mark_stored(stored);
+            }
             HeadEvent::Renewal(result) => (self.notice)(match result {
                 Ok(()) => Notice::Renewed,
                 Err(reason) => Notice::NotRenewed { reason },
@@ -327,6 +342,12 @@ impl<N: FnMut(Notice)> Agent<N> {
             }
         }
         Ok(())
+    }
+
+    fn mark_stored(&mut self, stored: std::io::Result<()>) {
+        if let Err(error) = stored {
+            self.reduced(format!("the worker cannot store how far the head's state goes: {error}"));
+        }
     }
 
     /// Stops all tasks: soon the head runs them elsewhere.
@@ -349,6 +370,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             progress: known.progress.clone().map(|progress| told(task, progress)),
             cause: known.exit.as_ref().map_or(0, |exit| exit.wire_cause().into()),
             signal: known.exit.as_ref().map_or(0, |exit| exit.signal),
+            node_fault: known.exit.as_ref().map_or(0, |exit| exit.node_fault().into()),
         });
         let config = &self.config;
         outbound.send(from_worker::Message::Register(Register {
@@ -365,6 +387,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             features: config.features.clone(),
             leaving: self.departure.leaving().to_owned(),
+            mark: self.mark.to_wire(),
         }));
         for (&task, known) in &self.tasks {
             if let Some(progress) = known.progress.clone() {

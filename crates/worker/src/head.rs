@@ -9,7 +9,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use wharf_proto::tonic::{Code, Request, Status};
 use wharf_proto::workers_client::WorkersClient;
-use wharf_proto::{FromWorker, FromWorkerBatch, from_worker, to_worker};
+use wharf_proto::{FromWorker, FromWorkerBatch, HeadMark, from_worker, to_worker};
 
 use crate::WorkerConfig;
 use crate::door::Door;
@@ -38,6 +38,8 @@ pub(crate) enum HeadEvent {
     /// A stream is being opened: the first message has to be sent now.
     Opening(Outbound),
     Message(Box<to_worker::Message>),
+    /// How far the head's durable state goes.
+    Mark(HeadMark),
     /// The certificate was renewed, or why not.
     Renewal(Result<(), String>),
     /// The stream has ended or could not be opened.
@@ -167,6 +169,9 @@ impl Link {
                 }
             };
             let Some(batch) = batch else { return Ok(()) };
+            if let Some(mark) = batch.mark {
+                self.events.send(HeadEvent::Mark(mark)).await.map_err(closed)?;
+            }
             for message in batch.messages.into_iter().filter_map(|envelope| envelope.message) {
                 if let to_worker::Message::Welcome(welcome) = &message {
                     self.fence = Fence::new(welcome.fence_after_s, welcome.fence_grace_s);

@@ -24,6 +24,7 @@ mod keeper;
 mod launch;
 mod link;
 mod lock;
+mod mark;
 mod output;
 mod pace;
 mod protocol;

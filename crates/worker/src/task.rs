@@ -1,7 +1,7 @@
 //! A task's name and end, as worker and keeper know them.
 
 use serde::{Deserialize, Serialize};
-use wharf_proto::{Cause as WireCause, TaskEnded, TaskId};
+use wharf_proto::{Cause as WireCause, NodeFault, TaskEnded, TaskId};
 
 /// One node's part of one placement of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ impl From<TaskKey> for TaskId {
 pub(crate) enum Cause {
     /// The machine was cut off or restarted.
     Node,
+    /// The file system of the worker's state directory is full.
+    DiskFull,
     /// Its end was not seen, or the worker could not do its part.
     Worker,
     /// It had too little memory.
@@ -106,10 +108,18 @@ impl Exit {
     pub(crate) fn wire_cause(&self) -> WireCause {
         match self.cause {
             None => WireCause::NoCause,
-            Some(Cause::Node) => WireCause::NodeAway,
+            Some(Cause::Node | Cause::DiskFull) => WireCause::NodeAway,
             Some(Cause::Worker) => WireCause::LostWorker,
             Some(Cause::Memory) => WireCause::OutOfMemory,
             Some(Cause::Launch) => WireCause::LaunchError,
+        }
+    }
+
+    /// The fault of the node that the head has to know.
+    pub(crate) fn node_fault(&self) -> NodeFault {
+        match self.cause {
+            Some(Cause::DiskFull) => NodeFault::DiskFull,
+            _ => NodeFault::NoNodeFault,
         }
     }
 
@@ -123,6 +133,7 @@ impl Exit {
             by_itself: self.by_itself,
             cause: self.wire_cause().into(),
             signal: self.signal,
+            node_fault: self.node_fault().into(),
         }
     }
 }

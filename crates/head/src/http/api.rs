@@ -147,7 +147,7 @@ pub(super) async fn reasons(who: Who, State(site): TheSite, RawQuery(query): Raw
     check_rpc("/wharf.v1.Cluster/Explain", &who.identity)?;
     let ids = named(query.as_deref())?;
     let told = move |dispatcher: &Dispatcher| -> Value {
-        let known = ids.into_iter().filter(|&id| JobId(id) < dispatcher.engine.state().next_job());
+        let known = ids.into_iter().filter(|&id| dispatcher.engine.state().has_job(JobId(id)));
         known.map(|id| (id.to_string(), Value::from(views::explain(dispatcher, JobId(id))))).collect()
     };
     Json::of(&site.cluster.ask(told).await?)

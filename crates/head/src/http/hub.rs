@@ -163,7 +163,7 @@ async fn read(path: PathBuf, after: i64) -> Result<Vec<(i64, f64, String)>, Stat
 
 /// Jobs that something has happened to, how far running ones have come, and all nodes.
 fn look(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> Look {
-    let is_known = |job: &&u32| JobId(**job) < head.engine.state().next_job();
+    let is_known = |job: &&u32| head.engine.state().has_job(JobId(**job));
     let rows =
         jobs.iter().filter(is_known).map(|&job| JobRow::from(views::summary(head, JobId(job)))).collect();
     let iterations: BTreeMap<u32, f64> =

@@ -47,6 +47,8 @@ pub(crate) struct Kept {
     pub(crate) policy: Option<PolicyChoice>,
     /// Who may have how much; `None` before anybody has said.
     pub(crate) limits: Option<AppliedLimits>,
+    /// All incarnations whose records this state contains or is known to lack; the present one last.
+    pub(crate) incarnations: Vec<String>,
 }
 
 impl Kept {
@@ -114,6 +116,10 @@ impl Kept {
             }
             Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
             Record::LimitsSet { ref limits } => self.limits = Some(limits.clone()),
+            Record::IncarnationBegan { ref incarnation, ref lost, .. } => {
+                self.incarnations.extend(lost.clone());
+                self.incarnations.push(incarnation.clone());
+            }
             _ => {}
         }
     }

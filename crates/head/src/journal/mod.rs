@@ -5,6 +5,7 @@
 
 mod image;
 mod mark;
+mod quarantine;
 mod reader;
 mod repair;
 mod replay;
@@ -12,6 +13,7 @@ mod schema;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 pub(crate) use image::{JobImageRecord, Kept, NodeImageRecord};
+pub(crate) use mark::ID_BLOCK;
 pub(crate) use reader::Reader;
 pub(crate) use replay::Replayed;
 
@@ -38,6 +41,15 @@ const POLICY: &str = "policy";
 /// Where a snapshot keeps who may have how much.
 const LIMITS: &str = "limits";
 
+/// Where a snapshot keeps the incarnations.
+const INCARNATIONS: &str = "incarnations";
+
+/// Where the journal keeps whose it is: the fingerprint of the cluster's authority.
+const CLUSTER: &str = "cluster";
+
+/// Where the journal keeps which file it is in: a copy of it is another file.
+const FILE_IDENTITY: &str = "file_identity";
+
 /// Events on disk, and what is about to join them.
 pub(crate) struct Journal {
     connection: Connection,
@@ -51,6 +63,17 @@ pub(crate) struct Journal {
     since_snapshot: u64,
     /// How long events that a snapshot covers are kept, in seconds.
     pub(crate) history_s: f64,
+    /// The file's identity, where the journal does not have it yet. It is written with the record of the incarnation that it belongs
+    /// to: a head that is killed before finds the difference again.
+    new_identity: Option<String>,
+    /// Why the journal may lack acknowledged requests, until that is recorded.
+    discontinuity: Option<String>,
+    /// Why it can only be read.
+    read_only: Option<rusqlite::Error>,
+    is_read_only: bool,
+    epoch_unix_s: f64,
+    /// Events since the last snapshot at which the next one is due.
+    snapshot_at: u64,
 }
 
 struct Pending {
@@ -92,6 +115,26 @@ pub enum JournalError {
         path: PathBuf,
         /// What is missing.
         what: &'static str,
+    },
+    /// It belongs to another cluster.
+    #[error(
+        "journal `{path}` belongs to the cluster {found}, not to {expected}; hint: a state directory is moved or restored as a whole"
+    )]
+    OtherCluster {
+        /// The file.
+        path: PathBuf,
+        /// The fingerprint of its cluster's authority.
+        found: String,
+        /// That of the state directory.
+        expected: String,
+    },
+    /// Nothing can be decided on its state.
+    #[error("no policy can work with the state of journal `{path}`: {problem}")]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
     },
     /// A file beside it cannot be used.
     #[error("`{path}` cannot be used")]
@@ -137,7 +180,7 @@ impl Journal {
     ) -> Result<(Self, Replayed), JournalError> {
         let mark = Mark::open(&path.with_extension("mark"))?;
         let mut kept_as = None;
-        let (connection, mut replayed, position) = match read(path, now_unix_s) {
+        let (opened, mut replayed, position) = match read(path, now_unix_s) {
             Err(replay::Failure::Damaged) => {
                 kept_as = Some(repair::repair(path, now_unix_s)?);
                 read(path, now_unix_s)
@@ -150,7 +193,24 @@ impl Journal {
         if lost > 0 || kept_as.is_some() {
             replayed.damage = Some(Damage { last_whole, lost, kept_as });
         }
+        let identity = identity(path)?;
+        let schema::Opened { connection, read_only } = opened;
+        let recorded = schema::meta::<String>(&connection, FILE_IDENTITY)
+            .map_err(|source| JournalError::Database { path: path.to_owned(), source })?;
+        replayed.discontinuity = match (&replayed.damage, &recorded) {
+            (Some(damage), _) => Some(damage.to_string()),
+            (None, Some(recorded)) if *recorded != identity => {
+                Some("the state directory was copied or restored from a backup".to_owned())
+            }
+            (None, _) => None,
+        };
         let journal = Self {
+            new_identity: (recorded.as_ref() != Some(&identity)).then_some(identity),
+            discontinuity: replayed.discontinuity.clone(),
+            read_only,
+            is_read_only: false,
+            epoch_unix_s: replayed.epoch_unix_s,
+            snapshot_at: SNAPSHOT_EVERY,
             connection,
             path: path.to_owned(),
             mark,
@@ -161,6 +221,97 @@ impl Journal {
             history_s,
         };
         Ok((journal, replayed))
+    }
+
+    /// Fails where the journal is that of another cluster; remembers whose it is where it is nobody's yet.
+    pub(crate) fn claim(&self, cluster: &str) -> Result<(), JournalError> {
+        let database = |source| JournalError::Database { path: self.path.clone(), source };
+        match schema::meta::<String>(&self.connection, CLUSTER).map_err(database)? {
+            Some(found) if found != cluster => {
+                let (path, expected) = (self.path.clone(), cluster.to_owned());
+                Err(JournalError::OtherCluster { path, found, expected })
+            }
+            None if self.read_only.is_none() => {
+                // On a full disk it is claimed by a later start.
+                let _ = schema::set_meta(&self.connection, CLUSTER, cluster);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Rebuilds the durable state.
+    pub(crate) fn replay(&mut self) -> Result<Replayed, JournalError> {
+        let replayed = replay::replay(&self.connection, &self.path);
+        let (mut replayed, position) = replayed.map_err(|failure| failure.finally(&self.path))?;
+        self.position = position;
+        self.changed = std::mem::take(&mut replayed.changed);
+        self.since_snapshot = replayed.since_snapshot;
+        Ok(replayed)
+    }
+
+    /// Why the journal may lack acknowledged requests, as long as that is not recorded.
+    pub(crate) fn discontinuity(&self) -> Option<String> {
+        self.discontinuity.clone()
+    }
+
+    /// Why the journal can only be read, where it was opened so.
+    pub(crate) fn take_read_only(&mut self) -> Option<JournalError> {
+        let source = self.read_only.take()?;
+        self.is_read_only = true;
+        Some(JournalError::Database { path: self.path.clone(), source })
+    }
+
+    /// Tries to write to a journal that could not be written.
+    pub(crate) fn probe(&mut self) -> Result<(), JournalError> {
+        let path = self.path.clone();
+        let database = |source| JournalError::Database { path, source };
+        if self.is_read_only {
+            self.reopen()?;
+        }
+        // More than a batch of events needs, so that there is room for some.
+        const PROBE: &str = "INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(65536));
+            DELETE FROM meta WHERE key = 'probe'";
+        self.connection.execute_batch(PROBE).map_err(database)
+    }
+
+    /// Opens a journal again that could only be read.
+    fn reopen(&mut self) -> Result<(), JournalError> {
+        let database = |source| JournalError::Database { path: self.path.clone(), source };
+        // The present connection locks out every other one.
+        self.connection = Connection::open_in_memory().map_err(database)?;
+        let opened = schema::open(&self.path, self.epoch_unix_s)?;
+        self.connection = opened.connection;
+        match opened.read_only {
+            Some(source) => Err(JournalError::Database { path: self.path.clone(), source }),
+            None => {
+                self.is_read_only = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the next batch be followed by a snapshot.
+    #[cfg(test)]
+    pub(crate) fn make_snapshot_due(&mut self) {
+        self.snapshot_at = 0;
+    }
+
+    /// Lets the file grow no more, or again: as on a full disk.
+    #[cfg(test)]
+    pub(crate) fn set_full(&self, is_full: bool) {
+        let pages: i64 = self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let most = if is_full { pages } else { 1_000_000 };
+        let set: i64 = self
+            .connection
+            .query_row(&format!("PRAGMA max_page_count = {most}"), [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(set, most);
+    }
+
+    /// Drops what is not durable yet, but for the first so many events.
+    pub(crate) fn truncate_pending(&mut self, count: usize) {
+        self.pending.truncate(count);
     }
 
     /// Where it is.
@@ -190,10 +341,24 @@ impl Journal {
         self.position.sequence
     }
 
+    /// Job ids from here on were never acknowledged.
+    pub(crate) fn reserved_ids(&self) -> u32 {
+        self.mark.reserved()
+    }
+
     /// Makes everything recorded so far durable.
     pub(crate) fn commit(&mut self) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());
+        }
+        let submitted = self.pending.iter().filter_map(|pending| match &pending.record {
+            record @ (Record::JobSubmitted { .. }
+            | Record::ArraySubmitted { .. }
+            | Record::IdsSkipped { .. }) => Some(record.jobs().end),
+            _ => None,
+        });
+        if let Some(next) = submitted.max() {
+            self.mark.reserve(next)?;
         }
         let path = self.path.clone();
         let database = |source| JournalError::Database { path, source };
@@ -217,7 +382,16 @@ impl Journal {
                 insert.execute(params![position.sequence, time.seconds(), job, text, spec, sum])?;
             }
         }
+        let is_begun = |pending: &Pending| matches!(pending.record, Record::IncarnationBegan { .. });
+        let new_identity = self.new_identity.as_ref().filter(|_| self.pending.iter().any(is_begun));
+        if let Some(identity) = new_identity {
+            schema::set_meta(&transaction, FILE_IDENTITY, identity)?;
+        }
+        let is_identified = new_identity.is_some();
+        let is_recorded = self.pending.iter().any(is_begun);
         transaction.commit()?;
+        self.new_identity.take_if(|_| is_identified);
+        self.discontinuity.take_if(|_| is_recorded);
         self.position = position;
         self.since_snapshot += self.pending.len() as u64;
         self.changed.extend(self.pending.drain(..).map(|pending| pending.record.jobs()));
@@ -226,7 +400,12 @@ impl Journal {
 
     /// Whether enough has happened since the last snapshot for another.
     pub(crate) fn is_snapshot_due(&self) -> bool {
-        self.since_snapshot >= SNAPSHOT_EVERY
+        self.since_snapshot >= self.snapshot_at
+    }
+
+    /// Lets the next snapshot wait for more events, because this one failed.
+    pub(crate) fn defer_snapshot(&mut self) {
+        self.snapshot_at = self.since_snapshot + SNAPSHOT_EVERY / 10;
     }
 
     /// Events since the last snapshot.
@@ -243,7 +422,8 @@ impl Journal {
         }
         let path = self.path.clone();
         let database = |source| JournalError::Database { path, source };
-        let jobs: BTreeSet<u32> = std::mem::take(&mut self.changed).into_iter().flatten().collect();
+        let jobs: BTreeSet<u32> = self.changed.iter().cloned().flatten().collect();
+        crate::fault::point("snapshot");
         let before_s = now.seconds() - self.history_s;
         let sequence = self.position.sequence;
         let written = self.connection.transaction().and_then(|transaction| {
@@ -254,7 +434,8 @@ impl Journal {
             transaction.commit()
         });
         written.map_err(database)?;
-        self.since_snapshot = 0;
+        self.changed.clear();
+        (self.since_snapshot, self.snapshot_at) = (0, SNAPSHOT_EVERY);
         Ok(())
     }
 
@@ -320,13 +501,13 @@ impl Journal {
 }
 
 /// Opens and replays a journal.
-fn read(path: &Path, now_unix_s: f64) -> Result<(Connection, Replayed, Position), replay::Failure> {
-    let connection = schema::open(path, now_unix_s).map_err(|error| match error {
+fn read(path: &Path, now_unix_s: f64) -> Result<(schema::Opened, Replayed, Position), replay::Failure> {
+    let opened = schema::open(path, now_unix_s).map_err(|error| match error {
         JournalError::Database { source, .. } if is_damage(&source) => replay::Failure::Damaged,
         error => replay::Failure::Error(error),
     })?;
-    let (replayed, position) = replay::replay(&connection, path)?;
-    Ok((connection, replayed, position))
+    let (replayed, position) = replay::replay(&opened.connection, path)?;
+    Ok((opened, replayed, position))
 }
 
 fn write_images(
@@ -366,7 +547,16 @@ fn write_policy(transaction: &Transaction<'_>, kept: &Kept) -> rusqlite::Result<
     if let Some(limits) = &kept.limits {
         write(LIMITS, serde_json::to_string(limits))?;
     }
-    Ok(())
+    write(INCARNATIONS, serde_json::to_string(&kept.incarnations))
+}
+
+/// What tells a file from a copy of it, also where the copy is given the number of one that was removed.
+fn identity(path: &Path) -> Result<String, JournalError> {
+    let failed = |source| JournalError::File { path: path.to_owned(), source };
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    // Not every file system knows when a file was made.
+    let made = metadata.created().ok().and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
+    Ok(format!("{}-{}", metadata.ino(), made.map_or(0, |made| made.as_nanos())))
 }
 
 /// Drops events that a snapshot covers and that are older than anybody wants to know.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 
 use super::replay::{Entries, Position, base};
-use super::{JournalError, POLICY, schema};
+use super::{CLUSTER, FILE_IDENTITY, INCARNATIONS, JournalError, LIMITS, POLICY, schema};
 
 /// Puts a whole journal in the place of a damaged one. Returns where the damaged one is now.
 pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalError> {
@@ -19,7 +19,7 @@ pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalErr
     }
     let old =
         open_damaged(path).map_err(|source| JournalError::Database { path: path.to_owned(), source })?;
-    let copy = schema::open(&copy_path, now_unix_s)?;
+    let copy = schema::open(&copy_path, now_unix_s)?.connection;
     copy_whole(&old, &copy, path)?;
     drop(old);
     drop(copy);
@@ -67,14 +67,22 @@ fn copy_whole(old: &Connection, copy: &Connection, path: &Path) -> Result<(), Jo
     if let Ok(Some(base_s)) = schema::meta::<f64>(old, "base_time_s") {
         schema::set_meta(copy, "base_time_s", base_s).map_err(writing)?;
     }
+    // The identity is that of the damaged file, so that the copy counts as one.
+    for key in [FILE_IDENTITY, CLUSTER] {
+        if let Ok(Some(text)) = schema::meta::<String>(old, key) {
+            schema::set_meta(copy, key, text).map_err(writing)?;
+        }
+    }
     let last = copy_events(old, copy, start).map_err(writing)?;
     // A snapshot that is ahead of the events that are left cannot be used, nor one that is itself damaged: then all
     // events have to be there.
     let snapshot: i64 = schema::meta(old, "snapshot_sequence").ok().flatten().unwrap_or(0);
     if snapshot > 0 && snapshot <= last.sequence && copy_snapshot(old, copy).map_err(writing)? {
         schema::set_meta(copy, "snapshot_sequence", snapshot).map_err(writing)?;
-        if let Some(policy) = schema::meta::<String>(old, POLICY).ok().flatten() {
-            schema::set_meta(copy, POLICY, policy).map_err(writing)?;
+        for key in [POLICY, LIMITS, INCARNATIONS] {
+            if let Some(text) = schema::meta::<String>(old, key).ok().flatten() {
+                schema::set_meta(copy, key, text).map_err(writing)?;
+            }
         }
     } else if start.sequence > 0 {
         return Err(ruined("its snapshot cannot be read and the events before it are gone"));
@@ -92,9 +100,8 @@ fn copy_events(old: &Connection, copy: &Connection, start: Position) -> rusqlite
     let mut entries = Entries::new(rows, start);
     while let Ok(Ok(Some(entry))) = entries.next() {
         last = entry.position;
-        let job = entry.record.jobs().next();
         let sum = last.sum.cast_signed();
-        insert.execute(params![last.sequence, entry.time_s, job, entry.text, entry.spec, sum])?;
+        insert.execute(params![last.sequence, entry.time_s, entry.job, entry.text, entry.spec, sum])?;
     }
     Ok(last)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,8 +12,13 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 use super::image::{JobImageRecord, Kept, NodeImageRecord};
-use super::{Damage, JournalError, LIMITS, POLICY, is_damage, schema};
+use super::quarantine::{Quarantine, follows, stand_in};
+use super::{Damage, INCARNATIONS, JournalError, LIMITS, POLICY, is_damage, schema};
+use crate::incident;
 use crate::record::Record;
+
+/// So many records cannot be replayed that the journal is beyond repair.
+const POISONED_MAX: usize = 1000;
 
 /// What a journal says happened so far.
 pub(crate) struct Replayed {
@@ -27,6 +33,10 @@ pub(crate) struct Replayed {
     pub(crate) epoch_unix_s: f64,
     /// What was found damaged.
     pub(crate) damage: Option<Damage>,
+    /// Why the journal may lack acknowledged requests; `None`: it continues where it ended.
+    pub(crate) discontinuity: Option<String>,
+    /// The records that could not be replayed, for people.
+    pub(crate) quarantined: Vec<String>,
     /// Jobs that changed since the last snapshot, and events since then.
     pub(super) changed: Vec<Range<u32>>,
     pub(super) since_snapshot: u64,
@@ -55,6 +65,8 @@ impl Position {
 pub(super) enum Failure {
     /// Something in it is not what was written.
     Damaged,
+    /// One record is what was written, but cannot be replayed: its number, text and why.
+    Poisoned(i64, String, String),
     Error(JournalError),
 }
 
@@ -63,6 +75,9 @@ impl Failure {
     pub(super) fn finally(self, path: &Path) -> JournalError {
         match self {
             Self::Damaged => JournalError::Ruined { path: path.to_owned(), what: "its repair did not help" },
+            Self::Poisoned(..) => {
+                JournalError::Ruined { path: path.to_owned(), what: "too many records cannot be replayed" }
+            }
             Self::Error(error) => error,
         }
     }
@@ -73,7 +88,10 @@ pub(super) struct Entry {
     pub(super) position: Position,
     pub(super) time_s: f64,
     pub(super) text: String,
-    pub(super) record: Record,
+    /// The job that it is about.
+    pub(super) job: Option<u32>,
+    /// `None`: what was written cannot be understood.
+    pub(super) record: Option<Record>,
     pub(super) spec: Option<Vec<u8>>,
 }
 
@@ -86,7 +104,7 @@ pub(super) struct Entries<'a> {
 impl<'a> Entries<'a> {
     /// The columns that [`Entries`] reads.
     pub(super) const QUERY: &'static str =
-        "SELECT sequence, time, record, spec, sum FROM events ORDER BY sequence";
+        "SELECT sequence, time, record, spec, sum, job FROM events ORDER BY sequence";
 
     pub(super) fn new(rows: rusqlite::Rows<'a>, base: Position) -> Self {
         Self { rows, position: base }
@@ -109,8 +127,8 @@ fn read(row: &Row<'_>, before: Position) -> rusqlite::Result<Option<Entry>> {
     let spec: Option<Vec<u8>> = row.get(3)?;
     let position = before.next(time_s, &text, spec.as_deref());
     let is_whole = position == Position { sequence, sum: sum.cast_unsigned() };
-    let record = serde_json::from_str(&text).ok();
-    Ok(record.filter(|_| is_whole).map(|record| Entry { position, time_s, text, record, spec }))
+    let (record, job) = (serde_json::from_str(&text).ok(), row.get(5)?);
+    Ok(is_whole.then_some(Entry { position, time_s, text, job, record, spec }))
 }
 
 /// Where the events that are still there begin.
@@ -120,8 +138,30 @@ pub(super) fn base(connection: &Connection) -> rusqlite::Result<Position> {
     Ok(Position { sequence, sum: sum.cast_unsigned() })
 }
 
-/// Rebuilds everything: the last snapshot, then the events after it.
+/// Rebuilds everything. A record that cannot be replayed is left out, and everything else begins again without it.
 pub(super) fn replay(connection: &Connection, path: &Path) -> Result<(Replayed, Position), Failure> {
+    let mut quarantine = Quarantine::load(connection);
+    for _ in 0..POISONED_MAX {
+        match replay_without(connection, path, &mut quarantine) {
+            Err(Failure::Poisoned(sequence, record, reason)) => {
+                quarantine.put(connection, sequence, &record, reason);
+            }
+            Ok((mut replayed, position)) => {
+                replayed.quarantined = quarantine.to_texts();
+                return Ok((replayed, position));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(Failure::Poisoned(0, String::new(), String::new()))
+}
+
+/// Rebuilds everything but what is left out: the last snapshot, then the events after it.
+fn replay_without(
+    connection: &Connection,
+    path: &Path,
+    quarantine: &mut Quarantine,
+) -> Result<(Replayed, Position), Failure> {
     let failed = |source: rusqlite::Error| {
         if is_damage(&source) {
             Failure::Damaged
@@ -138,6 +178,8 @@ pub(super) fn replay(connection: &Connection, path: &Path) -> Result<(Replayed, 
         last: Time::ZERO,
         epoch_unix_s,
         damage: None,
+        discontinuity: None,
+        quarantined: Vec::new(),
         changed: Vec::new(),
         since_snapshot: 0,
     };
@@ -148,8 +190,16 @@ pub(super) fn replay(connection: &Connection, path: &Path) -> Result<(Replayed, 
     let mut entries = Entries::new(query.query([]).map_err(failed)?, base(connection).map_err(failed)?);
     while let Some(entry) = entries.next().map_err(failed)?.map_err(|()| Failure::Damaged)? {
         replayed.last = Time::try_new(entry.time_s).ok_or(Failure::Damaged)?;
-        if entry.position.sequence > snapshot {
-            replayed.fold(entry).ok_or(Failure::Damaged)?;
+        let sequence = entry.position.sequence;
+        if sequence <= snapshot {
+            continue;
+        }
+        if quarantine.contains(sequence) {
+            stand_in(entry.record.as_ref(), replayed.last, &mut replayed.state);
+        } else if let Some(reason) = replayed.objection(&entry, quarantine) {
+            quarantine.put(connection, sequence, &entry.text, reason);
+        } else {
+            replayed.try_fold(entry)?;
         }
     }
     let position = entries.position;
@@ -158,7 +208,9 @@ pub(super) fn replay(connection: &Connection, path: &Path) -> Result<(Replayed, 
     }
     replayed.specs.retain(|&first, _| {
         let count = replayed.kept.arrays.get(&first).copied().unwrap_or(1);
-        (first..first + count).any(|job| !replayed.state.job(JobId(job)).is_ended())
+        (first..first.saturating_add(count))
+            .map(JobId)
+            .any(|job| replayed.state.has_job(job) && !replayed.state.job(job).is_ended())
     });
     Ok((replayed, position))
 }
@@ -173,6 +225,10 @@ impl Replayed {
         if let Some(text) = schema::meta::<String>(connection, LIMITS)? {
             let Ok(limits) = serde_json::from_str(&text) else { return Ok(None) };
             self.kept.limits = Some(limits);
+        }
+        if let Some(text) = schema::meta::<String>(connection, INCARNATIONS)? {
+            let Ok(incarnations) = serde_json::from_str(&text) else { return Ok(None) };
+            self.kept.incarnations = incarnations;
         }
         let mut nodes = Vec::new();
         let mut query = connection.prepare("SELECT image FROM snapshot_nodes ORDER BY node")?;
@@ -204,12 +260,32 @@ impl Replayed {
         Ok(Some(()))
     }
 
+    /// Why a record cannot follow those before it, where one of them was left out.
+    fn objection(&mut self, entry: &Entry, quarantine: &Quarantine) -> Option<String> {
+        let record = entry.record.as_ref().filter(|_| !quarantine.is_empty())?;
+        let does_follow = follows(record, self.last, &mut self.state);
+        (!does_follow).then(|| "it depends on another that is left out".to_owned())
+    }
+
+    /// Folds one event in. A panic may leave the state half changed: everything has to begin again.
+    fn try_fold(&mut self, entry: Entry) -> Result<(), Failure> {
+        let (sequence, text) = (entry.position.sequence, entry.text.clone());
+        let folded = catch_unwind(AssertUnwindSafe(|| self.fold(entry)));
+        let poisoned = |reason: String| Failure::Poisoned(sequence, text, reason);
+        match folded {
+            Ok(Some(())) => Ok(()),
+            Ok(None) => Err(poisoned("it cannot be understood".to_owned())),
+            Err(payload) => Err(poisoned(format!("it panics: {}", incident::text(&*payload)))),
+        }
+    }
+
     /// Folds one event in; `None` where it makes no sense.
     fn fold(&mut self, entry: Entry) -> Option<()> {
-        let jobs = entry.record.jobs();
-        entry.record.replay(self.last, &mut self.state).ok()?;
-        self.kept.apply(&entry.record);
-        if let Record::JobEnded { job, .. } = entry.record
+        let record = entry.record?;
+        let jobs = record.jobs();
+        record.replay(self.last, &mut self.state).ok()?;
+        self.kept.apply(&record);
+        if let Record::JobEnded { job, .. } = record
             && !self.kept.is_element(job)
         {
             self.specs.remove(&job);

@@ -20,8 +20,16 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS snapshot_nodes (node INTEGER PRIMARY KEY, image TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS snapshot_jobs (job INTEGER PRIMARY KEY, image TEXT NOT NULL, spec BLOB);";
 
-/// Opens a journal for one head alone, brings it up to the present version, or makes it.
-pub(super) fn open(path: &Path, now_unix_s: f64) -> Result<Connection, JournalError> {
+/// An open journal.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    /// Why it can only be read; `None`: it can be written.
+    pub(super) read_only: Option<rusqlite::Error>,
+}
+
+/// Opens a journal for one head alone, brings it up to the present version, or makes it. Where there is no space for SQLite's own
+/// files it is opened for reading.
+pub(super) fn open(path: &Path, now_unix_s: f64) -> Result<Opened, JournalError> {
     let database = |source: rusqlite::Error| match source.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             JournalError::InUse { path: path.to_owned() }
@@ -32,14 +40,39 @@ pub(super) fn open(path: &Path, now_unix_s: f64) -> Result<Connection, JournalEr
         _ => JournalError::Database { path: path.to_owned(), source },
     };
     let mut connection = Connection::open(path).map_err(database)?;
-    prepare(&connection).map_err(database)?;
-    let found = version(&connection).map_err(database)?;
+    let found = match prepare(&connection).and_then(|()| version(&connection)) {
+        Err(error) if is_without_space(&error) => {
+            drop(connection);
+            return match open_alone(path) {
+                Ok(connection) => Ok(Opened { connection, read_only: Some(error) }),
+                Err(_) => Err(database(error)),
+            };
+        }
+        found => found.map_err(database)?,
+    };
     match found {
         None => create(&connection, now_unix_s).map_err(database)?,
         Some(VERSION) => {}
         Some(found) if found < VERSION => migrate(&mut connection).map_err(database)?,
         Some(found) => return Err(JournalError::Version { path: path.to_owned(), found }),
     }
+    Ok(Opened { connection, read_only: None })
+}
+
+/// Whether SQLite had no space for a file. It says so in several ways.
+fn is_without_space(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen)
+    )
+}
+
+/// Opens a journal of the present version without any file beside it. No other connection can be made meanwhile.
+fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.pragma_update(None, "locking_mode", "exclusive")?;
+    let found = version(&connection)?;
+    found.filter(|found| *found == VERSION).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     Ok(connection)
 }
 

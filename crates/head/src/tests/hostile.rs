@@ -51,7 +51,7 @@ fn submit_with_unknown_dependency_is_rejected() {
                 JobSpec { dependencies: dependencies.clone(), array: array.clone(), any_dependency, ..job("ann") };
             let error = world.try_submit(vec![job("ann"), spec]).unwrap_err();
             assert!(error.contains(expected), "{error}");
-            assert_eq!(world.dispatcher.engine.state().jobs().len(), 2, "all or none");
+            assert_eq!(world.dispatcher.engine.state().jobs().count(), 2, "all or none");
         }
     }
     // Jobs of one request may depend on earlier ones of it.

@@ -2,18 +2,23 @@
 
 mod amend;
 mod causes;
+mod containment;
 mod decisions;
 mod gates;
 mod golden;
 mod hostile;
+mod incarnation;
 mod journal;
 mod leaving;
 mod plans;
 mod preemption;
+mod quarantine;
 mod readers;
 mod requests;
 mod restarts;
+mod rogue;
 mod sharing;
+mod storage;
 mod switching;
 mod usage;
 mod virtual_cluster;

@@ -11,8 +11,8 @@ use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
 use wharf_policy::Settings;
 use wharf_policy::governor::Limits;
 use wharf_proto::{
-    ChangeJobsRequest, FromWorker, JobSpec as WireSpec, LaunchTask, Refusal, Register, SendOutput, TaskEnded,
-    TaskId, TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
+    ChangeJobsRequest, FromWorker, HeadMark, JobSpec as WireSpec, LaunchTask, Refusal, Register, SendOutput,
+    TaskEnded, TaskId, TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
@@ -71,8 +71,9 @@ pub(super) struct VirtualCluster {
     clock: Hand,
     /// What whoever runs the head was told.
     pub(super) warnings: Arc<Mutex<Vec<String>>>,
-    /// By node, which is its session too.
+    /// By session; at first that is the number of the node too.
     workers: Vec<UnboundedReceiver<ToWorkerBatch>>,
+    registers: Vec<Register>,
     /// What the workers have to say.
     said: VecDeque<(u64, from_worker::Message)>,
     /// Tasks that run, by job: generation and nodes.
@@ -87,6 +88,10 @@ pub(super) struct VirtualCluster {
     pub(super) launches: Vec<LaunchTask>,
     /// Which output they were asked for.
     pub(super) outputs: Vec<SendOutput>,
+    /// What they were told to stop.
+    pub(super) stops: Vec<TaskId>,
+    /// How far the head's state goes, as they were told last.
+    pub(super) mark: Option<HeadMark>,
 }
 
 impl VirtualCluster {
@@ -100,6 +105,17 @@ impl VirtualCluster {
         cluster: &ClusterSpec,
         regime: Regime,
         tasks: impl Fn(u64) -> Vec<TaskState>,
+    ) -> Self {
+        Self::after_restore(journal, cluster, regime, tasks, None)
+    }
+
+    /// A head that comes back to workers which have these tasks and were told that its state went so far.
+    pub(super) fn after_restore(
+        journal: &Path,
+        cluster: &ClusterSpec,
+        regime: Regime,
+        tasks: impl Fn(u64) -> Vec<TaskState>,
+        mark: Option<HeadMark>,
     ) -> Self {
         let clock = Hand::default();
         let (journal, replayed) = Journal::open(journal, EPOCH_UNIX_S, f64::MAX).unwrap();
@@ -121,6 +137,7 @@ impl VirtualCluster {
             sharing,
             lost_after_s: 1e9,
             caps: crate::Caps::default(),
+            report_grace_s: 0.0,
             teller,
             meter: Arc::default(),
         };
@@ -133,6 +150,7 @@ impl VirtualCluster {
             dispatcher,
             clock,
             workers,
+            registers: Vec::new(),
             said,
             running,
             forgotten,
@@ -141,10 +159,10 @@ impl VirtualCluster {
             late,
             launches,
             outputs: Vec::new(),
+            stops: Vec::new(),
+            mark: None,
         };
         for (session, node) in cluster.nodes.iter().enumerate() {
-            let (sender, receiver) = unbounded_channel();
-            world.workers.push(receiver);
             let register = Register {
                 node: node.name.to_string(),
                 device_type: node.device_type.to_string(),
@@ -154,11 +172,57 @@ impl VirtualCluster {
                 switch: node.switch,
                 pool: node.pool.to_string(),
                 tasks: tasks(session as u64),
+                mark: mark.clone(),
                 ..Register::default()
             };
-            world.step([Input::Attach { register, session: session as u64, sender }]);
+            world.attach(register);
         }
         world
+    }
+
+    /// Another worker connects; its session is returned.
+    pub(super) fn attach(&mut self, register: Register) -> u64 {
+        let (sender, receiver) = unbounded_channel();
+        let session = self.workers.len() as u64;
+        self.workers.push(receiver);
+        self.registers.push(register.clone());
+        self.step([Input::Attach { register, session, sender }]);
+        session
+    }
+
+    /// Workers whose connections the head has closed connect again, and report what they run.
+    pub(super) fn reconnect(&mut self) {
+        for session in 0..self.workers.len() {
+            let is_closed = self.workers[session].is_closed() && self.workers[session].is_empty();
+            let (old, register) = (session as u64, self.registers[session].clone());
+            if !is_closed || register.node.is_empty() {
+                continue;
+            }
+            self.registers[session].node.clear();
+            let here = self.running.iter().filter(|(_, (_, nodes))| nodes.contains(&old));
+            let task = |(job, (generation, _)): (&JobId, &(u32, Vec<u64>))| TaskState {
+                task: Some(TaskId { job_id: job.0, generation: *generation }),
+                ..TaskState::default()
+            };
+            let tasks: Vec<TaskState> = here.map(task).collect();
+            let new = self.workers.len() as u64;
+            for (_, nodes) in self.running.values_mut() {
+                nodes.iter_mut().filter(|node| **node == old).for_each(|node| *node = new);
+            }
+            self.attach(Register { tasks, mark: self.mark.clone(), ..register });
+        }
+    }
+
+    /// Submits jobs and returns what the head answers.
+    pub(super) fn try_submit(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
+        let (reply, mut receiver) = oneshot::channel();
+        self.step([Input::Submit { specs, reply }]);
+        receiver.try_recv().unwrap()
+    }
+
+    /// Whether an admin was told something like this.
+    pub(super) fn has_warned(&self, what: &str) -> bool {
+        self.warnings.lock().unwrap().iter().any(|warning| warning.contains(what))
     }
 
     pub(super) fn now(&self) -> Time {
@@ -175,6 +239,7 @@ impl VirtualCluster {
         loop {
             for session in 0..self.workers.len() {
                 while let Ok(batch) = self.workers[session].try_recv() {
+                    self.mark = batch.mark.clone().or(self.mark.take());
                     for message in batch.messages.into_iter().filter_map(|message| message.message) {
                         self.work(session as u64, message);
                     }
@@ -205,6 +270,7 @@ impl VirtualCluster {
             to_worker::Message::Forget(forget) => self.forgotten.push((session, forget.task.unwrap())),
             to_worker::Message::Stop(stop) => {
                 let task = stop.task.unwrap();
+                self.stops.push(task);
                 let job = JobId(task.job_id);
                 let done = self.dispatcher.engine.state().job(job).done(self.now());
                 self.running.remove(&job);
@@ -298,13 +364,6 @@ impl VirtualCluster {
 
     pub(super) fn submit(&mut self, specs: Vec<WireSpec>) -> Vec<u32> {
         self.try_submit(specs).unwrap()
-    }
-
-    /// Submits jobs, or returns why they are refused.
-    pub(super) fn try_submit(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
-        let (reply, mut receiver) = oneshot::channel();
-        self.step([Input::Submit { specs, reply }]);
-        receiver.try_recv().unwrap()
     }
 
     pub(super) fn change(&mut self, request: ChangeJobsRequest) -> Vec<Refusal> {

@@ -90,7 +90,7 @@ impl Workers for Service {
 }
 
 fn one(message: to_worker::Message) -> ToWorkerBatch {
-    ToWorkerBatch { messages: vec![ToWorker { message: Some(message) }] }
+    ToWorkerBatch { messages: vec![ToWorker { message: Some(message) }], mark: None }
 }
 
 impl Head {
