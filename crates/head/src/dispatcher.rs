@@ -47,12 +47,15 @@ pub(crate) enum Input {
     /// What a person wants of jobs.
     Change {
         request: ChangeJobsRequest,
+        /// The user; empty: nobody is named in the jobs' histories.
+        by: String,
         reply: oneshot::Sender<Vec<Refusal>>,
     },
     /// What a person wants of all jobs that match a filter; only of this owner's, if one is named.
     ChangeMatching {
         request: ChangeJobsRequest,
         owner: Option<String>,
+        by: String,
         reply: oneshot::Sender<ChangeJobsReply>,
     },
     /// What a person wants of a node; refused ones are told why.
@@ -320,12 +323,13 @@ impl Dispatcher {
                 let ids = self.submit_all(specs);
                 self.reply(move || drop(reply.send(ids)));
             }
-            Input::Change { request, reply } => {
+            Input::Change { request, by, reply } => {
                 let refused = self.change_jobs(&request);
+                self.note_change(&request, &refused, &by);
                 self.reply(move || drop(reply.send(refused)));
             }
-            Input::ChangeMatching { request, owner, reply } => {
-                let changed = self.change_matching(&request, owner.as_deref());
+            Input::ChangeMatching { request, owner, by, reply } => {
+                let changed = self.change_matching(&request, owner.as_deref(), &by);
                 self.reply(move || drop(reply.send(changed)));
             }
             Input::ChangeNode { command, node, reason, reply } => {

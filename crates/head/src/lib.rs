@@ -2,6 +2,7 @@
 
 mod activity;
 mod amend;
+mod audit;
 mod auth;
 mod batch;
 mod causes;
@@ -10,6 +11,7 @@ mod chosen;
 mod clock;
 mod decisions;
 mod dispatcher;
+mod door;
 mod exec;
 mod execution;
 mod filter;
@@ -20,6 +22,7 @@ mod leaving;
 pub mod live;
 mod meter;
 mod names;
+mod network;
 mod news;
 mod nodes;
 pub mod notify;
@@ -45,7 +48,8 @@ mod usage;
 mod views;
 mod wire;
 
-pub use auth::{Access, AccessError, Setup, WORKER_LIFE};
+pub use auth::{Access, AccessError, Setup, TOKEN_LIFE, WORKER_LIFE};
 pub use journal::{Damage, JournalError};
+pub use network::{Network, NotANetwork};
 pub use regime::{MakeRegime, PolicyChoice};
 pub use server::{Head, HeadConfig, HeadError};

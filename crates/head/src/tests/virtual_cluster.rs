@@ -298,7 +298,7 @@ impl VirtualCluster {
 
     pub(super) fn change(&mut self, request: ChangeJobsRequest) -> Vec<Refusal> {
         let (reply, mut receiver) = oneshot::channel();
-        self.step([Input::Change { request, reply }]);
+        self.step([Input::Change { request, by: String::new(), reply }]);
         receiver.try_recv().unwrap()
     }
 
