@@ -19,7 +19,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The token has characters that cannot be sent.
-    #[error("the token of the cluster is not one")]
+    #[error("malformed token: expected whf1.FINGERPRINT.SECRET")]
     Token,
     /// There is no head at the address, or it is not the right one.
     #[error(transparent)]

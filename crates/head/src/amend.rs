@@ -1,13 +1,13 @@
 //! What becomes different about a job after it was submitted: its time limit, its name, the steps it makes, and who keeps it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{Command, Ignored, JobId, Phase, Time};
 use wharf_proto::change_jobs_request::Change;
-use wharf_proto::{ChangeJobsRequest, StepSummary};
+use wharf_proto::{ChangeJobsRequest, Refusal, StepSummary};
 
-use crate::check::{CheckError, Problem, check_text, wrong};
+use crate::check::{CheckError, Problem, check_label, wrong};
 use crate::dispatcher::Dispatcher;
 use crate::record::Record;
 
@@ -91,17 +91,58 @@ pub(crate) fn check_change(request: &ChangeJobsRequest) -> Result<(), CheckError
             wrong("time_limit_s", Problem::NotAnAmount(request.time_limit_s.to_string()))
         }
         Change::Rename if request.name.is_empty() => wrong("name", Problem::Empty),
-        Change::Rename => check_text("name", &request.name),
+        Change::Rename => check_label("name", &request.name),
         Change::Step => {
             let Some(step) = &request.step else { return wrong("step", Problem::Empty) };
-            check_text("step.name", &step.name)?;
-            step.nodes.iter().try_for_each(|node| check_text("step.nodes", node))
+            check_label("step.name", &step.name)?;
+            step.nodes.iter().try_for_each(|node| check_label("step.nodes", node))
         }
         _ => Ok(()),
     }
 }
 
+/// What a change is called in histories and in the audit log.
+pub(crate) fn change_name(change: Change) -> &'static str {
+    match change {
+        Change::Cancel => "cancel",
+        Change::Hold => "hold",
+        Change::Release => "release",
+        Change::Requeue => "requeue",
+        Change::Priority => "priority",
+        Change::Signal => "signal",
+        Change::Begin => "begin",
+        Change::Keep => "keep",
+        Change::TimeLimit => "time-limit",
+        Change::Rename => "rename",
+        Change::Step => "step",
+    }
+}
+
+/// Whether a change is a person's: steps and leases are kept up by programs, many times a minute.
+pub(crate) fn is_by_people(change: Change) -> bool {
+    !matches!(change, Change::Keep | Change::Step)
+}
+
 impl Dispatcher {
+    /// Writes into the histories of jobs who changed them.
+    pub(crate) fn note_change(&mut self, request: &ChangeJobsRequest, refused: &[Refusal], by: &str) {
+        if by.is_empty() || !is_by_people(request.change()) {
+            return;
+        }
+        let refused: BTreeSet<u32> = refused.iter().map(|refusal| refusal.job_id).collect();
+        for &job in request.job_ids.iter().filter(|job| !refused.contains(job)) {
+            if JobId(job) >= self.engine.state().next_job() {
+                continue;
+            }
+            let (change, by) = (change_name(request.change()).to_owned(), by.to_owned());
+            let is_array = !request.elements_only && self.whole(job).len() > 1;
+            self.note(match is_array {
+                true => Record::ArrayChanged { job, change, by },
+                false => Record::JobChanged { job, change, by },
+            });
+        }
+    }
+
     /// Changes what can be changed of a job whatever decides.
     pub(crate) fn amend(&mut self, job: JobId, request: &ChangeJobsRequest) -> Result<(), Ignored> {
         let is_ended = self.engine.state().job(job).is_ended();

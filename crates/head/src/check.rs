@@ -15,6 +15,8 @@ use crate::{parameters, ray};
 
 /// The most elements that an array may have.
 pub const ARRAY_MAX: usize = 1_000_000;
+/// Bytes of a name.
+pub const LABEL_MAX: usize = 1024;
 
 /// Resource limits by the names that `ulimit` and /etc/security/limits.conf use.
 pub const LIMITS: &[&str] = &[
@@ -66,6 +68,12 @@ pub enum Problem {
     /// A zero byte.
     #[error("has a zero byte, which no program can be given")]
     Nul,
+    /// A control character in a name.
+    #[error("has the character {0}, which could change what a terminal shows; remove it")]
+    Disruptive(String),
+    /// A name that is too long.
+    #[error("has {0} bytes; a name has at most {LABEL_MAX}")]
+    Long(usize),
     /// A number that is no length, fraction or amount.
     #[error("{0} is not a number from 0 on")]
     NotAnAmount(String),
@@ -190,7 +198,7 @@ fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
 }
 
 fn check_step(field: &str, step: &Step) -> Result<(), CheckError> {
-    check_text(&format!("{field}.name"), &step.name)?;
+    check_label(&format!("{field}.name"), &step.name)?;
     check_command(&format!("{field}.command"), &step.command)?;
     check_environment(&format!("{field}.env"), &step.env)
 }
@@ -208,6 +216,21 @@ pub(crate) fn check_text(field: &str, text: &str) -> Result<(), CheckError> {
     if text.contains('\0') { wrong(field, Problem::Nul) } else { Ok(()) }
 }
 
+/// Whether a character could change what a terminal shows around it: control characters, and those that reorder or break lines.
+pub fn is_disruptive(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Checks a text that people see in lists, such as a name or a reason.
+pub(crate) fn check_label(field: &str, text: &str) -> Result<(), CheckError> {
+    match text.chars().find(|&letter| is_disruptive(letter)) {
+        Some(letter) => wrong(field, Problem::Disruptive(letter.escape_unicode().to_string())),
+        None if text.len() > LABEL_MAX => wrong(field, Problem::Long(text.len())),
+        None => Ok(()),
+    }
+}
+
 fn check_texts(spec: &JobSpec) -> Result<(), CheckError> {
     let single = [
         ("name", &spec.name),
@@ -217,7 +240,7 @@ fn check_texts(spec: &JobSpec) -> Result<(), CheckError> {
         ("reservation", &spec.reservation),
         ("network_interface", &spec.network_interface),
     ];
-    single.into_iter().try_for_each(|(field, text)| check_text(field, text))?;
+    single.into_iter().try_for_each(|(field, text)| check_label(field, text))?;
     spec.activate.iter().try_for_each(|line| check_text("activate", line))
 }
 
@@ -227,7 +250,7 @@ fn check_gang(spec: &JobSpec) -> Result<(), CheckError> {
     if gang.device_types.iter().any(String::is_empty) {
         return wrong("gang.types", Problem::Empty);
     }
-    gang.device_types.iter().try_for_each(|name| check_text("gang.types", name))?;
+    gang.device_types.iter().try_for_each(|name| check_label("gang.types", name))?;
     if gang.every_node && (devices.max(devices_min).max(devices_max) > 1 || nodes > 0) {
         return wrong("per_node", Problem::Besides("the size of a gang"));
     }

@@ -51,12 +51,15 @@ pub(crate) enum Input {
     Change {
         request: ChangeJobsRequest,
         is_user: bool,
+        /// The user; empty: nobody is named in the jobs' histories.
+        by: String,
         reply: oneshot::Sender<Vec<Refusal>>,
     },
     /// What a person wants of all jobs that match a filter; only of this owner's, if one is named.
     ChangeMatching {
         request: ChangeJobsRequest,
         owner: Option<String>,
+        by: String,
         reply: oneshot::Sender<ChangeJobsReply>,
     },
     /// What a person wants of a node; refused ones are told why.
@@ -293,9 +296,9 @@ impl Dispatcher {
         self.recover_part("time limits", |head| head.watch_limits(&running));
         self.recover_part("what devices do", |head| head.watch_runs(&running));
         self.recover_part("delays after failures", Self::delay_again);
-        for job in held {
-            let what = format!("the dependencies of job {}, which stays held,", job.0);
-            self.recover_part(&what, |head| head.gate_again(&[job]));
+        for (first, jobs) in self.by_array(&held) {
+            let what = format!("the dependencies of job {first}, which stays held,");
+            self.recover_part(&what, |head| head.gate_again(first, &jobs));
         }
         self.recover_part("jobs that are kept by their clients", Self::keep_again);
     }
@@ -334,24 +337,28 @@ impl Dispatcher {
                 });
                 self.answer(reply, ids);
             }
-            Input::Change { request, is_user, reply } => {
-                let result = self.attempt(|head| Ok(head.change_jobs(&request, is_user)));
+            Input::Change { request, is_user, by, reply } => {
+                let result = self.attempt(|head| {
+                    let refused = head.change_jobs(&request, is_user);
+                    head.note_change(&request, &refused, &by);
+                    Ok(refused)
+                });
                 self.replies.push(Box::new(move |failed| {
                     let result = failed.map_or(result, |reason| Err(reason.to_owned()));
                     let refused = result.unwrap_or_else(|reason| refuse_all(&request.job_ids, &reason));
-                    // Whoever asked may have gone.
+                    // The client may have gone.
                     let _ = reply.send(refused);
                 }));
             }
-            Input::ChangeMatching { request, owner, reply } => {
-                let result = self.attempt(|head| Ok(head.change_matching(&request, owner.as_deref())));
+            Input::ChangeMatching { request, owner, by, reply } => {
+                let result = self.attempt(|head| Ok(head.change_matching(&request, owner.as_deref(), &by)));
                 self.replies.push(Box::new(move |failed| {
                     let result = failed.map_or(result, |reason| Err(reason.to_owned()));
                     let changed = result.unwrap_or_else(|reason| ChangeJobsReply {
                         refused: refuse_all(&[0], &reason),
                         ..ChangeJobsReply::default()
                     });
-                    // Whoever asked may have gone.
+                    // The client may have gone.
                     let _ = reply.send(changed);
                 }));
             }

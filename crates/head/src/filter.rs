@@ -80,6 +80,7 @@ impl Dispatcher {
         &mut self,
         request: &ChangeJobsRequest,
         owner: Option<&str>,
+        by: &str,
     ) -> ChangeJobsReply {
         let Some(filter) = &request.filter else { return ChangeJobsReply::default() };
         let state = self.engine.state();
@@ -101,7 +102,9 @@ impl Dispatcher {
         let job_ids = found.iter().map(|job| job.0).collect();
         // Each element of an array was looked at by itself.
         let named = ChangeJobsRequest { job_ids, elements_only: true, filter: None, ..request.clone() };
-        ChangeJobsReply { refused: self.change_jobs(&named, owner.is_some()), matched }
+        let refused = self.change_jobs(&named, owner.is_some());
+        self.note_change(&named, &refused, by);
+        ChangeJobsReply { refused, matched }
     }
 }
 

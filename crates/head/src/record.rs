@@ -181,6 +181,18 @@ pub(crate) enum Record {
         job: u32,
         amended: Amended,
     },
+    /// A user has changed it: cancelled, held, released, requeued or reprioritised it, and so on.
+    JobChanged {
+        job: u32,
+        change: String,
+        by: String,
+    },
+    /// The same for all elements of the array that it is the first of.
+    ArrayChanged {
+        job: u32,
+        change: String,
+        by: String,
+    },
     /// Why a node gets no jobs; empty: no reason any more.
     NodeNoted {
         node: u32,
@@ -344,6 +356,8 @@ impl Record {
             | Self::HoldLifted { job }
             | Self::JobRetried { job }
             | Self::JobNoted { job, .. }
+            | Self::JobChanged { job, .. }
+            | Self::ArrayChanged { job, .. }
             | Self::JobCaused { job, .. }
             | Self::JobSignalled { job, .. }
             | Self::JobDelayed { job, .. }
@@ -432,6 +446,8 @@ impl Record {
             | Self::HoldLifted { .. }
             | Self::JobRetried { .. }
             | Self::JobNoted { .. }
+            | Self::JobChanged { .. }
+            | Self::ArrayChanged { .. }
             | Self::JobCaused { .. }
             | Self::JobSignalled { .. }
             | Self::JobDelayed { .. }

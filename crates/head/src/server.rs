@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::TcpListenerStream;
 use wharf_policy::governor::LimitsError;
 use wharf_proto::access_server::AccessServer;
 use wharf_proto::cluster_server::ClusterServer;
@@ -20,14 +18,16 @@ use crate::caps::Caps;
 use crate::clock::{Wall, unix_s};
 use crate::containment;
 use crate::dispatcher::{Dispatcher, Input, Setup};
+use crate::door::{ConnectionCaps, Door};
 use crate::http::{HttpConfig, Serving, serve};
 use crate::journal::{Damage, Journal, JournalError};
 use crate::meter::Meter;
+use crate::network::Network;
 use crate::news::Teller;
 use crate::notify::NotifyConfig;
 use crate::queue::{Sender, queue};
 use crate::regime::{MakeRegime, PolicyChoice};
-use crate::service::{Service, Shared};
+use crate::service::{Service, Shared, Terms};
 use crate::sharing::{AppliedLimits, govern};
 
 /// How long submissions wait for the reports of nodes after a start: workers come back within this time.
@@ -53,8 +53,12 @@ pub struct HeadConfig {
     pub is_policy_wanted: bool,
     /// Makes policies from their names.
     pub make: MakeRegime,
-    /// What takes letters to people.
+    /// The sendmail-compatible program.
     pub sendmail: PathBuf,
+    /// Networks that webhooks may target although they are not public.
+    pub webhook_allow: Vec<Network>,
+    /// Jobs of root are accepted although the head serves several users.
+    pub allow_root: bool,
     /// How it serves browsers; `None`: it does not.
     pub http: Option<HttpConfig>,
     /// Hears of what goes wrong beside the head's work.
@@ -87,8 +91,8 @@ pub enum HeadError {
         #[source]
         source: std::io::Error,
     },
-    /// The head's certificate cannot be shown to browsers.
-    #[error("the head's certificate cannot be used for HTTPS")]
+    /// The head's certificate cannot be used.
+    #[error("cannot use the head's certificate for TLS")]
     Tls(#[source] tokio_rustls::rustls::Error),
     /// The server failed.
     #[error("the server failed")]
@@ -109,6 +113,7 @@ pub struct Head {
     server: tokio::task::JoinHandle<Result<(), transport::Error>>,
     http: Option<Serving>,
     watchdog: tokio::task::JoinHandle<()>,
+    maintenance: tokio::task::JoinHandle<()>,
 }
 
 impl Head {
@@ -133,17 +138,29 @@ impl Head {
         let (epoch_unix_s, last) = (replayed.epoch_unix_s, replayed.last);
         let (engine, replayed, failed_over) = containment::resume(&mut journal, replayed, regime, &make)?;
         let listening = |source| HeadError::Listen { address: listen, source };
-        let listener = TcpListener::bind(listen).await.map_err(listening)?;
-        let address = listener.local_addr().map_err(listening)?;
+        let (http_caps, grpc_caps) = ConnectionCaps::of_process();
+        access.audit.report_to(config.warn.clone());
+        let tls = access.grpc_tls().map_err(HeadError::Tls)?;
+        let door = Door::open(listen, Some(tls), grpc_caps).await.map_err(listening)?;
+        let address = door.address();
         let (inputs, receiver) = queue(config.caps.queue);
         let meter = Arc::new(Meter::default());
-        let (access, service) = (Arc::new(access), Arc::new(Service::new(inputs.clone(), config.caps)));
+        let access = Arc::new(access);
+        let terms = Terms {
+            allow_root: config.allow_root,
+            webhook_allow: config.webhook_allow.clone(),
+            user_priority: config.caps.user_priority,
+        };
+        let service = Arc::new(Service::new(inputs.clone(), access.clone(), terms));
         // Where it cannot listen nothing has begun yet; who comes early waits for the dispatcher.
         let http = match config.http {
-            Some(http) => Some(serve(http, Shared(service.clone()), access.clone(), meter.clone()).await?),
+            Some(http) => {
+                Some(serve(http, http_caps, Shared(service.clone()), access.clone(), meter.clone()).await?)
+            }
             None => None,
         };
         let watchdog = tokio::spawn(watch(meter.clone(), config.warn.clone()));
+        let maintenance = tokio::spawn(maintain(access.clone(), config.warn.clone()));
         let (end, ended) = oneshot::channel();
         let dispatcher = std::thread::spawn(move || {
             let setup = Setup {
@@ -154,7 +171,11 @@ impl Head {
                 caps: config.caps,
                 report_grace_s: REPORT_GRACE_S,
                 teller: Teller::new(
-                    NotifyConfig { sendmail: config.sendmail, ..NotifyConfig::default() },
+                    NotifyConfig {
+                        sendmail: config.sendmail,
+                        webhook_allow: config.webhook_allow,
+                        ..NotifyConfig::default()
+                    },
                     config.warn,
                 ),
                 meter,
@@ -172,8 +193,6 @@ impl Head {
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::builder()
-            .tls_config(access.server_tls())
-            .map_err(HeadError::Serve)?
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .add_service(Guarded::new(
@@ -183,12 +202,12 @@ impl Head {
             ))
             .add_service(Guarded::new(WorkersServer::new(Shared(service)), access.clone()))
             .add_service(Guarded::new(AccessServer::new(AccessService(access.clone())), access))
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
+            .serve_with_incoming_shutdown(door.into_stream(), async {
                 // Stopping and dropping mean the same.
                 let _ = stopped.await;
             });
         let server = tokio::spawn(server);
-        Ok(Self { address, damage, inputs, dispatcher, ended, stop, server, http, watchdog })
+        Ok(Self { address, damage, inputs, dispatcher, ended, stop, server, http, watchdog, maintenance })
     }
 
     /// Where it listens.
@@ -221,6 +240,7 @@ impl Head {
         let _ = self.stop.send(());
         self.server.abort();
         self.watchdog.abort();
+        self.maintenance.abort();
         drop(self.http);
         let _ = self.inputs.force(Input::Stop);
         let joined = tokio::task::spawn_blocking(move || self.dispatcher.join()).await;
@@ -247,5 +267,23 @@ async fn watch(meter: Arc<Meter>, warn: Arc<dyn Fn(&str) + Send + Sync>) {
             _ => {}
         }
         was_stalled = is_stalled;
+    }
+}
+
+/// How often last uses of tokens are written and the folder's join token is checked.
+const MAINTENANCE: Duration = Duration::from_secs(60);
+
+async fn maintain(access: Arc<Access>, warn: Arc<dyn Fn(&str) + Send + Sync>) {
+    let mut ticks = tokio::time::interval(MAINTENANCE);
+    let mut was_failing = false;
+    loop {
+        ticks.tick().await;
+        let access = access.clone();
+        let done = tokio::task::spawn_blocking(move || access.maintain()).await;
+        let failure = done.ok().and_then(Result::err);
+        if let (Some(error), false) = (&failure, was_failing) {
+            warn(&format!("cannot maintain the table of tokens: {error}"));
+        }
+        was_failing = failure.is_some();
     }
 }

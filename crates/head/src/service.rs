@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 use tokio_stream::{Stream, StreamExt as _};
-use wharf_core::{Command, JobId, NodeId};
+use wharf_core::{Command, JobId};
+use wharf_proto::change_jobs_request::Change;
 use wharf_proto::cluster_server::Cluster;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
@@ -16,15 +17,18 @@ use wharf_proto::{
     ExecOutput, ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetDemandRequest,
     GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
     LimitsReply, ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest,
-    LogChunk, LogsRequest, PolicyReply, Refusal, Role, SetLimitsRequest, SetPolicyRequest, SubmitReply,
+    LogChunk, LogsRequest, PolicyReply, Refusal, SetLimitsRequest, SetPolicyRequest, SubmitReply,
     SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
-use crate::amend::check_change;
-use crate::caps::Caps;
-use crate::auth::Identity;
+use crate::amend::{self, check_change};
+use crate::audit::{self, Subject, job_objects};
+use crate::auth::{Access, Identity, Scope};
+use crate::check::check_label;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
+use crate::network::Network;
+use crate::notify::Webhook;
 use crate::queue::{NotQueued, Sender};
 use crate::ray::give_token;
 use crate::regime::PolicyChoice;
@@ -34,12 +38,26 @@ use crate::{exec, incident, leaving, live, readers, usage, views};
 const DETAILS_PAGE: usize = 100;
 const DETAILS_AHEAD: usize = 1000;
 
+/// The user whose jobs run with all rights where workers do.
+const ROOT: &str = "root";
+
 /// A door to the dispatcher.
 pub(crate) struct Service {
     inputs: Sender,
-    caps: Caps,
     sessions: AtomicU64,
     execs: Arc<exec::Routes>,
+    access: Arc<Access>,
+    terms: Terms,
+}
+
+/// What an admin permits on this head.
+pub(crate) struct Terms {
+    /// Jobs of root are accepted although the head serves several users.
+    pub(crate) allow_root: bool,
+    /// Networks that webhooks may target although they are not public.
+    pub(crate) webhook_allow: Vec<Network>,
+    /// The highest priority that a user may give to a job.
+    pub(crate) user_priority: i32,
 }
 
 /// The same door for both services.
@@ -56,8 +74,38 @@ impl std::ops::Deref for Shared {
 type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
-    pub(crate) fn new(inputs: Sender, caps: Caps) -> Self {
-        Self { inputs, caps, sessions: AtomicU64::new(0), execs: Arc::default() }
+    pub(crate) fn new(inputs: Sender, access: Arc<Access>, terms: Terms) -> Self {
+        Self { inputs, sessions: AtomicU64::new(0), execs: Arc::default(), access, terms }
+    }
+
+    /// Fails where a webhook names an address that webhooks may not target.
+    fn check_webhook(&self, spec: &JobSpec) -> Result<(), Status> {
+        let webhook = spec.notify.as_ref().and_then(|notify| Webhook::parse(&notify.webhook));
+        if webhook.is_some_and(|webhook| webhook.is_forbidden(&self.terms.webhook_allow)) {
+            return Err(Status::invalid_argument(
+                "notify.webhook: the address is not public; an admin allows it with `wharf head --webhook-allow NETWORK`",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Fails where a job would run as root on a head that serves several users, and nobody has said that it may.
+    fn check_root(&self, identity: &Identity, spec: &JobSpec) -> Result<(), Status> {
+        if spec.user != ROOT || self.terms.allow_root || !self.access.has_other_users(ROOT) {
+            return Ok(());
+        }
+        if !spec.allow_root {
+            return Err(Status::failed_precondition(
+                "the job would run as root, and this head serves several users; submit it as another user with `--user \
+                 NAME`, or with `--allow-root`",
+            ));
+        }
+        if identity.scope < Scope::Administer {
+            return Err(Status::permission_denied(
+                "permission denied: only an admin may submit with `--allow-root`",
+            ));
+        }
+        Ok(())
     }
 
     fn send(&self, input: Input) -> Result<(), Status> {
@@ -83,8 +131,8 @@ impl Service {
 
     /// Refuses a priority above what users may give.
     fn check_priority(&self, identity: &Identity, spec: &JobSpec) -> Result<(), Status> {
-        let most = self.caps.user_priority;
-        if identity.role == Role::Admin || spec.priority <= most {
+        let most = self.terms.user_priority;
+        if identity.scope >= Scope::Operate || spec.priority <= most {
             return Ok(());
         }
         Err(Status::permission_denied(format!(
@@ -138,20 +186,17 @@ fn check(spec: &JobSpec) -> Result<(), Status> {
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
         let identity = Identity::of(&request)?;
-        let mut specs = request.into_inner().jobs;
-        specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
-        specs.iter().try_for_each(check)?;
-        specs.iter().try_for_each(|spec| self.check_priority(&identity, spec))?;
-        specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
-        let (reply, receiver) = oneshot::channel();
-        self.send(Input::Submit { specs, reply })?;
-        let job_ids = receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)?;
-        Ok(Response::new(SubmitReply { job_ids }))
+        let submitted = self.submit_as(&identity, request.into_inner().jobs).await;
+        let objects = job_objects(submitted.iter().flatten().copied());
+        self.access.audit.record(Subject::Jobs, &identity, "submit", objects, &submitted);
+        submitted.map(|job_ids| Response::new(SubmitReply { job_ids }))
     }
 
     async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Result<Response<ListJobsReply>, Status> {
+        let identity = Identity::of(&request)?;
         let filter = request.into_inner();
         let jobs = self.ask(move |dispatcher| views::jobs(dispatcher, &filter)).await?;
+        let jobs = jobs.into_iter().map(|job| identity.redact_summary(job)).collect();
         Ok(Response::new(ListJobsReply { jobs }))
     }
 
@@ -168,17 +213,13 @@ impl Cluster for Shared {
         request: Request<ChangeJobsRequest>,
     ) -> Result<Response<ChangeJobsReply>, Status> {
         let identity = Identity::of(&request)?;
-        let mut request = request.into_inner();
-        check_change(&request).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        if request.filter.is_some() {
-            return self.change_matching(&identity, request).await.map(Response::new);
+        let request = request.into_inner();
+        let (change, named, is_trial) = (request.change(), request.job_ids.clone(), request.dry_run);
+        let changed = self.change_jobs_as(&identity, request).await;
+        if !is_trial && amend::is_by_people(change) {
+            self.record_change(&identity, change, &named, &changed);
         }
-        let mut refused = self.take_foreign(&identity, &mut request.job_ids).await?;
-        let (reply, receiver) = oneshot::channel();
-        let is_user = identity.role != Role::Admin;
-        self.send(Input::Change { request, is_user, reply })?;
-        refused.extend(receiver.await.map_err(|_| stopped())?);
-        Ok(Response::new(ChangeJobsReply { refused, ..ChangeJobsReply::default() }))
+        changed.map(Response::new)
     }
 
     async fn list_nodes(
@@ -194,17 +235,19 @@ impl Cluster for Shared {
         &self,
         request: Request<ChangeNodeRequest>,
     ) -> Result<Response<ChangeNodeReply>, Status> {
+        let identity = Identity::of(&request)?;
         let request = request.into_inner();
-        let name = request.node.clone();
-        let node = self.ask(move |dispatcher| views::node_named(dispatcher, &name)).await?;
-        let node = node.ok_or_else(|| Status::not_found(format!("there is no node `{}`", request.node)))?;
-        self.change_node_health(node, request).await?;
-        Ok(Response::new(ChangeNodeReply {}))
+        let action = format!("node-{}", request.change().as_str_name().to_lowercase());
+        let objects = vec![format!("node {}", request.node.escape_debug())];
+        let changed = self.change_node_health(request).await;
+        self.access.audit.record(Subject::Access, &identity, &action, objects, &changed);
+        changed.map(|()| Response::new(ChangeNodeReply {}))
     }
 
     async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainReply>, Status> {
+        let identity = Identity::of(&request)?;
         let job = self.known(request.into_inner().job_id).await?;
-        let reason = self.ask(move |dispatcher| views::explain(dispatcher, job)).await?;
+        let reason = self.ask(move |dispatcher| views::explain_to(dispatcher, job, &identity)).await?;
         Ok(Response::new(ExplainReply { reason }))
     }
 
@@ -214,7 +257,7 @@ impl Cluster for Shared {
         let identity = Identity::of(&request)?;
         let request = request.into_inner();
         let job = self.known(request.job_id).await?;
-        identity.must_own(request.job_id, &self.owner(job).await?.unwrap_or_default())?;
+        identity.must_read(request.job_id, &self.owner(job).await?.unwrap_or_default())?;
         let (pipe, receiver, flow) = readers::pipe();
         self.send(Input::ReadOutput { job, rank: request.rank as usize, follow: request.follow, pipe })?;
         let head = Shared(self.0.clone());
@@ -228,12 +271,13 @@ impl Cluster for Shared {
     }
 
     async fn wait(&self, request: Request<WaitRequest>) -> Result<Response<WaitReply>, Status> {
+        let identity = Identity::of(&request)?;
         let job = self.known(request.into_inner().job_id).await?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Wait { job, reply })?;
         receiver.await.map_err(|_| stopped())?;
         let summary = self.ask(move |dispatcher| views::summary(dispatcher, job)).await?;
-        Ok(Response::new(WaitReply { summary: Some(summary) }))
+        Ok(Response::new(WaitReply { summary: Some(identity.redact_summary(summary)) }))
     }
 
     type ExecStream = Outgoing<ExecOutput>;
@@ -248,11 +292,9 @@ impl Cluster for Shared {
         let Some(exec_input::Message::Open(open)) = first else {
             return Err(Status::invalid_argument("the first message must say what is to be run"));
         };
-        let job = self.known(open.job_id).await?;
-        identity.must_own(open.job_id, &self.owner(job).await?.unwrap_or_default())?;
-        let rank = open.rank;
-        let place = self.ask(move |dispatcher| exec::place(dispatcher, job, rank)).await??;
-        let output = self.execs.begin(place, open, input);
+        let place = self.exec_place(&identity, open.job_id, open.rank).await;
+        self.access.audit.record(Subject::Jobs, &identity, "exec", job_objects([open.job_id]), &place);
+        let output = self.execs.begin(place?, open, input);
         Ok(Response::new(Box::pin(ReceiverStream::new(output))))
     }
 
@@ -309,32 +351,37 @@ impl Cluster for Shared {
     async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoReply>, Status> {
         let identity = Identity::of(&request)?;
         let mut info = self.ask(views::info).await?;
-        if identity.role != Role::Admin {
+        if identity.scope < Scope::Administer {
             info.alerts.clear();
         }
         Ok(Response::new(identity.sign(info)))
     }
 
     async fn set_policy(&self, request: Request<SetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {
-        let by = Identity::of(&request)?.user.clone();
+        let identity = Identity::of(&request)?;
         let SetPolicyRequest { policy, settings } = request.into_inner();
+        let objects = vec![format!("policy {}", policy.escape_debug())];
         let choice = PolicyChoice { name: policy, settings: settings.into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
-        self.send(Input::SetPolicy { choice, by, reply })?;
-        receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
+        self.send(Input::SetPolicy { choice, by: identity.user.clone(), reply })?;
+        let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
+        self.access.audit.record(Subject::Access, &identity, "policy-set", objects, &set);
+        set?;
         self.policies().await
     }
 
     async fn set_limits(&self, request: Request<SetLimitsRequest>) -> Result<Response<LimitsReply>, Status> {
-        let by = Identity::of(&request)?.user.clone();
+        let identity = Identity::of(&request)?;
         let SetLimitsRequest { text, dry_run } = request.into_inner();
         let document = text.clone();
         let blocked = self.ask(move |dispatcher| dispatcher.blocked_by(&document)).await?;
         let blocked = blocked.map_err(Status::invalid_argument)?;
         if !dry_run {
             let (reply, receiver) = oneshot::channel();
-            self.send(Input::SetLimits { text, by, reply })?;
-            receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument)?;
+            self.send(Input::SetLimits { text, by: identity.user.clone(), reply })?;
+            let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
+            self.access.audit.record(Subject::Access, &identity, "limits-set", Vec::new(), &set);
+            set?;
         }
         let limits = self.ask(|dispatcher| dispatcher.limits("")).await?;
         Ok(Response::new(LimitsReply { blocked, ..limits }))
@@ -377,18 +424,96 @@ impl Service {
             return Err(Status::invalid_argument("jobs are named or filtered, not both"));
         }
         let user = request.filter.as_ref().map_or("", |filter| filter.user.as_str());
-        let is_admin = identity.role == Role::Admin;
+        let is_admin = identity.scope >= Scope::Operate;
         if !is_admin && !user.is_empty() && user != identity.user {
             return Err(Status::permission_denied(format!("permission denied: these jobs belong to {user}")));
         }
         let owner = (!is_admin).then(|| identity.user.clone());
         let (reply, receiver) = oneshot::channel();
-        self.send(Input::ChangeMatching { request, owner, reply })?;
-        receiver.await.map_err(|_| stopped())
+        self.send(Input::ChangeMatching { request, owner, by: identity.user.clone(), reply })?;
+        let mut changed = receiver.await.map_err(|_| stopped())?;
+        changed.matched = changed.matched.into_iter().map(|job| identity.redact_summary(job)).collect();
+        Ok(changed)
     }
 
-    async fn change_node_health(&self, node: NodeId, request: ChangeNodeRequest) -> Result<(), Status> {
+    /// Submits jobs; returns their ids.
+    async fn submit_as(&self, identity: &Identity, mut specs: Vec<JobSpec>) -> Result<Vec<u32>, Status> {
+        specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
+        specs.iter().try_for_each(check)?;
+        specs.iter().try_for_each(|spec| self.check_root(identity, spec))?;
+        specs.iter().try_for_each(|spec| self.check_webhook(spec))?;
+        specs.iter().try_for_each(|spec| self.check_priority(identity, spec))?;
+        specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
+        let (reply, receiver) = oneshot::channel();
+        self.send(Input::Submit { specs, reply })?;
+        receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)
+    }
+
+    async fn change_jobs_as(
+        &self,
+        identity: &Identity,
+        mut request: ChangeJobsRequest,
+    ) -> Result<ChangeJobsReply, Status> {
+        check_change(&request).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        if request.filter.is_some() {
+            return self.change_matching(identity, request).await;
+        }
+        let mut refused = self.take_foreign(identity, &mut request.job_ids).await?;
+        let (reply, receiver) = oneshot::channel();
+        let is_user = identity.scope < Scope::Operate;
+        self.send(Input::Change { request, is_user, by: identity.user.clone(), reply })?;
+        refused.extend(receiver.await.map_err(|_| stopped())?);
+        Ok(ChangeJobsReply { refused, ..ChangeJobsReply::default() })
+    }
+
+    /// Records a change of jobs, which may have been refused for some of them.
+    fn record_change(
+        &self,
+        identity: &Identity,
+        change: Change,
+        named: &[u32],
+        changed: &Result<ChangeJobsReply, Status>,
+    ) {
+        let action = amend::change_name(change);
+        let Ok(reply) = changed else {
+            let objects = job_objects(named.iter().copied());
+            return self.access.audit.record(Subject::Jobs, identity, action, objects, changed);
+        };
+        let is_refused = |id: &u32| reply.refused.iter().any(|refusal| refusal.job_id == *id);
+        let matched = reply.matched.iter().map(|job| job.job_id);
+        let done: Vec<u32> = named.iter().copied().chain(matched).filter(|id| !is_refused(id)).collect();
+        if !done.is_empty() {
+            let objects = job_objects(done);
+            self.access.audit.record_with(Subject::Jobs, identity, action, objects, audit::OK, "");
+        }
+        if let Some(first) = reply.refused.first() {
+            let objects = job_objects(reply.refused.iter().map(|refusal| refusal.job_id));
+            self.access.audit.record_with(
+                Subject::Jobs,
+                identity,
+                action,
+                objects,
+                audit::REFUSED,
+                &first.reason,
+            );
+        }
+    }
+
+    /// The task that a command is to run beside.
+    async fn exec_place(&self, identity: &Identity, job_id: u32, rank: u32) -> Result<exec::Place, Status> {
+        let job = self.known(job_id).await?;
+        identity.must_read(job_id, &self.owner(job).await?.unwrap_or_default())?;
+        self.ask(move |dispatcher| exec::place(dispatcher, job, rank)).await?
+    }
+
+    async fn change_node_health(&self, request: ChangeNodeRequest) -> Result<(), Status> {
         use wharf_proto::change_node_request::Change;
+        check_label("reason", &request.reason)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let name = request.node.clone();
+        let node = self.ask(move |dispatcher| views::node_named(dispatcher, &name)).await?;
+        let missing = || Status::not_found(format!("there is no node `{}`", request.node.escape_debug()));
+        let node = node.ok_or_else(missing)?;
         let (command, reason) = match request.change() {
             Change::Cordon => (Command::CordonNode(node), request.reason),
             Change::Drain => (Command::DrainNode(node), request.reason),
@@ -418,7 +543,10 @@ impl Workers for Shared {
             return Err(Status::invalid_argument("the first message must register the worker"));
         };
         crate::registration::check(&register).map_err(Status::invalid_argument)?;
-        identity.must_be_node(&register.node)?;
+        let is_its_node = identity.must_be_node(&register.node);
+        let objects = vec![format!("node {}", register.node.escape_debug())];
+        self.access.audit.record(Subject::Access, &identity, "attach", objects, &is_its_node);
+        is_its_node?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::unbounded_channel();
         self.inputs.send(Input::Attach { register, session, sender }).await.map_err(|_| stopped())?;

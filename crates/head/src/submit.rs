@@ -202,23 +202,26 @@ impl Dispatcher {
         }
     }
 
-    /// After a restart: held jobs wait for the same others again.
-    pub(crate) fn gate_again(&mut self, held: &[JobId]) {
+    /// Jobs by the first job of their array.
+    pub(crate) fn by_array(&self, jobs: &[JobId]) -> BTreeMap<u32, Vec<u32>> {
         let mut arrays: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        held.iter().for_each(|job| arrays.entry(self.kept.first_of(job.0)).or_default().push(job.0));
-        for (first, jobs) in arrays {
-            let Some(spec) = self.specs.get(&first).cloned() else { continue };
-            let (Some(&start), Some(&end)) = (jobs.first(), jobs.last()) else { continue };
-            let mut targets = Targets::new(self.engine.state(), &self.kept.arrays);
-            let mut dependencies = targets.recorded(&spec, start..end + 1);
-            let earlier = self.singleton_edges(&spec);
-            dependencies.common.extend(earlier.into_iter().filter(|edge| edge.job < first));
-            for gate in dependencies.gates(start..end + 1, spec.any_dependency, &spec.user) {
-                self.add_gate(gate);
-            }
-            if spec.array_limit > 0 {
-                jobs.into_iter().for_each(|job| self.let_go(JobId(job)));
-            }
+        jobs.iter().for_each(|job| arrays.entry(self.kept.first_of(job.0)).or_default().push(job.0));
+        arrays
+    }
+
+    /// After a restart: the held elements of an array, by id, wait for the same others again.
+    pub(crate) fn gate_again(&mut self, first: u32, jobs: &[u32]) {
+        let Some(spec) = self.specs.get(&first).cloned() else { return };
+        let (Some(&start), Some(&end)) = (jobs.first(), jobs.last()) else { return };
+        let mut targets = Targets::new(self.engine.state(), &self.kept.arrays);
+        let mut dependencies = targets.recorded(&spec, start..end + 1);
+        let earlier = self.singleton_edges(&spec);
+        dependencies.common.extend(earlier.into_iter().filter(|edge| edge.job < first));
+        for gate in dependencies.gates(start..end + 1, spec.any_dependency, &spec.user) {
+            self.add_gate(gate);
+        }
+        if spec.array_limit > 0 {
+            jobs.iter().for_each(|&job| self.let_go(JobId(job)));
         }
     }
 

@@ -11,12 +11,14 @@ use wharf_proto::{
 };
 
 use crate::amend::Amended;
+use crate::auth::{Identity, REDACTED};
 use crate::causes::Struck;
 use crate::dispatcher::Dispatcher;
 use crate::execution::Execution;
 use crate::filter::matches;
 use crate::journal::JournalError;
 use crate::names::Called;
+use crate::record::Record;
 use crate::regime::PolicyChoice;
 use crate::wire;
 
@@ -229,6 +231,27 @@ pub(crate) fn details(dispatcher: &Dispatcher, jobs: &[JobId]) -> Result<Vec<Job
     jobs.iter().map(|&job| detail(dispatcher, job)).collect()
 }
 
+/// Why a job is where it is, for somebody: failures of others' jobs are not told.
+pub(crate) fn explain_to(dispatcher: &Dispatcher, job: JobId, identity: &Identity) -> String {
+    let is_noted = dispatcher.kept.reasons.contains_key(&job.0);
+    let is_failed = matches!(dispatcher.engine.state().job(job).phase, Phase::Ended(JobEnd::Failed { .. }));
+    if is_noted && is_failed && !identity.may_read(&owner(dispatcher, job).unwrap_or_default()) {
+        return format!("it failed; {REDACTED}");
+    }
+    explain(dispatcher, job)
+}
+
+/// Who cancelled a job, as far as the journal goes back.
+fn cancelled_by(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
+    let history = dispatcher.journal.history(job.0, dispatcher.kept.first_of(job.0)).ok()?;
+    history.into_iter().rev().find_map(|(_, record)| match serde_json::from_str(&record).ok()? {
+        Record::JobChanged { change, by, .. } | Record::ArrayChanged { change, by, .. } => {
+            (change == "cancel").then_some(by)
+        }
+        _ => None,
+    })
+}
+
 /// Why a job is where it is.
 pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);
@@ -258,7 +281,10 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
                 Some(_) => format!("it failed after {}", dispatcher.last_cause(job)),
             },
         },
-        Phase::Ended(JobEnd::Cancelled) => "it was cancelled".to_owned(),
+        Phase::Ended(JobEnd::Cancelled) => match cancelled_by(dispatcher, job) {
+            Some(user) => format!("it was cancelled by {user}"),
+            None => "it was cancelled".to_owned(),
+        },
         Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
     }

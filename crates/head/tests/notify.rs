@@ -52,7 +52,8 @@ fn tell(config: NotifyConfig, notice: Notice) -> Vec<String> {
 }
 
 fn quick() -> NotifyConfig {
-    NotifyConfig { pauses: vec![Duration::from_millis(1); 3], ..NotifyConfig::default() }
+    let webhook_allow = vec!["127.0.0.1".parse().unwrap()];
+    NotifyConfig { pauses: vec![Duration::from_millis(1); 3], webhook_allow, ..NotifyConfig::default() }
 }
 
 /// What a server was sent.
@@ -280,4 +281,44 @@ fn telling_never_waits() {
     let notifier = Notifier::start(|_, _| {}).unwrap();
     let full = (0..20_000).find_map(|_| notifier.tell(notice(webhook(address.clone()))).err());
     assert_eq!(full.unwrap().to_string(), "10000 notices wait already");
+}
+
+#[test]
+fn webhook_to_an_address_that_is_not_public_is_never_connected_to() {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = || NotifyConfig { webhook_allow: vec![], ..quick() };
+    // Names that resolve to loopback, and notations that only the resolver understands.
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "127.1",
+        "169.254.169.254",
+        "10.0.0.1",
+        "[fd00:ec2::254]",
+    ] {
+        let logged = tell(config(), notice(webhook(format!("http://{host}:{port}/latest/meta-data"))));
+        assert_eq!(logged.len(), 1, "{host}");
+        let is_refused =
+            logged[0].starts_with("webhooks may not target") || logged[0].starts_with("cannot reach");
+        assert!(is_refused, "{host}: {logged:?}");
+        assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "{host}");
+    }
+}
+
+#[test]
+fn webhook_follows_no_redirects() {
+    let (inner, received) = server(&["200 OK"]);
+    let redirect = format!("302 Found\r\nlocation: {inner}").leak();
+    let (outer, _kept) = server(vec![&*redirect].leak());
+    let logged = tell(quick(), notice(webhook(outer)));
+    assert!(logged[0].contains("answered with 302"), "{logged:?}");
+    assert!(received.try_recv().is_err());
 }

@@ -117,7 +117,7 @@ async fn start_worker(
     let node = visit.node;
     let on_head = visit.at(visit.launcher.head()).inside();
     let make = format!(
-        "{UNLED}{} token create --home \"$D\" --role worker --ttl 1h --node {}",
+        "{UNLED}{} token create --home \"$D\" --role worker --ttl 1h --replace --node {}",
         visit.launcher.program_word(wharf, on_head.node),
         quote(&node.name)
     );

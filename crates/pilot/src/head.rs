@@ -7,6 +7,9 @@ use wharf_proto::{
     ChangeNodeRequest, CreateTokenRequest, Demand, LimitUse, NodeSummary, RevokeTokenRequest, Role,
 };
 
+/// How long a pilot may wait in Slurm's queue before its worker cannot join any more: 30 days.
+const TOKEN_TTL_S: f64 = 30.0 * 24.0 * 3600.0;
+
 /// What is looked at before a decision.
 pub(crate) struct View {
     pub(crate) nodes: Vec<NodeSummary>,
@@ -65,6 +68,9 @@ impl Head {
         let request = CreateTokenRequest {
             role: Role::Worker.into(),
             node: node.to_owned(),
+            replace: true,
+            // Slurm may keep the pilot waiting.
+            ttl_s: TOKEN_TTL_S,
             ..CreateTokenRequest::default()
         };
         let reply = client.create_token(request).await?.into_inner();

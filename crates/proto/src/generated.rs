@@ -150,6 +150,9 @@ pub struct JobSpec {
     /// element's value, and WHARF_PARAM_NAME tells it.
     #[prost(message, optional, tag = "151")]
     pub parameters: ::core::option::Option<Parameters>,
+    /// It may run as root although the head serves several users (admins only).
+    #[prost(bool, tag = "160")]
+    pub allow_root: bool,
 }
 /// Values by name for each element of an array.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2043,15 +2046,29 @@ pub struct JoinReply {
 pub struct CreateTokenRequest {
     #[prost(enumeration = "Role", tag = "1")]
     pub role: i32,
-    /// Whose it is; not for workers.
+    /// The user's name; not for workers.
     #[prost(string, tag = "2")]
     pub user: ::prost::alloc::string::String,
-    /// Seconds until it expires; 0: never.
+    /// Seconds until it expires; 0: the head's default.
     #[prost(double, tag = "3")]
     pub ttl_s: f64,
-    /// The only node that a worker may join as, also again; empty: any that has not joined yet.
+    /// The only node that a worker may join as; empty: any that has not joined yet.
     #[prost(string, tag = "4")]
     pub node: ::prost::alloc::string::String,
+    /// It never expires.
+    #[prost(bool, tag = "5")]
+    pub permanent: bool,
+    #[prost(enumeration = "Scope", tag = "6")]
+    pub scope: i32,
+    /// Addresses or networks that it may be used from, as in 10.0.0.0/8; empty: from anywhere.
+    #[prost(string, repeated, tag = "7")]
+    pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many nodes may join with a worker's token; 0: one.
+    #[prost(uint32, tag = "8")]
+    pub nodes: u32,
+    /// A worker's token may replace the certificate of a node that has joined.
+    #[prost(bool, tag = "9")]
+    pub replace: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateTokenReply {
@@ -2084,6 +2101,18 @@ pub struct TokenSummary {
     pub created_s: f64,
     #[prost(double, tag = "7")]
     pub expires_s: f64,
+    /// When and where it was last used; 0 and empty: never.
+    #[prost(double, tag = "8")]
+    pub last_used_s: f64,
+    #[prost(string, tag = "9")]
+    pub last_address: ::prost::alloc::string::String,
+    #[prost(enumeration = "Scope", tag = "10")]
+    pub scope: i32,
+    #[prost(string, repeated, tag = "11")]
+    pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Nodes that have joined with it.
+    #[prost(string, repeated, tag = "12")]
+    pub joined: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Nested message and enum types in `TokenSummary`.
 pub mod token_summary {
@@ -2131,6 +2160,82 @@ pub struct RevokeTokenRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RevokeTokenReply {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RenewTokenRequest {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// Seconds from now until it expires; 0: the head's default.
+    #[prost(double, tag = "2")]
+    pub ttl_s: f64,
+    /// It never expires.
+    #[prost(bool, tag = "3")]
+    pub permanent: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RenewTokenReply {
+    #[prost(message, optional, tag = "1")]
+    pub summary: ::core::option::Option<TokenSummary>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadAuditRequest {
+    /// Empty: all.
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub action: ::prost::alloc::string::String,
+    /// `ok`, `refused` or `failed`.
+    #[prost(string, tag = "3")]
+    pub result: ::prost::alloc::string::String,
+    #[prost(uint32, optional, tag = "4")]
+    pub job_id: ::core::option::Option<u32>,
+    /// Seconds since the Unix epoch.
+    #[prost(double, optional, tag = "5")]
+    pub since_s: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "6")]
+    pub until_s: ::core::option::Option<f64>,
+    /// The latest entries only; 0: the head's default.
+    #[prost(uint32, tag = "7")]
+    pub most: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadAuditReply {
+    /// In their order.
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<AuditEntry>,
+    /// There are older ones that match.
+    #[prost(bool, tag = "2")]
+    pub has_more: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AuditEntry {
+    #[prost(double, tag = "1")]
+    pub time_s: f64,
+    /// Empty where nobody was authenticated.
+    #[prost(string, tag = "2")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub role: ::prost::alloc::string::String,
+    /// The id of the token or certificate.
+    #[prost(string, tag = "4")]
+    pub token: ::prost::alloc::string::String,
+    /// The address of the client.
+    #[prost(string, tag = "5")]
+    pub address: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub action: ::prost::alloc::string::String,
+    /// What it was about, as in `job 3` or `node a`.
+    #[prost(string, repeated, tag = "7")]
+    pub objects: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// `ok`, `refused` or `failed`.
+    #[prost(string, tag = "8")]
+    pub result: ::prost::alloc::string::String,
+    /// Why it was refused or failed, or details of the change.
+    #[prost(string, tag = "9")]
+    pub detail: ::prost::alloc::string::String,
+    /// Further refusals of the same origin that have no entry of their own.
+    #[prost(uint32, tag = "10")]
+    pub suppressed: u32,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetLimitsRequest {
     /// A TOML document.
@@ -2432,6 +2537,47 @@ impl Role {
             "ADMIN" => Some(Self::Admin),
             "USER" => Some(Self::User),
             "WORKER" => Some(Self::Worker),
+            _ => None,
+        }
+    }
+}
+/// What a token may be used for; each scope includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Scope {
+    /// Everything that the role may do.
+    WholeRole = 0,
+    /// List and show jobs, nodes, limits and policies; read the output of own jobs.
+    ReadOnly = 1,
+    /// Submit jobs, change own jobs, and run commands beside them.
+    SubmitOwn = 2,
+    /// Change jobs of all users, and nodes.
+    Operate = 3,
+    /// Tokens, policy, limits, the audit log; submit for others and read their output.
+    Administer = 4,
+}
+impl Scope {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::WholeRole => "WHOLE_ROLE",
+            Self::ReadOnly => "READ_ONLY",
+            Self::SubmitOwn => "SUBMIT_OWN",
+            Self::Operate => "OPERATE",
+            Self::Administer => "ADMINISTER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WHOLE_ROLE" => Some(Self::WholeRole),
+            "READ_ONLY" => Some(Self::ReadOnly),
+            "SUBMIT_OWN" => Some(Self::SubmitOwn),
+            "OPERATE" => Some(Self::Operate),
+            "ADMINISTER" => Some(Self::Administer),
             _ => None,
         }
     }
@@ -4475,7 +4621,7 @@ pub mod access_client {
                 .insert(GrpcMethod::new("wharf.v1.Access", "ListTokens"));
             self.inner.unary(req, path, codec).await
         }
-        /// Ends a token or a certificate at once.
+        /// Ends a token or a certificate at once, and its open streams.
         pub async fn revoke_token(
             &mut self,
             request: impl tonic::IntoRequest<super::RevokeTokenRequest>,
@@ -4498,6 +4644,52 @@ pub mod access_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("wharf.v1.Access", "RevokeToken"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Gives a token another expiry.
+        pub async fn renew_token(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RenewTokenRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RenewTokenReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Access/RenewToken",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Access", "RenewToken"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The audit log: who has done what.
+        pub async fn read_audit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadAuditRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReadAuditReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Access/ReadAudit",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Access", "ReadAudit"));
             self.inner.unary(req, path, codec).await
         }
     }
@@ -4533,7 +4725,7 @@ pub mod access_server {
             &self,
             request: tonic::Request<super::ListTokensRequest>,
         ) -> std::result::Result<tonic::Response<super::ListTokensReply>, tonic::Status>;
-        /// Ends a token or a certificate at once.
+        /// Ends a token or a certificate at once, and its open streams.
         async fn revoke_token(
             &self,
             request: tonic::Request<super::RevokeTokenRequest>,
@@ -4541,6 +4733,16 @@ pub mod access_server {
             tonic::Response<super::RevokeTokenReply>,
             tonic::Status,
         >;
+        /// Gives a token another expiry.
+        async fn renew_token(
+            &self,
+            request: tonic::Request<super::RenewTokenRequest>,
+        ) -> std::result::Result<tonic::Response<super::RenewTokenReply>, tonic::Status>;
+        /// The audit log: who has done what.
+        async fn read_audit(
+            &self,
+            request: tonic::Request<super::ReadAuditRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReadAuditReply>, tonic::Status>;
     }
     /// Who may do what: tokens of people, certificates of workers.
     #[derive(Debug)]
@@ -4780,6 +4982,92 @@ pub mod access_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RevokeTokenSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Access/RenewToken" => {
+                    #[allow(non_camel_case_types)]
+                    struct RenewTokenSvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::RenewTokenRequest>
+                    for RenewTokenSvc<T> {
+                        type Response = super::RenewTokenReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RenewTokenRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::renew_token(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RenewTokenSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Access/ReadAudit" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadAuditSvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::ReadAuditRequest>
+                    for ReadAuditSvc<T> {
+                        type Response = super::ReadAuditReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadAuditRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::read_audit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadAuditSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

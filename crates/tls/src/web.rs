@@ -1,6 +1,7 @@
 //! Servers of others, with and without TLS. Whom the system trusts is trusted here.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -36,13 +37,27 @@ impl Web {
         Ok(Self { tls: Arc::new(builder.with_root_certificates(roots).with_no_client_auth()) })
     }
 
-    /// Connects to a host, which may be an IPv6 address in brackets.
+    /// Connects to a host, which may be an IPv6 address in brackets. Its name is resolved once, and only addresses that are
+    /// permitted are connected to.
     ///
     /// # Errors
-    /// Nobody listens, or it is not who it says.
-    pub async fn connect(&self, host: &str, port: u16, is_tls: bool) -> io::Result<Box<dyn WebStream>> {
+    /// No server listens, its certificate is not valid, or none of its addresses is permitted (`PermissionDenied`).
+    pub async fn connect(
+        &self,
+        host: &str,
+        port: u16,
+        is_tls: bool,
+        is_permitted: impl Fn(IpAddr) -> bool,
+    ) -> io::Result<Box<dyn WebStream>> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((host, port)).await?;
+        let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
+        let permitted: Vec<SocketAddr> =
+            found.iter().copied().filter(|address| is_permitted(address.ip())).collect();
+        if let (Some(refused), true) = (found.first(), permitted.is_empty()) {
+            let reason = format!("the address {} is not permitted", refused.ip());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        let stream = TcpStream::connect(permitted.as_slice()).await?;
         if !is_tls {
             return Ok(Box::new(stream));
         }

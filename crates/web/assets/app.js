@@ -2,7 +2,7 @@
 
 import { h, perFrame, replace } from '/dom.js';
 import { isQueued } from '/format.js';
-import { get, post } from '/head.js';
+import { get, keepSession, post } from '/head.js';
 import { login } from '/login.js';
 import { store } from '/store.js';
 import { nextTheme, restoreTheme } from '/theme.js';
@@ -37,6 +37,7 @@ function theme() {
 async function logOut() {
   store.end();
   await post('/api/logout');
+  keepSession(null);
   location.reload();
 }
 

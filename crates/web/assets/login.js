@@ -1,7 +1,7 @@
 // The way in.
 
 import { h } from '/dom.js';
-import { post } from '/head.js';
+import { keepSession, post } from '/head.js';
 
 /** Asks for a token until one is good; `done` gets the session. */
 export function login(done) {
@@ -13,7 +13,8 @@ export function login(done) {
     problem.hidden = true;
     button.disabled = true;
     try {
-      const session = await post('/api/login', { token: token.value });
+      const { session: secret, ...session } = await post('/api/login', { token: token.value });
+      keepSession(secret);
       token.value = '';
       done(session);
     } catch (error) {

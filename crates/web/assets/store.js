@@ -1,6 +1,6 @@
 // What is known of the cluster, kept up to date by the head.
 
-import { get } from '/head.js';
+import { events, get } from '/head.js';
 
 const EVENTS_MAX = 2000;
 const RELOAD_APART_MS = 2000;
@@ -24,17 +24,22 @@ class Store extends EventTarget {
 
   begin() {
     this.end();
-    this.source = new EventSource('/api/stream');
-    this.source.onmessage = (message) => this.take(JSON.parse(message.data));
-    this.source.onerror = () => {
-      this.setLive(false);
-      // Where the head refuses, the browser does not try again by itself.
-      if (this.source?.readyState === EventSource.CLOSED) this.tryAgain();
-    };
+    this.source = new AbortController();
+    this.follow(this.source.signal);
+  }
+
+  /** Takes events until the stream breaks or is ended. */
+  async follow(signal) {
+    try {
+      for await (const message of events('/api/stream', signal)) this.take(JSON.parse(message));
+    } catch { /* the connection is broken, or the head refuses: both are found out by trying again */ }
+    if (signal.aborted) return;
+    this.setLive(false);
+    this.tryAgain();
   }
 
   end() {
-    this.source?.close();
+    this.source?.abort();
     this.source = null;
     clearTimeout(this.timer);
   }

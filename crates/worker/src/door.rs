@@ -105,7 +105,7 @@ impl Safe {
                 )
             })?;
             let authority = token.authority().ok_or_else(|| {
-                Status::unauthenticated("the join token is not one: it looks like `whf1.FINGERPRINT.SECRET`")
+                Status::unauthenticated("malformed join token: expected whf1.FINGERPRINT.SECRET")
             })?;
             let channel = wharf_tls::connect(&self.endpoint, authority, None).await.map_err(unreachable)?;
             self.join(channel, Some(&token)).await?;

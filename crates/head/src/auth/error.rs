@@ -33,6 +33,14 @@ pub enum AccessError {
         #[source]
         source: serde_json::Error,
     },
+    /// The table of tokens was written by a later version.
+    #[error("`{}` has version {version}, which this version of Wharf cannot read; use the version that wrote it", path.display())]
+    NewerTable {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
     /// A key or a certificate cannot be made or read.
     #[error("cannot {what}")]
     Certificate {

@@ -1,13 +1,76 @@
-//! Who asks, and what is theirs.
+//! Who makes a request, and what belongs to them.
 
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
 use wharf_proto::tonic::{Request, Status};
-use wharf_proto::{InfoReply, JobDetail, JobSpec, Role};
+use wharf_proto::{InfoReply, JobDetail, JobSpec, JobSummary, Role};
+
+/// What a token may be used for; each scope includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Scope {
+    /// Nothing that people do: a worker's credential.
+    None,
+    /// List and show; read the output of own jobs.
+    ReadOnly,
+    /// Submit, change own jobs and run commands beside them.
+    Submit,
+    /// Change jobs of all users, and nodes.
+    Operate,
+    /// Tokens, policy, limits and the audit log; submit for others and read their output.
+    Administer,
+}
+
+impl Scope {
+    /// The scope of a token with that role: a scope narrows a role and never widens it.
+    pub(crate) fn of(role: Role, scope: Option<Self>) -> Self {
+        let most = match role {
+            Role::Admin => Self::Administer,
+            Role::User => Self::Submit,
+            Role::Worker => Self::None,
+        };
+        scope.map_or(most, |scope| scope.min(most))
+    }
+
+    /// The scope that a request names; `None` for all that the role may do.
+    pub(crate) fn from_wire(scope: wharf_proto::Scope) -> Option<Self> {
+        match scope {
+            wharf_proto::Scope::WholeRole => None,
+            wharf_proto::Scope::ReadOnly => Some(Self::ReadOnly),
+            wharf_proto::Scope::SubmitOwn => Some(Self::Submit),
+            wharf_proto::Scope::Operate => Some(Self::Operate),
+            wharf_proto::Scope::Administer => Some(Self::Administer),
+        }
+    }
+
+    pub(crate) fn to_wire(self) -> wharf_proto::Scope {
+        match self {
+            Self::None => wharf_proto::Scope::WholeRole,
+            Self::ReadOnly => wharf_proto::Scope::ReadOnly,
+            Self::Submit => wharf_proto::Scope::SubmitOwn,
+            Self::Operate => wharf_proto::Scope::Operate,
+            Self::Administer => wharf_proto::Scope::Administer,
+        }
+    }
+
+    /// As the command line calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "worker",
+            Self::ReadOnly => "read-only",
+            Self::Submit => "submit",
+            Self::Operate => "operate",
+            Self::Administer => "admin",
+        }
+    }
+}
 
 /// Who a request is from, as its token or certificate proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) role: Role,
-    /// Whose the token is; empty for workers.
+    /// The user of the token; empty for workers.
     pub(crate) user: String,
     /// The node that a worker's certificate is for, or the only one that its token may join as.
     pub(crate) node: Option<String>,
@@ -15,6 +78,13 @@ pub(crate) struct Identity {
     pub(crate) is_certified: bool,
     /// It may join as a node that has joined already.
     pub(crate) may_replace: bool,
+    pub(crate) scope: Scope,
+    /// The id of the token or certificate.
+    pub(crate) id: String,
+    /// The SHA-256 of the certificate's key.
+    pub(crate) key: Option<[u8; 32]>,
+    /// Where the request comes from.
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// What a role is called.
@@ -33,26 +103,35 @@ impl Identity {
         request.extensions().get::<Self>().cloned().ok_or_else(missing)
     }
 
-    /// Whether a job of that user is theirs to change and to look into.
-    pub(crate) fn owns(&self, owner: &str) -> bool {
-        self.role == Role::Admin || self.role == Role::User && !owner.is_empty() && self.user == owner
+    /// Whether a job of that user is their own.
+    fn is_own(&self, owner: &str) -> bool {
+        self.role != Role::Worker && !owner.is_empty() && self.user == owner
     }
 
-    /// Why a job of that user is not theirs; `None` where it is.
+    /// Whether they may see the command, the output and the failures of that user's jobs.
+    pub(crate) fn may_read(&self, owner: &str) -> bool {
+        self.scope >= Scope::Administer || self.is_own(owner)
+    }
+
+    /// Whether they may change that user's jobs.
+    pub(crate) fn may_change(&self, owner: &str) -> bool {
+        self.scope >= Scope::Operate || self.scope >= Scope::Submit && self.is_own(owner)
+    }
+
+    /// Why they may not change a job of that user; `None` where they may.
     pub(crate) fn refusal(&self, job_id: u32, owner: &str) -> Option<String> {
-        let whose = if owner.is_empty() { "nobody" } else { owner };
-        (!self.owns(owner)).then(|| format!("permission denied: job {job_id} belongs to {whose}"))
+        (!self.may_change(owner)).then(|| foreign(job_id, owner))
     }
 
-    /// Fails where a job is not theirs.
-    pub(crate) fn must_own(&self, job_id: u32, owner: &str) -> Result<(), Status> {
-        self.refusal(job_id, owner).map_or(Ok(()), |reason| Err(Status::permission_denied(reason)))
+    /// Fails where they may not read a job's output, or run commands beside it.
+    pub(crate) fn must_read(&self, job_id: u32, owner: &str) -> Result<(), Status> {
+        if self.may_read(owner) { Ok(()) } else { Err(Status::permission_denied(foreign(job_id, owner))) }
     }
 
     /// Writes whose job it is into a spec: the asker's, unless an administrator says otherwise.
     pub(crate) fn claim(&self, spec: &mut JobSpec) -> Result<(), Status> {
         let notifies = spec.notify.as_ref().is_some_and(|notify| !notify.command.is_empty());
-        if notifies && self.role != Role::Admin {
+        if notifies && self.scope < Scope::Administer {
             // It would be a way to run anything as whom the head runs as.
             let reason =
                 "permission denied: a notification command runs on the head, as an admin may; use a webhook";
@@ -62,7 +141,7 @@ impl Identity {
             spec.user.clone_from(&self.user);
             return Ok(());
         }
-        if self.role != Role::Admin {
+        if self.scope < Scope::Administer {
             let reason = format!("permission denied: only an admin may submit as {}", spec.user);
             return Err(Status::permission_denied(reason));
         }
@@ -71,8 +150,14 @@ impl Identity {
 
     /// Takes out of a job's detail what only its owner may see. What is kept is named, so that what is added later is hidden.
     pub(crate) fn redact(&self, mut detail: JobDetail) -> JobDetail {
+        if let Some(summary) = detail.summary.take() {
+            if !self.may_read(&summary.user) {
+                detail.history.iter_mut().for_each(|entry| redact_record(&mut entry.what));
+            }
+            detail.summary = Some(self.redact_summary(summary));
+        }
         if let Some(spec) = detail.spec.take() {
-            detail.spec = Some(if self.owns(&spec.user) {
+            detail.spec = Some(if self.may_read(&spec.user) {
                 spec
             } else {
                 JobSpec {
@@ -90,6 +175,14 @@ impl Identity {
             });
         }
         detail
+    }
+
+    /// Removes from a job's summary what only its owner may see: the text of a failure may name files and arguments.
+    pub(crate) fn redact_summary(&self, mut summary: JobSummary) -> JobSummary {
+        if !self.may_read(&summary.user) {
+            summary.reason = public_reason(&summary);
+        }
+        summary
     }
 
     /// Writes into a head's description who asked for it.
@@ -113,6 +206,27 @@ impl Identity {
     }
 }
 
+fn foreign(job_id: u32, owner: &str) -> String {
+    let owner = if owner.is_empty() { "nobody" } else { owner };
+    format!("permission denied: job {job_id} belongs to {owner}")
+}
+
+/// The failure that users see of jobs that are not theirs.
+pub(crate) const REDACTED: &str = "only its owner and admins see the reason";
+
+/// A summary's reason for those who may not read the job: the head's own words, and not what a worker reported.
+pub(crate) fn public_reason(summary: &JobSummary) -> String {
+    let is_failure = summary.phase() == wharf_proto::JobPhase::Failed || !summary.causes.is_empty();
+    if is_failure && !summary.reason.is_empty() { REDACTED.to_owned() } else { summary.reason.clone() }
+}
+
+/// Removes the text of a failure from a record of a job's history.
+pub(crate) fn redact_record(record: &mut String) {
+    if record.starts_with("{\"job_noted\"") {
+        *record = serde_json::json!({ "job_noted": { "reason": REDACTED } }).to_string();
+    }
+}
+
 /// Whether a text can be the name of a user or a node: nothing that a path, a shell or an option could misread.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
@@ -120,7 +234,8 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 pub(crate) fn bad_name(what: &str, name: &str) -> String {
-    format!("`{name}` is no name of a {what}: up to 64 letters, digits, `_`, `-` and `.` are")
+    let name = name.escape_debug();
+    format!("`{name}` is not a valid {what} name: expected up to 64 letters, digits, `_`, `-` and `.`")
 }
 
 #[cfg(test)]
@@ -130,7 +245,17 @@ mod tests {
     use super::*;
 
     fn identity(role: Role, user: &str) -> Identity {
-        Identity { role, user: user.into(), node: None, is_certified: false, may_replace: false }
+        Identity {
+            role,
+            user: user.into(),
+            node: None,
+            is_certified: false,
+            may_replace: false,
+            scope: Scope::of(role, None),
+            id: "1f2e3d4c".into(),
+            key: None,
+            address: None,
+        }
     }
 
     #[test]
@@ -138,7 +263,7 @@ mod tests {
         let cases = [
             (identity(Role::Admin, "root"), "", Ok("root")),
             (identity(Role::Admin, "root"), "ann", Ok("ann")),
-            (identity(Role::Admin, "root"), "-x", Err("`-x` is no name of a user")),
+            (identity(Role::Admin, "root"), "-x", Err("`-x` is not a valid user name")),
             (identity(Role::User, "ann"), "", Ok("ann")),
             (identity(Role::User, "ann"), "ann", Ok("ann")),
             (identity(Role::User, "ann"), "bob", Err("only an admin may submit as bob")),
@@ -172,7 +297,17 @@ mod tests {
             activate: vec!["export KEY=secret".into()],
             ..JobSpec::default()
         };
-        let detail = JobDetail { spec: Some(spec), ..JobDetail::default() };
+        let history = vec![wharf_proto::HistoryEntry {
+            what: r#"{"job_noted":{"job":3,"reason":"cannot open /data/secret"}}"#.into(),
+            ..wharf_proto::HistoryEntry::default()
+        }];
+        let summary = JobSummary {
+            user: "ann".into(),
+            phase: wharf_proto::JobPhase::Failed.into(),
+            reason: "cannot open /data/secret".into(),
+            ..JobSummary::default()
+        };
+        let detail = JobDetail { spec: Some(spec), summary: Some(summary), history, ..JobDetail::default() };
         for (asker, sees) in [
             (identity(Role::Admin, "root"), true),
             (identity(Role::User, "ann"), true),
@@ -182,7 +317,12 @@ mod tests {
             let shown = asker.redact(detail.clone());
             assert_eq!(format!("{shown:?}").contains("secret"), sees, "{asker:?}");
             assert_eq!(shown.spec.unwrap().name, "train");
+            assert_eq!(shown.summary.unwrap().reason == REDACTED, !sees);
         }
+        let operator = Identity { scope: Scope::Operate, ..identity(Role::Admin, "root") };
+        assert!(operator.may_change("ann") && !operator.may_read("ann"));
+        let reader = Identity { scope: Scope::ReadOnly, ..identity(Role::User, "ann") };
+        assert!(!reader.may_change("ann") && reader.may_read("ann"));
         assert_eq!(
             identity(Role::User, "bob").refusal(3, "ann").unwrap(),
             "permission denied: job 3 belongs to ann"

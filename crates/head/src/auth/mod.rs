@@ -16,10 +16,9 @@ mod rpcs;
 mod service;
 mod tokens;
 
-pub(crate) use access::HANDSHAKE_TIMEOUT;
-pub use access::{Access, Setup, WORKER_LIFE};
+pub use access::{Access, Setup, TOKEN_LIFE, WORKER_LIFE};
 pub use error::AccessError;
 pub(crate) use guard::{Guarded, bearer};
-pub(crate) use identity::{Identity, is_name, role_name};
+pub(crate) use identity::{Identity, REDACTED, Scope, is_name, public_reason, redact_record, role_name};
 pub(crate) use rpcs::check as check_rpc;
 pub(crate) use service::AccessService;

@@ -1,58 +1,63 @@
-//! Which role each rpc needs. An rpc that is not in the table is nobody's.
+//! Which scope or role each rpc needs. An rpc that is not in the table is refused.
 
 use wharf_proto::Role;
 use wharf_proto::tonic::Status;
 
-use super::identity::{Identity, role_name};
+use super::identity::{Identity, Scope, role_name};
 
-/// Who may call an rpc.
+/// Who may call an rpc. What only a job's owner may do, the rpc itself checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    Admin,
-    /// Users and administrators; what of it is only for a job's owner, the rpc itself checks.
-    User,
+    /// A person's token with at least this scope.
+    Scope(Scope),
     /// Workers with a certificate.
     Certificate,
     /// Workers with a join token or a certificate.
     Worker,
 }
 
+const READ: Need = Need::Scope(Scope::ReadOnly);
+const SUBMIT: Need = Need::Scope(Scope::Submit);
+const OPERATE: Need = Need::Scope(Scope::Operate);
+const ADMIN: Need = Need::Scope(Scope::Administer);
+
 /// All rpcs, by path.
 const RPCS: &[(&str, Need)] = &[
-    ("/wharf.v1.Cluster/Submit", Need::User),
-    ("/wharf.v1.Cluster/ListJobs", Need::User),
-    ("/wharf.v1.Cluster/GetJob", Need::User),
-    ("/wharf.v1.Cluster/ChangeJobs", Need::User),
-    ("/wharf.v1.Cluster/ListNodes", Need::User),
-    ("/wharf.v1.Cluster/ChangeNode", Need::Admin),
-    ("/wharf.v1.Cluster/Explain", Need::User),
-    ("/wharf.v1.Cluster/Logs", Need::User),
-    ("/wharf.v1.Cluster/Wait", Need::User),
-    ("/wharf.v1.Cluster/Info", Need::User),
-    ("/wharf.v1.Cluster/Exec", Need::User),
-    ("/wharf.v1.Cluster/Usage", Need::User),
-    ("/wharf.v1.Cluster/ListDetails", Need::User),
-    ("/wharf.v1.Cluster/SetPolicy", Need::Admin),
-    ("/wharf.v1.Cluster/GetPolicy", Need::User),
-    ("/wharf.v1.Cluster/SetLimits", Need::Admin),
-    ("/wharf.v1.Cluster/GetLimits", Need::User),
-    ("/wharf.v1.Cluster/Export", Need::User),
-    ("/wharf.v1.Cluster/GetDemand", Need::User),
+    ("/wharf.v1.Cluster/Submit", SUBMIT),
+    ("/wharf.v1.Cluster/ListJobs", READ),
+    ("/wharf.v1.Cluster/GetJob", READ),
+    ("/wharf.v1.Cluster/ChangeJobs", SUBMIT),
+    ("/wharf.v1.Cluster/ListNodes", READ),
+    ("/wharf.v1.Cluster/ChangeNode", OPERATE),
+    ("/wharf.v1.Cluster/Explain", READ),
+    ("/wharf.v1.Cluster/Logs", READ),
+    ("/wharf.v1.Cluster/Wait", READ),
+    ("/wharf.v1.Cluster/Info", READ),
+    ("/wharf.v1.Cluster/Exec", SUBMIT),
+    ("/wharf.v1.Cluster/Usage", READ),
+    ("/wharf.v1.Cluster/ListDetails", READ),
+    ("/wharf.v1.Cluster/SetPolicy", ADMIN),
+    ("/wharf.v1.Cluster/GetPolicy", READ),
+    ("/wharf.v1.Cluster/SetLimits", ADMIN),
+    ("/wharf.v1.Cluster/GetLimits", READ),
+    ("/wharf.v1.Cluster/Export", READ),
+    ("/wharf.v1.Cluster/GetDemand", READ),
     ("/wharf.v1.Workers/Attach", Need::Certificate),
     ("/wharf.v1.Access/Join", Need::Worker),
-    ("/wharf.v1.Access/CreateToken", Need::Admin),
-    ("/wharf.v1.Access/ListTokens", Need::Admin),
-    ("/wharf.v1.Access/RevokeToken", Need::Admin),
+    ("/wharf.v1.Access/CreateToken", ADMIN),
+    ("/wharf.v1.Access/ListTokens", ADMIN),
+    ("/wharf.v1.Access/RevokeToken", ADMIN),
+    ("/wharf.v1.Access/RenewToken", ADMIN),
+    ("/wharf.v1.Access/ReadAudit", ADMIN),
 ];
 
-/// Whether somebody may call an rpc.
+/// Fails where an identity may not call an rpc.
 pub(crate) fn check(path: &str, identity: &Identity) -> Result<(), Status> {
     let Some(&(_, need)) = RPCS.iter().find(|(known, _)| *known == path) else {
         return Err(Status::unimplemented(format!("this head knows no {path}; is it of another version?")));
     };
     let may = match need {
-        Need::Admin => identity.role == Role::Admin,
-        Need::User => matches!(identity.role, Role::Admin | Role::User),
+        Need::Scope(scope) => identity.scope >= scope,
         Need::Certificate => identity.role == Role::Worker && identity.is_certified,
         Need::Worker => identity.role == Role::Worker,
     };
@@ -60,15 +65,17 @@ pub(crate) fn check(path: &str, identity: &Identity) -> Result<(), Status> {
         return Ok(());
     }
     let needed = match need {
-        Need::Admin => "an admin's token",
-        Need::User => "a user's or an admin's token",
+        Need::Scope(Scope::Administer) => "an admin's token",
+        Need::Scope(Scope::Operate) => "an admin's token with the scope operate or admin",
+        Need::Scope(_) if identity.role == Role::Worker => "a user's or an admin's token",
+        Need::Scope(_) => "a token with the scope submit",
         Need::Certificate => "a worker's certificate, which `wharf worker` gets with a join token",
         Need::Worker => "a worker's join token (`wharf token create --role worker`)",
     };
     let (_, rpc) = path.rsplit_once('/').unwrap_or(("", path));
-    let shown = role_name(identity.role);
+    let (role, scope) = (role_name(identity.role), identity.scope.name());
     Err(Status::permission_denied(format!(
-        "permission denied: {rpc} needs {needed}, this is a token of the role {shown}"
+        "permission denied: {rpc} needs {needed}, this is a token with the role {role} and the scope {scope}"
     )))
 }
 
@@ -102,28 +109,40 @@ mod tests {
     }
 
     #[test]
-    fn every_role_may_do_its_own_and_nothing_else() {
-        let somebody = |role, is_certified| Identity {
+    fn every_scope_permits_its_own_rpcs_and_no_others() {
+        let token = |role, scope, is_certified| Identity {
             role,
             user: "ann".into(),
             node: None,
             is_certified,
             may_replace: false,
+            scope: Scope::of(role, scope),
+            id: String::new(),
+            key: None,
+            address: None,
         };
-        let admin = somebody(Role::Admin, false);
-        let user = somebody(Role::User, false);
-        let joining = somebody(Role::Worker, false);
-        let worker = somebody(Role::Worker, true);
+        let identities = [
+            token(Role::Admin, None, false),
+            token(Role::Admin, Some(Scope::Operate), false),
+            token(Role::User, None, false),
+            token(Role::User, Some(Scope::Administer), false),
+            token(Role::Admin, Some(Scope::ReadOnly), false),
+            token(Role::Worker, Some(Scope::Administer), false),
+            token(Role::Worker, None, true),
+        ];
         for (path, need) in RPCS {
-            let may = [&admin, &user, &joining, &worker].map(|who| check(path, who).is_ok());
-            let expected = match need {
-                Need::Admin => [true, false, false, false],
-                Need::User => [true, true, false, false],
-                Need::Certificate => [false, false, false, true],
-                Need::Worker => [false, false, true, true],
+            let may: Vec<bool> = identities.iter().map(|who| check(path, who).is_ok()).collect();
+            let expected = match *need {
+                ADMIN => [true, false, false, false, false, false, false],
+                OPERATE => [true, true, false, false, false, false, false],
+                SUBMIT => [true, true, true, true, false, false, false],
+                READ => [true, true, true, true, true, false, false],
+                Need::Certificate => [false, false, false, false, false, false, true],
+                Need::Worker => [false, false, false, false, false, true, true],
+                Need::Scope(Scope::None) => panic!("{path} needs nothing"),
             };
             assert_eq!(may, expected, "{path}");
         }
-        assert!(check("/wharf.v1.Cluster/Unheard", &admin).is_err());
+        assert!(check("/wharf.v1.Cluster/Unheard", &identities[0]).is_err());
     }
 }

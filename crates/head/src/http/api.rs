@@ -24,7 +24,7 @@ use super::login::Who;
 use super::refused::Refused;
 use super::rows::{self, JobRow};
 use super::{Foreseen, Site};
-use crate::auth::{Identity, check_rpc, role_name};
+use crate::auth::{Identity, check_rpc, redact_record, role_name};
 use crate::dispatcher::Dispatcher;
 use crate::journal::Reader;
 use crate::views;
@@ -60,11 +60,18 @@ impl IntoResponse for Json {
 }
 
 /// A request of the contract, if the role may make it.
-pub(super) fn ask<T>(identity: &Identity, rpc: &str, message: T) -> Result<Request<T>, Status> {
-    check_rpc(&format!("/wharf.v1.Cluster/{rpc}"), identity)?;
+pub(super) fn ask<T>(site: &Site, identity: &Identity, rpc: &str, message: T) -> Result<Request<T>, Status> {
+    must(site, identity, rpc)?;
     let mut request = Request::new(message);
     request.extensions_mut().insert(identity.clone());
     Ok(request)
+}
+
+/// Fails where a role may not make a request of the contract; refusals are recorded.
+fn must(site: &Site, identity: &Identity, rpc: &str) -> Result<(), Status> {
+    let checked = check_rpc(&format!("/wharf.v1.Cluster/{rpc}"), identity);
+    let audit = &site.access.audit;
+    checked.inspect_err(|status| audit.refusal(Some(identity), identity.address, rpc, status))
 }
 
 /// The number that a query has under a name.
@@ -74,19 +81,19 @@ fn number(query: Option<&str>, name: &str) -> Option<i64> {
 }
 
 /// Who somebody is, and what they may do here.
-pub(super) fn session_of(site: &Site, identity: &Identity) -> Json {
-    let told = json!({
+pub(super) fn session_of(site: &Site, identity: &Identity) -> Value {
+    json!({
         "user": identity.user,
         "role": role_name(identity.role),
+        "scope": identity.scope.name(),
         "read_only": site.is_read_only,
         "version": env!("CARGO_PKG_VERSION"),
-    });
-    Json(told.to_string())
+    })
 }
 
 /// Who is logged in; nobody is no mistake.
-pub(super) async fn session(who: Result<Who, Refused>, State(site): TheSite) -> Json {
-    who.map_or_else(|_| Json(json!({ "user": null }).to_string()), |who| session_of(&site, &who.identity))
+pub(super) async fn session(who: Result<Who, Refused>, State(site): TheSite) -> Answer {
+    Json::of(&who.map_or_else(|_| json!({ "user": null }), |who| session_of(&site, &who.identity)))
 }
 
 /// All jobs that are not over, and the latest of those that are.
@@ -107,7 +114,7 @@ pub(super) async fn jobs(who: Who, State(site): TheSite) -> Answer {
     let mut found = Vec::with_capacity(ids.len());
     for page in ids.chunks(PAGE) {
         let request = ListJobsRequest { job_ids: page.to_vec(), ..ListJobsRequest::default() };
-        let page = site.cluster.list_jobs(ask(&who.identity, "ListJobs", request)?).await?;
+        let page = site.cluster.list_jobs(ask(&site, &who.identity, "ListJobs", request)?).await?;
         found.extend(page.into_inner().jobs.into_iter().map(JobRow::from));
     }
     Json::of(&found)
@@ -115,8 +122,9 @@ pub(super) async fn jobs(who: Who, State(site): TheSite) -> Answer {
 
 /// One job with all that is known of it.
 pub(super) async fn job(who: Who, State(site): TheSite, Path(id): Path<u32>) -> Answer {
-    let request = ask(&who.identity, "GetJob", GetJobRequest { job_id: id })?;
+    let request = ask(&site, &who.identity, "GetJob", GetJobRequest { job_id: id })?;
     let detail = site.cluster.get_job(request).await?.into_inner();
+    let identity = who.identity.clone();
     let (reason, series) = site
         .cluster
         .ask(move |dispatcher| {
@@ -124,16 +132,17 @@ pub(super) async fn job(who: Who, State(site): TheSite, Path(id): Path<u32>) -> 
                 .progress
                 .get(&JobId(id))
                 .map(|told| rows::series(&told.series, dispatcher.epoch_unix_s));
-            (views::explain(dispatcher, JobId(id)), told)
+            (views::explain_to(dispatcher, JobId(id), &identity), told)
         })
         .await?;
     let owner = detail.summary.as_ref().map(|summary| summary.user.clone()).unwrap_or_default();
-    let is_own = who.identity.owns(&owner);
+    let is_own = who.identity.may_read(&owner);
     let history: Vec<Value> =
         detail.history.iter().map(|entry| rows::event(entry.time_s, &entry.what)).collect();
     Json::of(&json!({
         "job": detail.summary.map(JobRow::from),
         "own": is_own,
+        "changeable": who.identity.may_change(&owner),
         "spec": detail.spec.as_ref().filter(|_| is_own).map(rows::spec),
         "history": history,
         "steps": detail.steps.iter().map(rows::step).collect::<Vec<_>>(),
@@ -144,11 +153,13 @@ pub(super) async fn job(who: Who, State(site): TheSite, Path(id): Path<u32>) -> 
 
 /// Why jobs are where they are: `?jobs=1,2,3`.
 pub(super) async fn reasons(who: Who, State(site): TheSite, RawQuery(query): RawQuery) -> Answer {
-    check_rpc("/wharf.v1.Cluster/Explain", &who.identity)?;
-    let ids = named(query.as_deref())?;
+    must(&site, &who.identity, "Explain")?;
+    let (ids, identity) = (named(query.as_deref())?, who.identity);
     let told = move |dispatcher: &Dispatcher| -> Value {
         let known = ids.into_iter().filter(|&id| dispatcher.engine.state().has_job(JobId(id)));
-        known.map(|id| (id.to_string(), Value::from(views::explain(dispatcher, JobId(id))))).collect()
+        known
+            .map(|id| (id.to_string(), Value::from(views::explain_to(dispatcher, JobId(id), &identity))))
+            .collect()
     };
     Json::of(&site.cluster.ask(told).await?)
 }
@@ -162,7 +173,7 @@ pub(super) async fn forecast(who: Who, State(site): TheSite, RawQuery(query): Ra
     if live_jobs(&site).await? > FORESEEN_MAX {
         return Json::of(&json!({}));
     }
-    let request = ask(&who.identity, "Export", ExportRequest { past_max: PAST_MAX })?;
+    let request = ask(&site, &who.identity, "Export", ExportRequest { past_max: PAST_MAX })?;
     let exported = site.cluster.export(request).await?.into_inner();
     let foreseen = tokio::task::spawn_blocking(move || {
         let foreseen = foresee(exported, &ids);
@@ -207,11 +218,11 @@ pub(super) async fn logs(
 ) -> Result<Response, Refused> {
     let rank = number(query.as_deref(), "rank").and_then(|rank| u32::try_from(rank).ok()).unwrap_or(0);
     let follow = number(query.as_deref(), "follow") == Some(1);
-    let request = ask(&who.identity, "Logs", LogsRequest { job_id: id, rank, follow })?;
+    let request = ask(&site, &who.identity, "Logs", LogsRequest { job_id: id, rank, follow })?;
     let chunks = site.cluster.logs(request).await?.into_inner();
     let bytes = chunks.map(|chunk| chunk.map(|chunk| Bytes::from(chunk.data)).map_err(io::Error::other));
     let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-    Ok((kind, Body::from_stream(bytes)).into_response())
+    Ok(site.access.bound(&who.identity, (kind, Body::from_stream(bytes)).into_response()))
 }
 
 #[derive(Deserialize)]
@@ -248,7 +259,8 @@ pub(super) async fn change_jobs(who: Who, State(site): TheSite, body: Bytes) -> 
         elements_only: true,
         ..ChangeJobsRequest::default()
     };
-    let reply = site.cluster.change_jobs(ask(&who.identity, "ChangeJobs", request)?).await?.into_inner();
+    let reply =
+        site.cluster.change_jobs(ask(&site, &who.identity, "ChangeJobs", request)?).await?.into_inner();
     let refused: Vec<Value> = reply
         .refused
         .iter()
@@ -265,8 +277,10 @@ fn must_not_be_read_only(site: &Site) -> Result<(), Status> {
 }
 
 pub(super) async fn nodes(who: Who, State(site): TheSite) -> Answer {
-    let reply =
-        site.cluster.list_nodes(ask(&who.identity, "ListNodes", ListNodesRequest { all: true })?).await?;
+    let reply = site
+        .cluster
+        .list_nodes(ask(&site, &who.identity, "ListNodes", ListNodesRequest { all: true })?)
+        .await?;
     Json::of(&rows::nodes(reply.into_inner().nodes))
 }
 
@@ -293,14 +307,15 @@ pub(super) async fn change_node(who: Who, State(site): TheSite, body: Bytes) -> 
         other => return Err(Refused::bad(format!("`{other}` is no change: cordon, drain, resume are"))),
     };
     let request = ChangeNodeRequest { node: wish.node, change: change.into(), reason: wish.reason };
-    site.cluster.change_node(ask(&who.identity, "ChangeNode", request)?).await?;
+    site.cluster.change_node(ask(&site, &who.identity, "ChangeNode", request)?).await?;
     Json::of(&json!({}))
 }
 
 /// Who decides, who decided before, and the latest decisions.
 pub(super) async fn policy(who: Who, State(site): TheSite) -> Answer {
-    let changes = site.cluster.get_policy(ask(&who.identity, "GetPolicy", GetPolicyRequest {})?).await?;
-    let info = site.cluster.info(ask(&who.identity, "Info", InfoRequest {})?).await?.into_inner();
+    let changes =
+        site.cluster.get_policy(ask(&site, &who.identity, "GetPolicy", GetPolicyRequest {})?).await?;
+    let info = site.cluster.info(ask(&site, &who.identity, "Info", InfoRequest {})?).await?.into_inner();
     let (count, latest) = site
         .cluster
         .ask(|dispatcher| {
@@ -317,18 +332,18 @@ pub(super) async fn usage(who: Who, State(site): TheSite, RawQuery(query): RawQu
     let hours = number(query.as_deref(), "hours").filter(|&hours| hours > 0);
     let since_s = hours.map(|hours| crate::clock::unix_s() - hours as f64 * 3600.0);
     let by = usage_request::By::User.into();
-    let request = ask(&who.identity, "Usage", UsageRequest { by, since_s, until_s: None })?;
+    let request = ask(&site, &who.identity, "Usage", UsageRequest { by, since_s, until_s: None })?;
     Json::of(&rows::usage(&site.cluster.usage(request).await?.into_inner()))
 }
 
 pub(super) async fn limits(who: Who, State(site): TheSite) -> Answer {
-    let request = ask(&who.identity, "GetLimits", GetLimitsRequest::default())?;
+    let request = ask(&site, &who.identity, "GetLimits", GetLimitsRequest::default())?;
     Json::of(&rows::limits(site.cluster.get_limits(request).await?.into_inner()))
 }
 
 /// What happened, the latest first: `?before=SEQUENCE`. Everybody may see it job by job, too.
 pub(super) async fn events(who: Who, State(site): TheSite, RawQuery(query): RawQuery) -> Answer {
-    check_rpc("/wharf.v1.Cluster/GetJob", &who.identity)?;
+    must(&site, &who.identity, "GetJob")?;
     let before = number(query.as_deref(), "before").unwrap_or(i64::MAX);
     let (path, epoch_unix_s) = site
         .cluster
@@ -343,7 +358,10 @@ pub(super) async fn events(who: Who, State(site): TheSite, RawQuery(query): RawQ
 
 /// An event with its number in the journal.
 pub(super) fn numbered((sequence, time_s, record): &(i64, f64, String), epoch_unix_s: f64) -> Value {
-    let mut event = rows::event(epoch_unix_s + time_s, record);
+    let mut record = record.clone();
+    // It is for all users alike.
+    redact_record(&mut record);
+    let mut event = rows::event(epoch_unix_s + time_s, &record);
     event["sequence"] = (*sequence).into();
     event
 }

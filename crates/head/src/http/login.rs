@@ -1,32 +1,38 @@
 //! Tokens become sessions, and requests become identities.
 //!
-//! A browser shows its token once and gets a cookie that no script can read and no other site can use. The session stands for
-//! the token: it ends when the token does. Programs show the token itself with each request.
+//! A browser shows its token once and gets a secret, which the page keeps for its own origin (scheme, host and port) and sends in a
+//! header. Browsers never send it by themselves, so that neither other sites nor other ports of the host get or use it. The
+//! session stands for the token: it ends when the token does. Programs show the token itself with each request.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{Extensions, HeaderMap, HeaderName, header};
 use serde::Deserialize;
+use serde_json::json;
 use wharf_proto::Role;
 use wharf_proto::tonic::Status;
 use wharf_tls::{Token, random_hex, sha256};
 
 use super::Site;
+use super::api::{Answer, Json};
 use super::refused::Refused;
+use crate::audit::Subject;
 use crate::auth::{Identity, bearer};
+use crate::door::Peer;
 
-/// A session ends when nobody has used it for so long.
+/// A session ends when it has not been used for so long.
 const IDLE: Duration = Duration::from_secs(12 * 3600);
-/// Sessions at a time; the one that was used the longest ago goes.
+/// Sessions at a time, and of one token; the one that was used the longest ago is removed.
 const SESSIONS_MAX: usize = 4096;
-/// A header that only the dashboard's own scripts can send along with a cookie.
-const OWN_HEADER: HeaderName = HeaderName::from_static("x-wharf-request");
+const TOKEN_SESSIONS_MAX: usize = 64;
+/// The header with a session's secret.
+const SESSION_HEADER: HeaderName = HeaderName::from_static("x-wharf-session");
 
 type Hash = [u8; 32];
 
@@ -35,31 +41,28 @@ struct Session {
     used: Instant,
 }
 
-/// All sessions, by the hash of what their cookies hold.
+/// All sessions, by the hashes of their secrets.
+#[derive(Default)]
 pub(super) struct Sessions {
     all: Mutex<BTreeMap<Hash, Session>>,
-    /// Cookies are of a host, whatever the port: each head's has a name of its own.
-    cookie: String,
-    is_secure: bool,
 }
 
 impl Sessions {
-    pub(super) fn new(port: u16, is_secure: bool) -> Self {
-        Self { all: Mutex::default(), cookie: format!("wharf-session-{port}"), is_secure }
-    }
-
     fn all(&self) -> MutexGuard<'_, BTreeMap<Hash, Session>> {
-        // Every change is whole.
+        // Every change is a single insertion or removal.
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a session; returns the cookie's value.
+    /// Begins a session; returns its secret.
     fn begin(&self, token: Hash, now: Instant) -> Result<String, Status> {
         let secret = random_hex(32).map_err(|error| Status::internal(error.to_string()))?;
         let mut all = self.all();
         all.retain(|_, session| now.saturating_duration_since(session.used) < IDLE);
-        if all.len() >= SESSIONS_MAX {
-            let oldest = all.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
+        let of_token = all.values().filter(|session| session.token == token).count();
+        let is_removable = |session: &Session| of_token < TOKEN_SESSIONS_MAX || session.token == token;
+        if of_token >= TOKEN_SESSIONS_MAX || all.len() >= SESSIONS_MAX {
+            let candidates = all.iter().filter(|(_, session)| is_removable(session));
+            let oldest = candidates.min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
             oldest.map(|key| all.remove(&key));
         }
         all.insert(sha256(secret.as_bytes()), Session { token, used: now });
@@ -68,7 +71,7 @@ impl Sessions {
 
     /// The hash of the token that a session stands for.
     fn token(&self, headers: &HeaderMap, now: Instant) -> Option<Hash> {
-        let key = self.key(headers)?;
+        let key = key(headers)?;
         let mut all = self.all();
         let session = all.get_mut(&key)?;
         if now.saturating_duration_since(session.used) >= IDLE {
@@ -80,68 +83,52 @@ impl Sessions {
     }
 
     fn end(&self, headers: &HeaderMap) {
-        if let Some(key) = self.key(headers) {
+        if let Some(key) = key(headers) {
             self.all().remove(&key);
         }
     }
-
-    /// What a request's cookie is known by.
-    fn key(&self, headers: &HeaderMap) -> Option<Hash> {
-        let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, _)| *name == self.cookie).map(|(_, value)| sha256(value.as_bytes()))
-    }
-
-    /// Sets the cookie; an empty one is forgotten.
-    fn cookie(&self, value: &str) -> String {
-        let life_s = if value.is_empty() { 0 } else { IDLE.as_secs() };
-        let secure = if self.is_secure { "; Secure" } else { "" };
-        format!("{}={value}; Path=/; Max-Age={life_s}; HttpOnly; SameSite=Strict{secure}", self.cookie)
-    }
 }
 
-/// Who asks: a person, and the hash of their token.
+/// The hash of the secret that a request has.
+fn key(headers: &HeaderMap) -> Option<Hash> {
+    headers.get(SESSION_HEADER).map(|secret| sha256(secret.as_bytes()))
+}
+
+/// Who makes a request.
 pub(super) struct Who {
     pub(super) identity: Identity,
-    pub(super) token: Hash,
 }
 
 impl FromRequestParts<Arc<Site>> for Who {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, Refused> {
-        let token = match bearer(&parts.headers) {
-            Some(token) => token.hash(),
-            None => {
-                if parts.method != Method::GET {
-                    must_be_own(&parts.headers)?;
-                }
-                let known = site.sessions.token(&parts.headers, Instant::now());
-                known.ok_or_else(|| Status::unauthenticated("nobody is logged in"))?
-            }
+        let (address, action) = (address(&parts.extensions), parts.uri.path());
+        let identity = if parts.headers.contains_key(header::AUTHORIZATION) {
+            site.access.holder(&bearer(&parts.headers)?, address, action)?
+        } else {
+            let known = site.sessions.token(&parts.headers, Instant::now());
+            let token =
+                known.ok_or_else(|| Status::unauthenticated("the request has no token or session"))?;
+            site.access.holder_of(&token, address, action)?
         };
-        Ok(Self { identity: person(site, &token)?, token })
+        let identity = person(identity)?;
+        if let Some(peer) = parts.extensions.get::<Peer>() {
+            peer.authenticated();
+        }
+        Ok(Self { identity })
     }
 }
 
-/// Whose a token is, who must be a person.
-pub(super) fn person(site: &Site, token: &Hash) -> Result<Identity, Status> {
-    let identity = site.access.holder(token)?;
+fn address(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<Peer>().map(|peer| peer.address)
+}
+
+/// Fails where an identity is a worker's.
+fn person(identity: Identity) -> Result<Identity, Status> {
     match identity.role {
         Role::Admin | Role::User => Ok(identity),
         Role::Worker => Err(Status::permission_denied("permission denied: this is a worker's token")),
-    }
-}
-
-/// A change that comes with a cookie must come from the dashboard itself: no other site can send the header.
-fn must_be_own(headers: &HeaderMap) -> Result<(), Status> {
-    let is_elsewhere =
-        headers.get("sec-fetch-site").is_some_and(|from| from != "same-origin" && from != "none");
-    if headers.contains_key(OWN_HEADER) && !is_elsewhere {
-        Ok(())
-    } else {
-        Err(Status::permission_denied("permission denied: this request comes from another site"))
     }
 }
 
@@ -150,28 +137,29 @@ struct Credentials {
     token: String,
 }
 
-/// Shows a token, gets a session.
+/// Exchanges a token for a session's secret.
 pub(super) async fn log_in(
     State(site): State<Arc<Site>>,
     headers: HeaderMap,
+    extensions: Extensions,
     body: Bytes,
-) -> Result<Response, Refused> {
-    must_be_own(&headers)?;
-    let shown: Credentials =
-        serde_json::from_slice(&body).map_err(|_| Refused::bad("a login is {\"token\": \"...\"}"))?;
-    let hash = Token::new(&shown.token).hash();
-    let identity = person(&site, &hash)?;
+) -> Answer {
+    let shown: Credentials = serde_json::from_slice(&body)
+        .map_err(|_| Refused::bad("malformed login: expected {\"token\": \"...\"}"))?;
+    let token = Token::new(&shown.token);
+    let identity = person(site.access.holder(&token, address(&extensions), "dashboard-login")?)?;
     site.sessions.end(&headers);
-    let cookie = site.sessions.cookie(&site.sessions.begin(hash, Instant::now())?);
-    let answer = super::api::session_of(&site, &identity);
-    Ok(([(header::SET_COOKIE, cookie)], answer).into_response())
+    let secret = site.sessions.begin(token.hash(), Instant::now())?;
+    site.access.audit.record(Subject::Access, &identity, "dashboard-login", Vec::new(), &Ok::<_, Status>(()));
+    let mut answer = super::api::session_of(&site, &identity);
+    answer["session"] = secret.into();
+    Json::of(&answer)
 }
 
 /// Ends a session.
-pub(super) async fn log_out(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Refused> {
-    must_be_own(&headers)?;
+pub(super) async fn log_out(State(site): State<Arc<Site>>, headers: HeaderMap) -> Answer {
     site.sessions.end(&headers);
-    Ok(([(header::SET_COOKIE, site.sessions.cookie(""))], "{}").into_response())
+    Json::of(&json!({}))
 }
 
 #[cfg(test)]
@@ -180,49 +168,41 @@ mod tests {
 
     use super::*;
 
-    fn with_cookie(text: &str) -> HeaderMap {
+    fn with_secret(text: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(header::COOKIE, HeaderValue::from_str(text).unwrap());
+        headers.insert(SESSION_HEADER, HeaderValue::from_str(text).unwrap());
         headers
     }
 
     #[test]
     fn session_stands_for_its_token_until_it_ends_or_is_idle() {
-        let sessions = Sessions::new(7718, true);
+        let sessions = Sessions::default();
         let now = Instant::now();
         let secret = sessions.begin([7; 32], now).unwrap();
-        let cookie = sessions.cookie(&secret);
-        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
-        let headers = with_cookie(&format!("other=1; wharf-session-7718={secret}"));
+        let headers = with_secret(&secret);
         assert_eq!(sessions.token(&headers, now), Some([7; 32]));
-        assert_eq!(sessions.token(&with_cookie(&format!("wharf-session-1={secret}")), now), None);
-        assert_eq!(sessions.token(&with_cookie("wharf-session-7718=guess"), now), None);
+        assert_eq!(sessions.token(&with_secret("guess"), now), None);
+        assert_eq!(sessions.token(&HeaderMap::new(), now), None);
         assert_eq!(sessions.token(&headers, now + IDLE), None, "it was idle for too long");
-        let secret = sessions.begin([8; 32], now).unwrap();
-        let headers = with_cookie(&format!("wharf-session-7718={secret}"));
+        let headers = with_secret(&sessions.begin([8; 32], now).unwrap());
         sessions.end(&headers);
         assert_eq!(sessions.token(&headers, now), None);
     }
 
     #[test]
-    fn number_of_sessions_is_bounded() {
-        let sessions = Sessions::new(1, false);
+    fn number_of_sessions_is_bounded_and_one_token_displaces_only_its_own() {
+        let sessions = Sessions::default();
         let now = Instant::now();
-        for later in 0..SESSIONS_MAX as u64 + 10 {
+        let ann = with_secret(&sessions.begin([1; 32], now).unwrap());
+        for later in 1..SESSIONS_MAX as u64 + 10 {
             sessions.begin([0; 32], now + Duration::from_secs(later)).unwrap();
         }
+        assert_eq!(sessions.all().len(), TOKEN_SESSIONS_MAX + 1);
+        assert_eq!(sessions.token(&ann, now), Some([1; 32]));
+        for later in 0..SESSIONS_MAX {
+            let token = sha256(&later.to_le_bytes());
+            sessions.begin(token, now + Duration::from_secs(9000)).unwrap();
+        }
         assert_eq!(sessions.all().len(), SESSIONS_MAX);
-    }
-
-    #[test]
-    fn changes_come_from_the_dashboard_itself() {
-        let mut headers = HeaderMap::new();
-        assert!(must_be_own(&headers).is_err(), "a form of another site sends no such header");
-        headers.insert(OWN_HEADER, HeaderValue::from_static("1"));
-        assert!(must_be_own(&headers).is_ok());
-        headers.insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
-        assert!(must_be_own(&headers).is_err());
-        headers.insert("sec-fetch-site", HeaderValue::from_static("same-origin"));
-        assert!(must_be_own(&headers).is_ok());
     }
 }

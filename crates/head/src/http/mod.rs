@@ -1,6 +1,5 @@
 //! The head over HTTP: health, metrics, the dashboard and what it asks.
 //!
-//! - `door`: who connects, with or without TLS;
 //! - `login`: tokens become sessions, requests become identities;
 //! - `health`: liveness, readiness, metrics;
 //! - `api`: what the dashboard asks; each question is an rpc of the contract, with that rpc's rights; `rows`: the answers as JSON;
@@ -11,7 +10,6 @@
 mod api;
 mod census;
 mod compare;
-mod door;
 mod health;
 mod hub;
 mod login;
@@ -22,27 +20,36 @@ mod rows;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderValue, header};
-use axum::middleware::map_response;
-use axum::response::Response;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, map_response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use wharf_proto::Exported;
+use wharf_proto::tonic::codegen::Service as _;
 
 use crate::auth::Access;
+use crate::door::{ConnectionCaps, Door, Link};
 use crate::meter::Meter;
 use crate::server::HeadError;
 use crate::service::Shared;
-use door::Door;
 use hub::Hub;
 use login::Sessions;
 
-/// Nothing that a browser sends is longer.
+/// The longest body of a request.
 const BODY_MAX: usize = 64 * 1024;
+/// How long the header of a request may take, also the next one of an open connection; and its body.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The page may run its own scripts, use its own style and ask its own head: nothing else, not even text as markup.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -132,20 +139,21 @@ impl Drop for Serving {
 /// Begins to serve.
 pub(crate) async fn serve(
     config: HttpConfig,
+    caps: ConnectionCaps,
     cluster: Shared,
     access: Arc<Access>,
     meter: Arc<Meter>,
 ) -> Result<Serving, HeadError> {
     let tls = if config.has_tls() { Some(access.browser_tls().map_err(HeadError::Tls)?) } else { None };
     let listening = |source| HeadError::Listen { address: config.listen, source };
-    let (door, address) = Door::open(config.listen, tls).await.map_err(listening)?;
+    let door = Door::open(config.listen, tls, caps).await.map_err(listening)?;
+    let address = door.address();
     let (hub, feed) = Hub::new(Shared(cluster.0.clone()), &meter);
-    let sessions = Sessions::new(address.port(), config.has_tls());
     let site = Arc::new(Site {
         cluster,
         access,
         meter,
-        sessions,
+        sessions: Sessions::default(),
         hub,
         is_read_only: config.is_read_only,
         foresee: config.foresee,
@@ -153,12 +161,47 @@ pub(crate) async fn serve(
         compare: config.compare,
         comparisons: Arc::new(Semaphore::new(1)),
     });
-    let router = router(site);
-    let serving = tokio::spawn(async move {
-        // It accepts for as long as there is a head; what is wrong with one connection is its own business.
-        let _ = axum::serve(door, router).await;
-    });
+    let serving = tokio::spawn(accept(door, router(site)));
     Ok(Serving { address, tasks: [serving, tokio::spawn(feed)] })
+}
+
+/// Serves connections until it is dropped, and them with it.
+async fn accept(mut door: Door, router: Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            link = door.accept() => match link {
+                Some(link) => drop(connections.spawn(serve_link(link, router.clone()))),
+                None => return,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve_link(link: Link, router: Router) {
+    let peer = link.peer();
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer.clone());
+        router.clone().call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(link), service);
+    // A broken connection ends for its client only.
+    let _ = connection.await;
+}
+
+/// Reads the body of a request before anything is done with it, within its bounds.
+async fn read_body(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, BODY_MAX)).await {
+        Ok(Ok(bytes)) => next.run(Request::from_parts(parts, bytes.into())).await,
+        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+    }
 }
 
 fn router(site: Arc<Site>) -> Router {
@@ -184,7 +227,7 @@ fn router(site: Arc<Site>) -> Router {
         .route("/api/events", get(api::events))
         .route("/api/stream", get(hub::stream))
         .fallback(pages::page)
-        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(from_fn(read_body))
         .layer(map_response(harden))
         .with_state(site)
 }

@@ -446,7 +446,8 @@ impl Journal {
             .connection
             .prepare_cached(
                 "SELECT time, record FROM events WHERE job = ?1
-                 OR (job = ?2 AND record LIKE '{\"array_submitted\"%') ORDER BY sequence",
+                 OR (job = ?2 AND (record LIKE '{\"array_submitted\"%' OR record LIKE '{\"array_changed\"%'))
+                 ORDER BY sequence",
             )
             .map_err(database)?;
         let rows = query

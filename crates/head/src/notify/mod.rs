@@ -21,6 +21,8 @@ use wharf_proto::notify::Moment;
 pub use mail::is_mail_address;
 pub use webhook::Webhook;
 
+use crate::network::Network;
+
 /// What takes letters, unless told otherwise.
 pub const SENDMAIL: &str = "/usr/sbin/sendmail";
 
@@ -176,6 +178,15 @@ pub enum NotifyError {
         #[source]
         source: std::io::Error,
     },
+    /// The address is not public, and not on the head's allow-list.
+    #[error("webhooks may not target `{host}`; an admin allows it with `wharf head --webhook-allow NETWORK`")]
+    Forbidden {
+        /// The host and its port.
+        host: String,
+        /// The address.
+        #[source]
+        source: std::io::Error,
+    },
     /// The conversation broke.
     #[error("`{host}` does not speak HTTP as expected")]
     Http {
@@ -206,6 +217,8 @@ pub struct NotifyConfig {
     pub pauses: Vec<Duration>,
     /// What takes letters, called with `-t -i`.
     pub sendmail: PathBuf,
+    /// Networks that webhooks may target although they are not public.
+    pub webhook_allow: Vec<Network>,
     /// Certificates (DER) of authorities to trust beside the system's.
     pub extra_roots: Vec<Vec<u8>>,
 }
@@ -217,6 +230,7 @@ impl Default for NotifyConfig {
             attempt_limit: Duration::from_secs(10),
             pauses: [1, 5, 25].map(Duration::from_secs).to_vec(),
             sendmail: SENDMAIL.into(),
+            webhook_allow: vec![],
             extra_roots: vec![],
         }
     }
@@ -333,7 +347,10 @@ async fn again<F: Future<Output = Result<(), NotifyError>>>(
 fn may_pass(error: &NotifyError) -> bool {
     match error {
         NotifyError::Refused { status, .. } => *status >= 500 || [408, 425, 429].contains(status),
-        NotifyError::User { .. } | NotifyError::Mail | NotifyError::Address => false,
+        NotifyError::User { .. }
+        | NotifyError::Mail
+        | NotifyError::Address
+        | NotifyError::Forbidden { .. } => false,
         // What is not there does not come by waiting.
         NotifyError::Start { source, .. } => source.kind() != std::io::ErrorKind::NotFound,
         _ => true,

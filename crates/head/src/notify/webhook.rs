@@ -1,6 +1,7 @@
 //! A notice as JSON that is posted to an address.
 
 use std::io;
+use std::net::IpAddr;
 
 use http_body_util::Full;
 use hyper::Request;
@@ -12,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use wharf_tls::{Web, WebStream};
 
 use super::{Notice, NotifyConfig, NotifyError, again};
+use crate::network::{Network, is_public};
 
 /// An address that notices can be posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,12 @@ impl Webhook {
         Some(Self { is_tls, host: authority.host().to_owned(), port, path })
     }
 
+    /// Whether it names an address that webhooks may not target. A name is checked when it is resolved.
+    pub(crate) fn is_forbidden(&self, allowed: &[Network]) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        host.parse().is_ok_and(|address| !is_permitted(address, allowed))
+    }
+
     /// Host and port, which is all that logs are told.
     fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
@@ -61,6 +69,11 @@ impl Webhook {
     fn connect_error(&self, source: io::Error) -> NotifyError {
         NotifyError::Connect { host: self.authority(), source }
     }
+}
+
+/// Whether webhooks may target an address: those of users reach nothing that only the head's machine or network may reach.
+fn is_permitted(address: IpAddr, allowed: &[Network]) -> bool {
+    is_public(address) || allowed.iter().any(|network| network.contains(address))
 }
 
 /// Posts notices.
@@ -78,15 +91,25 @@ impl Client {
         let webhook = Webhook::parse(&notice.target.webhook).ok_or(NotifyError::Address)?;
         let limit = config.attempt_limit;
         again(config, || async {
-            let posted = tokio::time::timeout(limit, self.post(&webhook, notice)).await;
+            let posted = tokio::time::timeout(limit, self.post(&webhook, notice, config)).await;
             posted.unwrap_or(Err(NotifyError::TimedOut(limit)))
         })
         .await
     }
 
-    async fn post(&self, webhook: &Webhook, notice: &Notice) -> Result<(), NotifyError> {
-        let connected = self.web.connect(&webhook.host, webhook.port, webhook.is_tls).await;
-        exchange(webhook, notice, connected.map_err(|error| webhook.connect_error(error))?).await
+    async fn post(
+        &self,
+        webhook: &Webhook,
+        notice: &Notice,
+        config: &NotifyConfig,
+    ) -> Result<(), NotifyError> {
+        let is_permitted = |address| is_permitted(address, &config.webhook_allow);
+        let connected = self.web.connect(&webhook.host, webhook.port, webhook.is_tls, is_permitted).await;
+        let connected = connected.map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => NotifyError::Forbidden { host: webhook.authority(), source },
+            _ => webhook.connect_error(source),
+        })?;
+        exchange(webhook, notice, connected).await
     }
 }
 

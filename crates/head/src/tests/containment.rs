@@ -47,7 +47,7 @@ fn submit_that_panics_is_refused_with_an_incident_and_the_rest_of_the_batch_is_d
     let request =
         ChangeJobsRequest { job_ids: vec![2], change: Change::Cancel.into(), ..ChangeJobsRequest::default() };
     world.step([
-        Input::Change { request, is_user: false, reply: reply_cancel },
+        Input::Change { request, is_user: false, by: String::new(), reply: reply_cancel },
         Input::Submit { specs: vec![job(1)], reply: reply_bad },
         Input::Submit { specs: vec![job(1)], reply: reply_good },
     ]);

@@ -128,7 +128,7 @@ fn user_may_lower_a_priority_only() {
     for (priority, is_user, expected) in [(6, true, 5), (3, true, 3), (4, true, 3), (9, false, 9)] {
         let (reply, mut receiver) = tokio::sync::oneshot::channel();
         let request = ChangeJobsRequest { priority, ..change(Change::Priority, &[0]) };
-        world.step([Input::Change { request, is_user, reply }]);
+        world.step([Input::Change { request, is_user, by: "ann".into(), reply }]);
         let refused = receiver.try_recv().unwrap();
         assert_eq!(world.dispatcher.engine.state().spec(JobId(0)).priority, expected);
         assert_eq!(refused.is_empty(), priority == expected, "{refused:?}");

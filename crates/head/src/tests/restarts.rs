@@ -79,7 +79,7 @@ fn job_that_was_faster_than_the_order_to_stop_is_over() {
         let (reply, _answer) = tokio::sync::oneshot::channel();
         let request =
             ChangeJobsRequest { job_ids: vec![0], change: Change::Requeue.into(), ..Default::default() };
-        world.step([Input::Change { request, is_user: false, reply }, ended(0, code)]);
+        world.step([Input::Change { request, is_user: false, by: String::new(), reply }, ended(0, code)]);
         assert_eq!(world.phase(0), Phase::Ended(expected));
         assert_eq!(world.dispatcher.engine.state().job(JobId(0)).preemptions, 1);
     }

@@ -368,7 +368,7 @@ impl VirtualCluster {
 
     pub(super) fn change(&mut self, request: ChangeJobsRequest) -> Vec<Refusal> {
         let (reply, mut receiver) = oneshot::channel();
-        self.step([Input::Change { request, is_user: false, reply }]);
+        self.step([Input::Change { request, is_user: false, by: String::new(), reply }]);
         receiver.try_recv().unwrap()
     }
 

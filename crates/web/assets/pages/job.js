@@ -113,7 +113,7 @@ export function jobPage(main, id, signal) {
   const drawTop = () => {
     const job = { ...detail.job, ...(store.job(id) ?? {}) };
     const share = job.iterations ? job.done / job.iterations : NaN;
-    replace(top, h('div', { class: 'title' }, h('h1', {}, job.name || `job ${id}`), badge(job.phase), h('span', { class: 'note' }, `job ${jobName(job)}`), h('div', { class: 'tools' }, actions(job, detail.own))),
+    replace(top, h('div', { class: 'title' }, h('h1', {}, job.name || `job ${id}`), badge(job.phase), h('span', { class: 'note' }, `job ${jobName(job)}`), h('div', { class: 'tools' }, actions(job, detail.changeable))),
       detail.explanation && !isOver(job) ? h('p', { class: 'why' }, detail.explanation, isQueued(job) && foreseen?.start ? h('span', { class: 'note' }, ` · expected to start at ${moment(foreseen.start)}, in ${duration(foreseen.start - store.now())}${foreseen.high ? ` (${duration(foreseen.low - store.now())} to ${duration(foreseen.high - store.now())})` : ''}`) : null) : job.reason ? h('p', { class: 'why' }, job.reason) : null,
       h('div', { style: { height: '14px' } }), facts(job, detail.spec),
       job.done > 0 ? h('div', { style: { marginTop: '14px' } }, Number.isFinite(share) ? bar(share) : null,

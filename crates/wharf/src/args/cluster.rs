@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use wharf_head::Caps;
+use wharf_head::{Caps, Network};
 use wharf_worker::{ContainerMount, ContainerRuntime};
 
-use super::{HeadCommand, LogFormat, env};
+use super::{HeadCommand, LogFormat, Ttl, env};
 use crate::jobfile::{Seconds, Size, Words};
 use crate::number::JobNumber;
 
@@ -62,6 +62,15 @@ pub struct HeadArgs {
     /// The program that takes letters about jobs, called as sendmail is
     #[arg(long, value_name = "FILE", default_value = wharf_head::notify::SENDMAIL)]
     pub sendmail: PathBuf,
+    /// Default time until a token expires: seconds, a number with s, m, h or d, or `never`
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    pub token_ttl: Ttl,
+    /// Address or network that webhooks may target although it is not public, as in 10.0.0.0/8; may be given several times
+    #[arg(long, value_name = "NETWORK")]
+    pub webhook_allow: Vec<Network>,
+    /// Let jobs of root run although the head serves several users
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub allow_root: bool,
     /// Serve the dashboard and metrics to browsers and Prometheus.
     #[command(flatten)]
     pub http: HttpArgs,

@@ -42,7 +42,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use access::{
-    HeadCommand, InitArgs, RoleArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs,
+    AuditArgs, HeadCommand, InitArgs, ResultArg, RoleArg, ScopeArg, TokenCommand, TokenCreateArgs,
+    TokenListArgs, TokenRenewArgs, TokenRevokeArgs, Ttl,
 };
 pub use cluster::{
     ContainerArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs,
@@ -254,9 +255,11 @@ pub enum Command {
     Priority(PriorityArgs),
     /// List nodes
     Nodes(NodesArgs),
-    /// Say who may use the cluster: make, list and revoke tokens
+    /// Manage access tokens: create, list, renew, revoke
     #[command(subcommand, after_help = "Examples:\n  wharf token create --user ann\n  wharf token list")]
     Token(TokenCommand),
+    /// Show the audit log: who has done what, from where (admin only)
+    Audit(AuditArgs),
     /// Show one node, or cordon, drain or resume it
     Node(NodeArgs),
     /// Watch nodes, running jobs and the queue

@@ -62,6 +62,9 @@ pub struct SubmitArgs {
     /// Wait, and show its output while it runs
     #[arg(long)]
     pub follow: bool,
+    /// Let the job run as root on a head that serves several users (admin only)
+    #[arg(long)]
+    pub allow_root: bool,
     /// What the job is.
     #[command(flatten)]
     pub job: JobFlags,

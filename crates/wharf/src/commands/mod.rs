@@ -83,6 +83,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Priority(args) => cluster::priority(args, terminal),
         Command::Nodes(args) => cluster::nodes(args, terminal),
         Command::Token(command) => cluster::token(command, terminal),
+        Command::Audit(args) => cluster::audit(args, terminal),
         Command::Node(args) => cluster::node(args, terminal),
         Command::Top(args) => cluster::top(args, terminal),
         Command::Usage(args) => cluster::usage(args, terminal),

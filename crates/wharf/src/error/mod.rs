@@ -10,6 +10,7 @@ use std::path::Path;
 use wharf_sim::nearest::nearest;
 
 use crate::exit::Exit;
+use crate::output::escaped;
 use crate::output::style::Styles;
 
 /// Whose move it is.
@@ -155,17 +156,17 @@ impl CliError {
 
     /// What is printed on standard error.
     pub fn render(&self, styles: &Styles) -> String {
-        let mut text = format!("{} {}\n", styles.error("error:"), self.message);
+        let mut text = format!("{} {}\n", styles.error("error:"), escaped(&self.message));
         for other in &self.others {
-            let _ = writeln!(text, "{} {other}", styles.error("error:"));
+            let _ = writeln!(text, "{} {}", styles.error("error:"), escaped(other));
         }
         // A library that repeats its source in its own text would otherwise say it twice.
         let causes = self.causes.iter().filter(|cause| !self.message.contains(cause.as_str()));
         for line in causes.flat_map(|cause| cause.trim_end().lines()) {
-            let _ = writeln!(text, "{} {line}", styles.dim("caused by:"));
+            let _ = writeln!(text, "{} {}", styles.dim("caused by:"), escaped(line));
         }
         for hint in &self.hints {
-            let _ = writeln!(text, "{} {hint}", styles.hint("hint:"));
+            let _ = writeln!(text, "{} {}", styles.hint("hint:"), escaped(hint));
         }
         text
     }

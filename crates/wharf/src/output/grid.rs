@@ -3,6 +3,8 @@
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 
+use super::escaped;
+
 /// Rows of text.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid<const COLUMNS: usize> {
@@ -40,7 +42,7 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
 
     /// Adds a row.
     pub(crate) fn push(&mut self, row: [&str; COLUMNS]) {
-        self.rows.push(row.map(str::to_owned));
+        self.rows.push(row.map(|cell| escaped(cell).into_owned()));
     }
 
     /// A table, at most `width` characters wide where that is known.
@@ -92,6 +94,15 @@ mod tests {
         let mut grid = Grid::new(["a b", "c"]);
         grid.push(["x, y", "say \"hi\""]);
         assert_eq!(grid.to_csv(), "a_b,c\r\n\"x, y\",\"say \"\"hi\"\"\"\r\n");
+    }
+
+    #[test]
+    fn cell_with_control_characters_is_escaped_in_every_form() {
+        let mut grid = Grid::new(["name"]);
+        grid.push(["\u{1b}]0;owned\u{7}"]);
+        for text in [grid.to_text(None), grid.to_plain(), grid.to_csv()] {
+            assert!(text.contains("\\u{1b}]0;owned\\u{7}") && !text.contains('\u{1b}'), "{text}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What a command says: data on standard output, everything else on standard error.
 
+mod escape;
 pub(crate) mod grid;
 pub(crate) mod progress;
 pub(crate) mod style;
 mod terminal;
 
+pub(crate) use escape::escaped;
 pub(crate) use progress::Progress;
 pub(crate) use terminal::Terminal;

@@ -7,6 +7,7 @@ use wharf_report::{Report, SparkRun, sparklines};
 
 use crate::args::{GlobalArgs, LogFormat, OutputFormat};
 use crate::error::{CliError, ErrorKind};
+use crate::output::escape::escaped;
 use crate::output::grid::Grid;
 use crate::output::progress::Progress;
 use crate::output::style::Styles;
@@ -39,11 +40,19 @@ impl Terminal {
         Self { logs, ..self.clone() }
     }
 
-    /// Writes data to standard output and flushes it, so that a full disk is noticed.
+    /// Writes text to standard output and flushes it, so that a full disk is noticed. Control characters are escaped.
     ///
     /// # Errors
     /// Where standard output does not take it; a reader that went away ends the command in success.
     pub(crate) fn data(&self, text: &str) -> Result<(), CliError> {
+        self.raw(&escaped(text))
+    }
+
+    /// Writes text to standard output as it is: JSON, or output that a program has written for a terminal.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn raw(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)
     }
@@ -69,7 +78,7 @@ impl Terminal {
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
-        self.data(&(text + "\n"))
+        self.raw(&(text + "\n"))
     }
 
     /// Writes a document's fields to standard output as tab-separated names and values.
@@ -130,7 +139,7 @@ impl Terminal {
 
     /// Asks something: the answer follows on the same line.
     pub(crate) fn ask(&self, text: &str) {
-        self.stderr(&format!("{text} "));
+        self.stderr(&format!("{} ", escaped(text)));
     }
 
     /// The same for a part of something larger, whose notes matter only where `-v` asks for more.
@@ -204,8 +213,8 @@ const WARNING: &str = "warning";
 /// A line of a log: for people with its label, for programs with its time and level.
 fn line(logs: LogFormat, level: &str, label: &str, text: &str) -> String {
     match logs {
-        LogFormat::Text if label.is_empty() => format!("{text}\n"),
-        LogFormat::Text => format!("{label} {text}\n"),
+        LogFormat::Text if label.is_empty() => format!("{}\n", escaped(text)),
+        LogFormat::Text => format!("{label} {}\n", escaped(text)),
         LogFormat::Json => logged(level, text, serde_json::Value::Null),
     }
 }

@@ -32,7 +32,8 @@ impl Account {
     fn create(label: &str, folder: &Path) -> Self {
         let name = format!("wht-{label}-{}", std::process::id());
         let home = folder.join(label);
-        let done = Command::new("useradd").args(["--no-create-home", "--home-dir"]).arg(&home).arg(&name).output();
+        let done =
+            Command::new("useradd").args(["--no-create-home", "--home-dir"]).arg(&home).arg(&name).output();
         let done = done.unwrap();
         assert!(done.status.success(), "useradd: {}", String::from_utf8_lossy(&done.stderr));
         let user = User::from_name(&name).unwrap().unwrap();
@@ -111,10 +112,10 @@ impl Site {
         self.folder.path().join("state")
     }
 
-    /// Starts the head with more options, and gives the users their tokens.
+    /// Starts the head with more options, and gives the users their tokens. The administrator, who is root, may submit jobs.
     pub(crate) fn head(&self, more: &[&str]) -> Daemon {
         let listen = format!("127.0.0.1:{}", self.port);
-        let mut words = vec!["head", "--listen", &listen];
+        let mut words = vec!["head", "--listen", &listen, "--allow-root"];
         words.extend(more);
         let head = Daemon::start(&mut self.admin_command(&words), "listens on");
         for account in [&self.ann, &self.bob] {

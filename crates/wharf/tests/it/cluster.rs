@@ -39,7 +39,8 @@ impl Cluster {
 
     pub(crate) fn head(&self) -> Daemon {
         let listen = format!("127.0.0.1:{}", self.port);
-        self.daemon(&["head", "--listen", &listen], "listens on")
+        // Tests run as root, too.
+        self.daemon(&["head", "--listen", &listen, "--allow-root"], "listens on")
     }
 
     pub(crate) fn worker(&self, node: &str) -> Daemon {
@@ -205,5 +206,5 @@ fn what_cannot_be_is_told_clearly() {
     std::fs::write(cluster.path("token"), "wrong").unwrap();
     let stranger = cluster.run(&["jobs"]);
     assert_eq!(stranger.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&stranger.stderr).contains("the token is missing or wrong"));
+    assert!(String::from_utf8_lossy(&stranger.stderr).contains("the token is wrong, or was revoked"));
 }

@@ -99,6 +99,8 @@ fn init_makes_private_files_once_and_renews_only_what_it_is_asked_to() {
     assert_eq!(
         names,
         [
+            "audit/access.jsonl",
+            "audit/jobs.jsonl",
             "auth/ca-key.pem",
             "auth/ca.pem",
             "auth/head-key.pem",
@@ -153,12 +155,8 @@ fn strangers_are_refused_and_told_the_way_in() {
     let last = if forged.pop() == Some('0') { '1' } else { '0' };
     forged.push(last);
     refused(&cluster.path("nowhere"), &["jobs"], &["cannot read", "hint: an admin makes a token"]);
-    refused(
-        &file("empty", ""),
-        &["jobs"],
-        &["the token is missing or wrong", "hint: an admin makes a token"],
-    );
-    refused(&file("forged", &forged), &["jobs"], &["the token is missing or wrong", "WHARF_TOKEN_FILE"]);
+    refused(&file("empty", ""), &["jobs"], &["malformed token", "hint: an admin makes a token"]);
+    refused(&file("forged", &forged), &["jobs"], &["the token is wrong, or was revoked", "WHARF_TOKEN_FILE"]);
     // A token is not even shown to the head of another cluster.
     refused(
         &other.path("token"),
@@ -276,7 +274,7 @@ fn tokens_end_when_they_expire_or_are_revoked() {
         "a restart brings nothing back"
     );
     let wrong = cluster.run(&["token", "create", "--user", "../x"]);
-    assert!(stderr(&wrong).contains("is no name of a user"), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("is not a valid user name"), "{}", stderr(&wrong));
 }
 
 #[test]
@@ -301,7 +299,12 @@ fn worker_joins_once_and_needs_no_token_afterwards() {
     assert!(stderr(&taken).contains("node `n7` has joined already"), "{}", stderr(&taken));
     drop(worker);
     let again = cluster.path("n7.token");
-    cluster.say(&["token", "create", "--role", "worker", "--node", "n7", "--to", again.to_str().unwrap()]);
+    let for_node = ["token", "create", "--role", "worker", "--node", "n7", "--to"];
+    let plain = cluster.path("n7-plain.token");
+    cluster.say(&[&for_node[..], &[plain.to_str().unwrap()]].concat());
+    let taken = cluster.far_worker(impostor.path(), "n7", Some(&plain)).output().unwrap();
+    assert!(stderr(&taken).contains("`--node n7 --replace`"), "{}", stderr(&taken));
+    cluster.say(&[&for_node[..], &[again.to_str().unwrap(), "--replace"]].concat());
     let other = cluster.far_worker(impostor.path(), "n8", Some(&again)).output().unwrap();
     assert!(stderr(&other).contains("may join as `n7`, not as `n8`"), "{}", stderr(&other));
     let replaced =
@@ -435,6 +438,8 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
     let config = HeadConfig {
         caps: wharf_head::Caps::default(),
         sendmail: wharf_head::notify::SENDMAIL.into(),
+        webhook_allow: Vec::new(),
+        allow_root: false,
         listen: "127.0.0.1:0".parse().unwrap(),
         state_dir: folder.to_owned(),
         access: Access::open(&setup).unwrap().with_worker_life(life, renew_after),

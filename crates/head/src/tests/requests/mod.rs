@@ -17,7 +17,7 @@ use wharf_proto::{JobSpec, Role};
 
 use self::generate::{Request, Source};
 use super::virtual_cluster::{VirtualCluster, regime};
-use crate::auth::Identity;
+use crate::auth::{Identity, Scope};
 use crate::dispatcher::Input;
 use crate::{amend, check, leaving, readers, views};
 
@@ -78,7 +78,17 @@ impl Policy for Timed {
 }
 
 fn identity(user: &str) -> Identity {
-    Identity { role: Role::User, user: user.into(), node: None, is_certified: false, may_replace: false }
+    Identity {
+        role: Role::User,
+        user: user.into(),
+        node: None,
+        is_certified: false,
+        may_replace: false,
+        scope: Scope::of(Role::User, None),
+        id: String::new(),
+        key: None,
+        address: None,
+    }
 }
 
 /// Does what the service does before it hands a request to the dispatcher.
@@ -107,15 +117,15 @@ fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool 
             if request.filter.is_some() {
                 let (reply, mut replied) = tokio::sync::oneshot::channel();
                 let owner = Some(asker.user.clone());
-                world.step([Input::ChangeMatching { request, owner, reply }]);
+                world.step([Input::ChangeMatching { request, owner, by: asker.user.clone(), reply }]);
                 replied.try_recv().unwrap();
             } else {
                 let theirs = |job: &u32| {
-                    *job < known && views::owner(&world.dispatcher, JobId(*job)).is_some_and(|owner| asker.owns(&owner))
+                    *job < known && views::owner(&world.dispatcher, JobId(*job)).is_some_and(|owner| owner == asker.user)
                 };
                 request.job_ids.retain(theirs);
                 let (reply, mut replied) = tokio::sync::oneshot::channel();
-                world.step([Input::Change { request, is_user: true, reply }]);
+                world.step([Input::Change { request, is_user: true, by: asker.user.clone(), reply }]);
                 replied.try_recv().unwrap();
             }
         }

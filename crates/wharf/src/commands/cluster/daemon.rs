@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::Notify;
 use wharf_head::http::HttpConfig;
 use wharf_head::{Head, HeadConfig};
@@ -12,7 +13,9 @@ use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
-use crate::args::{ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, LogFormat, RehearsalArg, WorkerArgs};
+use crate::args::{
+    ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, LogFormat, RehearsalArg, Ttl, WorkerArgs,
+};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
@@ -25,6 +28,9 @@ const HISTORY_DAYS: f64 = 90.0;
 
 /// A moment that no worker outlasts, and that every clock can hold.
 const MAX_STAY_S: f64 = 1e10;
+
+/// The longest life of tokens: ten years.
+const TOKEN_TTL_MAX_S: f64 = 3.15e8;
 
 /// How long what computes an answer may go on when a head has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -59,6 +65,7 @@ fn logged(terminal: &Terminal, logs: LogFormat, done: Result<Exit, CliError>) ->
 }
 
 fn serve_head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    raise_file_limit();
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let stopped = on_signal();
@@ -78,6 +85,14 @@ fn serve_head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     // Whoever was still being foretold something has gone with the connections.
     runtime.shutdown_timeout(LAST_WORDS);
     served
+}
+
+/// Lets the head have as many connections as the system permits.
+fn raise_file_limit() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Where it is refused the head serves fewer connections.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 /// A head that listens, and that others find in its home; and how its authority is known.
@@ -118,7 +133,7 @@ pub(super) fn tell_dashboard(args: &HeadArgs, head: &Head, terminal: &Terminal) 
 fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
     terminal.note(&format!("workers and clients know it by the fingerprint {fingerprint}"));
     terminal.note(
-        "to add a worker: `wharf token create --role worker --to join.token`, copy that file, and there",
+        "to add a worker: `wharf token create --role worker --to join.token` (`--nodes N` for several), copy that file, and there",
     );
     terminal.note(&format!("`wharf worker --head HOST:{port} --join-token-file join.token`"));
 }
@@ -135,7 +150,9 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         sendmail: args.sendmail.clone(),
         listen: args.listen,
         state_dir: home.path().to_owned(),
-        access: init::open(home, &[], false)?,
+        access: init::open(home, &[], false)?.with_token_life(token_life(args.token_ttl)?),
+        webhook_allow: args.webhook_allow.clone(),
+        allow_root: args.allow_root,
         lost_after: Duration::from_secs_f64(args.lost_after),
         caps: args.caps.caps(),
         history_s: HISTORY_DAYS * 86_400.0,
@@ -151,6 +168,13 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         policy,
         warn: terminal.warner(),
     })
+}
+
+/// The default life of tokens.
+fn token_life(ttl: Ttl) -> Result<Option<Duration>, CliError> {
+    let Ttl::Seconds(seconds) = ttl else { return Ok(None) };
+    let life = Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds <= TOKEN_TTL_MAX_S);
+    life.map(Some).ok_or_else(|| CliError::usage("`--token-ttl` is at most ten years, or `never`"))
 }
 
 /// Runs until a signal ends it; its tasks go on, and the next worker finds them.

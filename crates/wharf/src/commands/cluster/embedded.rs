@@ -92,7 +92,7 @@ impl Embedded {
     /// Starts everything and returns when every worker has been let in.
     pub(in crate::commands) async fn start(plan: &Plan, terminal: &Terminal) -> Result<Self, CliError> {
         let mut words = words(&plan.home, "head");
-        words.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
+        words.extend(["--listen", "127.0.0.1:0", "--allow-root"].map(OsString::from));
         words.extend(plan.policy.iter().flat_map(|policy| ["--policy".into(), OsString::from(policy)]));
         words.extend(["--seed".to_owned(), plan.seed.to_string()].map(OsString::from));
         words.extend(plan.set.iter().flat_map(|set| ["--set".into(), OsString::from(set)]));

@@ -118,7 +118,9 @@ async fn show(mut output: Streaming<ExecOutput>) -> Result<Exit, CliError> {
             Some(exec_output::Message::InputTaken(_)) | None => (),
         }
     }
-    Err(CliError::input("the command has ended without an exit code"))
+    // Where a token is revoked, the end of the stream can overtake its reason.
+    Err(CliError::input("the head has ended the stream before the command has ended")
+        .hint("the token may have been revoked or have expired"))
 }
 
 /// How the terminal was before it was made raw.

@@ -1,5 +1,6 @@
 //! A running cluster: its daemons, and what people ask of it.
 
+mod audit;
 mod change;
 mod connect;
 mod cp;
@@ -30,6 +31,7 @@ mod top;
 mod tune;
 mod usage;
 
+pub(super) use audit::audit;
 pub(super) use change::{cancel, hold, priority, release, requeue};
 pub(super) use connect::{connect, connect_patiently};
 pub(super) use cp::cp;

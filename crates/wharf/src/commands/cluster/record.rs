@@ -180,8 +180,12 @@ fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         "job_released" => "released".to_owned(),
         "job_reprioritised" => format!("given priority {}", record["priority"]),
         "job_noted" => record["reason"].as_str().unwrap_or_default().to_owned(),
-        "hold_wanted" => "somebody holds it".to_owned(),
-        "hold_lifted" => "nobody holds it any more".to_owned(),
+        "job_changed" | "array_changed" => {
+            let field = |key: &str| record[key].as_str().unwrap_or_default();
+            format!("{} requested by {}", field("change"), field("by"))
+        }
+        "hold_wanted" => "held on request".to_owned(),
+        "hold_lifted" => "no longer held on request".to_owned(),
         "job_retried" => "to be run again".to_owned(),
         "job_caused" => {
             let node = record["node"].as_u64().and_then(|node| nodes.get(usize::try_from(node).ok()?));
@@ -237,6 +241,7 @@ mod tests {
             entry(7.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
             entry(8.0, r#"{"job_placed":{"job":0,"generation":3,"shares":[[1,[0,1,2]]]}}"#),
             entry(8.5, r#"{"job_placed":{"job":0,"generation":4,"shares":[[2,[0]]]}}"#),
+            entry(8.7, r#"{"job_changed":{"job":0,"change":"requeue","by":"ann"}}"#),
             entry(9.0, r#"{"job_ended":{"job":0,"end":{"failed":{"code":3}}}}"#),
         ]
     }
@@ -272,6 +277,7 @@ mod tests {
             "placed on left:0 right:1, moved",
             "placed on right:0,1,2, grown from 2 × v100 to 3 × v100",
             "placed on third:0, changed in type from 3 × v100 to 1 × k80",
+            "requeue requested by ann",
             "failed with exit code 3",
         ];
         assert_eq!(told, expected);

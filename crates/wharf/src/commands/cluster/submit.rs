@@ -29,7 +29,8 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
     if let Some(trace) = &args.trace {
         return rows::submit(args, trace, terminal);
     }
-    let planned = planned(args)?;
+    let mut planned = planned(args)?;
+    planned.iter_mut().for_each(|job| job.spec.allow_root = args.allow_root);
     if planned.iter().any(|job| job.slurm.is_some()) {
         return direct::submit(&planned, args, terminal);
     }

@@ -16,7 +16,7 @@ use super::record::unix_s;
 use crate::args::TopArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::Terminal;
+use crate::output::{Terminal, escaped};
 
 /// Reasons that are asked for, for the first jobs that wait.
 const REASONS_MAX: usize = 20;
@@ -131,7 +131,7 @@ fn draw(frame: &Frame, from: usize) -> Result<usize, CliError> {
     let from = from.min(lines.len().saturating_sub(rows));
     let mut text = String::from("\x1b[H");
     for line in lines.iter().skip(from).take(rows) {
-        text += &format!("{line}\x1b[K\r\n");
+        text += &format!("{}\x1b[K\r\n", escaped(line));
     }
     let help = format!("q quit · s sort ({}) · ↑↓ scroll", frame.sort.name());
     let help: String = help.chars().take(width).collect();

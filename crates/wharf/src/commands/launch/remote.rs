@@ -344,7 +344,7 @@ fn logs(args: &ClusterLogsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let Some(daemon) = args.daemon else {
         let path = launcher.folder.log(&node.name);
         let bytes = std::fs::read(&path).map_err(|error| CliError::read(&path, error))?;
-        terminal.data(&String::from_utf8_lossy(&bytes))?;
+        terminal.raw(&String::from_utf8_lossy(&bytes))?;
         return Ok(Exit::Ok);
     };
     let daemon = match daemon {
@@ -354,7 +354,7 @@ fn logs(args: &ClusterLogsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     match interruptible(remote::daemon_log(&launcher, node, daemon))? {
         None => Ok(interrupt::handled().unwrap_or(Exit::Ok)),
         Some(Ok(text)) => {
-            terminal.data(&text)?;
+            terminal.raw(&text)?;
             Ok(Exit::Ok)
         }
         Some(Err(error)) => {

@@ -67,7 +67,7 @@ impl Address {
         };
         let asked = timeout(PATIENCE, async {
             let web = Web::new([]).map_err(|error| failed(&error))?;
-            let connected = web.connect(&self.host, self.port, self.is_tls).await;
+            let connected = web.connect(&self.host, self.port, self.is_tls, |_| true).await;
             let stream = connected.map_err(|error| failed(&error))?;
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;

@@ -188,7 +188,7 @@ pub(super) fn execute(command: &RayCommand, terminal: &Terminal) -> Result<Exit,
             if args.follow {
                 return Ok(runtime()?.block_on(api.follow(&args.job.job))?.exit());
             }
-            terminal.data(&runtime()?.block_on(api.logs(&args.job.job))?)?;
+            terminal.raw(&runtime()?.block_on(api.logs(&args.job.job))?)?;
             Ok(Exit::Ok)
         }
         RayCommand::Stop(args) => {

@@ -30,6 +30,7 @@ use super::cluster::{connect, runtime};
 use crate::args::{HomeArgs, SlurmArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::output::escaped;
 use crate::output::style::Styles;
 
 /// All of them.
@@ -126,13 +127,14 @@ pub(super) fn execute(name: &'static str, args: &SlurmArgs) -> Result<Exit, CliE
 
 /// Says a line on standard error; where that is closed there is nobody to tell.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", escaped(line));
 }
 
 /// Prints lines.
 fn print(lines: &[String]) -> Result<(), Fail> {
     let mut out = std::io::stdout().lock();
-    let written = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
+    let written =
+        lines.iter().try_for_each(|line| writeln!(out, "{}", escaped(line))).and_then(|()| out.flush());
     written.map_err(|error| Fail::Other(CliError::stdout(error)))
 }
 

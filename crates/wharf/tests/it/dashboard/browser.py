@@ -37,7 +37,8 @@ def log_in(browser, cluster):
     browser.keys("Enter")
     browser.wait("the page of the cluster", "return !!document.querySelector('.map canvas')")
     browser.wait_text("live", ".live")
-    assert browser.run("return document.cookie") == "", "no script can read the cookie"
+    assert browser.run("return document.cookie") == "", "there is no cookie, which every port of the host would get"
+    assert len(browser.run("return sessionStorage.getItem('wharf-session')")) == 64
 
 
 def follow_a_job(browser, cluster):
@@ -250,7 +251,7 @@ def main():
         # A token that is revoked ends what its holder watches.
         cluster.say("token", "create", "--user", "bob", "--to", str(cluster.home / "bob.token"))
         bob = (cluster.home / "bob.token").read_text().strip()
-        browser.run("await fetch('/api/logout', {method: 'POST', headers: {'x-wharf-request': '1'}}); location.hash = '#/cluster'; location.reload(); return 1")
+        browser.run("await fetch('/api/logout', {method: 'POST', headers: {'x-wharf-session': sessionStorage.getItem('wharf-session')}}); location.hash = '#/cluster'; location.reload(); return 1")
         browser.wait("the login", "return !!document.querySelector('.login input')")
         browser.type(".login input", bob)
         browser.keys("Enter")

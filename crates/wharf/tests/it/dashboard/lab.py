@@ -29,7 +29,7 @@ def wait_for(what, check, patience_s=PATIENCE_S):
 class Cluster:
     """A head that serves browsers, in a folder of its own; everything ends with it."""
 
-    def __init__(self, wharf, *options, command=("head", "--listen", "127.0.0.1:0"), http="127.0.0.1:0"):
+    def __init__(self, wharf, *options, command=("head", "--listen", "127.0.0.1:0", "--allow-root"), http="127.0.0.1:0"):
         self.wharf = wharf
         self.folder = tempfile.TemporaryDirectory(prefix="wharf-dashboard-")
         self.home = pathlib.Path(self.folder.name)
