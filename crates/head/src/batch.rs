@@ -249,7 +249,7 @@ impl Dispatcher {
         launch.env.extend(placed);
     }
 
-    fn node_name(&self, node: NodeId) -> String {
+    pub(crate) fn node_name(&self, node: NodeId) -> String {
         self.engine.state().topology().node(node).spec.name.to_string()
     }
 

@@ -10,6 +10,7 @@ use wharf_proto::ToWorkerBatch;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::incident;
 use crate::journal::JournalError;
+use crate::outlet::NotSent;
 use crate::queue::Receiver;
 
 /// Inputs handled before they are made durable together.
@@ -195,7 +196,12 @@ impl Dispatcher {
         for (node, messages) in outgoing {
             if let Some(session) = self.sessions.get(&node) {
                 // A session that just broke is noticed by its own task.
-                let _ = session.sender.send(ToWorkerBatch { messages, mark: mark.clone() });
+                let sent = session.sender.send(ToWorkerBatch { messages, mark: mark.clone() });
+                if sent == Err(NotSent::Behind) {
+                    let id = session.id;
+                    self.detach(id);
+                    self.warn(&format!("node {} does not read its messages: disconnected", self.node_name(node)));
+                }
             }
         }
         self.deliver(None);

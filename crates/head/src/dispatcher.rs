@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Ignored, JobEnd, JobId, NodeId, Phase, State, Time};
 use wharf_policy::governor::Limits;
 use wharf_proto::notify::Moment;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker,
-    ToWorkerBatch, to_worker,
+    to_worker,
 };
 
 use crate::activity::Watch;
@@ -31,6 +30,7 @@ use crate::meter::Meter;
 use crate::news::Teller;
 use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
+use crate::outlet::Outlet;
 use crate::ports::Ports;
 use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
@@ -79,7 +79,7 @@ pub(crate) enum Input {
     Attach {
         register: Register,
         session: u64,
-        sender: UnboundedSender<ToWorkerBatch>,
+        sender: Outlet,
     },
     FromWorker {
         session: u64,

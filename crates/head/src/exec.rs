@@ -15,6 +15,7 @@ use wharf_proto::{
 };
 
 use crate::dispatcher::Dispatcher;
+use crate::outlet::Outlet;
 
 /// Bytes of input that may be on their way to a command.
 const WINDOW_BYTES: usize = 1024 * 1024;
@@ -26,7 +27,7 @@ pub(crate) struct Place {
     task: TaskId,
     /// The worker's connection.
     worker: u64,
-    sender: mpsc::UnboundedSender<ToWorkerBatch>,
+    sender: Outlet,
     /// Who the job is of.
     user: String,
 }

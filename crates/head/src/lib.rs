@@ -33,6 +33,7 @@ mod network;
 mod news;
 mod nodes;
 pub mod notify;
+mod outlet;
 mod parameters;
 mod ports;
 mod queue;

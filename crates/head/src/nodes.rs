@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use tokio::sync::mpsc::UnboundedSender;
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
-use wharf_proto::{Cause, Device, Register, ToWorkerBatch, Welcome, to_worker};
+use wharf_proto::{Cause, Device, Register, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
+use crate::outlet::Outlet;
 use crate::registration;
 use crate::trouble::kept_out;
 
@@ -22,7 +22,7 @@ const FENCE_GRACE: f64 = 0.4;
 /// A worker that is connected.
 pub(crate) struct Session {
     pub(crate) id: u64,
-    pub(crate) sender: UnboundedSender<ToWorkerBatch>,
+    pub(crate) sender: Outlet,
 }
 
 /// What a worker said of its node that no policy has to know.
@@ -40,7 +40,7 @@ impl Dispatcher {
         &mut self,
         register: &Register,
         session: u64,
-        sender: UnboundedSender<ToWorkerBatch>,
+        sender: Outlet,
     ) {
         if let Err(reason) = self.heed_mark(register) {
             // Without a sender its stream ends.

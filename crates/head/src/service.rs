@@ -29,6 +29,7 @@ use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
 use crate::network::Network;
 use crate::notify::Webhook;
+use crate::outlet::outlet;
 use crate::queue::{NotQueued, Sender};
 use crate::ray::give_token;
 use crate::regime::PolicyChoice;
@@ -548,7 +549,7 @@ impl Workers for Shared {
         self.access.audit.record(Subject::Access, &identity, "attach", objects, &is_its_node);
         is_its_node?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, outflow) = outlet();
         self.inputs.send(Input::Attach { register, session, sender }).await.map_err(|_| stopped())?;
         let (inputs, execs) = (self.inputs.clone(), self.execs.clone());
         tokio::spawn(async move {
@@ -569,6 +570,6 @@ impl Workers for Shared {
             // Where the dispatcher is gone there is nobody to tell.
             let _ = inputs.force(Input::Detach { session });
         });
-        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(receiver).map(Ok))))
+        Ok(Response::new(Box::pin(outflow)))
     }
 }

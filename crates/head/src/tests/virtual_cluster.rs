@@ -5,14 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
 use wharf_policy::Settings;
 use wharf_policy::governor::Limits;
 use wharf_proto::{
     ChangeJobsRequest, FromWorker, HeadMark, JobSpec as WireSpec, LaunchTask, Refusal, Register, SendOutput,
-    TaskEnded, TaskId, TaskProgress, TaskStarted, TaskState, ToWorkerBatch, from_worker, to_worker,
+    TaskEnded, TaskId, TaskProgress, TaskStarted, TaskState, from_worker, to_worker,
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
@@ -22,6 +21,7 @@ use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::Journal;
 use crate::news::Teller;
 use crate::notify::NotifyConfig;
+use crate::outlet::{Outflow, outlet};
 use crate::regime::PolicyChoice;
 use crate::sharing::{AppliedLimits, govern};
 
@@ -72,7 +72,7 @@ pub(super) struct VirtualCluster {
     /// What whoever runs the head was told.
     pub(super) warnings: Arc<Mutex<Vec<String>>>,
     /// By session; at first that is the number of the node too.
-    workers: Vec<UnboundedReceiver<ToWorkerBatch>>,
+    workers: Vec<Outflow>,
     registers: Vec<Register>,
     /// What the workers have to say.
     said: VecDeque<(u64, from_worker::Message)>,
@@ -182,7 +182,7 @@ impl VirtualCluster {
 
     /// Another worker connects; its session is returned.
     pub(super) fn attach(&mut self, register: Register) -> u64 {
-        let (sender, receiver) = unbounded_channel();
+        let (sender, receiver) = outlet();
         let session = self.workers.len() as u64;
         self.workers.push(receiver);
         self.registers.push(register.clone());
@@ -193,7 +193,7 @@ impl VirtualCluster {
     /// Workers whose connections the head has closed connect again, and report what they run.
     pub(super) fn reconnect(&mut self) {
         for session in 0..self.workers.len() {
-            let is_closed = self.workers[session].is_closed() && self.workers[session].is_empty();
+            let is_closed = self.workers[session].is_over();
             let (old, register) = (session as u64, self.registers[session].clone());
             if !is_closed || register.node.is_empty() {
                 continue;
@@ -238,7 +238,7 @@ impl VirtualCluster {
         self.dispatcher.step(inputs.into_iter()).unwrap();
         loop {
             for session in 0..self.workers.len() {
-                while let Ok(batch) = self.workers[session].try_recv() {
+                while let Some(batch) = self.workers[session].try_recv() {
                     self.mark = batch.mark.clone().or(self.mark.take());
                     for message in batch.messages.into_iter().filter_map(|message| message.message) {
                         self.work(session as u64, message);
