@@ -224,6 +224,7 @@ pub fn is_disruptive(letter: char) -> bool {
 
 /// Checks a text that people see in lists, such as a name or a reason.
 pub(crate) fn check_label(field: &str, text: &str) -> Result<(), CheckError> {
+    check_text(field, text)?;
     match text.chars().find(|&letter| is_disruptive(letter)) {
         Some(letter) => wrong(field, Problem::Disruptive(letter.escape_unicode().to_string())),
         None if text.len() > LABEL_MAX => wrong(field, Problem::Long(text.len())),

@@ -174,6 +174,13 @@ impl Service {
     }
 }
 
+/// Carries out a change also where its client goes away meanwhile: it is made, so it is recorded.
+async fn to_its_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<T, Status> {
+    tokio::spawn(change).await.map_err(|error| Status::internal(error.to_string()))?
+}
+
 fn stopped() -> Status {
     Status::unavailable("the head is stopping")
 }
@@ -187,10 +194,14 @@ fn check(spec: &JobSpec) -> Result<(), Status> {
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
         let identity = Identity::of(&request)?;
-        let submitted = self.submit_as(&identity, request.into_inner().jobs).await;
-        let objects = job_objects(submitted.iter().flatten().copied());
-        self.access.audit.record(Subject::Jobs, &identity, "submit", objects, &submitted);
-        submitted.map(|job_ids| Response::new(SubmitReply { job_ids }))
+        let (head, jobs) = (self.0.clone(), request.into_inner().jobs);
+        let submitted = to_its_end(async move {
+            let submitted = head.submit_as(&identity, jobs).await;
+            let objects = job_objects(submitted.iter().flatten().copied());
+            head.access.audit.record(Subject::Jobs, &identity, "submit", objects, &submitted);
+            submitted
+        });
+        submitted.await.map(|job_ids| Response::new(SubmitReply { job_ids }))
     }
 
     async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Result<Response<ListJobsReply>, Status> {
@@ -216,11 +227,15 @@ impl Cluster for Shared {
         let identity = Identity::of(&request)?;
         let request = request.into_inner();
         let (change, named, is_trial) = (request.change(), request.job_ids.clone(), request.dry_run);
-        let changed = self.change_jobs_as(&identity, request).await;
-        if !is_trial && amend::is_by_people(change) {
-            self.record_change(&identity, change, &named, &changed);
-        }
-        changed.map(Response::new)
+        let head = self.0.clone();
+        let changed = to_its_end(async move {
+            let changed = head.change_jobs_as(&identity, request).await;
+            if !is_trial && amend::is_by_people(change) {
+                head.record_change(&identity, change, &named, &changed);
+            }
+            changed
+        });
+        changed.await.map(Response::new)
     }
 
     async fn list_nodes(
@@ -240,9 +255,13 @@ impl Cluster for Shared {
         let request = request.into_inner();
         let action = format!("node-{}", request.change().as_str_name().to_lowercase());
         let objects = vec![format!("node {}", request.node.escape_debug())];
-        let changed = self.change_node_health(request).await;
-        self.access.audit.record(Subject::Access, &identity, &action, objects, &changed);
-        changed.map(|()| Response::new(ChangeNodeReply {}))
+        let head = self.0.clone();
+        let changed = to_its_end(async move {
+            let changed = head.change_node_health(request).await;
+            head.access.audit.record(Subject::Access, &identity, &action, objects, &changed);
+            changed
+        });
+        changed.await.map(|()| Response::new(ChangeNodeReply {}))
     }
 
     async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainReply>, Status> {
@@ -365,9 +384,13 @@ impl Cluster for Shared {
         let choice = PolicyChoice { name: policy, settings: settings.into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
         self.send(Input::SetPolicy { choice, by: identity.user.clone(), reply })?;
-        let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
-        self.access.audit.record(Subject::Access, &identity, "policy-set", objects, &set);
-        set?;
+        let head = self.0.clone();
+        let set = to_its_end(async move {
+            let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
+            head.access.audit.record(Subject::Access, &identity, "policy-set", objects, &set);
+            set
+        });
+        set.await?;
         self.policies().await
     }
 
@@ -380,9 +403,13 @@ impl Cluster for Shared {
         if !dry_run {
             let (reply, receiver) = oneshot::channel();
             self.send(Input::SetLimits { text, by: identity.user.clone(), reply })?;
-            let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
-            self.access.audit.record(Subject::Access, &identity, "limits-set", Vec::new(), &set);
-            set?;
+            let head = self.0.clone();
+            let set = to_its_end(async move {
+                let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
+                head.access.audit.record(Subject::Access, &identity, "limits-set", Vec::new(), &set);
+                set
+            });
+            set.await?;
         }
         let limits = self.ask(|dispatcher| dispatcher.limits("")).await?;
         Ok(Response::new(LimitsReply { blocked, ..limits }))

@@ -196,8 +196,7 @@ fn webhook_is_tried_again_only_where_that_may_help() {
 fn webhook_that_never_answers_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
-    let config =
-        NotifyConfig { attempt_limit: Duration::from_millis(50), pauses: vec![], ..NotifyConfig::default() };
+    let config = NotifyConfig { attempt_limit: Duration::from_millis(50), pauses: vec![], ..quick() };
     assert_eq!(tell(config, notice(webhook(address))), ["no answer within 50ms"]);
 }
 

@@ -189,6 +189,7 @@ async fn serve_link(link: Link, router: Router) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(BODY_MAX)
         .serve_connection(TokioIo::new(link), service);
     // A broken connection ends for its client only.
     let _ = connection.await;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use wharf_head::{Access, Head, HeadConfig, PolicyChoice, Setup};
 use wharf_proto::cluster_client::ClusterClient;
-use wharf_proto::tonic::transport::Endpoint;
+use wharf_proto::tonic::transport::{Channel, Endpoint};
 use wharf_proto::tonic::{Code, Request, Status};
 use wharf_proto::workers_client::WorkersClient;
-use wharf_proto::{FromWorker, FromWorkerBatch, InfoRequest, Register, from_worker};
+use wharf_proto::{FromWorker, FromWorkerBatch, InfoRequest, JobSpec, Register, SubmitRequest, from_worker};
 use wharf_tls::{ClientCertificate, Fingerprint, Token};
 use wharf_worker::{Notice, WorkerConfig};
 
@@ -203,6 +203,70 @@ async fn head_speaks_to_nobody_without_tls_or_token() {
     assert_eq!(status.code(), Code::Unauthenticated);
     let wrong = wharf_tls::connect(&endpoint, Fingerprint::of(b"another"), None).await.unwrap_err();
     assert!(matches!(wrong, wharf_tls::ConnectError::Impostor { .. }), "{wrong}");
+}
+
+/// A connection that knows the head, without a token.
+async fn channel(cluster: &Cluster) -> Channel {
+    let authority =
+        wharf_tls::fingerprint_of_pem(&fs::read_to_string(cluster.path("auth/ca.pem")).unwrap()).unwrap();
+    let endpoint = wharf_tls::endpoint(&cluster.address()).unwrap();
+    wharf_tls::connect(&endpoint, authority, None).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn malformed_and_foreign_tokens_are_refused_with_the_reason() {
+    let (cluster, other) = (Cluster::new(), Cluster::new());
+    let _heads = [cluster.head(), other.head()];
+    let channel = channel(&cluster).await;
+    let own = fs::read_to_string(cluster.path("token")).unwrap().trim().to_owned();
+    let foreign = fs::read_to_string(other.path("token")).unwrap().trim().to_owned();
+    for (shown, reason) in [
+        ("Bearer ".to_owned(), "malformed token"),
+        ("Basic cm9vdDpyb290".to_owned(), "malformed token"),
+        (own.clone(), "malformed token"),
+        (format!("bearer {own}"), "malformed token"),
+        (format!("Bearer {foreign}"), "the token is of another cluster, with the fingerprint"),
+        (format!("Bearer {own}x"), "the token is wrong, or was revoked"),
+        (format!("Bearer {}", "x".repeat(8000)), "the token is wrong, or was revoked"),
+    ] {
+        let mut request = Request::new(InfoRequest {});
+        request.metadata_mut().insert("authorization", shown.parse().unwrap());
+        let status = ClusterClient::new(channel.clone()).info(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unauthenticated, "{shown}");
+        assert!(status.message().contains(reason), "{shown}: {status}");
+    }
+}
+
+/// A change is recorded also where its client goes away before the reply.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_job_is_in_the_audit_log_also_where_its_client_went_away() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    let channel = channel(&cluster).await;
+    let bearer = format!("Bearer {}", fs::read_to_string(cluster.path("token")).unwrap().trim());
+    for number in 0..60_u64 {
+        let spec = JobSpec { command: vec!["true".into()], held: true, ..JobSpec::default() };
+        let mut request = Request::new(SubmitRequest { jobs: vec![spec] });
+        request.metadata_mut().insert("authorization", bearer.parse().unwrap());
+        let mut client = ClusterClient::new(channel.clone());
+        // Where it takes longer the request is reset.
+        let _ = tokio::time::timeout(Duration::from_micros(number * 50), client.submit(request)).await;
+    }
+    cluster.say(&["submit", "--held", "--", "true"]);
+    let count = |words: &[&str], list: &str| {
+        let text = cluster.say(&[words, &["--output", "json"]].concat());
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        document[list].as_array().unwrap().len()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (jobs, entries) = (count(&["jobs"], "jobs"), count(&["audit", "--action", "submit"], "entries"));
+        assert!(jobs > 1, "no job was taken");
+        if jobs == entries {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{jobs} jobs, {entries} entries");
+    }
 }
 
 #[test]
