@@ -200,7 +200,10 @@ impl Dispatcher {
                 if sent == Err(NotSent::Behind) {
                     let id = session.id;
                     self.detach(id);
-                    self.warn(&format!("node {} does not read its messages: disconnected", self.node_name(node)));
+                    self.warn(&format!(
+                        "node {} does not read its messages: disconnected",
+                        self.node_name(node)
+                    ));
                 }
             }
         }

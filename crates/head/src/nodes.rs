@@ -36,12 +36,7 @@ pub(crate) struct NodeFacts {
 
 impl Dispatcher {
     /// A worker introduces itself: its node is there, and both sides agree on what runs.
-    pub(crate) fn attach(
-        &mut self,
-        register: &Register,
-        session: u64,
-        sender: Outlet,
-    ) {
+    pub(crate) fn attach(&mut self, register: &Register, session: u64, sender: Outlet) {
         if let Err(reason) = self.heed_mark(register) {
             // Without a sender its stream ends.
             return self.alert(&reason);
