@@ -1,6 +1,5 @@
 //! The engine: commands in, events and effects out. One core for both clocks.
 
-use crate::access::Access;
 use crate::audit::Violation;
 use crate::cluster::ClusterSpec;
 use crate::effect::{Command, Effect, Outbox};
@@ -10,6 +9,7 @@ use crate::job::JobSpec;
 use crate::perf::PerfModel;
 use crate::policy::{self, Change, Decision, DecisionParts, Policy, View};
 use crate::reason::Reason;
+use crate::regime::{Cadence, Regime};
 use crate::state::{Phase, State};
 use crate::time::Time;
 
@@ -22,32 +22,6 @@ pub trait Log {
 /// Keeps no events.
 impl Log for () {
     fn event(&mut self, _time: Time, _event: &Event, _state: &State) {}
-}
-
-/// When the policy is called.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cadence {
-    /// After every arrival, end, loss and return, and when the policy asked for it.
-    Events,
-    /// At multiples of a period only.
-    Rounds {
-        /// Seconds from one round to the next.
-        period_s: f64,
-    },
-}
-
-/// Who decides, and what that takes.
-pub struct Regime {
-    /// Who decides.
-    pub policy: Box<dyn Policy>,
-    /// What it is told about speeds.
-    pub perf: Box<dyn PerfModel>,
-    /// When it is called.
-    pub cadence: Cadence,
-    /// Most jobs that it puts on one device.
-    pub slots: usize,
-    /// Who may use which pool.
-    pub access: Access,
 }
 
 /// Why a command had no effect.

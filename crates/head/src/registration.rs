@@ -3,6 +3,8 @@
 use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_proto::{Device, Register};
 
+use crate::check::check_label;
+
 /// Bytes of a name, and of a text for people.
 const NAME_BYTES_MAX: usize = 253;
 const TEXT_BYTES_MAX: usize = 1000;
@@ -55,10 +57,7 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
             name.len()
         ));
     }
-    match name.chars().find(|character| character.is_control()) {
-        Some(character) => Err(format!("a worker's {what} has the control character {character:?}")),
-        None => Ok(()),
-    }
+    check_label(&format!("worker's {what}"), name).map_err(|error| error.to_string())
 }
 
 /// Devices that the node has, each once and with texts of a bounded length.
@@ -88,7 +87,7 @@ mod tests {
         let refused: [(&str, Register); 6] = [
             ("100000 devices", Register { devices: 100_000, ..register() }),
             ("at least one device", Register { devices: 0, ..register() }),
-            ("control character", Register { node: "n\u{1b}]0;".into(), ..register() }),
+            ("could change what a terminal shows", Register { node: "n\u{1b}]0;".into(), ..register() }),
             ("253 are allowed", Register { pool: "p".repeat(254), ..register() }),
             ("processors", Register { cpus: u32::MAX, ..register() }),
             ("features", Register { features: vec!["f".into(); 101], ..register() }),

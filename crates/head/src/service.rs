@@ -1,5 +1,7 @@
 //! The gRPC services: requests become inputs of the dispatcher, and wait for its replies.
 
+mod admission;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,26 +23,21 @@ use wharf_proto::{
     SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
+pub(crate) use self::admission::Terms;
 use crate::amend::{self, check_change};
 use crate::audit::{self, Subject, job_objects};
 use crate::auth::{Access, Identity, Scope};
 use crate::check::check_label;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
-use crate::network::Network;
-use crate::notify::Webhook;
 use crate::outlet::outlet;
 use crate::queue::{NotQueued, Sender};
-use crate::ray::give_token;
 use crate::regime::PolicyChoice;
 use crate::{exec, incident, leaving, live, readers, usage, views};
 
 /// Jobs whose histories are read at once, and how many may wait for who asked.
 const DETAILS_PAGE: usize = 100;
 const DETAILS_AHEAD: usize = 1000;
-
-/// The user whose jobs run with all rights where workers do.
-const ROOT: &str = "root";
 
 /// A door to the dispatcher.
 pub(crate) struct Service {
@@ -49,16 +46,6 @@ pub(crate) struct Service {
     execs: Arc<exec::Routes>,
     access: Arc<Access>,
     terms: Terms,
-}
-
-/// What an admin permits on this head.
-pub(crate) struct Terms {
-    /// Jobs of root are accepted although the head serves several users.
-    pub(crate) allow_root: bool,
-    /// Networks that webhooks may target although they are not public.
-    pub(crate) webhook_allow: Vec<Network>,
-    /// The highest priority that a user may give to a job.
-    pub(crate) user_priority: i32,
 }
 
 /// The same door for both services.
@@ -77,36 +64,6 @@ type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl Service {
     pub(crate) fn new(inputs: Sender, access: Arc<Access>, terms: Terms) -> Self {
         Self { inputs, sessions: AtomicU64::new(0), execs: Arc::default(), access, terms }
-    }
-
-    /// Fails where a webhook names an address that webhooks may not target.
-    fn check_webhook(&self, spec: &JobSpec) -> Result<(), Status> {
-        let webhook = spec.notify.as_ref().and_then(|notify| Webhook::parse(&notify.webhook));
-        if webhook.is_some_and(|webhook| webhook.is_forbidden(&self.terms.webhook_allow)) {
-            return Err(Status::invalid_argument(
-                "notify.webhook: the address is not public; an admin allows it with `wharf head --webhook-allow NETWORK`",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Fails where a job would run as root on a head that serves several users, and nobody has said that it may.
-    fn check_root(&self, identity: &Identity, spec: &JobSpec) -> Result<(), Status> {
-        if spec.user != ROOT || self.terms.allow_root || !self.access.has_other_users(ROOT) {
-            return Ok(());
-        }
-        if !spec.allow_root {
-            return Err(Status::failed_precondition(
-                "the job would run as root, and this head serves several users; submit it as another user with `--user \
-                 NAME`, or with `--allow-root`",
-            ));
-        }
-        if identity.scope < Scope::Administer {
-            return Err(Status::permission_denied(
-                "permission denied: only an admin may submit with `--allow-root`",
-            ));
-        }
-        Ok(())
     }
 
     fn send(&self, input: Input) -> Result<(), Status> {
@@ -128,18 +85,6 @@ impl Service {
         let ask = move |dispatcher: &Dispatcher| drop(sender.send(incident::catch(|| question(dispatcher))));
         self.send(Input::Ask(Box::new(ask)))?;
         receiver.await.map_err(|_| stopped())?.map_err(|incident| Status::internal(incident.to_string()))
-    }
-
-    /// Refuses a priority above what users may give.
-    fn check_priority(&self, identity: &Identity, spec: &JobSpec) -> Result<(), Status> {
-        let most = self.terms.user_priority;
-        if identity.scope >= Scope::Operate || spec.priority <= most {
-            return Ok(());
-        }
-        Err(Status::permission_denied(format!(
-            "permission denied: priority {} is above {most}, the head's cap max_user_priority; ask an administrator",
-            spec.priority
-        )))
     }
 
     /// The id of a job that exists.
@@ -183,11 +128,6 @@ async fn to_its_end<T: Send + 'static>(
 
 fn stopped() -> Status {
     Status::unavailable("the head is stopping")
-}
-
-/// Whether a submitted job makes sense.
-fn check(spec: &JobSpec) -> Result<(), Status> {
-    crate::check::check(spec).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 #[wharf_proto::tonic::async_trait]
@@ -462,19 +402,6 @@ impl Service {
         let mut changed = receiver.await.map_err(|_| stopped())?;
         changed.matched = changed.matched.into_iter().map(|job| identity.redact_summary(job)).collect();
         Ok(changed)
-    }
-
-    /// Submits jobs; returns their ids.
-    async fn submit_as(&self, identity: &Identity, mut specs: Vec<JobSpec>) -> Result<Vec<u32>, Status> {
-        specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
-        specs.iter().try_for_each(check)?;
-        specs.iter().try_for_each(|spec| self.check_root(identity, spec))?;
-        specs.iter().try_for_each(|spec| self.check_webhook(spec))?;
-        specs.iter().try_for_each(|spec| self.check_priority(identity, spec))?;
-        specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
-        let (reply, receiver) = oneshot::channel();
-        self.send(Input::Submit { specs, reply })?;
-        receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)
     }
 
     async fn change_jobs_as(
