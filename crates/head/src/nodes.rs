@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tokio::sync::mpsc::UnboundedSender;
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
-use wharf_proto::{Cause, Device, Register, ToWorkerBatch, Welcome, to_worker};
+use wharf_proto::{Cause, Device, Disk, Register, ToWorkerBatch, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
@@ -32,6 +32,7 @@ pub(crate) struct NodeFacts {
     pub(crate) version: String,
     pub(crate) features: Vec<String>,
     pub(crate) devices: Vec<Device>,
+    pub(crate) disk: Option<Disk>,
 }
 
 impl Dispatcher {
@@ -177,7 +178,9 @@ impl Dispatcher {
                     is_by_itself: state.by_itself,
                     cause: state.cause(),
                     signal: state.signal,
-                };
+                }
+                .blamed(state.node_fault());
+                self.on_node_fault(node, state.node_fault());
                 self.note_reason(node, task, state.error.clone());
                 self.task_over(job, task.generation, node, end);
             } else if !is_expected {
