@@ -43,6 +43,10 @@ impl Dispatcher {
         session: u64,
         sender: UnboundedSender<ToWorkerBatch>,
     ) {
+        if self.is_shut_out(&register.node) {
+            return;
+        }
+        crate::fault::point("attach");
         if let Err(reason) = self.heed_mark(register) {
             // Without a sender its stream ends.
             return self.alert(&reason);

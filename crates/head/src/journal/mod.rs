@@ -240,6 +240,11 @@ impl Journal {
         }
     }
 
+    /// The error of a journal whose state cannot be worked with.
+    pub(crate) fn unusable(&self, problem: String) -> JournalError {
+        JournalError::Unusable { path: self.path.clone(), problem }
+    }
+
     /// Rebuilds the durable state.
     pub(crate) fn replay(&mut self) -> Result<Replayed, JournalError> {
         let replayed = replay::replay(&self.connection, &self.path);
