@@ -55,6 +55,12 @@ impl Struck {
     fn own(&self) -> u32 {
         Cause::ALL.into_iter().filter(|cause| cause.is_own()).map(|cause| self.count(cause)).sum()
     }
+
+    /// Failures after which it waits: its own, and those of machines but for the first.
+    fn delaying(&self) -> u32 {
+        let machines = self.count(Cause::LostWorker).saturating_add(self.count(Cause::NodeAway));
+        self.own().saturating_add(machines.saturating_sub(1))
+    }
 }
 
 /// On whose account the engine is told something: it makes the same event of different causes.
@@ -145,10 +151,17 @@ impl Dispatcher {
         self.kept.struck.get(&job.0).map_or(0, |struck| struck.count(cause))
     }
 
+    /// Whether a job that is run again waits a little before: after every failure of its own, and where machines fail it again.
+    pub(crate) fn is_delayed_after(&self, job: JobId, cause: Cause) -> bool {
+        let machines =
+            || self.struck(job, Cause::LostWorker).saturating_add(self.struck(job, Cause::NodeAway));
+        cause.is_own() || cause.is_infrastructure() && machines() > 1
+    }
+
     /// Lets a job that failed wait a little before it is run again. It keeps its place in the queue.
     pub(crate) fn delay(&mut self, job: JobId) {
         let base_s = self.spec(job).and_then(|spec| spec.retry_delay_s).unwrap_or(DELAY_S);
-        let failures = self.kept.struck.get(&job.0).map_or(1, Struck::own).max(1);
+        let failures = self.kept.struck.get(&job.0).map_or(1, Struck::delaying).max(1);
         let delay_s = delay_s(base_s, failures);
         // One that was given other devices meanwhile has waited enough.
         if delay_s <= 0.0 || self.command(Command::HoldJob(job)).is_err() {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wharf_core::{ClusterSpec, Engine, Regime, State, Time};
 
 use crate::batch::Batches;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Input};
 use crate::gates::Gates;
 use crate::incarnation::SentMark;
 use crate::incident::{self, Incident};
@@ -30,6 +30,9 @@ const FALLBACK: &str = "fifo";
 const BACKOFF_FIRST_S: f64 = 1.0;
 const BACKOFF_MAX_S: f64 = 60.0;
 
+/// How long a node is not let in whose messages cause panics, at most.
+const SHUT_OUT_MAX_S: f64 = 600.0;
+
 /// What is known of panics.
 #[derive(Default)]
 pub(crate) struct Containment {
@@ -38,6 +41,8 @@ pub(crate) struct Containment {
     /// Panics in a row of what is due by itself; until when it is left alone.
     in_a_row: i32,
     quiet_until: Option<Time>,
+    /// Nodes whose messages have caused panics: how often, and until when they are not let in.
+    shut_out: BTreeMap<String, (i32, Time)>,
     /// Why the state could not be rebuilt.
     pub(crate) failure: Option<JournalError>,
 }
@@ -85,7 +90,7 @@ pub(crate) fn resume(
     let mut again = journal.replay()?;
     let mut state = State::new(&ClusterSpec::default(), 1);
     std::mem::swap(&mut state, &mut again.state);
-    let unusable = |problem: String| JournalError::Unusable { path: journal.path().to_owned(), problem };
+    let unusable = |problem: String| journal.unusable(problem);
     let limits = AppliedLimits::parse(again.kept.limits.as_ref()).unwrap_or_default();
     let regime = make(&fallback()).map_err(unusable)?;
     let regime = govern(regime, &limits, again.kept.limits.as_ref(), again.epoch_unix_s);
@@ -174,6 +179,37 @@ impl Dispatcher {
         }
     }
 
+    /// The node that an input is from, where it is from a worker.
+    pub(crate) fn sender_of(&self, input: &Input) -> Option<String> {
+        match input {
+            Input::Attach { register, .. } => Some(register.node.clone()),
+            Input::FromWorker { session, .. } => {
+                let node = *self.node_of_session.get(session)?;
+                Some(self.engine.state().topology().node(node).spec.name.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Does not let a node in for a while whose messages cause panics: each would disturb all others.
+    pub(crate) fn shut_out(&mut self, node: &str, incident: &Incident) {
+        let now = self.now();
+        let all = &mut self.containment.shut_out;
+        all.retain(|_, (_, until)| now.since(*until) < SHUT_OUT_MAX_S);
+        let (times, until) = all.entry(node.to_owned()).or_insert((0, now));
+        let delay_s = (BACKOFF_FIRST_S * f64::from((*times).min(10)).exp2()).min(SHUT_OUT_MAX_S);
+        (*times, *until) = (times.saturating_add(1), now.plus(delay_s));
+        self.alert(&format!(
+            "a message of node {node} caused incident {}: the node is not let in for {delay_s:.0} s",
+            incident.id
+        ));
+    }
+
+    /// Whether a node is not let in for now.
+    pub(crate) fn is_shut_out(&self, node: &str) -> bool {
+        self.containment.shut_out.get(node).is_some_and(|(_, until)| self.now() < *until)
+    }
+
     /// Puts incidents into the log and among the alerts.
     pub(crate) fn report_incidents(&mut self) {
         for Incident { id, details, is_policy } in incident::take_caught() {
@@ -203,7 +239,7 @@ impl Dispatcher {
         self.sharing = AppliedLimits::parse(replayed.kept.limits.as_ref()).unwrap_or_default();
         let choice = replayed.kept.policy.clone().unwrap_or_else(fallback);
         let made = incident::catch(|| (self.make)(&choice)).unwrap_or_else(|incident| Err(incident.details));
-        let unusable = |problem| JournalError::Unusable { path: self.journal.path().to_owned(), problem };
+        let unusable = |problem| self.journal.unusable(problem);
         let regime = made.or_else(|_| (self.make)(&fallback())).map_err(unusable)?;
         let regime = govern(regime, &self.sharing, replayed.kept.limits.as_ref(), replayed.epoch_unix_s);
         resume(&mut self.journal, replayed, regime, &self.make.clone())

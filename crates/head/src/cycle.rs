@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use wharf_core::Time;
-use wharf_proto::ToWorkerBatch;
+use wharf_proto::{HeadMark, ToWorkerBatch};
 
 use crate::dispatcher::{Dispatcher, Input};
 use crate::incident;
@@ -35,9 +35,18 @@ impl Dispatcher {
                 None => Some(inputs.recv().unwrap_or(Input::Stop)),
             };
             let batch = first.into_iter().chain(inputs.try_iter().take(BATCH_MAX));
-            if self.step(batch)? {
-                self.snapshot();
-                return Ok(());
+            match incident::catch(|| self.step(batch)) {
+                Ok(Ok(false)) => {}
+                Ok(Ok(true)) => {
+                    self.snapshot();
+                    return Ok(());
+                }
+                Ok(Err(error)) => return Err(error),
+                // A panic of the containment itself: what is durable is all that is left.
+                Err(incident) => match incident::catch(|| self.rebuild()) {
+                    Ok(()) => {}
+                    Err(_) => return Err(self.journal.unusable(incident.details)),
+                },
             }
         }
     }
@@ -76,15 +85,21 @@ impl Dispatcher {
             let _ = incident::catch(|| self.handle(input));
             return;
         }
+        let sender = self.sender_of(&input);
         let saved = self.savepoint();
         if let Err(incident) = incident::catch(|| self.handle(input)) {
             self.contain(saved, &incident);
+            if let Some(node) = sender.filter(|_| !incident.is_policy) {
+                self.shut_out(&node, &incident);
+            }
         }
     }
 
     /// Does what is due, decides, makes everything durable and tells it.
     fn advance(&mut self) {
         if self.stalled.is_some() {
+            // Workers are asked for output only. What they were sent before may be more than this state contains.
+            self.send_outgoing(None);
             return self.deliver(None);
         }
         if !self.containment.is_quiet(self.now()) {
@@ -186,17 +201,21 @@ impl Dispatcher {
     /// Everything is durable: tell workers and people.
     fn tell_everyone(&mut self) {
         crate::fault::point("tell");
-        let mut outgoing = std::mem::take(&mut self.outgoing);
         if self.is_mark_due() {
             for &node in self.sessions.keys() {
-                outgoing.entry(node).or_default();
+                self.outgoing.entry(node).or_default();
             }
         }
-        let mark = Some(self.mark()).filter(|_| !outgoing.is_empty());
-        for (node, messages) in outgoing {
+        let mark = self.mark();
+        self.send_outgoing(Some(&mark));
+        self.deliver(None);
+    }
+
+    fn send_outgoing(&mut self, mark: Option<&HeadMark>) {
+        for (node, messages) in std::mem::take(&mut self.outgoing) {
             if let Some(session) = self.sessions.get(&node) {
                 // A session that just broke is noticed by its own task.
-                let sent = session.sender.send(ToWorkerBatch { messages, mark: mark.clone() });
+                let sent = session.sender.send(ToWorkerBatch { messages, mark: mark.cloned() });
                 if sent == Err(NotSent::Behind) {
                     let id = session.id;
                     self.detach(id);
@@ -207,6 +226,5 @@ impl Dispatcher {
                 }
             }
         }
-        self.deliver(None);
     }
 }

@@ -1,7 +1,7 @@
 //! One placement of a job being carried out: a task on each of its nodes.
 
 use wharf_core::{NodeId, NodeShare, Time};
-use wharf_proto::Cause;
+use wharf_proto::{Cause, NodeFault};
 
 /// Where one node's part of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,14 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// The same, where a fault of the node is to blame: the job is not.
+    pub(crate) fn blamed(self, fault: NodeFault) -> Self {
+        match fault {
+            NodeFault::NoNodeFault => self,
+            NodeFault::DiskFull => Self { is_blameless: true, cause: Cause::NodeAway, ..self },
+        }
+    }
+
     /// The end of a task that nobody knows any more.
     pub(crate) fn lost(code: i32, cause: Cause) -> Self {
         Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false, cause, signal: 0 }

@@ -20,6 +20,9 @@ const REPORTED_SKIP_MAX: u32 = 100_000;
 /// Seconds between two marks for workers that are sent nothing else.
 const MARKS_APART_S: f64 = 1.0;
 
+/// Submissions that wait for workers' reports, at most.
+const DEFERRED_MAX: usize = 256;
+
 /// Tasks of one node that an alert names.
 const NAMED_MAX: usize = 10;
 
@@ -40,8 +43,16 @@ impl Reports {
         !self.awaited.is_empty() && self.until.is_some_and(|until| now < until)
     }
 
+    /// Lets a submission wait; where too many do it is refused.
     pub(crate) fn defer(&mut self, submission: Input) {
-        self.deferred.push(submission);
+        match submission {
+            Input::Submit { reply, .. } if self.deferred.len() >= DEFERRED_MAX => {
+                let reason = "the head was just started and waits for its workers; try again in some seconds";
+                // Whoever asked may have gone.
+                let _ = reply.send(Err(reason.to_owned()));
+            }
+            submission => self.deferred.push(submission),
+        }
     }
 
     pub(crate) fn next_due(&self) -> Option<Time> {

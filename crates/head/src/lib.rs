@@ -14,6 +14,7 @@ mod clock;
 mod containment;
 mod cycle;
 mod decisions;
+mod disks;
 mod dispatcher;
 mod door;
 mod exec;

@@ -32,6 +32,8 @@ pub(crate) struct Census {
     pub(crate) devices: BTreeMap<(String, &'static str), u32>,
     /// Of those that jobs have, by type: which do nothing, as far as workers tell.
     pub(crate) idle: BTreeMap<String, u32>,
+    /// By node: the size of its worker's file system and what is available of it, in bytes.
+    pub(crate) disks: BTreeMap<String, (u64, u64)>,
 }
 
 /// All that is counted.
@@ -61,6 +63,7 @@ pub(crate) struct Meter {
     nodes: Gauges,
     devices: Gauges,
     idle: Gauges,
+    disks: Gauges,
     info: Gauges,
     is_stalled: Gauge,
     busy: Gauge<f64, AtomicU64>,
@@ -93,6 +96,7 @@ impl Default for Meter {
             nodes: Gauges::default(),
             devices: Gauges::default(),
             idle: Gauges::default(),
+            disks: Gauges::default(),
             info: Gauges::default(),
             is_stalled: Gauge::default(),
             busy: Gauge::default(),
@@ -168,6 +172,8 @@ impl Meter {
         for (name, help, gauges) in gauges {
             registry.register(name, help, gauges.clone());
         }
+        let help = "File systems of workers' state directories, by node: their size and what is available";
+        registry.register_with_unit("node_disk", help, Unit::Bytes, self.disks.clone());
         registry.register(
             "dispatcher_stalled",
             "1 where the scheduling loop has stalled",
@@ -255,7 +261,9 @@ impl Meter {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_stalled.set(self.is_stalled().into());
         self.busy.set(self.busy_for().as_secs_f64());
-        [&self.jobs, &self.nodes, &self.devices, &self.idle, &self.info].iter().for_each(|old| old.clear());
+        [&self.jobs, &self.nodes, &self.devices, &self.idle, &self.disks, &self.info]
+            .iter()
+            .for_each(|old| old.clear());
         if let Some(census) = census {
             self.set(census);
         }
@@ -279,6 +287,12 @@ impl Meter {
         }
         for (kind, &count) in &census.idle {
             set(&self.idle, vec![("type", label(kind))], count);
+        }
+        for (node, &(total, available)) in &census.disks {
+            for (word, bytes) in [("total", total), ("available", available)] {
+                let labels = vec![("node", label(node)), ("state", word.to_owned())];
+                self.disks.get_or_create(&labels).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+            }
         }
         let info = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("policy", label(&census.policy))];
         set(&self.info, info, 1);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
-use wharf_proto::{Cause, Device, Register, Welcome, to_worker};
+use wharf_proto::{Cause, Device, Disk, Register, Welcome, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
@@ -32,11 +32,16 @@ pub(crate) struct NodeFacts {
     pub(crate) version: String,
     pub(crate) features: Vec<String>,
     pub(crate) devices: Vec<Device>,
+    pub(crate) disk: Option<Disk>,
 }
 
 impl Dispatcher {
     /// A worker introduces itself: its node is there, and both sides agree on what runs.
     pub(crate) fn attach(&mut self, register: &Register, session: u64, sender: Outlet) {
+        if self.is_shut_out(&register.node) {
+            return;
+        }
+        crate::fault::point("attach");
         if let Err(reason) = self.heed_mark(register) {
             // Without a sender its stream ends.
             return self.alert(&reason);
@@ -172,7 +177,9 @@ impl Dispatcher {
                     is_by_itself: state.by_itself,
                     cause: state.cause(),
                     signal: state.signal,
-                };
+                }
+                .blamed(state.node_fault());
+                self.on_node_fault(node, state.node_fault());
                 self.note_reason(node, task, state.error.clone());
                 self.task_over(job, task.generation, node, end);
             } else if !is_expected {

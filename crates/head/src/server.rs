@@ -227,8 +227,11 @@ impl Head {
 
     /// Returns when the head cannot go on, such as where its disk is full; [`Head::stop`] says why.
     pub async fn failed(&mut self) {
-        // It makes no difference whether it says so or is simply gone.
-        let _ = (&mut self.ended).await;
+        // It makes no difference whether one of them says so or is simply gone.
+        tokio::select! {
+            _ = &mut self.ended => {}
+            _ = &mut self.server => {}
+        }
     }
 
     /// Stops: what runs goes on running, and a later head finds it.

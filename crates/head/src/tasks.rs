@@ -211,7 +211,9 @@ impl Dispatcher {
                         is_by_itself: ended.by_itself,
                         cause: ended.cause(),
                         signal: ended.signal,
-                    };
+                    }
+                    .blamed(ended.node_fault());
+                    self.on_node_fault(node, ended.node_fault());
                     self.note_reason(node, task, ended.error);
                     self.task_over(JobId(task.job_id), task.generation, node, end);
                 }
@@ -220,9 +222,8 @@ impl Dispatcher {
             from_worker::Message::Output(output) => self.on_output(node, output),
             from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
             from_worker::Message::Leave(leave) => self.on_leave(node, leave),
-            from_worker::Message::Register(_)
-            | from_worker::Message::Heartbeat(_)
-            | from_worker::Message::Exec(_) => {}
+            from_worker::Message::Heartbeat(heartbeat) => self.on_heartbeat(node, heartbeat),
+            from_worker::Message::Register(_) | from_worker::Message::Exec(_) => {}
         }
     }
 
@@ -424,7 +425,7 @@ impl Dispatcher {
             self.note(Record::JobSignalled { job: job.0, signal: failure.signal });
         }
         let goes_on = self.may_retry(job, failure.code, failure.cause);
-        (goes_on, goes_on && failure.cause.is_own())
+        (goes_on, goes_on && self.is_delayed_after(job, failure.cause))
     }
 
     /// How a job divides its work where it is, or was last.

@@ -392,6 +392,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary
                 reason: dispatcher.kept.node_reasons.get(&id.0).cloned().unwrap_or_default(),
                 version: facts.version,
                 features: facts.features,
+                disk: facts.disk,
                 is_away: state.schedule().is_there(id) && !dispatcher.sessions.contains_key(&id),
             }
         })

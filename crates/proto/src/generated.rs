@@ -1138,6 +1138,9 @@ pub struct NodeSummary {
     /// Nobody hears of its worker, which may come back: until it counts as lost, its jobs are not run elsewhere.
     #[prost(bool, tag = "160")]
     pub is_away: bool,
+    /// The file system of its worker's state directory; absent where the worker has not reported it.
+    #[prost(message, optional, tag = "190")]
+    pub disk: ::core::option::Option<Disk>,
 }
 /// Nested message and enum types in `NodeSummary`.
 pub mod node_summary {

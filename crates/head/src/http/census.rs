@@ -29,6 +29,10 @@ pub(super) fn census(dispatcher: &Dispatcher) -> Census {
     for (id, health) in views::healths(dispatcher) {
         *census.nodes.entry(health_word(health)).or_default() += 1;
         count_devices(dispatcher, id, health, &mut census);
+        if let Some(disk) = dispatcher.facts.get(&id).and_then(|facts| facts.disk.as_ref()) {
+            let name = state.topology().node(id).spec.name.to_string();
+            census.disks.insert(name, (disk.total_bytes, disk.available_bytes));
+        }
     }
     census
 }

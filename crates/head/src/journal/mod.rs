@@ -10,6 +10,7 @@ mod reader;
 mod repair;
 mod replay;
 mod schema;
+mod snapshot;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,8 +18,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, params};
-use wharf_core::{Event, JobId, Log, NodeId, State, Time};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+use wharf_core::{Event, Log, State, Time};
 use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
@@ -240,6 +241,11 @@ impl Journal {
         }
     }
 
+    /// The error of a journal whose state cannot be worked with.
+    pub(crate) fn unusable(&self, problem: String) -> JournalError {
+        JournalError::Unusable { path: self.path.clone(), problem }
+    }
+
     /// Rebuilds the durable state.
     pub(crate) fn replay(&mut self) -> Result<Replayed, JournalError> {
         let replayed = replay::replay(&self.connection, &self.path);
@@ -427,10 +433,10 @@ impl Journal {
         let before_s = now.seconds() - self.history_s;
         let sequence = self.position.sequence;
         let written = self.connection.transaction().and_then(|transaction| {
-            write_images(&transaction, state, kept, &jobs)?;
-            write_policy(&transaction, kept)?;
+            snapshot::write_images(&transaction, state, kept, &jobs)?;
+            snapshot::write_facts(&transaction, kept)?;
             schema::set_meta(&transaction, "snapshot_sequence", sequence)?;
-            prune(&transaction, sequence, before_s)?;
+            snapshot::prune(&transaction, sequence, before_s)?;
             transaction.commit()
         });
         written.map_err(database)?;
@@ -511,46 +517,6 @@ fn read(path: &Path, now_unix_s: f64) -> Result<(schema::Opened, Replayed, Posit
     Ok((opened, replayed, position))
 }
 
-fn write_images(
-    transaction: &Transaction<'_>,
-    state: &State,
-    kept: &Kept,
-    jobs: &BTreeSet<u32>,
-) -> rusqlite::Result<()> {
-    let to_text = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
-    let mut insert = transaction.prepare("INSERT OR REPLACE INTO snapshot_nodes VALUES (?1, ?2)")?;
-    for index in 0..state.topology().nodes().len() {
-        let image = NodeImageRecord::of(&state.node_image(NodeId::from_index(index)));
-        let node = index as u32;
-        let image = image.noted(kept.node_reasons.get(&node), kept.left.get(&node).copied());
-        insert.execute(params![index as i64, serde_json::to_string(&image).map_err(to_text)?])?;
-    }
-    let mut insert = transaction.prepare(
-        "INSERT OR REPLACE INTO snapshot_jobs (job, image, spec) VALUES (?1, ?2, COALESCE(
-           (SELECT spec FROM events WHERE job = ?1 AND spec IS NOT NULL),
-           (SELECT spec FROM snapshot_jobs WHERE job = ?1)))",
-    )?;
-    for &job in jobs {
-        let image = JobImageRecord::of(&state.job_image(JobId(job)), job, kept);
-        insert.execute(params![job, serde_json::to_string(&image).map_err(to_text)?])?;
-    }
-    Ok(())
-}
-
-fn write_policy(transaction: &Transaction<'_>, kept: &Kept) -> rusqlite::Result<()> {
-    let write = |key, text: serde_json::Result<String>| {
-        let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        schema::set_meta(transaction, key, text)
-    };
-    if let Some(choice) = &kept.policy {
-        write(POLICY, serde_json::to_string(choice))?;
-    }
-    if let Some(limits) = &kept.limits {
-        write(LIMITS, serde_json::to_string(limits))?;
-    }
-    write(INCARNATIONS, serde_json::to_string(&kept.incarnations))
-}
-
 /// What tells a file from a copy of it, also where the copy is given the number of one that was removed.
 fn identity(path: &Path) -> Result<String, JournalError> {
     let failed = |source| JournalError::File { path: path.to_owned(), source };
@@ -558,29 +524,6 @@ fn identity(path: &Path) -> Result<String, JournalError> {
     // Not every file system knows when a file was made.
     let made = metadata.created().ok().and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
     Ok(format!("{}-{}", metadata.ino(), made.map_or(0, |made| made.as_nanos())))
-}
-
-/// Drops events that a snapshot covers and that are older than anybody wants to know.
-fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64) -> rusqlite::Result<()> {
-    let last: Option<(i64, i64)> = transaction
-        .query_row(
-            "SELECT sequence, sum FROM events WHERE sequence <= ?1 AND time < ?2 ORDER BY sequence DESC LIMIT 1",
-            params![sequence, before_s],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()?;
-    let Some((last, sum)) = last else { return Ok(()) };
-    // Whoever reckons from what is left has to know what was the case then.
-    let books = reader::books_until(transaction, last)?;
-    schema::set_meta(transaction, "books", books)?;
-    let base_s: f64 =
-        transaction
-            .query_row("SELECT time FROM events WHERE sequence = ?1", params![last], |row| row.get(0))?;
-    schema::set_meta(transaction, "base_time_s", base_s)?;
-    schema::set_meta(transaction, "base_sequence", last)?;
-    schema::set_meta(transaction, "base_sum", sum)?;
-    transaction.execute("DELETE FROM events WHERE sequence <= ?1", params![last])?;
-    Ok(())
 }
 
 impl Log for Journal {

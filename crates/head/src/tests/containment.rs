@@ -144,3 +144,25 @@ fn panics_of_what_is_due_by_itself_do_not_end_the_head() {
     }
     assert_eq!(world.stops, []);
 }
+
+#[test]
+fn worker_whose_messages_panic_is_not_let_in_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = start(&folder);
+    world.submit(vec![job(4)]);
+    arm("attach", 1);
+    let register = wharf_proto::Register {
+        node: "poison".to_owned(),
+        device_type: "v100".to_owned(),
+        devices: 1,
+        ..wharf_proto::Register::default()
+    };
+    world.attach(register.clone());
+    assert!(world.has_warned("a message of node poison caused incident"));
+    world.reconnect();
+    let is_known = |world: &VirtualCluster| crate::views::node_named(&world.dispatcher, "poison").is_some();
+    assert!(!is_known(&world) && world.phase(0) == Phase::Running);
+    world.set_time(world.now().plus(2.0));
+    world.attach(register);
+    assert!(is_known(&world), "it may try again");
+}

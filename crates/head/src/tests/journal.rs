@@ -196,3 +196,25 @@ fn what_is_no_journal_is_not_overwritten() {
     assert!(matches!(error, JournalError::Ruined { .. }), "{error}");
     assert!(fs::read_to_string(&path).unwrap().starts_with("nothing like"));
 }
+
+#[test]
+fn journal_of_another_cluster_a_newer_version_or_another_head_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    written(&path, 3);
+    let (journal, _) = open(&path);
+    journal.claim("aa:bb").unwrap();
+    journal.claim("aa:bb").unwrap();
+    let error = journal.claim("cc:dd").unwrap_err().to_string();
+    assert!(error.contains("belongs to the cluster aa:bb, not to cc:dd"), "{error}");
+    let error = Journal::open(&path, EPOCH_UNIX_S, 0.0).map(drop).unwrap_err();
+    assert!(matches!(error, JournalError::InUse { .. }), "{error}");
+    drop(journal);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute("UPDATE meta SET value = 99 WHERE key = 'version'", []).unwrap();
+    drop(connection);
+    let before = fs::read(&path).unwrap();
+    let error = Journal::open(&path, EPOCH_UNIX_S, 0.0).map(drop).unwrap_err();
+    assert!(matches!(error, JournalError::Version { found: 99, .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before, "nothing was changed");
+}

@@ -4,6 +4,7 @@ mod amend;
 mod causes;
 mod containment;
 mod decisions;
+mod disks;
 mod gates;
 mod golden;
 mod hostile;

@@ -45,6 +45,9 @@ fn full_disk_refuses_submissions_serves_and_recovers() {
     assert_eq!(answer.try_recv(), Ok(last as usize + 1), "what was acknowledged, and nothing else");
     assert_eq!(world.phase(0), Phase::Running);
     assert!(world.try_submit(vec![job()]).is_err());
+    let (pipe, _output, _flow) = crate::readers::pipe();
+    world.step([Input::ReadOutput { job: JobId(0), rank: 0, follow: true, pipe }]);
+    assert_eq!(world.outputs.len(), 1, "output can be read");
     let ends = world.exit(JobId(0), 0);
     world.step(ends);
     assert_eq!(world.phase(0), Phase::Running, "its end is not durable");

@@ -105,7 +105,10 @@ pub(super) async fn start_head(
     let fingerprint = config.access.fingerprint();
     let failed = |error: wharf_head::HeadError| CliError::from_error(ErrorKind::Input, &error);
     let head = Head::start(config).await.map_err(failed)?;
-    home.announce(head.address())?;
+    if let Err(error) = home.announce(head.address()) {
+        // Such as on a full disk: those who know the address reach it.
+        terminal.warn(&error.to_string());
+    }
     if let Some(damage) = head.damage() {
         terminal.warn(&damage.to_string());
     }

@@ -27,7 +27,16 @@ struct NodeRow {
     memory_gib: u32,
     switch: u32,
     version: String,
+    disk: Option<DiskRow>,
     device: Vec<DeviceRow>,
+}
+
+/// The file system of a worker's state directory as JSON.
+#[derive(Serialize)]
+struct DiskRow {
+    path: String,
+    total_bytes: u64,
+    available_bytes: u64,
 }
 
 /// A device as JSON; what its worker cannot tell is null.
@@ -55,8 +64,14 @@ impl From<NodeSummary> for NodeRow {
             utilisation: device.utilisation,
             temperature_c: device.temperature_c,
         };
+        let disk = |disk: wharf_proto::Disk| DiskRow {
+            path: disk.path,
+            total_bytes: disk.total_bytes,
+            available_bytes: disk.available_bytes,
+        };
         Self {
             health: health_name(&node),
+            disk: node.disk.map(disk),
             device: node.device.into_iter().map(device).collect(),
             name: node.name,
             reason: node.reason,
@@ -75,6 +90,13 @@ impl From<NodeSummary> for NodeRow {
 }
 
 impl NodeRow {
+    /// What is available on its disk; empty where that is not known.
+    fn disk(&self) -> String {
+        const GIB: f64 = (1 << 30) as f64;
+        let available = |disk: &DiskRow| format!("{:.1} GiB free", disk.available_bytes as f64 / GIB);
+        self.disk.as_ref().map(available).unwrap_or_default()
+    }
+
     fn jobs(&self) -> String {
         self.job_ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
     }
@@ -93,18 +115,25 @@ pub(super) fn health_name(node: &NodeSummary) -> &'static str {
 
 /// Lists nodes.
 pub(in crate::commands) fn nodes(args: &NodesArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let nodes = with(&args.home, async |client| {
-        Ok(if args.all { client.list_all_nodes().await? } else { client.list_nodes().await? })
+    let (nodes, alerts) = with(&args.home, async |client| {
+        let nodes = if args.all { client.list_all_nodes().await? } else { client.list_nodes().await? };
+        Ok((nodes, client.info().await?.alerts))
     })?;
+    for alert in &alerts {
+        terminal.warn(&alert.text);
+    }
     let rows: Vec<NodeRow> = nodes.into_iter().map(NodeRow::from).collect();
     if terminal.format == OutputFormat::Json {
-        terminal.json(&serde_json::json!({ "schema": 1, "nodes": rows }))?;
+        let alerts: Vec<&str> = alerts.iter().map(|alert| alert.text.as_str()).collect();
+        terminal.json(&serde_json::json!({ "schema": 1, "nodes": rows, "alerts": alerts }))?;
         return Ok(Exit::Ok);
     }
-    let mut grid = Grid::new(["node", "health", "type", "devices", "free", "jobs", "pool", "reason"]);
+    let mut grid = Grid::new(["node", "health", "type", "devices", "free", "jobs", "pool", "disk", "reason"]);
     for row in &rows {
-        let (devices, free, jobs) = (row.devices.to_string(), row.free.to_string(), row.jobs());
-        grid.push([&row.name, row.health, &row.device_type, &devices, &free, &jobs, &row.pool, &row.reason]);
+        let (devices, free, jobs, disk) =
+            (row.devices.to_string(), row.free.to_string(), row.jobs(), row.disk());
+        let (name, kind, pool) = (&row.name, &row.device_type, &row.pool);
+        grid.push([name, row.health, kind, &devices, &free, &jobs, pool, &disk, &row.reason]);
     }
     terminal.grid(&grid)?;
     Ok(Exit::Ok)
@@ -166,6 +195,7 @@ fn table(row: &NodeRow, terminal: &Terminal) -> Result<(), CliError> {
         ("address", row.address.clone()),
         ("processors", known(row.cpus, "")),
         ("memory", known(row.memory_gib, " GiB")),
+        ("disk", row.disk()),
         ("version", row.version.clone()),
     ];
     let mut grid = Grid::new(["field", "value"]);
