@@ -14,8 +14,8 @@ use crate::incarnation::SentMark;
 use crate::incident::{self, Incident};
 use crate::journal::{Journal, JournalError, Replayed};
 use crate::ports::Ports;
-use crate::rooms::Rooms;
 use crate::regime::{MakeRegime, PolicyChoice};
+use crate::rooms::Rooms;
 use crate::sharing::{AppliedLimits, govern};
 use crate::tap::News;
 

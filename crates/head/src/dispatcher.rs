@@ -399,7 +399,11 @@ impl Dispatcher {
         let now = self.now();
         let origin = Origin::of(&command);
         let Self { journal, kept, rooms, news, meter, .. } = self;
-        self.engine.handle(now, command, &mut Tap { journal, kept, rooms, news, meter, origin, decided: None })
+        self.engine.handle(
+            now,
+            command,
+            &mut Tap { journal, kept, rooms, news, meter, origin, decided: None },
+        )
     }
 
     /// A command that can come too late, in which case nothing has to be done.
@@ -415,7 +419,8 @@ impl Dispatcher {
         let mut decided = Decided { time_s: now.seconds(), waiting, free, ..Decided::default() };
         let Self { journal, kept, rooms, news, meter, .. } = self;
         let (origin, decided_here) = (Origin::Policy, Some(&mut decided));
-        self.engine.settle(now, &mut Tap { journal, kept, rooms, news, meter, origin, decided: decided_here });
+        self.engine
+            .settle(now, &mut Tap { journal, kept, rooms, news, meter, origin, decided: decided_here });
         if self.engine.decision_count() > count {
             self.note_decision(decided, began.elapsed());
         }

@@ -68,7 +68,11 @@ pub(crate) struct Door {
 
 impl Door {
     /// Listens; connections are encrypted where `tls` is given.
-    pub(crate) async fn open(listen: SocketAddr, tls: Option<ServerConfig>, caps: ConnectionCaps) -> io::Result<Self> {
+    pub(crate) async fn open(
+        listen: SocketAddr,
+        tls: Option<ServerConfig>,
+        caps: ConnectionCaps,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
         let (sender, ready) = mpsc::channel(READY_MAX);

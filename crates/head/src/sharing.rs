@@ -85,7 +85,11 @@ impl Dispatcher {
                 && !state.access().users.contains_key(state.access().pool(&node.spec.pool))
             {
                 let users: Vec<&str> = users.iter().map(|user| &**user).collect();
-                blocked.push(format!("node {}: only {} may use pool {pool}", node.spec.name, users.join(", ")));
+                blocked.push(format!(
+                    "node {}: only {} may use pool {pool}",
+                    node.spec.name,
+                    users.join(", ")
+                ));
             }
         }
         if let Some(pool) = access.default_pool.as_deref()
@@ -107,7 +111,8 @@ impl Dispatcher {
             let refused = limits.terms(user, &after.gang, None).err().map(|refused| refused.to_string());
             let homeless = (has_node(&spec.gang) && !has_node(&after.gang))
                 .then(|| "no node that it could use is left".to_owned());
-            blocked.extend(refused.or(homeless).map(|why| format!("job {}: {why}", Called(self).number(job))));
+            blocked
+                .extend(refused.or(homeless).map(|why| format!("job {}: {why}", Called(self).number(job))));
         }
         Ok(blocked)
     }

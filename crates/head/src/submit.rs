@@ -46,7 +46,8 @@ impl Dispatcher {
             }
         }
         let size = |spec: &WireSpec| spec.array.len().max(1) as u64;
-        self.caps.check_request_jobs(jobs.iter().map(|(spec, _)| size(spec)).sum(), "jobs and array elements")?;
+        self.caps
+            .check_request_jobs(jobs.iter().map(|(spec, _)| size(spec)).sum(), "jobs and array elements")?;
         let mut users: BTreeMap<&str, u64> = BTreeMap::new();
         jobs.iter().for_each(|(spec, _)| *users.entry(&spec.user).or_default() += size(spec));
         for (user, count) in users {

@@ -344,7 +344,9 @@ fn held(dispatcher: &Dispatcher, job: JobId) -> String {
         return delayed;
     }
     match dispatcher.wait_of(job) {
-        Wait::Impossible => return "its dependency can never be satisfied: another job ended otherwise".to_owned(),
+        Wait::Impossible => {
+            return "its dependency can never be satisfied: another job ended otherwise".to_owned();
+        }
         Wait::ArrayLimit => {
             let limit = dispatcher.spec(job).map_or(0, |spec| spec.array_limit);
             return format!("other elements of its array go first: it may run {limit} at a time");

@@ -19,8 +19,16 @@ fn decided(info: &PolicyInfo) -> Engine {
     };
     let model = Box::new(Model::new(costs, info.sharing, Order::Best));
     let cluster = ClusterSpec::uniform("gpu", 2, 4);
-    let mut engine =
-        Engine::new(&cluster, Regime { policy, perf: model, cadence: Cadence::Events, slots: info.slots, access: wharf_core::Access::default() });
+    let mut engine = Engine::new(
+        &cluster,
+        Regime {
+            policy,
+            perf: model,
+            cadence: Cadence::Events,
+            slots: info.slots,
+            access: wharf_core::Access::default(),
+        },
+    );
     for index in 0..40_u32 {
         let gang = [1, 2, 4, 1, 8, 1][index as usize % 6];
         let mut job = JobSpec::new("j", Time::ZERO, gang, 10_000.0 + f64::from(index * 100), 100.0);

@@ -47,8 +47,12 @@ fn submit_with_unknown_dependency_is_rejected() {
     ];
     for (dependencies, array, expected) in rows {
         for any_dependency in [false, true] {
-            let spec =
-                JobSpec { dependencies: dependencies.clone(), array: array.clone(), any_dependency, ..job("ann") };
+            let spec = JobSpec {
+                dependencies: dependencies.clone(),
+                array: array.clone(),
+                any_dependency,
+                ..job("ann")
+            };
             let error = world.try_submit(vec![job("ann"), spec]).unwrap_err();
             assert!(error.contains(expected), "{error}");
             assert_eq!(world.dispatcher.engine.state().jobs().count(), 2, "all or none");
@@ -58,7 +62,8 @@ fn submit_with_unknown_dependency_is_rejected() {
     let second = JobSpec { dependencies: vec![after(Kind::AfterAny, 2, None)], ..job("ann") };
     assert_eq!(world.submit(vec![job("ann"), second]), [2, 3]);
     // One that is no array counts as the counterpart of every element, and an array as a whole for one job.
-    let each = JobSpec { dependencies: vec![after(Kind::AfterCorr, 3, None)], array: vec![5, 6], ..job("ann") };
+    let each =
+        JobSpec { dependencies: vec![after(Kind::AfterCorr, 3, None)], array: vec![5, 6], ..job("ann") };
     let whole = JobSpec { dependencies: vec![after(Kind::AfterCorr, 0, None)], ..job("ann") };
     assert_eq!(world.submit(vec![each, whole]), [4, 5, 6]);
     (0..7).for_each(|job| drop(views::explain(&world.dispatcher, JobId(job))));
@@ -116,7 +121,10 @@ fn request_beyond_a_cap_is_rejected_and_names_it() {
     assert!(error.contains("would have 302 live jobs") && error.contains("max_user_jobs"), "{error}");
     // Changes, by repetition as well.
     let refused = world.change(change(Change::Hold, &[0, 103]));
-    assert!(refused.iter().all(|refusal| refusal.reason.contains("200 jobs and array elements")), "{refused:?}");
+    assert!(
+        refused.iter().all(|refusal| refusal.reason.contains("200 jobs and array elements")),
+        "{refused:?}"
+    );
     assert_eq!(world.change(change(Change::Hold, &[103; 1000])), []);
 }
 

@@ -369,7 +369,13 @@ mod tests {
         let args = BuildArgs { settings: &settings, placement: Strategy::default(), seed: 0 };
         let model = || Model::new(costs, Sharing::None, Order::Best);
         let policy = (crate::find("fifo").expect("registered").build)(&args).expect("defaults");
-        let regime = Regime { policy, perf: Box::new(model()), cadence: Cadence::Events, slots: 1, access: wharf_core::Access::default() };
+        let regime = Regime {
+            policy,
+            perf: Box::new(model()),
+            cadence: Cadence::Events,
+            slots: 1,
+            access: wharf_core::Access::default(),
+        };
         let engine = Engine::new(&ClusterSpec { nodes: nodes.collect() }, regime);
         let perf = model();
         let view = View::new(wharf_core::Time::ZERO, engine.state(), &perf, Knowledge::Durations);

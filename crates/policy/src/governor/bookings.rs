@@ -216,7 +216,9 @@ impl Booking {
             Nodes::Some { count, pool } => {
                 let schedule = view.schedule();
                 let mut able: Vec<NodeId> = nodes
-                    .filter(|(_, spec)| pool.as_ref().is_none_or(|pool| view.access().pool(&spec.pool) == &**pool))
+                    .filter(|(_, spec)| {
+                        pool.as_ref().is_none_or(|pool| view.access().pool(&spec.pool) == &**pool)
+                    })
                     .map(|(id, _)| id)
                     .filter(|id| schedule.is_usable_if_kept(*id) && !kept.contains_key(id))
                     .collect();

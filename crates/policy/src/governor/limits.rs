@@ -331,7 +331,8 @@ impl Limits {
 
     /// Who may use which pool.
     pub fn access(&self) -> Access {
-        let restricted = self.pools.iter().filter_map(|(name, pool)| Some((name.clone(), pool.users.clone()?)));
+        let restricted =
+            self.pools.iter().filter_map(|(name, pool)| Some((name.clone(), pool.users.clone()?)));
         Access { default_pool: self.default_pool.clone(), users: restricted.collect() }
     }
 }

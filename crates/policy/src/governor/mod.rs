@@ -369,7 +369,8 @@ impl Governed {
     /// The reason that the policy gives, or that devices are kept for somebody else.
     fn explain_admitted(&self, view: &View<'_>, job: JobId) -> Reason {
         let gang = &view.spec(job).gang;
-        let is_confined = gang.pool().is_some() || gang.needs.as_ref().is_some_and(|needs| needs.scope.is_limited());
+        let is_confined =
+            gang.pool().is_some() || gang.needs.as_ref().is_some_and(|needs| needs.scope.is_limited());
         let reason = match self.inner.explain(view, job) {
             Reason::NodesOut { needed, working } if is_confined => {
                 Reason::PoolTooSmall { pool: gang.pool().cloned(), needed, working }

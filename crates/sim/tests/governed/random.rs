@@ -176,7 +176,9 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
         Reason::NextRound { at } => *at > world.now,
         Reason::Leased { until, ahead } => *until >= world.now && *ahead < state.counts().waiting,
         Reason::BetterLater { device_type } => state.topology().type_id(device_type).is_some(),
-        Reason::NodesOut { needed, working } | Reason::PoolTooSmall { needed, working, .. } => needed > working,
+        Reason::NodesOut { needed, working } | Reason::PoolTooSmall { needed, working, .. } => {
+            needed > working
+        }
         // Those who are stopped at the limit begin again below half of it.
         Reason::Quota(quota) if quota.asked == 0.0 => quota.used > quota.limit / 2.0 - 1e-3,
         Reason::Quota(quota) => quota.used + quota.asked > quota.limit,

@@ -63,7 +63,8 @@ fn example_of_the_sharing_guide_does_not_stop_the_cluster() {
     // A check names live jobs and nodes that a change would block.
     let held = submit(&site, &site.bob, &["--held", "--", "true"]);
     let file = site.state().join("tighter.toml");
-    fs::write(&file, format!("default_pool = \"main\"\n[pool.main]\nusers = [\"{}\"]\n", site.ann.name)).unwrap();
+    fs::write(&file, format!("default_pool = \"main\"\n[pool.main]\nusers = [\"{}\"]\n", site.ann.name))
+        .unwrap();
     let checked = site.admin(&["limits", "check", file.to_str().unwrap()]);
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
     assert!(checked.stderr.contains("node n1: only"), "{}", checked.stderr);
@@ -86,7 +87,11 @@ fn dependency_on_a_missing_array_element_is_rejected_and_the_head_lives() {
         words.push(script.to_str().unwrap());
         let refused = site.as_user(&site.ann, &words);
         assert_ne!(refused.code, Some(0), "{dependency}");
-        assert!(refused.stderr.contains("dependency") || refused.stderr.contains("does not exist"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("dependency") || refused.stderr.contains("does not exist"),
+            "{}",
+            refused.stderr
+        );
         site.as_user(&site.ann, &["jobs", "--all"]).ok();
     }
     assert!(head.child.try_wait().unwrap().is_none(), "the head is still there");
@@ -117,7 +122,8 @@ fn job_of_an_unknown_device_type_does_not_crash_the_head() {
     let Some(site) = Site::new() else { return };
     let mut head = site.head(&["--policy", "srtf"]);
     let _worker = site.worker("n1", &["--devices", "v100:1"]);
-    let busy = submit(&site, &site.ann, &["--iterations", "1000", "--iteration-ms", "1000", "--", "sleep", "600"]);
+    let busy =
+        submit(&site, &site.ann, &["--iterations", "1000", "--iteration-ms", "1000", "--", "sleep", "600"]);
     until("a busy device", || phase(&site, &busy) == "running");
     let words = ["--type", "h100", "--iterations", "1", "--iteration-ms", "1", "--", "true"];
     let job = submit(&site, &site.bob, &words);

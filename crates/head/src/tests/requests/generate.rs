@@ -57,7 +57,21 @@ impl Source {
     }
 
     fn text(&mut self) -> String {
-        let words = ["", "a", "train", "é∞🚢", "x/y", "..", "-x", "%j_%a", "\u{1b}]0;t\u{7}", "a\nb", "\0", "{lr}", "ann"];
+        let words = [
+            "",
+            "a",
+            "train",
+            "é∞🚢",
+            "x/y",
+            "..",
+            "-x",
+            "%j_%a",
+            "\u{1b}]0;t\u{7}",
+            "a\nb",
+            "\0",
+            "{lr}",
+            "ann",
+        ];
         match self.below(20) {
             0 => "x".repeat(self.size(5000) as usize),
             _ => self.pick(&words).to_owned(),
@@ -120,7 +134,8 @@ fn indexes(source: &mut Source) -> Vec<u32> {
 }
 
 fn dependency(source: &mut Source, known: u32) -> Dependency {
-    let kinds = [Kind::After, Kind::AfterOk, Kind::AfterNotOk, Kind::AfterAny, Kind::AfterCorr, Kind::Singleton];
+    let kinds =
+        [Kind::After, Kind::AfterOk, Kind::AfterNotOk, Kind::AfterAny, Kind::AfterCorr, Kind::Singleton];
     Dependency {
         kind: source.pick(&kinds).into(),
         job_id: id(source, known),
@@ -136,7 +151,9 @@ fn gang(source: &mut Source) -> Gang {
         devices_min: if source.one_in(5) { source.below(devices + 2) } else { 0 },
         devices_max: if source.one_in(5) { devices + source.size(8) } else { 0 },
         nodes: if source.one_in(6) { source.size(16) } else { 0 },
-        device_types: (0..source.size(3)).map(|_| source.pick(&["v100", "a40", "tpu", "*"]).to_owned()).collect(),
+        device_types: (0..source.size(3))
+            .map(|_| source.pick(&["v100", "a40", "tpu", "*"]).to_owned())
+            .collect(),
         every_node: source.one_in(30),
         node_names: Vec::new(),
     }
@@ -156,7 +173,11 @@ fn job(source: &mut Source, known: u32) -> JobSpec {
         stays_if_impossible: source.one_in(3),
         held: source.one_in(10),
         array: if source.one_in(3) { indexes(source) } else { Vec::new() },
-        pool: if source.one_in(6) { source.pick(&["main", "paid", "nowhere"]).to_owned() } else { String::new() },
+        pool: if source.one_in(6) {
+            source.pick(&["main", "paid", "nowhere"]).to_owned()
+        } else {
+            String::new()
+        },
         ..JobSpec::default()
     };
     for _ in 0..source.below(3) {
@@ -179,7 +200,9 @@ fn odd_field(source: &mut Source, spec: &mut JobSpec) {
         8 => spec.weight = source.number(),
         9 => spec.cpus = source.size(u32::MAX),
         10 => spec.memory_mib = u64::MAX >> source.below(64),
-        11 => spec.steps = vec![Step { name: source.text(), command: vec![source.text()], ..Step::default() }],
+        11 => {
+            spec.steps = vec![Step { name: source.text(), command: vec![source.text()], ..Step::default() }]
+        }
         12 => spec.limits = vec![ResourceLimit { name: "nofile".into(), ..ResourceLimit::default() }],
         13 => spec.notify = Some(Notify { webhook: source.text(), ..Notify::default() }),
         14 => spec.checkpoint = Some(Checkpoint { dir: source.text(), ..Checkpoint::default() }),
@@ -226,7 +249,11 @@ fn change(source: &mut Source, known: u32) -> ChangeJobsRequest {
     let is_filtered = source.one_in(25);
     ChangeJobsRequest {
         change: source.pick(&changes).into(),
-        job_ids: if is_filtered { vec![] } else { (0..=source.size(40)).map(|_| id(source, known)).collect() },
+        job_ids: if is_filtered {
+            vec![]
+        } else {
+            (0..=source.size(40)).map(|_| id(source, known)).collect()
+        },
         filter: is_filtered.then(|| filter(source)),
         elements_only: source.one_in(2),
         dry_run: source.one_in(5),
@@ -235,7 +262,11 @@ fn change(source: &mut Source, known: u32) -> ChangeJobsRequest {
         begin_s: 1.7e9 + source.number(),
         time_limit_s: source.number(),
         name: source.text(),
-        step: source.one_in(2).then(|| StepSummary { id: source.size(5000), name: source.text(), ..StepSummary::default() }),
+        step: source.one_in(2).then(|| StepSummary {
+            id: source.size(5000),
+            name: source.text(),
+            ..StepSummary::default()
+        }),
         ..ChangeJobsRequest::default()
     }
 }

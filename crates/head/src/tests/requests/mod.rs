@@ -28,7 +28,8 @@ const REQUESTS: u32 = 20_000;
 const MEMORY_MIB: u64 = 4096;
 
 /// Limits that let the policy see some jobs of each user, and a pool for one of them.
-const LIMITS: &str = "default_pool = \"main\"\n[default.user]\njobs = 40\n[pool.main]\n[pool.paid]\nusers = [\"ann\"]\n";
+const LIMITS: &str =
+    "default_pool = \"main\"\n[default.user]\njobs = 40\n[pool.main]\n[pool.paid]\nusers = [\"ann\"]\n";
 
 thread_local! {
     /// Nanoseconds that the policy has had.
@@ -93,7 +94,9 @@ fn identity(user: &str) -> Identity {
 
 /// Does what the service does before it hands a request to the dispatcher.
 fn admit(asker: &Identity, specs: &mut [JobSpec], most: i32) -> bool {
-    specs.iter_mut().all(|spec| asker.claim(spec).is_ok() && check::check(spec).is_ok() && spec.priority <= most)
+    specs
+        .iter_mut()
+        .all(|spec| asker.claim(spec).is_ok() && check::check(spec).is_ok() && spec.priority <= most)
 }
 
 fn ask(world: &mut VirtualCluster, question: impl FnOnce(&crate::dispatcher::Dispatcher) + Send + 'static) {
@@ -121,7 +124,9 @@ fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool 
                 replied.try_recv().unwrap();
             } else {
                 let theirs = |job: &u32| {
-                    *job < known && views::owner(&world.dispatcher, JobId(*job)).is_some_and(|owner| owner == asker.user)
+                    *job < known
+                        && views::owner(&world.dispatcher, JobId(*job))
+                            .is_some_and(|owner| owner == asker.user)
                 };
                 request.job_ids.retain(theirs);
                 let (reply, mut replied) = tokio::sync::oneshot::channel();
@@ -131,7 +136,9 @@ fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool 
         }
         Request::List(request) => ask(world, move |dispatcher| drop(views::jobs(dispatcher, &request))),
         Request::Show(job) | Request::Explain(job) | Request::Wait(job) if job >= known => return false,
-        Request::Show(job) => ask(world, move |dispatcher| drop(views::detail(dispatcher, JobId(job)).unwrap())),
+        Request::Show(job) => {
+            ask(world, move |dispatcher| drop(views::detail(dispatcher, JobId(job)).unwrap()))
+        }
         Request::Explain(job) => ask(world, move |dispatcher| drop(views::explain(dispatcher, JobId(job)))),
         Request::Wait(job) => {
             let (reply, _) = tokio::sync::oneshot::channel();

@@ -22,7 +22,9 @@ pub(in crate::commands) fn limits(command: &LimitsCommand, terminal: &Terminal) 
             // The file itself is right: a head that is away, or another's, is no mistake in it.
             match with(&args.home, async |client| Ok(client.set_limits(text, true).await?)) {
                 Ok(reply) => warn_of_blocked(&reply, "would be blocked", terminal),
-                Err(_) => terminal.note("not compared with live jobs: no head that an administrator can reach"),
+                Err(_) => {
+                    terminal.note("not compared with live jobs: no head that an administrator can reach")
+                }
             }
         }
         LimitsCommand::Apply(args) => apply(args, terminal)?,
