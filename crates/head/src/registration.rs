@@ -3,6 +3,8 @@
 use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_proto::{Device, Register};
 
+use crate::check::is_disruptive;
+
 /// Bytes of a name, and of a text for people.
 const NAME_BYTES_MAX: usize = 253;
 const TEXT_BYTES_MAX: usize = 1000;
@@ -55,7 +57,7 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
             name.len()
         ));
     }
-    match name.chars().find(|character| character.is_control()) {
+    match name.chars().find(|&character| is_disruptive(character)) {
         Some(character) => Err(format!("a worker's {what} has the control character {character:?}")),
         None => Ok(()),
     }
