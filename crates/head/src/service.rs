@@ -1,6 +1,6 @@
 //! The gRPC services: requests become inputs of the dispatcher, and wait for its replies.
 
-mod admission;
+mod changes;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,27 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 use tokio_stream::{Stream, StreamExt as _};
-use wharf_core::{Command, JobId};
-use wharf_proto::change_jobs_request::Change;
+use wharf_core::JobId;
 use wharf_proto::cluster_server::Cluster;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, DemandReply, ExecInput,
     ExecOutput, ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetDemandRequest,
-    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobSpec,
-    LimitsReply, ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest,
-    LogChunk, LogsRequest, PolicyReply, Refusal, SetLimitsRequest, SetPolicyRequest, SubmitReply,
-    SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
+    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, LimitsReply,
+    ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk,
+    LogsRequest, PolicyReply, SetLimitsRequest, SetPolicyRequest, SubmitReply, SubmitRequest, ToWorkerBatch,
+    UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
 };
 
-pub(crate) use self::admission::Terms;
-use crate::amend::{self, check_change};
-use crate::audit::{self, Subject, job_objects};
+use crate::amend;
+use crate::audit::{Subject, job_objects};
 use crate::auth::{Access, Identity, Scope};
-use crate::check::check_label;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::Reader;
+use crate::network::Network;
 use crate::outlet::outlet;
 use crate::queue::{NotQueued, Sender};
 use crate::regime::PolicyChoice;
@@ -46,6 +44,16 @@ pub(crate) struct Service {
     execs: Arc<exec::Routes>,
     access: Arc<Access>,
     terms: Terms,
+}
+
+/// What an admin permits on this head.
+pub(crate) struct Terms {
+    /// Jobs of root are accepted although the head serves several users.
+    pub(crate) allow_root: bool,
+    /// Networks that webhooks may target although they are not public.
+    pub(crate) webhook_allow: Vec<Network>,
+    /// The highest priority that a user may give to a job.
+    pub(crate) user_priority: i32,
 }
 
 /// The same door for both services.
@@ -97,25 +105,6 @@ impl Service {
     /// Whose a job is; `None` where there is no such job.
     async fn owner(&self, job: JobId) -> Result<Option<String>, Status> {
         self.ask(move |dispatcher| views::owner(dispatcher, job)).await
-    }
-
-    /// Takes the jobs that are not theirs out of a list, and says why.
-    async fn take_foreign(&self, identity: &Identity, jobs: &mut Vec<u32>) -> Result<Vec<Refusal>, Status> {
-        let mut refused = Vec::new();
-        let mut own = Vec::new();
-        for &job_id in jobs.iter() {
-            let refusal = match self.owner(JobId(job_id)).await? {
-                Some(owner) => identity.refusal(job_id, &owner),
-                // It may be another's by the time that the change is made.
-                None => Some(format!("there is no job {job_id}")),
-            };
-            match refusal {
-                Some(reason) => refused.push(Refusal { job_id, reason }),
-                None => own.push(job_id),
-            }
-        }
-        *jobs = own;
-        Ok(refused)
     }
 }
 
@@ -380,105 +369,6 @@ impl Service {
     async fn policies(&self) -> Result<Response<PolicyReply>, Status> {
         let reply = self.ask(views::policies).await?;
         reply.map(Response::new).map_err(|error| Status::internal(error.to_string()))
-    }
-
-    /// Changes what matches a filter, in one step of the dispatcher. Users are given their own jobs only.
-    async fn change_matching(
-        &self,
-        identity: &Identity,
-        request: ChangeJobsRequest,
-    ) -> Result<ChangeJobsReply, Status> {
-        if !request.job_ids.is_empty() {
-            return Err(Status::invalid_argument("jobs are named or filtered, not both"));
-        }
-        let user = request.filter.as_ref().map_or("", |filter| filter.user.as_str());
-        let is_admin = identity.scope >= Scope::Operate;
-        if !is_admin && !user.is_empty() && user != identity.user {
-            return Err(Status::permission_denied(format!("permission denied: these jobs belong to {user}")));
-        }
-        let owner = (!is_admin).then(|| identity.user.clone());
-        let (reply, receiver) = oneshot::channel();
-        self.send(Input::ChangeMatching { request, owner, by: identity.user.clone(), reply })?;
-        let mut changed = receiver.await.map_err(|_| stopped())?;
-        changed.matched = changed.matched.into_iter().map(|job| identity.redact_summary(job)).collect();
-        Ok(changed)
-    }
-
-    async fn change_jobs_as(
-        &self,
-        identity: &Identity,
-        mut request: ChangeJobsRequest,
-    ) -> Result<ChangeJobsReply, Status> {
-        check_change(&request).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        if request.filter.is_some() {
-            return self.change_matching(identity, request).await;
-        }
-        let mut refused = self.take_foreign(identity, &mut request.job_ids).await?;
-        let (reply, receiver) = oneshot::channel();
-        let is_user = identity.scope < Scope::Operate;
-        self.send(Input::Change { request, is_user, by: identity.user.clone(), reply })?;
-        refused.extend(receiver.await.map_err(|_| stopped())?);
-        Ok(ChangeJobsReply { refused, ..ChangeJobsReply::default() })
-    }
-
-    /// Records a change of jobs, which may have been refused for some of them.
-    fn record_change(
-        &self,
-        identity: &Identity,
-        change: Change,
-        named: &[u32],
-        changed: &Result<ChangeJobsReply, Status>,
-    ) {
-        let action = amend::change_name(change);
-        let Ok(reply) = changed else {
-            let objects = job_objects(named.iter().copied());
-            return self.access.audit.record(Subject::Jobs, identity, action, objects, changed);
-        };
-        let is_refused = |id: &u32| reply.refused.iter().any(|refusal| refusal.job_id == *id);
-        let matched = reply.matched.iter().map(|job| job.job_id);
-        let done: Vec<u32> = named.iter().copied().chain(matched).filter(|id| !is_refused(id)).collect();
-        if !done.is_empty() {
-            let objects = job_objects(done);
-            self.access.audit.record_with(Subject::Jobs, identity, action, objects, audit::OK, "");
-        }
-        if let Some(first) = reply.refused.first() {
-            let objects = job_objects(reply.refused.iter().map(|refusal| refusal.job_id));
-            self.access.audit.record_with(
-                Subject::Jobs,
-                identity,
-                action,
-                objects,
-                audit::REFUSED,
-                &first.reason,
-            );
-        }
-    }
-
-    /// The task that a command is to run beside.
-    async fn exec_place(&self, identity: &Identity, job_id: u32, rank: u32) -> Result<exec::Place, Status> {
-        let job = self.known(job_id).await?;
-        identity.must_read(job_id, &self.owner(job).await?.unwrap_or_default())?;
-        self.ask(move |dispatcher| exec::place(dispatcher, job, rank)).await?
-    }
-
-    async fn change_node_health(&self, request: ChangeNodeRequest) -> Result<(), Status> {
-        use wharf_proto::change_node_request::Change;
-        check_label("reason", &request.reason)
-            .map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let name = request.node.clone();
-        let node = self.ask(move |dispatcher| views::node_named(dispatcher, &name)).await?;
-        let missing = || Status::not_found(format!("there is no node `{}`", request.node.escape_debug()));
-        let node = node.ok_or_else(missing)?;
-        let (command, reason) = match request.change() {
-            Change::Cordon => (Command::CordonNode(node), request.reason),
-            Change::Drain => (Command::DrainNode(node), request.reason),
-            Change::Resume => (Command::OpenNode(node), String::new()),
-            Change::Remove => (Command::LoseNode(node), request.reason),
-        };
-        let (reply, receiver) = oneshot::channel();
-        self.send(Input::ChangeNode { command, node, reason, reply })?;
-        let result = receiver.await.map_err(|_| stopped())?;
-        result.map_err(Status::failed_precondition)
     }
 }
 
