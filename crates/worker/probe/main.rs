@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use wharf_worker::{
-    ContainerSettings, Inventory, StepAnswer, StepReport, Watch, WorkerConfig, beside_main, keeper_main,
-    pace_main, run, stage_main, tell_step,
+    BesideTask, ContainerSettings, Inventory, StepAnswer, StepReport, TaskSettings, Watch, WorkerConfig,
+    beside_main, keeper_main, pace_main, run, stage_main, tell_step,
 };
 
 fn main() -> ExitCode {
@@ -15,8 +15,8 @@ fn main() -> ExitCode {
         [command, _, state_dir] if command == "keeper" => {
             keeper_main(Path::new(state_dir)).map_err(Into::into)
         }
-        [command, _, state_dir, _, stage, _, task @ ..] if command == "keeper" => {
-            return ExitCode::from(stage_main(Path::new(state_dir), stage, task));
+        [command, _, state_dir, stage] if command == "keeper" && stage == "--stage" => {
+            return ExitCode::from(stage_main(Path::new(state_dir)));
         }
         [command, head, state_dir] if command == "worker" => worker(head, state_dir.into()),
         [command, words @ ..] if command == "beside" => return beside(words),
@@ -38,9 +38,21 @@ fn main() -> ExitCode {
 
 fn beside(words: &[String]) -> ExitCode {
     let split = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    let task = words.get(1).and_then(|pid| pid.parse().ok()).unwrap_or_default();
-    let is_terminal = words[..split].iter().any(|word| word == "--terminal");
-    ExitCode::from(beside_main(task, is_terminal, words.get(split + 1..).unwrap_or_default()))
+    let (options, command) = (&words[..split], words.get(split + 1..).unwrap_or_default());
+    let values = |name: &str| -> Vec<&String> {
+        options.windows(2).filter(|pair| pair[0] == name).map(|pair| &pair[1]).collect()
+    };
+    let number = |name: &str| values(name).first().and_then(|value| value.parse().ok()).unwrap_or_default();
+    let id = |name: &str| u32::try_from(number(name)).unwrap_or_default();
+    let task = BesideTask {
+        pid: id("--task"),
+        start_time: number("--start-time"),
+        uid: id("--uid"),
+        gid: id("--gid"),
+        cgroups: values("--cgroup").into_iter().map(PathBuf::from).collect(),
+        device_nodes: values("--device-node").into_iter().map(PathBuf::from).collect(),
+    };
+    ExitCode::from(beside_main(&task, options.iter().any(|word| word == "--terminal"), command))
 }
 
 fn pace(iterations: &str) -> Result<(), Box<dyn std::error::Error>> {
@@ -76,6 +88,7 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
+        tasks: TaskSettings::default(),
         stay: None,
     };
     if let Ok(line) = std::env::var("PROBE_CONTAINER_COMMAND") {

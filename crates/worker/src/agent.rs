@@ -3,6 +3,7 @@
 //! It holds no truth of its own that could be lost: tasks are the keeper's, decisions the head's.
 
 mod leaving;
+mod outputs;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -12,8 +13,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_proto::{
-    Device, DeviceReport, Heartbeat, LaunchTask, Register, RenewLease, SendOutput, SetPace, SignalTask,
-    TaskProgress, TaskStarted, TaskState, ToExec, from_worker, to_worker,
+    Device, DeviceReport, LaunchTask, Register, RenewLease, SetPace, SignalTask, TaskProgress, TaskStarted,
+    TaskState, ToExec, from_worker, to_worker,
 };
 
 use crate::devices::{self, Sharing};
@@ -23,12 +24,12 @@ use crate::head::{HeadEvent, Outbound};
 use crate::launch::{Launching, Prepared};
 use crate::link::Keeper;
 use crate::mark::Mark;
-use crate::output::{self, Wanted};
-use crate::protocol::{Event, Fence, Hello, Progress, Request, Start, output_file};
+use crate::protocol::{Event, Fence, Hello, Progress, Request, Start};
 use crate::stay::Departure;
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace};
 use crate::{Notice, Rehearsal, WorkerConfig, container, exec};
+use outputs::{OUTPUTS_INTERVAL, REMOVAL_INTERVAL};
 
 /// Until the head has said how often it wants to hear the worker.
 const HEARTBEAT_FIRST: Duration = Duration::from_secs(1);
@@ -56,11 +57,16 @@ pub(crate) struct Agent<N> {
     device_news: mpsc::Receiver<Vec<Device>>,
     sharing: Sharing,
     execs: exec::Sessions,
-    /// Signals for tasks whose processes are asked for.
-    signals: Vec<SignalTask>,
     clock: Clock,
     departure: Departure,
     mark: Mark,
+    /// When outputs of running tasks are looked at, and what is done about them.
+    outputs_due: Interval,
+    trimming: Option<AbortHandle>,
+    /// When old outputs are removed.
+    removal: Interval,
+    /// When the head was last told of the disk.
+    disk_told: Option<Instant>,
 }
 
 /// What the agent knows of a task.
@@ -108,7 +114,6 @@ impl<N: FnMut(Notice)> Agent<N> {
             device_news: devices::watch(&config),
             sharing: Sharing::new(&config),
             execs: exec::Sessions::default(),
-            signals: Vec::new(),
             clock: Clock::new(hello.fence, Instant::now()),
             departure: Departure::new(config.stay, Instant::now()),
             mark: Mark::open(&config.state_dir),
@@ -120,6 +125,10 @@ impl<N: FnMut(Notice)> Agent<N> {
             outputs: HashMap::new(),
             heartbeat: ticking(HEARTBEAT_FIRST),
             rounds: ticking(ROUNDS),
+            outputs_due: ticking(OUTPUTS_INTERVAL),
+            trimming: None,
+            removal: ticking(REMOVAL_INTERVAL),
+            disk_told: None,
         };
         agent.on_hello(hello);
         let Self { sharing, tasks, .. } = &mut agent;
@@ -168,10 +177,12 @@ impl<N: FnMut(Notice)> Agent<N> {
                 _ = self.rounds.tick() => self.retire_idle(),
                 () = at(self.departure.due()) => {}
                 _ = self.heartbeat.tick() => {
-                    self.tell(from_worker::Message::Heartbeat(Heartbeat::default()));
+                    self.tell_heartbeat();
                     let stored = self.mark.store();
                     self.mark_stored(stored);
                 }
+                _ = self.outputs_due.tick() => self.trim_outputs(),
+                _ = self.removal.tick() => self.remove_old(),
             }
             self.sharing.settle().await;
             if self.departure.has_end() && self.look_at_stay() {
@@ -218,11 +229,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             Event::Ended { task, exit } => self.on_ended(task, exit),
             Event::Reduced { what } => self.reduced(what),
             Event::Located { task, process } => {
-                self.execs.located(&self.config, task, process);
-                let is_its = |wanted: &mut SignalTask| wanted.task.map(TaskKey::from) == Some(task);
-                for wanted in self.signals.extract_if(.., is_its) {
-                    exec::signal(process, &wanted);
-                }
+                self.execs.located(&self.config, task, process.as_ref());
             }
             Event::Stale { task, newest } => {
                 if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
@@ -518,8 +525,8 @@ impl<N: FnMut(Notice)> Agent<N> {
             self.execs.signal(task, wanted);
         }
         if wanted.script {
-            self.signals.push(*wanted);
-            self.keeper.ask(Request::Locate { task });
+            let (signal, group) = (wanted.signal, wanted.group);
+            self.keeper.ask(Request::Signal { task, signal, group });
         }
         Some(())
     }
@@ -530,40 +537,6 @@ impl<N: FnMut(Notice)> Agent<N> {
             self.tasks.remove(&task);
         }
         self.keeper.ask(Request::Forget { task });
-    }
-
-    fn send_output(&mut self, wanted: &SendOutput) -> Option<()> {
-        if let Some(earlier) = self.outputs.remove(&wanted.request) {
-            earlier.abort();
-        }
-        if wanted.stop {
-            return Some(());
-        }
-        let task: TaskKey = wanted.task?.into();
-        let head = self.head.as_ref()?;
-        let ended = match self.tasks.get(&task) {
-            Some(known) => known.ended.subscribe(),
-            None => watch::Sender::new(true).subscribe(),
-        };
-        let sending = output::send(
-            Wanted {
-                request: wanted.request,
-                path: output_file(&self.config.state_dir, task),
-                offset: wanted.offset,
-                follow: wanted.follow,
-                ended,
-            },
-            head.output.clone(),
-        );
-        self.outputs.retain(|_, running| !running.is_finished());
-        self.outputs.insert(wanted.request, tokio::spawn(sending).abort_handle());
-        Some(())
-    }
-
-    fn end_outputs(&mut self) {
-        for (_, running) in self.outputs.drain() {
-            running.abort();
-        }
     }
 }
 

@@ -11,6 +11,7 @@
 mod agent;
 mod batch;
 mod container;
+mod descriptors;
 mod devices;
 mod door;
 mod ending;
@@ -19,6 +20,7 @@ mod error;
 mod exec;
 mod fence;
 mod head;
+mod housekeeping;
 mod identity;
 mod keeper;
 mod launch;
@@ -27,8 +29,10 @@ mod lock;
 mod mark;
 mod output;
 mod pace;
+mod processes;
 mod protocol;
 mod ray;
+mod settings;
 mod stay;
 mod step;
 mod task;
@@ -44,10 +48,11 @@ pub use container::{ContainerMount, ContainerRuntime, ContainerSettings};
 pub use devices::{Inventory, Source, Watch, memory_gib, processors};
 pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
-pub use exec::{beside_main, kept_main};
+pub use exec::{BesideTask, beside_main, kept_main};
 pub use keeper::{keeper_main, outlast_signals, stage_main};
 pub use pace::pace_main;
 pub use ray::ray_main;
+pub use settings::TaskSettings;
 pub use stay::Stay;
 pub use step::{StepAnswer, StepReport, tell_step};
 
@@ -96,6 +101,8 @@ pub struct WorkerConfig {
     pub watch: Watch,
     /// What containers are run with, and what they get.
     pub containers: ContainerSettings,
+    /// What tasks are granted.
+    pub tasks: TaskSettings,
     /// When it leaves, where its machine is its own for a time only. It then also leaves, with its tasks, when it is told to end.
     pub stay: Option<Stay>,
 }
@@ -119,6 +126,7 @@ impl std::fmt::Debug for WorkerConfig {
             .field("network_interface", &self.network_interface)
             .field("watch", &self.watch)
             .field("containers", &self.containers)
+            .field("tasks", &self.tasks)
             .field("stay", &self.stay)
             .finish()
     }

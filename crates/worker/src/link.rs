@@ -187,10 +187,8 @@ fn spawn(program: &Path, config: &WorkerConfig) -> io::Result<Child> {
         command.arg("--through-signals");
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-    // Tasks inherit the keeper's environment, which therefore must not hold the token.
-    for name in telling_variables(config) {
-        command.env_remove(name);
-    }
+    // Tasks inherit the keeper's environment, which therefore is not the worker's own.
+    command.env_clear().envs(config.tasks.passed(std::env::vars_os(), &config.token));
     command.spawn()
 }
 
@@ -201,7 +199,7 @@ pub(crate) fn telling_variables(config: &WorkerConfig) -> impl Iterator<Item = O
 }
 
 /// Whether a variable has the token in it; a very short one would be found everywhere.
-fn holds_token(value: &str, token: &str) -> bool {
+pub(crate) fn holds_token(value: &str, token: &str) -> bool {
     const TELLING_BYTES: usize = 8;
     !token.is_empty() && (value == token || (token.len() >= TELLING_BYTES && value.contains(token)))
 }

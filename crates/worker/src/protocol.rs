@@ -12,7 +12,7 @@ use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Trainer};
 
 /// Raised with every change that an older peer would misunderstand.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 
 /// What the agent asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,6 +32,12 @@ pub(crate) enum Request {
     /// Say which process is the task's.
     Locate {
         task: TaskKey,
+    },
+    /// Send a signal to the task's first process, or to all of the group that it leads.
+    Signal {
+        task: TaskKey,
+        signal: i32,
+        group: bool,
     },
     /// A task may run longer, or less long, than it was told before.
     Renew {
@@ -100,6 +106,9 @@ pub(crate) struct Start {
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
     pub(crate) trainer: Trainer,
+    /// What has to be free on the disk of the state directory for it to be started.
+    #[serde(default)]
+    pub(crate) disk_reserve_bytes: u64,
     /// Why it cannot be started: recorded as its end, so that the head learns it even if the agent dies now.
     pub(crate) refused: Option<Exit>,
 }
@@ -137,6 +146,12 @@ pub(crate) struct Confinement {
     /// Who it runs as, where that is not the worker's own user.
     pub(crate) user: Option<String>,
     pub(crate) limits: Vec<Limit>,
+    /// The highest values that a limit may have, as the site grants them.
+    #[serde(default)]
+    pub(crate) max_limits: Vec<Limit>,
+    /// The only device nodes that it may open; none: all that its user may.
+    #[serde(default)]
+    pub(crate) device_nodes: Option<Vec<PathBuf>>,
     /// 0: as many as there are.
     pub(crate) cpus: u32,
     /// 0: as much as there is.
@@ -150,9 +165,16 @@ impl Confinement {
 }
 
 impl Start {
-    /// Whether its processes have to prepare themselves.
-    pub(crate) fn is_staged(&self) -> bool {
-        !self.confinement.is_none() || self.processes().any(|process| process.container.is_some())
+    /// Whether any of its processes runs in a container.
+    pub(crate) fn is_contained(&self) -> bool {
+        self.processes().any(|process| process.container.is_some())
+    }
+
+    /// Whether any of its processes runs in a container that outlives tasks.
+    pub(crate) fn is_per_node(&self) -> bool {
+        self.processes()
+            .filter_map(|process| process.container.as_ref())
+            .any(|contained| contained.spec.per_node)
     }
 
     /// A container that outlives its task's process, if it has any.
@@ -202,8 +224,30 @@ pub(crate) enum Event {
     /// The task's process; none where it does not run.
     Located {
         task: TaskKey,
-        process: Option<i32>,
+        process: Option<TaskProcess>,
     },
+}
+
+/// The account that a task's processes are started as. What they are later, such as a program with the set-user-ID bit, does not
+/// change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Account {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// A process of a task, for commands that run beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskProcess {
+    pub(crate) pid: i32,
+    /// When it was started, in the kernel's unit: together with the number, it is this process only.
+    pub(crate) start_time: u64,
+    /// None: started by an earlier version, which did not record it.
+    pub(crate) account: Option<Account>,
+    /// The files to enter the task's cgroups by.
+    pub(crate) cgroups: Vec<PathBuf>,
+    /// The only device nodes that the task may open; none: all that its user may.
+    pub(crate) device_nodes: Option<Vec<PathBuf>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -89,6 +89,17 @@ impl Exit {
         Self { cause: Some(Cause::Node), ..Self::lost(error) }
     }
 
+    /// The end of a task that could not run as it should because the disk of the worker's state directory is full.
+    pub(crate) fn disk_full(error: impl Into<String>) -> Self {
+        Self { cause: Some(Cause::DiskFull), ..Self::lost(error) }
+    }
+
+    /// The end of a task for which the worker could not write a file of its own.
+    pub(crate) fn of_file(error: &std::io::Error, what: &str) -> Self {
+        let text = format!("{what}: {error}");
+        if error.kind() == std::io::ErrorKind::StorageFull { Self::disk_full(text) } else { Self::lost(text) }
+    }
+
     /// The end of a task that cannot be begun as its job wants it.
     pub(crate) fn refused(error: impl Into<String>) -> Self {
         Self::unlaunched(CODE_REFUSED, error)

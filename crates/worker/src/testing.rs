@@ -1,6 +1,6 @@
 //! What unit tests share.
 
-use crate::{ContainerSettings, Watch, WorkerConfig};
+use crate::{ContainerSettings, TaskSettings, Watch, WorkerConfig};
 
 /// A worker with four devices.
 pub(crate) fn config(device_type: &str) -> WorkerConfig {
@@ -22,6 +22,7 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
+        tasks: TaskSettings::default(),
         stay: None,
     }
 }

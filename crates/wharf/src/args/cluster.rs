@@ -200,6 +200,9 @@ pub struct WorkerArgs {
     /// What runs containers here
     #[command(flatten)]
     pub containers: ContainerArgs,
+    /// What tasks are granted here
+    #[command(flatten)]
+    pub tasks: TaskArgs,
     /// Do not run tasks, to measure everything around them
     #[arg(long, value_name = "MODE", hide = true)]
     pub rehearse: Option<RehearsalArg>,
@@ -238,6 +241,50 @@ pub struct ContainerArgs {
     pub container_idle: Seconds,
 }
 
+/// What a site grants the tasks of a node.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tasks")]
+pub struct TaskArgs {
+    /// Variable of the worker's environment that tasks inherit, beside those of a session such as PATH; `NCCL_*` stands for all
+    /// that begin so; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub pass_env: Vec<String>,
+    /// Highest value of a resource limit that jobs may ask for, as in `memlock=unlimited`; may be given several times
+    /// [default: the worker's own limits]
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub max_limit: Vec<MaxLimit>,
+    /// Node of a device, with `{}` for its number, as in `/dev/davinci{}`: jobs of a root worker open those of their own devices only;
+    /// may be given several times [default: those of NVIDIA's and AMD's drivers]
+    #[arg(long, value_name = "PATTERN")]
+    pub device_file: Vec<String>,
+    /// What the output of a task may take of the worker's disk; of longer output the middle is left out; 0K: no limit
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub output_limit: Size,
+    /// How long the output of a task is kept after its end
+    #[arg(long, value_name = "DURATION", default_value = "30d")]
+    pub output_retention: Seconds,
+    /// What has to be free on the worker's disk for tasks to be started, at most a twentieth of the disk
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub disk_reserve: Size,
+}
+
+/// A resource limit and its highest value; none: unlimited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaxLimit(pub String, pub Option<u64>);
+
+impl std::str::FromStr for MaxLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, as in memlock=unlimited")?;
+        let value = match value {
+            "unlimited" => None,
+            number => Some(number.parse().map_err(|_| format!("expected a number or `unlimited`, found `{number}`"))?),
+        };
+        Ok(Self(name.to_owned(), value))
+    }
+}
+
 /// What becomes of tasks that are not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum RehearsalArg {
@@ -257,12 +304,9 @@ pub struct KeeperArgs {
     /// Do not end when a signal says so: its worker tells it when
     #[arg(long, hide = true)]
     pub through_signals: bool,
-    /// Become a task's process instead, after what this says
-    #[arg(long, value_name = "JSON", hide = true)]
-    pub stage: Option<String>,
-    /// The task's command
-    #[arg(last = true, hide = true)]
-    pub command: Vec<String>,
+    /// Become a task's process instead, as standard input describes it
+    #[arg(long, hide = true)]
+    pub stage: bool,
 }
 
 /// Commands about one job.

@@ -48,6 +48,21 @@ pub struct BesideArgs {
     /// The process of the task
     #[arg(long, value_name = "PID")]
     pub task: u32,
+    /// The start time of that process, in the kernel's unit
+    #[arg(long, value_name = "TICKS")]
+    pub start_time: u64,
+    /// The user that the task was started as
+    #[arg(long)]
+    pub uid: u32,
+    /// The group of that user
+    #[arg(long)]
+    pub gid: u32,
+    /// File to enter a cgroup of the task by
+    #[arg(long, value_name = "FILE")]
+    pub cgroup: Vec<std::path::PathBuf>,
+    /// Device node that the task may open
+    #[arg(long, value_name = "FILE")]
+    pub device_node: Vec<std::path::PathBuf>,
     /// Standard input is a terminal, which becomes its own
     #[arg(long)]
     pub terminal: bool,

@@ -46,7 +46,8 @@ pub use access::{
     TokenListArgs, TokenRenewArgs, TokenRevokeArgs, Ttl,
 };
 pub use cluster::{
-    ContainerArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, WorkerArgs,
+    ContainerArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, TaskArgs,
+    WorkerArgs,
 };
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use cp::{CpArgs, CpPlace};

@@ -37,8 +37,8 @@ mod tests {
     fn commands_of_tasks_mean_what_they_mean_in_the_whole() {
         for line in [
             "keeper --state-dir /s",
-            "keeper --state-dir /s --stage {} -- sh -c x",
-            "beside --task 7 --terminal -- ls -l",
+            "keeper --state-dir /s --stage",
+            "beside --task 7 --start-time 9 --uid 1 --gid 2 --cgroup /c --terminal -- ls -l",
             "batch --input /in -- script --a b",
             "batch",
             "step 3 --quiet",

@@ -17,7 +17,14 @@ pub(crate) fn prefix(contained: &Contained) -> Vec<String> {
 }
 
 /// `run`, for a container that lives as long as its command.
-pub(crate) fn run(contained: &Contained, image: &str, command: &[String]) -> Result<Argv, ArgvError> {
+///
+/// `variables` is the file of [`variables_file`].
+pub(crate) fn run(
+    contained: &Contained,
+    image: &str,
+    variables: &str,
+    command: &[String],
+) -> Result<Argv, ArgvError> {
     let mut argv = Argv { words: prefix(contained), warnings: Vec::new() };
     argv.push("run");
     if !contained.spec.name.is_empty() {
@@ -29,7 +36,7 @@ pub(crate) fn run(contained: &Contained, image: &str, command: &[String]) -> Res
         argv.pair("--label", label);
     }
     options(contained, &mut argv)?;
-    variables(contained, &mut argv);
+    self::variables(contained, variables, &mut argv);
     argv.pair("-w", &contained.workdir);
     entry(contained, image, command, &mut argv);
     Ok(argv)
@@ -52,8 +59,8 @@ pub(crate) fn stay(contained: &Contained, image: &str) -> Result<Argv, ArgvError
     Ok(argv)
 }
 
-/// `exec`, for a command in a container that stays.
-pub(crate) fn exec(contained: &Contained, command: &[String]) -> Argv {
+/// `exec`, for a command in a container that stays; `variables` as with [`run`].
+pub(crate) fn exec(contained: &Contained, variables: &str, command: &[String]) -> Argv {
     let mut argv = Argv { words: prefix(contained), warnings: Vec::new() };
     argv.push("exec");
     if !contained.spec.user.is_empty() {
@@ -62,7 +69,7 @@ pub(crate) fn exec(contained: &Contained, command: &[String]) -> Argv {
     if !contained.spec.env_file.is_empty() {
         argv.pair("--env-file", &contained.spec.env_file);
     }
-    variables(contained, &mut argv);
+    self::variables(contained, variables, &mut argv);
     argv.pair("-w", &contained.workdir);
     argv.push(&contained.spec.name);
     argv.words.extend(contained.spec.entrypoint.iter().cloned());
@@ -160,14 +167,26 @@ fn mount(contained: &Contained, mount: &Mount, argv: &mut Argv) -> Result<(), Ar
     Ok(())
 }
 
-/// By name, so that values are in no command line; those that would mislead the program itself by value.
-fn variables(contained: &Contained, argv: &mut Argv) {
+/// Values are in no command line: variables are named, and their values are in the environment of the program, or in a file where
+/// they would mislead the program itself.
+fn variables(contained: &Contained, file: &str, argv: &mut Argv) {
     for name in &contained.names {
         argv.pair("-e", name);
     }
-    for (name, value) in &contained.set {
-        argv.pair("-e", format!("{name}={value}"));
+    if !contained.set.is_empty() {
+        argv.pair("--env-file", file);
     }
+    for name in contained.set.iter().filter(|(_, value)| value.contains('\n')).map(|(name, _)| name) {
+        let runtime = contained.runtime.word();
+        argv.warnings
+            .push(format!("{runtime} cannot have `{name}`, whose value has several lines: it is left out"));
+    }
+}
+
+/// The lines of a file with variables that would mislead the program itself.
+pub(crate) fn variables_file(contained: &Contained) -> String {
+    let lines = contained.set.iter().filter(|(_, value)| !value.contains('\n'));
+    lines.map(|(name, value)| format!("{name}={value}\n")).collect()
 }
 
 fn entry(contained: &Contained, image: &str, command: &[String], argv: &mut Argv) {

@@ -63,7 +63,8 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
                 told(contained, &[])?;
                 return node::exec(contained, image, command);
             }
-            let argv = docker::run(contained, image, command).map_err(text)?;
+            let variables = InheritedFile::new(&docker::variables_file(contained))?;
+            let argv = docker::run(contained, image, &variables.path(), command).map_err(text)?;
             told(contained, &argv.warnings)?;
             serve::run(contained, &argv.words)
         }
@@ -106,12 +107,12 @@ pub(super) fn charlie_words(
     let values = variables(contained, value);
     let (text, inherited) =
         charliecloud::file(values.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    let file = hidden_file(&text).map_err(|error| format!("cannot hand over the variables: {error}"))?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let file = InheritedFile::new(&text)?;
+    let path = file.path();
     let are_in_image = files.join(charliecloud::OWN_VARIABLES).exists();
     let told = charliecloud::Variables { file: &path, inherited: &inherited, are_in_image };
     let argv = charliecloud::run(contained, image, &told, command);
-    Ok((argv.map_err(|error| error.to_string())?, file))
+    Ok((argv.map_err(|error| error.to_string())?, file.0))
 }
 
 /// What charliecloud's own program finds in its environment.
@@ -146,12 +147,24 @@ fn read_input(contained: &Contained) -> Result<(), Failed> {
     read.map_err(|error| format!("cannot read the input {}: {error}", path.display()).into())
 }
 
-/// A file that only this process and what it becomes can reach, for what does not belong into a command line.
-fn hidden_file(text: &str) -> io::Result<std::fs::File> {
-    // Kept open for the next program.
-    let mut file = std::fs::File::from(memfd_create(c"wharf-env", MFdFlags::empty())?);
-    file.write_all(text.as_bytes())?;
-    Ok(file)
+/// A file that only this process and those that it starts can reach, for what does not belong into a command line.
+pub(super) struct InheritedFile(std::fs::File);
+
+impl InheritedFile {
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let make = || {
+            // Kept open for the next program.
+            let mut file = std::fs::File::from(memfd_create(c"wharf-env", MFdFlags::empty())?);
+            file.write_all(text.as_bytes())?;
+            Ok(Self(file))
+        };
+        make().map_err(|error: io::Error| format!("cannot hand over the variables: {error}"))
+    }
+
+    /// Where the next program finds it.
+    pub(super) fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd())
+    }
 }
 
 /// Says what is left out; an error where the job wants that.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
-use super::enter::Failed;
+use super::enter::{Failed, InheritedFile, say};
 use super::image::{answer, tool};
 use super::{Contained, ENGINE_VARIABLE, apptainer, docker, image, serve};
 use crate::lock;
@@ -65,7 +65,9 @@ pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
         apart(contained, &argv.words)
     };
     let used = taken(contained, || found(contained), make, remove)?;
-    let argv = docker::exec(contained, command);
+    let variables = InheritedFile::new(&docker::variables_file(contained))?;
+    let argv = docker::exec(contained, &variables.path(), command);
+    argv.warnings.iter().for_each(|warning| say(warning));
     let code = serve::serve(contained, &argv.words);
     // Idle from now on, not since the command began; only a guess would be off where that cannot be said.
     let _ = used.set_modified(SystemTime::now());

@@ -48,20 +48,35 @@ const LABELS: &str = "--label wharf.worker=/s --label wharf.task=7-2 --label wha
 
 #[test]
 fn docker_and_podman_are_told_as_measured() {
-    let docker = docker::run(&profiler(ContainerRuntime::Docker), "image:1", &command()).unwrap();
+    let docker = docker::run(&profiler(ContainerRuntime::Docker), "image:1", "/f", &command()).unwrap();
     let expected = format!(
         "docker run --name crius-worker --rm {LABELS} --gpus \"device=0,2\" --shm-size=11811160064 --network=host \
-         -v /A:/B --privileged -e WHARF_JOB_ID -e PATH=/opt/bin -w /W image:1 python train.py"
+         -v /A:/B --privileged -e WHARF_JOB_ID --env-file /f -w /W image:1 python train.py"
     );
     assert_eq!(docker.words.join(" "), expected);
-    let podman = docker::run(&profiler(ContainerRuntime::Podman), "image:1", &command()).unwrap();
+    let podman = docker::run(&profiler(ContainerRuntime::Podman), "image:1", "/f", &command()).unwrap();
     let expected = format!(
         "podman run --name crius-worker --rm {LABELS} --device nvidia.com/gpu=0 --device nvidia.com/gpu=2 \
          --security-opt=label=disable --shm-size=11811160064b --network=host -v /A:/B --privileged -e WHARF_JOB_ID \
-         -e PATH=/opt/bin -w /W image:1 python train.py"
+         --env-file /f -w /W image:1 python train.py"
     );
     assert_eq!(podman.words.join(" "), expected);
     assert!(docker.warnings.is_empty() && podman.warnings.is_empty());
+}
+
+#[test]
+fn values_of_variables_are_in_no_command_line() {
+    let mut contained = profiler(ContainerRuntime::Podman);
+    for name in ["REGISTRY_PASSWORD", "DOCKER_AUTH_CONFIG", "APPTAINER_DOCKER_PASSWORD"] {
+        contained.set.insert(name.to_owned(), "hunter2".to_owned());
+    }
+    contained.set.insert("XDG_TEXT".to_owned(), "two\nlines".to_owned());
+    let run = docker::run(&contained, "image:1", "/f", &command()).unwrap();
+    let exec = docker::exec(&contained, "/f", &command());
+    assert!(run.words.iter().chain(&exec.words).all(|word| !word.contains("hunter2")), "{run:?} {exec:?}");
+    let file = docker::variables_file(&contained);
+    assert!(file.contains("REGISTRY_PASSWORD=hunter2\n") && !file.contains("XDG_TEXT"), "{file}");
+    assert!(run.warnings.iter().any(|warning| warning.contains("XDG_TEXT")));
 }
 
 #[test]
@@ -92,18 +107,18 @@ fn engines_have_every_field() {
         format!(
             "{program} run {LABELS} --device /dev/fuse --ipc=host --network=none --device /dev/infiniband --mount \
              type=bind,src=/odd:name,dst=/odd:name -v volume:/v:ro --init --user 1000:100 --ulimit nofile=9:9 --ulimit \
-             core=-1:-1 --cpus=2 --memory=512m --env-file /e -e WHARF_JOB_ID -e PATH=/opt/bin -w /W --entrypoint /entry \
+             core=-1:-1 --cpus=2 --memory=512m --env-file /e -e WHARF_JOB_ID --env-file /f -w /W --entrypoint /entry \
              image:1 -x python train.py"
         )
     };
-    let docker = docker::run(&contained, "image:1", &command()).unwrap();
+    let docker = docker::run(&contained, "image:1", "/f", &command()).unwrap();
     assert_eq!(docker.words.join(" "), expected("docker --host unix:///run/d.sock"));
     contained.runtime = ContainerRuntime::Podman;
     contained.program = vec!["podman".into()];
-    let podman = docker::run(&contained, "image:1", &command()).unwrap();
+    let podman = docker::run(&contained, "image:1", "/f", &command()).unwrap();
     assert_eq!(podman.words.join(" "), expected("podman --remote --url unix:///run/d.sock"));
     contained.needs = vec![Mount::same("/a:b,c")];
-    assert!(docker::run(&contained, "image:1", &command()).is_err());
+    assert!(docker::run(&contained, "image:1", "/f", &command()).is_err());
 }
 
 #[test]
@@ -214,8 +229,8 @@ fn containers_that_stay_have_no_task() {
          wharf.owner=ann --label wharf.spec=abc --gpus all --shm-size=11811160064 --network=host -v /A:/B --privileged \
          --entrypoint sleep image:1 infinity"
     );
-    let exec = docker::exec(&contained, &command()).words.join(" ");
-    assert_eq!(exec, "docker exec -e WHARF_JOB_ID -e PATH=/opt/bin -w /W crius-worker python train.py");
+    let exec = docker::exec(&contained, "/f", &command()).words.join(" ");
+    assert_eq!(exec, "docker exec -e WHARF_JOB_ID --env-file /f -w /W crius-worker python train.py");
     contained.runtime = ContainerRuntime::Apptainer;
     contained.program = vec!["apptainer".into()];
     let stay = apptainer::stay(&contained, "/x.sif").unwrap().words.join(" ");

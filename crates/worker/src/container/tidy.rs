@@ -46,10 +46,9 @@ fn marks(state_dir: &Path, is_node: bool) -> Vec<(PathBuf, Stage)> {
 /// Has it done by a process of the user's; true if it is done.
 async fn perform(program: Option<&Path>, state_dir: &Path, stage: &Stage) -> bool {
     let program = program.map(PathBuf::from).or_else(|| std::env::current_exe().ok());
-    let (Some(program), Ok(told)) = (program, serde_json::to_string(stage)) else { return false };
-    let mut command = tokio::process::Command::new(program);
-    command.arg("keeper").arg("--state-dir").arg(state_dir).arg("--stage").arg(told).arg("--").arg("close");
-    stage.dress(command.as_std_mut());
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().await;
+    let Some(program) = program else { return false };
+    let Ok(command) = stage.to_closing_command(&program, state_dir) else { return false };
+    let mut command = tokio::process::Command::from(command);
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().await;
     status.is_ok_and(|status| status.success())
 }

@@ -7,6 +7,7 @@ mod dcgm;
 mod health;
 mod kind;
 mod mps;
+mod nodes;
 mod nvml;
 mod rocm;
 mod run;
@@ -21,6 +22,7 @@ use wharf_proto::Device;
 
 pub(crate) use health::watch;
 pub(crate) use mps::Sharing;
+pub(crate) use nodes::DeviceNodes;
 use source::Reader;
 pub use source::Source;
 

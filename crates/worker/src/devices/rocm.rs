@@ -28,6 +28,17 @@ const PRODUCTS: [(u64, &str); 10] = [
 
 /// All devices below `sys`, which is `/sys` but in tests.
 pub(super) fn read(sys: &Path) -> Result<Vec<Device>, ReadError> {
+    let gpus = gpus(sys)?;
+    Ok((0..).zip(&gpus).map(|(index, properties)| device(sys, index, properties)).collect())
+}
+
+/// The minor numbers of the devices' render nodes, by index.
+pub(super) fn render_minors(sys: &Path) -> Vec<u64> {
+    let gpus = gpus(sys).unwrap_or_default();
+    gpus.iter().map(|properties| properties.get("drm_render_minor").unwrap_or(0)).collect()
+}
+
+fn gpus(sys: &Path) -> Result<Vec<Properties>, ReadError> {
     let nodes = sys.join("class/kfd/kfd/topology/nodes");
     let entries = fs::read_dir(&nodes).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => ReadError::Absent,
@@ -39,8 +50,7 @@ pub(super) fn read(sys: &Path) -> Result<Vec<Device>, ReadError> {
         .collect();
     numbered.sort();
     let gpus = numbered.iter().filter_map(|(_, node)| Properties::read(&node.join("properties")));
-    let gpus = gpus.filter(|properties| properties.get("simd_count").is_some_and(|count| count > 0));
-    Ok((0..).zip(gpus).map(|(index, properties)| device(sys, index, &properties)).collect())
+    Ok(gpus.filter(|properties| properties.get("simd_count").is_some_and(|count| count > 0)).collect())
 }
 
 fn device(sys: &Path, index: u32, properties: &Properties) -> Device {

@@ -3,19 +3,26 @@
 //! A process of its own, because it changes what only a process can change: session, groups, user, folder.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, User};
 
 use super::rooms;
 use crate::container::{RUNTIME_VARIABLE, misleads};
+use crate::descriptors::close_inherited;
+use crate::keeper::device_nodes::permit_only;
+use crate::processes::start_time_of;
+use crate::protocol::TaskProcess;
 
 /// As shells have it.
 const CODE_NOT_FOUND: u8 = 127;
@@ -31,10 +38,69 @@ const VISIBLE: [&str; 4] =
     ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 /// What every terminal of today understands.
 const TERM: &str = "xterm-256color";
+/// How long a process that prepares a task may take to become the task's user.
+const SWITCH_PATIENCE: Duration = Duration::from_secs(2);
+const SWITCH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Executes `command`, or the user's shell where it is empty, beside the task whose process is `task`. With `is_terminal`, standard
+/// The task that a command runs beside.
+#[derive(Clone, Debug)]
+pub struct BesideTask {
+    /// A process of the task.
+    pub pid: u32,
+    /// When that process was started: a process with the same number and another time is not the task's.
+    pub start_time: u64,
+    /// The user that the task was started as, which the command runs as.
+    pub uid: u32,
+    /// That user's group.
+    pub gid: u32,
+    /// The files to enter the task's cgroups by.
+    pub cgroups: Vec<PathBuf>,
+    /// The only device nodes that the task may open; empty: all that its user may.
+    pub device_nodes: Vec<PathBuf>,
+}
+
+impl BesideTask {
+    /// A task whose keeper has recorded the account that it runs as.
+    pub(super) fn new(process: &TaskProcess) -> Result<Self, String> {
+        let account = process.account.ok_or(
+            "it is not recorded which user the task was started as: an earlier version has started it",
+        )?;
+        Ok(Self {
+            pid: process.pid.cast_unsigned(),
+            start_time: process.start_time,
+            uid: account.uid,
+            gid: account.gid,
+            cgroups: process.cgroups.clone(),
+            device_nodes: process.device_nodes.clone().unwrap_or_default(),
+        })
+    }
+
+    /// The options of the subcommand `beside`.
+    pub(super) fn options(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let numbers = [
+            ("--task", u64::from(self.pid)),
+            ("--start-time", self.start_time),
+            ("--uid", u64::from(self.uid)),
+            ("--gid", u64::from(self.gid)),
+        ];
+        for (option, number) in numbers {
+            words.extend([option.into(), number.to_string().into()]);
+        }
+        for file in &self.cgroups {
+            words.extend(["--cgroup".into(), file.into()]);
+        }
+        for node in &self.device_nodes {
+            words.extend(["--device-node".into(), node.into()]);
+        }
+        words
+    }
+}
+
+/// Executes `command`, or the user's shell where it is empty, beside a task. With `is_terminal`, standard
 /// input is a terminal that becomes its own. Returns only where that is not possible: the exit code, told why on standard error.
-pub fn beside_main(task: u32, is_terminal: bool, command: &[String]) -> u8 {
+pub fn beside_main(task: &BesideTask, is_terminal: bool, command: &[String]) -> u8 {
+    close_inherited(None);
     let failed = match become_neighbour(task, is_terminal, command) {
         Ok(error) | Err(error) => error,
     };
@@ -48,29 +114,33 @@ struct Failed {
     source: io::Error,
 }
 
-fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<Failed, Failed> {
-    let task = rooms::inmost(task);
-    let process = PathBuf::from(format!("/proc/{task}"));
+fn become_neighbour(task: &BesideTask, is_terminal: bool, command: &[String]) -> Result<Failed, Failed> {
     let failed = |what: &str| {
         let what = what.to_owned();
         move |source: io::Error| Failed { what, source }
     };
+    let process = find_process(task).map_err(failed("the task is gone"))?;
+    for file in &task.cgroups {
+        fs::write(file, "0").map_err(failed("cannot enter the task's cgroup"))?;
+    }
+    if !task.device_nodes.is_empty() {
+        permit_only(&task.device_nodes)
+            .map_err(failed("cannot restrict the devices to those of the task"))?;
+    }
+    if is_terminal {
+        take_terminal().map_err(failed("cannot take the terminal"))?;
+    }
+    // What the task's processes say of themselves is read with the rights of its user, never with the worker's.
+    become_user(task.uid, task.gid).map_err(failed("cannot become the task's user"))?;
+    let inner = rooms::inmost(task.pid);
+    let process = if inner == task.pid { folder(&process) } else { PathBuf::from(format!("/proc/{inner}")) };
     let environment =
         fs::read(process.join("environ")).map_err(failed("cannot read the task's environment"))?;
     let workdir =
         fs::read_link(process.join("cwd")).map_err(failed("cannot read the task's working directory"))?;
     let workdir = std::env::var_os(WORKDIR).map_or(workdir, PathBuf::from);
-    let owner = fs::metadata(&process).map_err(failed("the task is gone"))?;
-    if let Err(error) = join_cgroups(&process) {
-        // The command is worth more than its limits, but who relies on them has to know.
-        let _ = writeln!(io::stderr(), "wharf: this runs outside of the task's control group: {error}");
-    }
-    if is_terminal {
-        take_terminal().map_err(failed("cannot take the terminal"))?;
-    }
     let variables = variables(&environment);
-    let rooms = rooms::of(task, &variables).map_err(failed("cannot look into the task's container"))?;
-    become_user(owner.uid(), owner.gid()).map_err(failed("cannot become the task's user"))?;
+    let rooms = rooms::of(inner, &variables).map_err(failed("cannot look into the task's container"))?;
     rooms.enter().map_err(failed("cannot enter the task's container"))?;
     // Where the worker is killed nobody reads what this says: it must not stay.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
@@ -85,7 +155,7 @@ fn become_neighbour(task: u32, is_terminal: bool, command: &[String]) -> Result<
         next.env_clear().envs(variables).args(arguments);
         return Ok(failed(&format!("cannot start '{program}'"))(next.exec()));
     }
-    let shell = shell(&variables, owner.uid());
+    let shell = shell(&variables, task.uid);
     let (program, arguments) = match command.split_first() {
         Some((program, arguments)) => (OsStr::new(program), arguments),
         None => (shell.as_os_str(), command),
@@ -179,32 +249,27 @@ fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Enters the control groups that the task is in and this process is not.
-fn join_cgroups(process: &Path) -> io::Result<()> {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let theirs = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
-    let mut result = Ok(());
-    for line in theirs.lines().filter(|line| !own.lines().any(|own| own == *line)) {
-        let Some(folder) = cgroup_folder(line) else { continue };
-        let file = folder.join("cgroup.procs");
-        let entered = OpenOptions::new().write(true).open(&file).and_then(|mut file| file.write_all(b"0"));
-        if let Err(error) = entered {
-            result = Err(io::Error::new(error.kind(), format!("{}: {error}", file.display())));
+/// The folder of the task's process in `/proc`, open: it is of that very process, whichever has its number later.
+///
+/// A process that still prepares the task is waited for: until the switch its user may not read it.
+fn find_process(task: &BesideTask) -> io::Result<File> {
+    let process = File::open(format!("/proc/{}", task.pid))?;
+    let deadline = Instant::now() + SWITCH_PATIENCE;
+    loop {
+        let stat = fs::read_to_string(folder(&process).join("stat"))?;
+        if start_time_of(&stat) != Some(task.start_time) {
+            return Err(io::ErrorKind::NotFound.into());
         }
+        // A process that has changed its user, and has executed nothing since, belongs to root.
+        if process.metadata()?.uid() == task.uid || Instant::now() > deadline {
+            return Ok(process);
+        }
+        thread::sleep(SWITCH_INTERVAL);
     }
-    result
 }
 
-/// Where a line of `/proc/PID/cgroup` has its files: `0::/path`, or `4:cpu,cpuacct:/path` of the first version.
-fn cgroup_folder(line: &str) -> Option<PathBuf> {
-    let mut parts = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
-    let root = Path::new("/sys/fs/cgroup");
-    if controllers.is_empty() {
-        let unified = root.join("unified");
-        return Some(if unified.is_dir() { unified } else { root.to_owned() }.join(path));
-    }
-    Some(root.join(controllers.trim_start_matches("name=")).join(path))
+fn folder(process: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", process.as_raw_fd()))
 }
 
 #[cfg(test)]
@@ -233,18 +298,5 @@ mod tests {
         assert_eq!(seen(&task, "0 1 1"), ["1", "0", "4"]);
         assert_eq!(seen(&pairs(&[("A", "b")]), "0 1 1"), Vec::<String>::new(), "it has none");
         assert_eq!(step_devices(&task, &[]), []);
-    }
-
-    #[test]
-    fn cgroup_folder_of_both_versions() {
-        let rows = [
-            ("4:cpu,cpuacct:/wharf/3-1", "/sys/fs/cgroup/cpu,cpuacct/wharf/3-1"),
-            ("1:name=systemd:/user", "/sys/fs/cgroup/systemd/user"),
-        ];
-        for (line, expected) in rows {
-            assert_eq!(cgroup_folder(line), Some(PathBuf::from(expected)));
-        }
-        assert!(cgroup_folder("0::/wharf").is_some_and(|path| path.ends_with("wharf")));
-        assert_eq!(cgroup_folder("nonsense"), None);
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wharf_proto::{ExecOpen, TerminalSize, exec_input, exec_output};
 
-use super::beside::{OVER, WORKDIR};
+use super::beside::{BesideTask, OVER, WORKDIR};
 use super::{Message, Output, from_exec};
 
 /// Bytes of output that may be on their way.
@@ -59,11 +59,11 @@ enum Write {
 
 impl Spawned {
     /// Starts it through `program`, or through this one.
-    pub(super) fn start(program: Option<&Path>, process: i32, open: &ExecOpen) -> Result<Self, String> {
+    pub(super) fn start(program: Option<&Path>, task: &BesideTask, open: &ExecOpen) -> Result<Self, String> {
         if open.command.is_empty() && open.terminal.is_none() {
             return Err("there is no command".to_owned());
         }
-        spawn(program, process, open).map_err(|error| format!("cannot start it: {error}"))
+        spawn(program, task, open).map_err(|error| format!("cannot start it: {error}"))
     }
 
     /// Serves the client until the command is over, or the client is gone.
@@ -154,10 +154,12 @@ impl Spawned {
     }
 }
 
-fn spawn(program: Option<&Path>, process: i32, open: &ExecOpen) -> io::Result<Spawned> {
+fn spawn(program: Option<&Path>, task: &BesideTask, open: &ExecOpen) -> io::Result<Spawned> {
     let program = program.map_or_else(std::env::current_exe, |program| Ok(program.to_owned()))?;
     let mut command = Command::new(program);
-    command.arg("beside").arg("--task").arg(process.to_string());
+    command.arg("beside").args(task.options());
+    // The process begins with the worker's rights: it has nothing of an environment but what it reads itself.
+    command.env_clear();
     // Not as arguments, which everybody on the machine can read.
     command.envs(open.env.iter().map(|(name, value)| (format!("{OVER}{name}"), value)));
     if !open.workdir.is_empty() {

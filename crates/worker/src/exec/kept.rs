@@ -16,8 +16,11 @@ use wharf_proto::{
 };
 
 use super::Message;
+use super::beside::BesideTask;
 use super::command::Spawned;
 use super::relay::{read_frame, write_frame};
+use crate::descriptors::close_inherited;
+use crate::processes::start_time;
 
 /// How often it looks whether the task is there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -28,9 +31,10 @@ const CHUNK_BYTES: usize = 32 * 1024;
 const PIECES: usize = 16;
 const CODE_FAILED: u8 = 1;
 
-/// Keeps one command beside the task whose process is `task`, for whoever connects to the socket that standard input is; `path`
+/// Keeps one command beside a task, for whoever connects to the socket that standard input is; `path`
 /// is where that is bound. Returns the exit code.
-pub fn kept_main(task: u32, path: &Path) -> u8 {
+pub fn kept_main(task: &BesideTask, path: &Path) -> u8 {
+    close_inherited(None);
     let done = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -47,13 +51,16 @@ fn listener() -> io::Result<UnixListener> {
     UnixListener::from_std(listener)
 }
 
-async fn keep(task: u32) -> io::Result<()> {
+async fn keep(task: &BesideTask) -> io::Result<()> {
     let listener = listener()?;
     // An open file of a process is of that very process, whoever has its number later.
-    let process = File::open(format!("/proc/{task}/stat"))?;
+    let process = File::open(format!("/proc/{}/stat", task.pid))?;
+    if start_time(task.pid.cast_signed()) != Some(task.start_time) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let (heard_sender, mut heard) = mpsc::unbounded_channel();
     let (said_sender, mut said) = mpsc::channel(PIECES);
-    let mut kept = Kept::new(task, said_sender);
+    let mut kept = Kept::new(task.clone(), said_sender);
     let mut look = tokio::time::interval(LOOK);
     let (mut looks, mut lines) = (0, 0);
     loop {
@@ -150,7 +157,7 @@ impl Said {
 }
 
 struct Kept {
-    task: u32,
+    task: BesideTask,
     line: Option<Line>,
     /// The present line has said what the client has.
     is_open: bool,
@@ -166,7 +173,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(task: u32, output: mpsc::Sender<FromWorker>) -> Self {
+    fn new(task: BesideTask, output: mpsc::Sender<FromWorker>) -> Self {
         Self {
             task,
             line: None,
@@ -210,7 +217,7 @@ impl Kept {
     /// The first one starts the command, further ones go on with it.
     fn open(&mut self, open: &ExecOpen) {
         if self.serving.is_none() && self.end.is_none() {
-            match Spawned::start(None, self.task.cast_signed(), open) {
+            match Spawned::start(None, &self.task, open) {
                 Ok(spawned) => {
                     let (sender, messages) = mpsc::unbounded_channel();
                     self.messages = Some(sender);

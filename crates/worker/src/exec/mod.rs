@@ -11,16 +11,15 @@ mod rooms;
 
 use std::collections::HashMap;
 
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
 use tokio::sync::mpsc;
 use wharf_proto::{
     ExecOpen, ExecOutput, FromExec, FromWorker, SignalTask, ToExec, exec_input, exec_output, from_worker,
 };
 
 use crate::WorkerConfig;
+use crate::protocol::TaskProcess;
 use crate::task::TaskKey;
-pub use beside::beside_main;
+pub use beside::{BesideTask, beside_main};
 use command::Spawned;
 pub use kept::kept_main;
 use relay::Relay;
@@ -103,19 +102,19 @@ impl Sessions {
     }
 
     /// Starts what waits for the place of a task: its process, if it has one.
-    pub(crate) fn located(&mut self, config: &WorkerConfig, task: TaskKey, process: Option<i32>) {
+    pub(crate) fn located(&mut self, config: &WorkerConfig, task: TaskKey, process: Option<&TaskProcess>) {
         for (&id, session) in self.open.iter_mut().filter(|(_, session)| session.task == task) {
             let Some(waiting) = session.waiting.take() else { continue };
             let Waiting { open, messages, output } = waiting;
             let process = process.ok_or_else(|| "the task does not run on this node".to_owned());
             let program = config.keeper_program.as_deref();
-            let started = process.and_then(|process| match open.key.as_str() {
+            let started = process.and_then(BesideTask::new).and_then(|beside| match open.key.as_str() {
                 "" => {
-                    let spawned = Spawned::start(program, process, &open)?;
+                    let spawned = Spawned::start(program, &beside, &open)?;
                     Ok(tokio::spawn(spawned.serve(id, messages, output.clone())))
                 }
                 _ => {
-                    let relay = Relay::open(config, task, process, &open)?;
+                    let relay = Relay::open(config, task, &beside, &open)?;
                     Ok(tokio::spawn(relay.serve(id, open, messages, output.clone())))
                 }
             });
@@ -157,14 +156,6 @@ impl Sessions {
     /// Nobody is at the other end any more. Commands with a key wait for their clients.
     pub(crate) fn end_all(&mut self) {
         self.open.clear();
-    }
-}
-
-/// Sends a signal to a task's first process, if it is there, or to all of the group that it leads.
-pub(crate) fn signal(process: Option<i32>, wanted: &SignalTask) {
-    if let (Some(process), Ok(signal)) = (process.map(Pid::from_raw), Signal::try_from(wanted.signal)) {
-        // One that has just ended needs none.
-        let _ = if wanted.group { killpg(process, signal) } else { kill(process, signal) };
     }
 }
 

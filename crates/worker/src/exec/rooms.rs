@@ -33,7 +33,7 @@ pub(super) fn inmost(task: u32) -> u32 {
     if is_known(task) { task } else { Some(within(task)).filter(|inner| is_known(*inner)).unwrap_or(task) }
 }
 
-/// The namespaces of a task's container, opened while that is allowed.
+/// The namespaces of a task's container.
 pub(super) fn of(task: u32, variables: &Variables) -> io::Result<Rooms> {
     let runtime = value(variables, RUNTIME_VARIABLE);
     if !matches!(runtime.as_deref(), Some("charliecloud" | "apptainer" | "singularity")) {
@@ -113,7 +113,7 @@ fn words(
     if engine.prefix.is_empty() {
         return Err("this node has the engine's socket only; install docker or podman there".to_owned());
     }
-    let container = if engine.name.is_empty() { find(engine)? } else { engine.name.clone() };
+    let container = if engine.name.is_empty() { find(engine, variables)? } else { engine.name.clone() };
     let mut words = engine.prefix.clone();
     words.extend(["exec", "-i"].map(String::from));
     if is_terminal {
@@ -134,10 +134,11 @@ fn words(
 }
 
 /// The container of a task, by its labels.
-fn find(engine: &Engine) -> Result<String, String> {
+fn find(engine: &Engine, variables: &Variables) -> Result<String, String> {
     let (program, rest) = engine.prefix.split_first().ok_or("there is no program to ask")?;
     let mut list = Command::new(program);
-    list.args(rest).args(["ps", "-q", "--no-trunc"]).stdin(Stdio::null());
+    let session = variables.iter().map(|(name, value)| (name, value));
+    list.env_clear().envs(session).args(rest).args(["ps", "-q", "--no-trunc"]).stdin(Stdio::null());
     for label in &engine.labels {
         list.arg("--filter").arg(format!("label={label}"));
     }

@@ -1,16 +1,18 @@
-//! A cgroup for each task that asks for processors or memory, where the system lets the keeper make one.
+//! A cgroup for each task, where the system lets the keeper create one.
 //!
 //! Linux has two kinds of hierarchies: version 2 is one tree with all controllers, version 1 a tree for each; a hybrid machine has
-//! both. A task has a folder in each tree that has something to limit, below a folder of the keeper's own. A task that asks for
-//! nothing has none: entering and leaving one takes about a tenth of what starting a small process takes, and its strays are
-//! found as the keeper's adopted children.
+//! both. A task has a folder in the *tracking* tree, by which all its processes are found and killed at its end, and in each tree
+//! that has something to limit, below a folder of the keeper's own. Its processes cannot leave: only root may move them.
+//!
+//! A worker that may not create cgroups, such as one of an ordinary user, runs tasks without; their strays are found as the
+//! keeper's adopted children ([`super::strays`]).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{AccessFlags, Pid, access};
 
 use super::note;
 use crate::protocol::Confinement;
@@ -38,9 +40,11 @@ struct Hierarchy {
     own: PathBuf,
 }
 
-/// The trees that limit memory and processors.
+/// The trees that limit memory and processors, and the one that tracks processes.
 #[derive(Debug)]
 pub(super) struct Cgroups {
+    /// None where the keeper may not create cgroups.
+    tracking: Option<Hierarchy>,
     memory: Option<Hierarchy>,
     cpu: Option<Hierarchy>,
     /// What the keeper's folders are called.
@@ -48,8 +52,10 @@ pub(super) struct Cgroups {
 }
 
 /// A task's folders.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TaskCgroup {
+    /// The one that all its processes are found by.
+    tracking: Option<PathBuf>,
     folders: Vec<PathBuf>,
     /// The one that counts processes killed for lack of memory.
     oom: Option<PathBuf>,
@@ -61,56 +67,79 @@ impl Cgroups {
         let (mounts, own) = (read("/proc/self/mounts"), read("/proc/self/cgroup"));
         let mut hasher = DefaultHasher::new();
         state_dir.hash(&mut hasher);
+        let name = format!("wharf-{:016x}", hasher.finish());
         Self {
+            tracking: tracking(&mounts, &own, |hierarchy| can_create(&hierarchy.own)),
             memory: hierarchy(&mounts, &own, "memory"),
             cpu: hierarchy(&mounts, &own, "cpu"),
-            name: format!("wharf-{:016x}", hasher.finish()),
+            name,
         }
     }
 
-    /// Makes a task's folders with its limits in them; none where it asks for nothing.
-    pub(super) fn create(&self, task: TaskKey, asked: &Confinement) -> Result<Option<TaskCgroup>, String> {
-        let mut made = TaskCgroup { folders: Vec::new(), oom: None };
+    /// Whether every task gets a cgroup.
+    pub(super) fn is_tracking(&self) -> bool {
+        self.tracking.is_some()
+    }
+
+    /// Creates a task's folders with its limits in them; none where it asks for no limits and its processes are not tracked. The
+    /// second part tells why it has less than it asks for.
+    pub(super) fn create(
+        &self,
+        task: TaskKey,
+        asked: &Confinement,
+        is_tracked: bool,
+    ) -> (Option<TaskCgroup>, Result<(), String>) {
+        let mut made = TaskCgroup::default();
+        let tracked = match self.tracking.as_ref().filter(|_| is_tracked) {
+            Some(hierarchy) => self.folder(hierarchy, None, task).map(Some),
+            None => Ok(None),
+        };
+        let done = tracked.and_then(|folder| {
+            made.folders.extend(folder.clone());
+            made.tracking = folder;
+            self.limit(&mut made, task, asked)
+        });
+        ((!made.folders.is_empty()).then_some(made), done.map_err(|error| error.to_string()))
+    }
+
+    fn limit(&self, made: &mut TaskCgroup, task: TaskKey, asked: &Confinement) -> io::Result<()> {
         let memory = (asked.memory_mib > 0).then_some((self.memory.as_ref(), "memory"));
         let cpu = (asked.cpus > 0).then_some((self.cpu.as_ref(), "cpu"));
         for (hierarchy, controller) in memory.into_iter().chain(cpu) {
-            let result = match hierarchy {
-                Some(hierarchy) => self.folder(hierarchy, controller, task),
-                None => {
-                    Err(io::Error::other(format!("no hierarchy of cgroups has the controller {controller}")))
-                }
-            };
-            let limited = result.and_then(|folder| {
-                if !made.folders.contains(&folder) {
-                    made.folders.push(folder.clone());
-                }
-                let version = hierarchy.map_or(Version::One, |hierarchy| hierarchy.version);
-                if controller == "memory" {
-                    made.oom = Some(folder.join(oom_file(version)));
-                    limit_memory(version, &folder, asked.memory_mib)
-                } else {
-                    limit_cpu(version, &folder, asked.cpus)
-                }
-            });
-            if let Err(error) = limited {
-                made.remove();
-                return Err(error.to_string());
+            let hierarchy = hierarchy.ok_or_else(|| {
+                io::Error::other(format!("no hierarchy of cgroups has the controller {controller}"))
+            })?;
+            let folder = self.folder(hierarchy, Some(controller), task)?;
+            if !made.folders.contains(&folder) {
+                made.folders.push(folder.clone());
+            }
+            if controller == "memory" {
+                made.oom = Some(folder.join(oom_file(hierarchy.version)));
+                limit_memory(hierarchy.version, &folder, asked.memory_mib)?;
+            } else {
+                limit_cpu(hierarchy.version, &folder, asked.cpus)?;
             }
         }
-        Ok((!made.folders.is_empty()).then_some(made))
+        Ok(())
     }
 
     /// What an earlier keeper has made for a task.
     pub(super) fn existing(&self, task: TaskKey) -> Option<TaskCgroup> {
-        let found = self.memory.iter().chain(&self.cpu).map(|hierarchy| self.path(hierarchy, task));
-        let mut folders: Vec<PathBuf> = found.filter(|folder| folder.is_dir()).collect();
+        let is_there = |folder: &PathBuf| folder.is_dir();
+        let tracking = self.tracking.as_ref().map(|hierarchy| self.path(hierarchy, task)).filter(is_there);
+        let mut folders: Vec<PathBuf> = self.all().map(|hierarchy| self.path(hierarchy, task)).collect();
+        folders.retain(is_there);
         folders.dedup();
-        (!folders.is_empty()).then_some(TaskCgroup { folders, oom: None })
+        (!folders.is_empty()).then_some(TaskCgroup { tracking, folders, oom: None })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Hierarchy> {
+        self.tracking.iter().chain(&self.memory).chain(&self.cpu)
     }
 
     /// Takes the keeper's own folders away, which are empty when it ends.
     pub(super) fn remove(&self) {
-        for hierarchy in self.memory.iter().chain(&self.cpu) {
+        for hierarchy in self.all() {
             // Not there, most often: most keepers never had to make one.
             let _ = std::fs::remove_dir(hierarchy.own.join(&self.name));
         }
@@ -120,12 +149,12 @@ impl Cgroups {
         hierarchy.own.join(&self.name).join(task.to_string())
     }
 
-    fn folder(&self, hierarchy: &Hierarchy, controller: &str, task: TaskKey) -> io::Result<PathBuf> {
+    fn folder(&self, hierarchy: &Hierarchy, controller: Option<&str>, task: TaskKey) -> io::Result<PathBuf> {
         let parent = hierarchy.own.join(&self.name);
         if !parent.is_dir() {
             make(&parent)?;
         }
-        if hierarchy.version == Version::Two {
+        if let (Version::Two, Some(controller)) = (hierarchy.version, controller) {
             delegate(&hierarchy.own, controller)?;
             delegate(&parent, controller)?;
         }
@@ -141,16 +170,29 @@ impl TaskCgroup {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
     }
 
-    /// Kills everybody who is left; false if there was nobody.
+    /// Whether all processes of the task are found by its cgroup.
+    pub(super) fn is_tracking(&self) -> bool {
+        self.tracking.is_some()
+    }
+
+    /// Kills all processes that are left; false if there were none.
     pub(super) fn kill(&self) -> bool {
-        let mut found = false;
-        for folder in &self.folders {
-            let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-            for pid in text.lines().filter_map(|line| line.parse().ok()) {
-                found = true;
-                // Gone in between is as good.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        let found = self.folders.iter().any(|folder| is_populated(folder));
+        if let (true, Some(folder)) = (found, &self.tracking) {
+            // Where the kernel can, all at once, so that no fork runs away from it.
+            if set(folder, "cgroup.kill", 1).is_ok() {
+                return true;
             }
+            set_frozen(folder, true);
+        }
+        for folder in &self.folders {
+            for pid in processes(folder) {
+                // Gone in between is as good.
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+        }
+        if let (true, Some(folder)) = (found, &self.tracking) {
+            set_frozen(folder, false);
         }
         found
     }
@@ -164,10 +206,57 @@ impl TaskCgroup {
 
     pub(super) fn remove(&self) {
         for folder in &self.folders {
-            if let Err(error) = std::fs::remove_dir(folder) {
+            if let Err(error) = remove(folder) {
                 note(format_args!("cannot remove the cgroup {}: {error}", folder.display()));
             }
         }
+    }
+}
+
+/// Whether this process may create cgroups below its own, and enter them.
+fn can_create(own: &Path) -> bool {
+    let may_write = |path: &Path| access(path, AccessFlags::W_OK).is_ok();
+    may_write(own) && may_write(&own.join("cgroup.procs"))
+}
+
+/// Whether a cgroup has processes, those of cgroups below it included.
+fn is_populated(folder: &Path) -> bool {
+    match std::fs::read_to_string(folder.join("cgroup.events")) {
+        Ok(events) => events.lines().any(|line| line == "populated 1"),
+        Err(_) => !processes(folder).is_empty(),
+    }
+}
+
+/// The processes of a cgroup, and of those below it.
+fn processes(folder: &Path) -> Vec<Pid> {
+    let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let own = text.lines().filter_map(|line| line.parse().ok()).map(Pid::from_raw);
+    own.chain(below(folder).iter().flat_map(|folder| processes(folder))).collect()
+}
+
+/// Stops the processes of a cgroup from running, and from forking, or lets them run again; version 2 has another file for it.
+fn set_frozen(folder: &Path, is_frozen: bool) {
+    let state = if is_frozen { "FROZEN" } else { "THAWED" };
+    // Where there is neither, processes are killed one by one, again and again.
+    let _ =
+        set(folder, "freezer.state", state).or_else(|_| set(folder, "cgroup.freeze", u8::from(is_frozen)));
+}
+
+/// The cgroups right below another, which a job that is root's own may have created.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(_) => {
+            below(folder).iter().try_for_each(|folder| remove(folder))?;
+            std::fs::remove_dir(folder)
+        }
+        Ok(()) => Ok(()),
     }
 }
 
@@ -252,7 +341,13 @@ fn oom_file(version: Version) -> &'static str {
     }
 }
 
-/// The hierarchy that has a controller, from `/proc/self/mounts` and `/proc/self/cgroup`.
+/// The hierarchy that processes are tracked in, of those that the keeper can use: version 2, which can kill a whole cgroup, or the
+/// freezer of version 1, which can at least stop it.
+fn tracking(mounts: &str, own: &str, can_use: impl Fn(&Hierarchy) -> bool) -> Option<Hierarchy> {
+    ["", "freezer"].into_iter().filter_map(|name| hierarchy(mounts, own, name)).find(can_use)
+}
+
+/// The hierarchy that has a controller, or without one that of version 2, from `/proc/self/mounts` and `/proc/self/cgroup`.
 fn hierarchy(mounts: &str, own: &str, controller: &str) -> Option<Hierarchy> {
     let mounted = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
@@ -293,12 +388,24 @@ mod tests {
             (v2, "0::/user.slice/x\n", "memory", Some((Version::Two, "/c/user.slice/x"))),
             (hybrid, "4:memory:/\n0::/u\n", "memory", Some((Version::One, "/c/memory/"))),
             (hybrid, "4:memory:/\n0::/u\n", "cpu", Some((Version::Two, "/c/unified/u"))),
+            (hybrid, "4:memory:/\n0::/u\n", "", Some((Version::Two, "/c/unified/u"))),
             ("", "0::/\n", "cpu", None),
         ];
         for (mounts, own, controller, expected) in rows {
             let expected = expected.map(|(version, own)| Hierarchy { version, own: own.into() });
             assert_eq!(hierarchy(mounts, own, controller), expected, "{mounts}{controller}");
         }
+    }
+
+    #[test]
+    fn tracking_takes_the_first_usable_hierarchy() {
+        let mounts = "cgroup /c/freezer cgroup rw,freezer 0 0\ncgroup2 /c/unified cgroup2 rw 0 0\n";
+        let own = "4:freezer:/a\n0::/u\n";
+        let chosen =
+            |can_use: &dyn Fn(&Hierarchy) -> bool| tracking(mounts, own, can_use).map(|found| found.version);
+        assert_eq!(chosen(&|_| true), Some(Version::Two));
+        assert_eq!(chosen(&|found| found.version == Version::One), Some(Version::One));
+        assert_eq!(chosen(&|_| false), None);
     }
 
     #[test]
@@ -318,7 +425,7 @@ mod tests {
     fn was_out_of_memory_reads_both_versions() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("counts");
-        let cgroup = TaskCgroup { folders: Vec::new(), oom: Some(file.clone()) };
+        let cgroup = TaskCgroup { oom: Some(file.clone()), ..TaskCgroup::default() };
         assert!(!cgroup.was_out_of_memory());
         let rows = [
             ("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", false),

@@ -1,7 +1,7 @@
 //! The files that a task's processes write to.
 //!
-//! A task of another user names files that only that user's rights may reach: its stage opens those. The keeper, which is root then,
-//! writes such a file later only if it is the user's, and never follows them elsewhere.
+//! A task of another user names files that only that user's rights may reach: its stage opens those, and a stage of the same user reads
+//! them for the head. The keeper and the agent, which are root then, never open them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -126,19 +126,30 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// Adds a line to the output of a task that has ended.
+/// Adds a line to the output of a task that has ended. A file that another user names is left alone: only that user's rights may reach it.
 pub(super) fn add_line(state_dir: &Path, task: TaskKey, line: &str) -> io::Result<()> {
     let own = output_file(state_dir, task);
+    if foreign_owner(&own)?.is_some() {
+        return Err(io::Error::other("the output is a file of the task's user"));
+    }
     // Neither waits for the reader of a pipe nor makes a file.
     let mut file = OpenOptions::new().append(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&own)?;
-    if !is_owned(&own, &file.metadata()?)? {
-        return Err(io::Error::other("the output is not the task's own any more"));
-    }
     writeln!(file, "{line}")
 }
 
-/// Whether what a task's link leads to is the file of whose link it is; the worker's own links may lead anywhere.
-pub(crate) fn is_owned(link: &Path, file: &std::fs::Metadata) -> io::Result<bool> {
-    let owner = link.symlink_metadata()?.uid();
-    Ok(file.is_file() && (owner == geteuid().as_raw() || owner == file.uid()))
+/// The user whose rights a task's output has to be read with: that of a link which is not the worker's own. None where the worker may.
+pub(crate) fn foreign_owner(own: &Path) -> io::Result<Option<u32>> {
+    let found = own.symlink_metadata()?;
+    Ok(Some(found.uid()).filter(|&uid| found.is_symlink() && uid != geteuid().as_raw()))
+}
+
+/// Opens an output; none if it is not there yet, or is nothing that keeps what is written to it.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<Option<File>> {
+    // Without waiting for the other end of a pipe.
+    let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+    let file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    Ok(Some(file).filter(|file| file.metadata().is_ok_and(|found| found.is_file())))
 }

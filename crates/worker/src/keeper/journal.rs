@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::KeeperError;
-use crate::protocol::{Fence, write_line};
+use crate::protocol::{Account, Fence, write_line};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Trainer};
 
@@ -30,6 +30,12 @@ pub(crate) enum Entry {
         grace_ms: u64,
         #[serde(default)]
         trainer: Trainer,
+        /// What it runs as; none in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<Account>,
+        /// The only device nodes that it may open; none: all that its user may.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device_nodes: Option<Vec<PathBuf>>,
     },
     /// It was, or its next step: its process groups, and the session that all of a keeper's tasks share.
     Spawned { task: TaskKey, groups: Vec<i32>, session: i32 },
@@ -51,6 +57,8 @@ pub(crate) struct Recorded {
     pub(crate) stop_signal: i32,
     pub(crate) grace_ms: u64,
     pub(crate) trainer: Trainer,
+    pub(crate) account: Option<Account>,
+    pub(crate) device_nodes: Option<Vec<PathBuf>>,
     /// None: it may have been spawned or not.
     pub(crate) places: Vec<Place>,
     pub(crate) exit: Option<Exit>,
@@ -58,7 +66,22 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn new(stop_signal: i32, grace_ms: u64, trainer: Trainer) -> Self {
-        Self { stop_signal, grace_ms, trainer, places: Vec::new(), exit: None }
+        let (account, device_nodes) = (None, None);
+        Self { stop_signal, grace_ms, trainer, account, device_nodes, places: Vec::new(), exit: None }
+    }
+}
+
+impl Recorded {
+    /// The first entry of a task.
+    pub(crate) fn to_start(&self, task: TaskKey) -> Entry {
+        Entry::Start {
+            task,
+            stop_signal: self.stop_signal,
+            grace_ms: self.grace_ms,
+            trainer: self.trainer.clone(),
+            account: self.account,
+            device_nodes: self.device_nodes.clone(),
+        }
     }
 }
 
@@ -141,8 +164,9 @@ fn replay(text: &[u8], boot: &str) -> Records {
         match entry {
             Entry::Boot { id } => records.rebooted = id != boot,
             Entry::Fence(fence) => records.fence = fence,
-            Entry::Start { task, stop_signal, grace_ms, trainer } => {
-                records.tasks.insert(task, Recorded::new(stop_signal, grace_ms, trainer));
+            Entry::Start { task, stop_signal, grace_ms, trainer, account, device_nodes } => {
+                let recorded = Recorded::new(stop_signal, grace_ms, trainer);
+                records.tasks.insert(task, Recorded { account, device_nodes, ..recorded });
             }
             Entry::Renew { task, lease } => {
                 if let Some(recorded) = records.tasks.get_mut(&task) {
@@ -180,8 +204,8 @@ fn rewrite(path: &Path, fence: Fence, tasks: &BTreeMap<TaskKey, Recorded>) -> io
         write_line(&mut text, &Entry::Fence(fence))?;
     }
     for (&task, recorded) in tasks {
-        let &Recorded { stop_signal, grace_ms, ref trainer, ref places, ref exit } = recorded;
-        write_line(&mut text, &Entry::Start { task, stop_signal, grace_ms, trainer: trainer.clone() })?;
+        write_line(&mut text, &recorded.to_start(task))?;
+        let Recorded { places, exit, .. } = recorded;
         if let Some(Place { session, .. }) = places.first().copied() {
             let groups = places.iter().map(|place| place.group).collect();
             write_line(&mut text, &Entry::Spawned { task, groups, session })?;
@@ -213,6 +237,8 @@ mod tests {
             stop_signal: 15,
             grace_ms: 10,
             trainer: Trainer { token: "word".into(), lease: LEASE, pace: Some(Pace(0.25)) },
+            account: Some(Account { uid: 7, gid: 8 }),
+            device_nodes: Some(vec!["/dev/null".into()]),
             places: vec![Place { group: 7, session: 5 }, Place { group: 8, session: 5 }],
             exit: Some(Exit::code(3)),
         }
@@ -220,7 +246,9 @@ mod tests {
 
     fn write_task(journal: &mut Journal) {
         let trainer = Trainer { token: "word".into(), lease: Lease::default(), pace: None };
-        journal.write(&Entry::Start { task: TASK, stop_signal: 15, grace_ms: 10, trainer }).unwrap();
+        let (account, device_nodes) = (Some(Account { uid: 7, gid: 8 }), Some(vec!["/dev/null".into()]));
+        let recorded = Recorded { account, device_nodes, ..Recorded::new(15, 10, trainer) };
+        journal.write(&recorded.to_start(TASK)).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![6], session: 5 }).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![7, 8], session: 5 }).unwrap();
         journal.write(&Entry::Renew { task: TASK, lease: LEASE }).unwrap();

@@ -31,16 +31,42 @@ pub(crate) enum LimitError {
     Unknown { name: String },
     #[error("the limit {name} cannot be {}: this node allows at most {}", shown(*wanted), shown(*allowed))]
     Forbidden { name: String, wanted: Option<u64>, allowed: Option<u64> },
+    #[error("the limit {name} cannot be {}: this node's `--max-limit` allows at most {}", shown(*wanted), shown(*allowed))]
+    Above { name: String, wanted: Option<u64>, allowed: Option<u64> },
     #[error("the limit {name} cannot be {}: {errno}", shown(*wanted))]
     Failed { name: String, wanted: Option<u64>, errno: Errno },
 }
 
-/// Whether all names are those of limits.
-pub(crate) fn check(limits: &[Limit]) -> Result<(), LimitError> {
-    limits.iter().try_for_each(|limit| resource(&limit.name).map(drop))
+/// Checks that all limits exist, and that none is above what the site grants.
+pub(crate) fn check(limits: &[Limit], granted: &[Limit]) -> Result<(), LimitError> {
+    let value = |limit: &Limit| limit.value.unwrap_or(RLIM_INFINITY);
+    for limit in limits {
+        resource(&limit.name)?;
+        let highest = granted.iter().find(|granted| granted.name == limit.name);
+        if let Some(highest) = highest.filter(|highest| value(limit) > value(highest)) {
+            let (name, wanted, allowed) = (limit.name.clone(), limit.value, highest.value);
+            return Err(LimitError::Above { name, wanted, allowed });
+        }
+    }
+    Ok(())
 }
 
-/// Sets the limits of this process and all that come from it, for good.
+/// Sets the hard limits of this process to what the site grants, so that whichever user it becomes can go as far.
+pub(super) fn grant(granted: &[Limit]) -> Result<(), LimitError> {
+    for Limit { name, value: wanted } in granted {
+        let (resource, hard) = (resource(name)?, wanted.unwrap_or(RLIM_INFINITY));
+        let (soft, own) = getrlimit(resource).unwrap_or((hard, hard));
+        let granted = match setrlimit(resource, soft.min(hard), hard) {
+            // In a container root may not raise limits: what a job asks for is refused, then, with the limit that there is.
+            Err(Errno::EPERM) => setrlimit(resource, soft.min(own.min(hard)), own.min(hard)),
+            granted => granted,
+        };
+        granted.map_err(|errno| LimitError::Failed { name: name.clone(), wanted: *wanted, errno })?;
+    }
+    Ok(())
+}
+
+/// Sets the limits of this process and all that come from it, for good: with the rights that it has.
 pub(super) fn apply(limits: &[Limit]) -> Result<(), LimitError> {
     for limit in limits {
         let resource = resource(&limit.name)?;
@@ -79,9 +105,19 @@ mod tests {
     #[test]
     fn check_unknown_names_the_known() {
         let limit = |name: &str| Limit { name: name.into(), value: Some(1) };
-        assert_eq!(check(&[limit("nofile"), limit("memlock"), limit("core")]), Ok(()));
-        let error = check(&[limit("files")]).unwrap_err().to_string();
+        assert_eq!(check(&[limit("nofile"), limit("memlock"), limit("core")], &[limit("core")]), Ok(()));
+        let error = check(&[limit("files")], &[]).unwrap_err().to_string();
         assert!(error.contains("no limit 'files'") && error.contains("nofile"), "{error}");
+    }
+
+    #[test]
+    fn check_refuses_more_than_granted() {
+        let limit = |value| Limit { name: "memlock".into(), value };
+        for (wanted, granted, is_fine) in
+            [(Some(5), Some(5), true), (Some(6), Some(5), false), (None, Some(5), false), (None, None, true)]
+        {
+            assert_eq!(check(&[limit(wanted)], &[limit(granted)]).is_ok(), is_fine, "{wanted:?} {granted:?}");
+        }
     }
 
     #[test]

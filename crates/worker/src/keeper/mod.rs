@@ -4,6 +4,7 @@
 //! from trainers. It knows nothing of heads, devices or networks.
 
 mod cgroup;
+pub(crate) mod device_nodes;
 pub(crate) mod files;
 mod journal;
 mod kept;
@@ -26,6 +27,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use crate::descriptors::close_inherited;
 use crate::error::KeeperError;
 use crate::lock;
 use journal::Journal;
@@ -45,6 +47,7 @@ pub(crate) const READY: &str = "ready";
 ///
 /// To be called first thing in a process of its own: no other thread may spawn or wait for children.
 pub fn keeper_main(state_dir: &Path) -> Result<(), KeeperError> {
+    close_inherited(None);
     // Refused only to the leader of a group, as when started by hand from a shell: then there is no session to leave.
     let _ = nix::unistd::setsid();
     let _held = hold(state_dir)?;

@@ -1,29 +1,45 @@
 //! Processes: starting a task, signalling its group, and collecting children that have ended.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, User};
+use nix::unistd::{Pid, User, getegid, geteuid};
 use tokio::net::TcpSocket;
 
 use super::cgroup::TaskCgroup;
 use super::files::Files;
-use super::stage::{Act, Login, Stage};
+use super::stage::{Login, Stage};
 use crate::container::{self, Direct};
-use crate::protocol::{Process, Start, Step};
+use crate::protocol::{Account, Process, Start, Step};
 use crate::task::Exit;
 
 /// As shells have it.
 pub(super) const CODE_NOT_FOUND: u8 = 127;
 pub(super) const CODE_NOT_EXECUTABLE: u8 = 126;
 const CODE_SIGNAL_BASE: i32 = 128;
+
+/// Variables of the worker's own session that are wrong for any other user.
+const SESSION_VARIABLES: &[&str] = &["DBUS_SESSION_BUS_ADDRESS", "MAIL", "SUDO_USER"];
+const SESSION_PREFIX: &str = "XDG_";
+
+/// What a task's processes are started with.
+#[derive(Clone, Copy)]
+pub(super) struct Spawning<'a> {
+    pub(super) state_dir: &'a Path,
+    pub(super) start: &'a Start,
+    /// The user, where it is not the worker's own.
+    pub(super) login: Option<&'a Login>,
+    pub(super) cgroup: Option<&'a TaskCgroup>,
+}
 
 /// The processes of a step that were started, and why one was not.
 #[derive(Debug, Default)]
@@ -33,32 +49,32 @@ pub(crate) struct Spawned {
 }
 
 /// Starts the processes of a step, each as the leader of a process group of its own.
-pub(super) fn spawn(state_dir: &Path, start: &Start, step: &Step, cgroup: Option<&TaskCgroup>) -> Spawned {
+pub(super) fn spawn(spawning: Spawning<'_>, step: &Step) -> Spawned {
     let mut spawned = Spawned::default();
-    spawned.failed = spawn_into(&mut spawned.groups, state_dir, start, step, cgroup).err();
+    spawned.failed = spawn_into(&mut spawned.groups, spawning, step).err();
     spawned
 }
 
-fn spawn_into(
-    groups: &mut Vec<Pid>,
-    state_dir: &Path,
-    start: &Start,
-    step: &Step,
-    cgroup: Option<&TaskCgroup>,
-) -> Result<(), Exit> {
+fn spawn_into(groups: &mut Vec<Pid>, spawning: Spawning<'_>, step: &Step) -> Result<(), Exit> {
+    let Spawning { state_dir, start, .. } = spawning;
     let port = hold_port(start, step)?;
-    let mut stage = if start.is_staged() { Some(stage(start, cgroup)?) } else { None };
+    let mut stage = spawning.is_staged().then(|| spawning.stage());
+    if let Some(stage) = &mut stage {
+        stage.port = port.as_ref().map(inherited).transpose()?;
+    }
     let user = stage.as_mut().and_then(|stage| stage.user.as_mut());
     let files = Files::open(state_dir, start, step, user)?;
     for process in &step.processes {
-        if let Some(stage) = &mut stage {
-            stage.container.clone_from(&process.container);
-        }
-        let contained = if start.confinement.is_none() { contained(start, process) } else { None };
-        let (command, _variables) = match (&stage, contained) {
+        let contained = if spawning.is_confined() { None } else { contained(start, process) };
+        let (command, _variables) = match (&mut stage, contained) {
             (_, Some(Direct { command, variables })) => (command, Some(variables)),
             (None, None) => (direct(start, process)?, None),
-            (Some(stage), None) => (staged(state_dir, stage, process, port.as_ref())?, None),
+            (Some(stage), None) => {
+                stage.container.clone_from(&process.container);
+                stage.command.clone_from(&process.command);
+                stage.env = spawning.environment(process);
+                (staged(state_dir, stage)?, None)
+            }
         };
         groups.push(launch(command, start, process, &files)?);
         // Once is enough for all.
@@ -69,34 +85,60 @@ fn spawn_into(
     Ok(())
 }
 
-/// What the task's processes do before they are its own.
-fn stage(start: &Start, cgroup: Option<&TaskCgroup>) -> Result<Stage, Exit> {
-    let asked = &start.confinement;
-    Ok(Stage {
-        task: start.task,
-        cgroups: cgroup.map(TaskCgroup::entrances).unwrap_or_default(),
-        limits: asked.limits.clone(),
-        user: asked.user.as_deref().map(|name| login(start, name)).transpose()?,
-        workdir: start.workdir.clone(),
-        container: None,
-        act: Act::Run,
-    })
+impl Spawning<'_> {
+    /// Whether a process is to be kept within something, which it enters by itself.
+    fn is_confined(&self) -> bool {
+        self.cgroup.is_some() || !self.start.confinement.is_none()
+    }
+
+    /// Whether processes have to prepare themselves.
+    pub(super) fn is_staged(&self) -> bool {
+        self.is_confined() || self.start.is_contained()
+    }
+
+    /// What the task's processes do before they are its own.
+    fn stage(&self) -> Stage {
+        let asked = &self.start.confinement;
+        Stage {
+            cgroups: self.cgroup.map(TaskCgroup::entrances).unwrap_or_default(),
+            limits: asked.limits.clone(),
+            max_limits: asked.max_limits.clone(),
+            device_nodes: asked.device_nodes.clone(),
+            ..Stage::new(self.start.task, self.login.cloned(), self.start.workdir.clone())
+        }
+    }
+
+    /// The whole environment of a process: the keeper's own, which holds nothing secret, and the task's.
+    fn environment(&self, process: &Process) -> BTreeMap<String, String> {
+        let own = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let is_of_session =
+            |name: &str| SESSION_VARIABLES.contains(&name) || name.starts_with(SESSION_PREFIX);
+        let fits = |name: &str| self.login.is_none() || !is_of_session(name);
+        let own = own.filter(|(name, _)| fits(name));
+        let task = self.start.env.iter().chain(&process.env);
+        own.chain(task.map(|(name, value)| (name.clone(), value.clone()))).collect()
+    }
+
+    /// How a task's containers are removed that outlive its processes; none where it has no such.
+    pub(super) fn closing(&self) -> Option<Box<Stage>> {
+        let container = Some(Box::new(self.start.engine()?.clone()));
+        Some(Box::new(Stage { container, ..self.stage() }.to_closing()))
+    }
 }
 
-/// How a task's containers are removed that outlive its processes; none where it has no such.
-pub(super) fn closing(start: &Start) -> Option<Box<Stage>> {
-    let container = Some(Box::new(start.engine()?.clone()));
-    // A user that this node does not have runs nothing either.
-    let stage = stage(start, None).ok()?;
-    Some(Box::new(Stage { container, limits: Vec::new(), act: Act::Close, ..stage }))
+/// Lets the next process that is started inherit the port.
+fn inherited(port: &TcpSocket) -> Result<i32, Exit> {
+    fcntl(port, FcntlArg::F_SETFD(FdFlag::empty()))
+        .map_err(|errno| Exit::lost(format!("the task's port cannot be handed over: {errno}")))?;
+    Ok(port.as_raw_fd())
 }
 
 /// Starts what removes a task's containers when its processes are gone. It says what goes wrong in the keeper's log.
 pub(super) fn spawn_closing(state_dir: &Path, stage: &Stage) -> Result<Pid, Exit> {
-    let nothing = Process { command: vec!["close".to_owned()], ..Process::default() };
-    let mut command = staged(state_dir, stage, &nothing, None)?;
-    let spawned = command.stdout(Stdio::null()).process_group(0).spawn();
-    let child = spawned.map_err(|error| failure(&error, format_args!("remove its containers")))?;
+    let failed = |error: io::Error| failure(&error, format_args!("remove its containers"));
+    let mut command = stage.to_closing_command(Path::new(OWN_PROGRAM), state_dir).map_err(failed)?;
+    let child = command.stdout(Stdio::null()).process_group(0).spawn().map_err(failed)?;
     i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Exit::lost(error.to_string()))
 }
 
@@ -121,8 +163,9 @@ fn hold_port(start: &Start, step: &Step) -> Result<Option<TcpSocket>, Exit> {
     })
 }
 
-/// Who a task runs as, and what is to be done as them.
-fn login(start: &Start, name: &str) -> Result<Login, Exit> {
+/// The user that a task runs as, where it is not the worker's own.
+pub(super) fn login(start: &Start) -> Result<Option<Login>, Exit> {
+    let Some(name) = &start.confinement.user else { return Ok(None) };
     let failed = |what: String| Exit::unlaunched(CODE_NOT_EXECUTABLE.into(), what);
     let user = User::from_name(name)
         .map_err(|errno| failed(format!("cannot look up the user '{name}': {errno}")))?
@@ -130,7 +173,7 @@ fn login(start: &Start, name: &str) -> Result<Login, Exit> {
     let below = |path: &Path| {
         if path.as_os_str().is_empty() { PathBuf::new() } else { start.workdir.join(path) }
     };
-    Ok(Login {
+    Ok(Some(Login {
         name: user.name,
         uid: user.uid.as_raw(),
         gid: user.gid.as_raw(),
@@ -141,10 +184,21 @@ fn login(start: &Start, name: &str) -> Result<Login, Exit> {
         checkpoint_dir: start.checkpoint_dir.clone(),
         header: String::new(),
         files: start.files,
-    })
+    }))
+}
+
+/// The account that a task's processes run as.
+pub(super) fn account(login: Option<&Login>) -> Account {
+    match login {
+        Some(login) => Account { uid: login.uid, gid: login.gid },
+        None => Account { uid: geteuid().as_raw(), gid: getegid().as_raw() },
+    }
 }
 
 pub(super) fn failure(error: &io::Error, what: std::fmt::Arguments<'_>) -> Exit {
+    if error.kind() == io::ErrorKind::StorageFull {
+        return Exit::disk_full(format!("cannot {what}: {error}"));
+    }
     let code = if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE };
     Exit::unlaunched(code.into(), format!("cannot {what}: {error}"))
 }
@@ -156,6 +210,7 @@ fn direct(start: &Start, process: &Process) -> Result<Command, Exit> {
     };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&start.workdir).stdin(Stdio::null());
+    command.envs(&start.env).envs(&process.env);
     Ok(command)
 }
 
@@ -167,29 +222,17 @@ fn contained(start: &Start, process: &Process) -> Option<Direct> {
     };
     let mut direct = container::direct(process.container.as_ref()?, &process.command, &value)?;
     direct.command.current_dir(&start.workdir).stdin(Stdio::null());
+    direct.command.envs(&start.env).envs(&process.env);
     Some(direct)
 }
 
+/// This very program, also where its file was replaced since.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// This very program, which prepares itself and then becomes the command.
-fn staged(
-    state_dir: &Path,
-    stage: &Stage,
-    process: &Process,
-    port: Option<&TcpSocket>,
-) -> Result<Command, Exit> {
-    let failed = |error: &io::Error| failure(error, format_args!("prepare the task"));
-    let told = serde_json::to_string(stage).map_err(|error| failed(&error.into()))?;
-    // Also where its file was replaced since.
-    let mut command = Command::new("/proc/self/exe");
-    command.arg("keeper").arg("--state-dir").arg(state_dir).arg("--stage").arg(told).arg("--");
-    command.args(&process.command).current_dir("/");
-    stage.dress(&mut command);
-    // The stage has no use for its input: it carries the port until the command runs.
-    command.stdin(match port {
-        Some(port) => Stdio::from(port.as_fd().try_clone_to_owned().map_err(|error| failed(&error))?),
-        None => Stdio::null(),
-    });
-    Ok(command)
+fn staged(state_dir: &Path, stage: &Stage) -> Result<Command, Exit> {
+    let command = stage.to_command(Path::new(OWN_PROGRAM), state_dir);
+    command.map_err(|error| failure(&error, format_args!("prepare the task")))
 }
 
 /// The child is collected by [`reap`], as all are.
@@ -197,8 +240,6 @@ fn launch(mut command: Command, start: &Start, process: &Process, files: &Files)
     let mut spawn = || {
         let error_output = files.error_output.as_ref().unwrap_or(&files.output);
         let child = command
-            .envs(&start.env)
-            .envs(&process.env)
             .stdout(files.output.try_clone()?)
             .stderr(error_output.try_clone()?)
             .process_group(0)

@@ -88,6 +88,8 @@ mod tests {
             stop_signal: 15,
             grace_ms: 0,
             trainer: Trainer::default(),
+            account: None,
+            device_nodes: None,
             places: vec![Place { group, ..place }],
             exit: None,
         };

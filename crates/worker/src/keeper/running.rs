@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use super::cgroup::TaskCgroup;
 use super::process;
-use super::stage::Stage;
+use super::stage::{Login, Stage};
 use crate::protocol::Start;
 use crate::task::Exit;
 
@@ -72,6 +72,7 @@ enum Leader {
 /// What has not been started yet.
 pub(super) struct Rest {
     pub(super) start: Start,
+    pub(super) login: Option<Login>,
     pub(super) next: usize,
 }
 
@@ -127,13 +128,13 @@ impl Running {
     }
 
     /// The next step, if there is one and nothing is in its way.
-    pub(super) fn next_step(&mut self) -> Option<(&Start, usize)> {
+    pub(super) fn next_step(&mut self) -> Option<(&Rest, usize)> {
         if self.is_stopping || self.failure.is_some() {
             return None;
         }
         let rest = self.rest.as_mut().filter(|rest| rest.next < rest.start.steps.len())?;
         rest.next += 1;
-        Some((&rest.start, rest.next - 1))
+        Some((rest, rest.next - 1))
     }
 
     /// Asks all processes to end, and kills them when they have had their time.

@@ -204,6 +204,7 @@ impl Keeper {
             Request::Kill { task } => self.table.kill(task, now),
             Request::Forget { task } => self.table.forget(task),
             Request::Locate { task } => self.table.locate(task),
+            Request::Signal { task, signal, group } => self.table.signal(task, signal, group),
             Request::Renew { task, lease } => self.table.renew(task, lease),
             Request::Pace { task, pace } => self.table.set_pace(task, pace),
             Request::Fence(fence) => self.table.set_fence(fence),

@@ -8,22 +8,37 @@ use nix::unistd::Pid;
 
 use crate::task::TaskKey;
 
-/// Kills what is left of a task among the keeper's adopted children; false if there was nobody.
+/// Kills what is left of a task among the keeper's adopted children; false if there was nothing.
 ///
-/// `leaders` are the children that belong where they are. What a killed stray had below it comes to the keeper in turn.
-pub(super) fn kill_of(task: TaskKey, leaders: &HashMap<Pid, TaskKey>, socket: &Path) -> bool {
+/// `leaders` are the children that belong where they are. A process that a killed stray has left comes to the keeper in turn. A process that
+/// has hidden the environment of its task is the task's where no other can have started it: `is_claimed` says whether a
+/// user has other running tasks.
+pub(super) fn kill_of(
+    task: TaskKey,
+    leaders: &HashMap<Pid, TaskKey>,
+    socket: &Path,
+    is_claimed: impl Fn(u32) -> bool,
+) -> bool {
     let mut found = false;
     for pid in children().filter(|pid| !leaders.contains_key(pid)) {
-        if is_of_task(pid.as_raw(), task, socket) {
+        if is_of_task(pid.as_raw(), task, socket) || real_uid(pid).is_some_and(|uid| !is_claimed(uid)) {
             found = true;
             // A child cannot be gone before it was waited for; whatever else is wrong shows in its staying.
             let _ = kill(pid, Signal::SIGKILL);
         } else if is_changing(pid) {
-            // Whose it is cannot be told now, and what it has below it comes to the keeper only when it is gone.
+            // Its task cannot be told now, and what it has below it comes to the keeper only when it is gone.
             found = true;
         }
     }
     found
+}
+
+/// The user that has started a process, which a set-user-ID bit does not change; none of a process that has ended.
+fn real_uid(pid: Pid) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let is_zombie = status.lines().any(|line| line.starts_with("State:\tZ"));
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok().filter(|_| !is_zombie)
 }
 
 /// All children of this process, which has one thread. Kernels without checkpointing do not tell: then there are no strays.

@@ -7,6 +7,9 @@
 //!
 //! At most one generation of a job runs at a time: a newer one stops the older and waits for its end.
 
+mod judging;
+mod locating;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,8 +19,8 @@ use nix::unistd::{Pid, getsid};
 use super::cgroup::{Cgroups, TaskCgroup};
 use super::journal::{Entry, Journal, Place, Recorded};
 use super::kept::Task;
-use super::memory::{self, Kills, Signs};
-use super::process::{self, Reaped, Spawned};
+use super::memory::Kills;
+use super::process::{self, Reaped, Spawned, Spawning};
 use super::running::{Rest, Running};
 use super::trainers::Step;
 use super::{files, note, stage, strays};
@@ -46,6 +49,8 @@ pub(crate) struct Table {
     events: Vec<Event>,
     /// Tasks whose trainers have to be told something new.
     changed: BTreeSet<TaskKey>,
+    /// What has to be free on the disk of the state directory, as the worker said last.
+    disk_reserve_bytes: u64,
 }
 
 impl Table {
@@ -65,6 +70,7 @@ impl Table {
             forgotten: VecDeque::new(),
             events: Vec::new(),
             changed: BTreeSet::new(),
+            disk_reserve_bytes: 0,
         };
         for (key, recorded) in recorded {
             table.adopt(key, recorded);
@@ -165,29 +171,45 @@ impl Table {
         if let Some(exit) = &start.refused {
             return self.end_unstarted(&start, exit.clone());
         }
-        let trainer = start.trainer.clone();
-        if let Err(error) = self.journal.write(&Entry::Start { task, stop_signal, grace_ms, trainer }) {
+        self.disk_reserve_bytes = start.disk_reserve_bytes;
+        if let Some(text) = self.full_disk() {
+            return self.end_unstarted(&start, Exit::disk_full(text));
+        }
+        let login = match process::login(&start) {
+            Ok(login) => login,
+            Err(exit) => return self.end_unstarted(&start, exit),
+        };
+        let recorded = Recorded {
+            account: Some(process::account(login.as_ref())),
+            device_nodes: start.confinement.device_nodes.clone(),
+            ..Recorded::new(stop_signal, grace_ms, start.trainer.clone())
+        };
+        if let Err(error) = self.journal.write(&recorded.to_start(task)) {
             // Not begun what could not be found again.
-            return self
-                .end_unstarted(&start, Exit::lost(format!("the worker cannot keep its journal: {error}")));
+            return self.end_unstarted(&start, Exit::of_file(&error, "the worker cannot keep its journal"));
         }
         let cgroup = self.make_cgroup(&start);
         let Some(step) = start.steps.first() else {
             return self.end_unstarted(&start, Exit::lost("it has no command"));
         };
-        let Spawned { groups, failed } = process::spawn(&self.state_dir, &start, step, cgroup.as_ref());
+        let spawning = Spawning {
+            state_dir: &self.state_dir,
+            start: &start,
+            login: login.as_ref(),
+            cgroup: cgroup.as_ref(),
+        };
+        let Spawned { groups, failed } = process::spawn(spawning, step);
+        let (is_staged, closing) = (spawning.is_staged(), spawning.closing());
         if let (true, Some(exit)) = (groups.is_empty(), &failed) {
             if let Some(cgroup) = cgroup {
                 cgroup.remove();
             }
             return self.end_unstarted(&start, exit.clone());
         }
-        let recorded = Recorded::new(stop_signal, grace_ms, start.trainer.clone());
         if recorded.trainer.lease.until_s.is_some() {
             self.watched.insert(task);
         }
-        let (is_staged, closing) = (start.is_staged(), process::closing(&start));
-        let rest = (start.steps.len() > 1).then_some(Rest { start, next: 1 });
+        let rest = (start.steps.len() > 1).then_some(Rest { start, login, next: 1 });
         let mut running = Running::new(&groups, recorded.manners(), cgroup, rest);
         running.is_staged = is_staged;
         running.closing = closing;
@@ -195,15 +217,6 @@ impl Table {
         self.tasks.insert(task, Task::new(recorded, Some(running)));
         self.on_spawned(task, groups, failed, now);
         self.events.push(Event::Started { task });
-    }
-
-    /// A cgroup where the task needs one; where that cannot be had it runs without, and that is said.
-    fn make_cgroup(&mut self, start: &Start) -> Option<TaskCgroup> {
-        self.cgroups.create(start.task, &start.confinement).unwrap_or_else(|error| {
-            let what = format!("tasks run without limits on processors and memory: {error}");
-            self.events.push(Event::Reduced { what });
-            None
-        })
     }
 
     /// Keeps what a step's processes are.
@@ -224,10 +237,9 @@ impl Table {
     /// Keeps the end of a task that had no process, as of any other.
     fn end_unstarted(&mut self, start: &Start, exit: Exit) {
         let task = start.task;
-        let (stop_signal, grace_ms, trainer) = (start.stop_signal, start.grace_ms, start.trainer.clone());
-        let mut recorded = Recorded::new(stop_signal, grace_ms, trainer.clone());
+        let mut recorded = Recorded::new(start.stop_signal, start.grace_ms, start.trainer.clone());
+        self.record(&recorded.to_start(task));
         recorded.exit = Some(exit.clone());
-        self.record(&Entry::Start { task, stop_signal, grace_ms, trainer });
         self.record(&Entry::End { task, exit: exit.clone() });
         self.tasks.insert(task, Task::new(recorded, None));
         self.events.push(Event::Ended { task, exit });
@@ -311,13 +323,6 @@ impl Table {
         }
     }
 
-    /// Tells which process is a task's.
-    pub(crate) fn locate(&mut self, task: TaskKey) {
-        let running = self.tasks.get(&task).and_then(|task| task.running.as_ref());
-        let process = running.and_then(Running::process).map(Pid::as_raw);
-        self.events.push(Event::Located { task, process });
-    }
-
     /// Stops a task without grace.
     pub(crate) fn kill(&mut self, key: TaskKey, now: Instant) {
         self.stop(key, now);
@@ -399,10 +404,11 @@ impl Table {
         let state_dir = &self.state_dir;
         // The cgroup is lent to the step, which borrows the rest of the task.
         let cgroup = running.cgroup.take();
-        let next = has_more
-            .then(|| running.next_step())
-            .flatten()
-            .map(|(start, index)| process::spawn(state_dir, start, &start.steps[index], cgroup.as_ref()));
+        let next = has_more.then(|| running.next_step()).flatten().map(|(rest, index)| {
+            let Rest { start, login, .. } = rest;
+            let (login, cgroup) = (login.as_ref(), cgroup.as_ref());
+            process::spawn(Spawning { state_dir, start, login, cgroup }, &start.steps[index])
+        });
         running.cgroup = cgroup;
         if let Some(Spawned { groups, failed }) = next {
             running.go_on(&groups);
@@ -429,14 +435,20 @@ impl Table {
         self.end(key, exit, now);
     }
 
-    /// Kills who has left the task's groups; false if there was nobody.
+    /// Kills what has left the task's groups; false if there was nothing.
     fn sweep(&mut self, key: TaskKey, now: Instant) -> bool {
-        let Some(running) = self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()) else {
-            return false;
+        let Some(running) = self.tasks.get(&key).and_then(|task| task.running.as_ref()) else { return false };
+        let is_tracked = running.cgroup.as_ref().is_some_and(TaskCgroup::is_tracking);
+        let is_claimed = |uid: u32| {
+            let is_of_user = |task: &Task| task.recorded.account.is_none_or(|account| account.uid == uid);
+            let may_own = |task: &Task| task.running.is_some() && is_of_user(task);
+            is_tracked || self.tasks.iter().any(|(&other, task)| other != key && may_own(task))
         };
         let in_cgroup = running.cgroup.as_ref().is_some_and(TaskCgroup::kill);
-        let is_found = strays::kill_of(key, &self.leaders, &self.progress_socket) || in_cgroup;
-        if is_found {
+        let is_found = strays::kill_of(key, &self.leaders, &self.progress_socket, is_claimed) || in_cgroup;
+        if let (true, Some(running)) =
+            (is_found, self.tasks.get_mut(&key).and_then(|task| task.running.as_mut()))
+        {
             running.on_swept(now);
         }
         is_found
@@ -482,7 +494,7 @@ impl Table {
     fn end(&mut self, key: TaskKey, exit: Exit, now: Instant) {
         self.tell_progress(key, now, true);
         let exit = self.tasks.get(&key).map_or(exit.clone(), |task| task.judged(exit));
-        let exit = self.memory_judged(key, exit);
+        let exit = self.disk_judged(self.memory_judged(key, exit));
         self.clear(key);
         self.record(&Entry::End { task: key, exit: exit.clone() });
         if let Some(task) = self.tasks.get_mut(&key) {
@@ -496,17 +508,6 @@ impl Table {
         {
             self.spawn(start, now);
         }
-    }
-
-    /// The end of a task, with lack of memory as its cause where the kernel says so.
-    fn memory_judged(&self, key: TaskKey, exit: Exit) -> Exit {
-        let Some(running) = self.tasks.get(&key).and_then(|task| task.running.as_ref()) else { return exit };
-        if exit.code == 0 {
-            return exit;
-        }
-        let is_counted = running.cgroup.as_ref().is_some_and(TaskCgroup::was_out_of_memory);
-        let signs = Signs { is_counted, before: running.kills_before, after: Kills::present() };
-        memory::judged(exit, &signs)
     }
 
     /// Takes away what a task had beside its processes.

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use wharf_proto::container::Network;
 use wharf_proto::{LaunchTask, Launcher};
 
-use super::{own_program, spool};
-use crate::keeper::limits;
+use super::{check_limits, own_program, spool};
 use crate::protocol::{Limit, Start};
-use crate::{WorkerConfig, container, ray};
+use crate::{WorkerConfig, container};
 
 /// Puts all processes of a task into containers.
 pub(super) fn contain(
@@ -67,14 +66,14 @@ pub(super) fn contain(
             (process.env, process.container) = (env, Some(Box::new(contained)));
         }
     }
-    limits::check(&start.confinement.limits).map_err(|error| error.to_string())?;
+    check_limits(config, start)?;
     start.env.retain(|name, _| !container::misleads(name));
     Ok(())
 }
 
-/// What a Ray node needs within, beside the image's own Ray: this program, which is the node, and the ports of all others.
+/// What a Ray node needs within, beside the image's own Ray: this program, which is the node.
 fn ray_tools(config: &WorkerConfig) -> Result<Vec<PathBuf>, String> {
     let program =
         own_program(config).map_err(|error| format!("the worker does not find its own program: {error}"))?;
-    Ok(vec![PathBuf::from(program), ray::ports_folder()?])
+    Ok(vec![PathBuf::from(program)])
 }

@@ -16,6 +16,7 @@ use nix::unistd::{User, geteuid};
 use wharf_proto::{LaunchTask, Launcher};
 
 use crate::WorkerConfig;
+use crate::devices::DeviceNodes;
 use crate::environment::{self, Surroundings};
 use crate::keeper::limits;
 use crate::protocol::{Confinement, Limit, Manner, Process, Start, Step};
@@ -40,6 +41,9 @@ pub(crate) struct Launching {
     /// The interface that carries the worker's address.
     interface: Option<String>,
     hostfiles: Hostfiles,
+    /// Whether it can restrict the device nodes that tasks of other users open.
+    can_restrict: bool,
+    device_nodes: DeviceNodes,
 }
 
 /// A task that can be started, and what it cannot have.
@@ -66,7 +70,24 @@ impl Launching {
         let is_root = uid.is_root();
         let interface = config.network_interface.clone().or_else(|| interface::carrying(&config.address));
         let hostfiles = Hostfiles::new(&config.state_dir, is_root);
-        Self { workdir, user, is_root, interface, hostfiles }
+        let (can_restrict, device_nodes) = (is_root && can_mount(), DeviceNodes::default());
+        Self { workdir, user, is_root, interface, hostfiles, can_restrict, device_nodes }
+    }
+
+    /// What a task is kept within.
+    fn confinement(&mut self, config: &WorkerConfig, launch: &LaunchTask, is_other: bool) -> Confinement {
+        let user = (is_other && self.is_root).then(|| launch.user.clone());
+        let limits = limits_of(launch);
+        let granted = config.tasks.max_limits.iter();
+        let max_limits = granted.map(|(name, value)| Limit { name: name.clone(), value: *value });
+        let max_limits = if user.is_some() { max_limits.collect() } else { Vec::new() };
+        let device_nodes = if user.is_some() && self.can_restrict {
+            self.device_nodes.permitted(config, &launch.devices)
+        } else {
+            None
+        };
+        let (cpus, memory_mib) = (launch.cpus, launch.memory_mib);
+        Confinement { user, limits, max_limits, device_nodes, cpus, memory_mib }
     }
 
     pub(crate) fn prepare(&mut self, config: &WorkerConfig, task: TaskKey, launch: &LaunchTask) -> Prepared {
@@ -85,15 +106,11 @@ impl Launching {
             checkpoint_dir: joined_unless_empty(&workdir, &launch.checkpoint_dir),
             workdir,
             port: 0,
-            confinement: Confinement {
-                user: (is_other && self.is_root).then(|| launch.user.clone()),
-                limits: limits_of(launch),
-                cpus: launch.cpus,
-                memory_mib: launch.memory_mib,
-            },
+            confinement: self.confinement(config, launch, is_other),
             stop_signal: launch.stop_signal,
             grace_ms: grace_ms(launch.grace_s),
             trainer: Trainer::default(),
+            disk_reserve_bytes: config.tasks.disk_reserve_bytes,
             refused: None,
         };
         if let Err(refused) = self.fill(&mut start, config, launch) {
@@ -104,14 +121,14 @@ impl Launching {
 
     /// Environment and commands, or why there are none.
     fn fill(&mut self, start: &mut Start, config: &WorkerConfig, launch: &LaunchTask) -> Result<(), Exit> {
-        limits::check(&start.confinement.limits).map_err(|error| Exit::refused(error.to_string()))?;
+        check_limits(config, start).map_err(Exit::refused)?;
         let counts = counts(launch);
         let own = [config.address.clone()];
         let addresses = if launch.addresses.is_empty() { &own[..] } else { &launch.addresses[..] };
         let hostfile = self
             .hostfiles
             .file(addresses, &devices_by_rank(launch))
-            .map_err(|error| Exit::lost(format!("cannot write the file of the gang's hosts: {error}")))?;
+            .map_err(|error| Exit::of_file(&error, "cannot write the file of the gang's hosts"))?;
         let chosen = Some(&launch.network_interface).filter(|name| !name.is_empty());
         let surroundings = Surroundings {
             interface: chosen.or(self.interface.as_ref()).map(String::as_str),
@@ -174,7 +191,7 @@ impl Launching {
         }
         let user = start.confinement.user.as_deref();
         let script = spool::write(&config.state_dir, start.task, &batch.script, user)
-            .map_err(|error| Exit::lost(format!("cannot keep the batch script: {error}")))?;
+            .map_err(|error| Exit::of_file(&error, "cannot keep the batch script"))?;
         let steps = script.with_file_name("steps").to_string_lossy().into_owned();
         start.env.insert(spool::STEP_FILE.to_owned(), steps);
         if !is_contained {
@@ -211,6 +228,23 @@ fn paced_command(config: &WorkerConfig, launch: &LaunchTask) -> io::Result<Optio
         return Ok(None);
     }
     Ok(Some([own_program(config)?, "pace".to_owned(), iterations.to_string()].to_vec()))
+}
+
+/// Checks the limits that a task asks for against what the site grants.
+fn check_limits(config: &WorkerConfig, start: &Start) -> Result<(), String> {
+    let granted = config.tasks.max_limits.iter();
+    let granted: Vec<Limit> =
+        granted.map(|(name, value)| Limit { name: name.clone(), value: *value }).collect();
+    limits::check(&start.confinement.limits, &granted).map_err(|error| error.to_string())
+}
+
+/// Whether this process may change what is mounted.
+fn can_mount() -> bool {
+    const CAP_SYS_ADMIN: u32 = 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = capabilities.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    capabilities.is_some_and(|set| set & (1 << CAP_SYS_ADMIN) != 0)
 }
 
 fn joined_unless_empty(workdir: &Path, path: &str) -> PathBuf {

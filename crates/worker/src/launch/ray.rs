@@ -118,6 +118,7 @@ mod tests {
             stop_signal: 0,
             grace_ms: 10_000,
             trainer: Trainer::default(),
+            disk_reserve_bytes: 0,
             refused: None,
         }
     }

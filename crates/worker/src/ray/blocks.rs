@@ -1,22 +1,25 @@
 //! Blocks of ports: each Ray node has one, so that several clusters live on one host and none takes another's ports.
 //!
 //! A block is one or more slots of [`SLOT`] ports below the range of which Linux gives ports to outgoing connections. Which slot
-//! a job gets follows from its id, and where that is taken, the next one. A slot is taken while the file that stands for it is
-//! locked, which ends with its owner however that dies and is seen from any container that has the same folder; or while the process
-//! that the file names lives; or while anybody listens at one of its ports.
+//! a job gets follows from its id, and where that is taken, the next one. A slot is taken while a socket with its abstract name is
+//! bound, which ends with its owner however that dies, and which all users and containers with the same ports see; or while anybody
+//! listens at one of its ports. Files in a folder of the user's own say whose slots they were, so that what a dead owner has left is
+//! removed: no user reads or writes another's.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use nix::libc::O_NOFOLLOW;
 use nix::unistd::geteuid;
 
 use super::folder;
-use super::processes::start_time;
+use crate::processes::start_time;
 
 /// Ports of a slot.
 pub(super) const SLOT: u16 = 256;
@@ -26,8 +29,8 @@ const FIRST: u16 = 20_000;
 const END: u16 = 32_768;
 /// Where the kernel tells where they do.
 const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// Folders for the files of slots, best first: every user has to be able to write there.
-const FOLDERS: [&str; 2] = ["/run/lock/wharf-ports", "/tmp/wharf-ports"];
+/// Where users have folders for the files of their slots, best first.
+const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
 
 /// What each port of a block is for, counted from its base.
 pub(super) mod port {
@@ -97,6 +100,8 @@ pub(super) struct Block {
     base: u16,
     end: u16,
     files: Vec<File>,
+    /// By which others see that it is taken.
+    _names: Vec<UnixListener>,
 }
 
 impl Block {
@@ -125,18 +130,14 @@ impl Blocks {
         let text = std::fs::read_to_string(EPHEMERAL).unwrap_or_default();
         let range = range(ephemeral(&text));
         let mut failed = None;
-        for folder in FOLDERS.map(Path::new) {
-            match shared_folder(folder) {
-                Ok(()) => return Ok(Self { folder: folder.to_owned(), range }),
-                Err(source) => failed = Some(BlockError::Folder { path: folder.to_owned(), source }),
+        for place in PLACES.map(Path::new) {
+            let folder = place.join(format!("wharf-ports-{}", geteuid()));
+            match own_folder(&folder) {
+                Ok(()) => return Ok(Self { folder, range }),
+                Err(source) => failed = Some(BlockError::Folder { path: folder, source }),
             }
         }
         Err(failed.unwrap_or(BlockError::Full { slots: 0, first: range.start }))
-    }
-
-    /// Where they are written down: whoever is to take none of theirs has to see it.
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     fn slots(&self) -> u16 {
@@ -152,7 +153,7 @@ impl Blocks {
     pub(super) fn claim(&self, wanted: u32, slots: u16, temp_dir: &Path) -> Result<Block, BlockError> {
         let failed = |source| BlockError::Folder { path: self.folder.clone(), source };
         // One at a time: two that look at the same moment would both see a slot free.
-        let gate = open_shared(&self.folder.join("lock")).map_err(failed)?;
+        let gate = open_own(&self.folder.join("lock")).map_err(failed)?;
         gate.lock().map_err(failed)?;
         let last = self.slots().checked_sub(slots);
         let fits = |slot: &u16| last.is_some_and(|last| *slot <= last);
@@ -167,6 +168,8 @@ impl Blocks {
     fn take(&self, slot: u16, slots: u16, temp_dir: &Path) -> Option<Block> {
         let base = self.range.start + slot * SLOT;
         let end = base + slots * SLOT;
+        let names = (slot..slot + slots).map(|slot| name(self.range.start + slot * SLOT));
+        let names = names.collect::<Option<Vec<UnixListener>>>()?;
         let files = (slot..slot + slots).map(|slot| free_file(&self.folder.join(slot.to_string())));
         let mut files = files.collect::<Option<Vec<File>>>()?;
         // Workers' ports as well: the port of another job's rendezvous may be among them.
@@ -174,7 +177,7 @@ impl Blocks {
         for file in &mut files {
             write_owner(file, temp_dir).ok()?;
         }
-        Some(Block { base, end, files })
+        Some(Block { base, end, files, _names: names })
     }
 }
 
@@ -182,41 +185,34 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
 }
 
-/// A folder that everybody can make files in and nobody can take another's away.
-fn shared_folder(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o1777).create(path) {
-        Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o1777))?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
-    // There, and for us to write in.
-    open_shared(&path.join("lock")).map(drop)
+/// Takes the name of a slot; none where another process has it.
+fn name(base: u16) -> Option<UnixListener> {
+    let address = SocketAddr::from_abstract_name(format!("wharf-ray-ports-{base}")).ok()?;
+    UnixListener::bind_addr(&address).ok()
 }
 
-/// Opens a file that everybody may lock and write; never through a link that somebody put there.
-fn open_shared(path: &Path) -> io::Result<File> {
-    let open = |is_new: bool| {
-        OpenOptions::new().read(true).write(true).create_new(is_new).custom_flags(O_NOFOLLOW).open(path)
-    };
-    // Kernels refuse to "create" what somebody else has made in such a folder.
-    match open(false) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        opened => return opened,
+/// A folder that only this user can look into, whoever else can make folders beside it.
+fn own_folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
-    match open(true) {
-        Ok(file) => {
-            file.set_permissions(Permissions::from_mode(0o666))?;
-            Ok(file)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(false),
-        Err(error) => Err(error),
+    let found = path.symlink_metadata()?;
+    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not this user's alone"));
     }
+    Ok(())
+}
+
+fn open_own(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(O_NOFOLLOW).open(path)
 }
 
 /// The file of a slot, locked, if nobody has it. What a dead owner has left behind is removed.
 fn free_file(path: &Path) -> Option<File> {
-    // A slot whose file cannot be had is somebody else's.
-    let mut file = open_shared(path).ok()?;
+    let mut file = open_own(path).ok()?;
     file.try_lock().ok()?;
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
@@ -224,10 +220,7 @@ fn free_file(path: &Path) -> Option<File> {
         if owner.lives() {
             return None;
         }
-        // Only what this user wrote may say what this user removes.
-        if file.metadata().is_ok_and(|facts| facts.uid() == geteuid().as_raw()) {
-            folder::remove_left(&owner.temp_dir);
-        }
+        folder::remove_left(&owner.temp_dir);
     }
     Some(file)
 }
@@ -298,7 +291,7 @@ mod tests {
 
     /// Slots of a test's own folder, at ports that no other test tries.
     fn blocks(folder: &Path, first: u16, slots: u16) -> Blocks {
-        shared_folder(folder).unwrap();
+        own_folder(folder).unwrap();
         Blocks { folder: folder.to_owned(), range: first..first + slots * SLOT }
     }
 
@@ -315,6 +308,24 @@ mod tests {
         drop(first);
         let wide = blocks.claim(0, 2, temp_dir).unwrap();
         assert_eq!((wide.port(0), wide.workers().1), (10_240, 10_751));
+    }
+
+    #[test]
+    fn slots_of_another_user_are_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let users = ["ann", "bob"].map(|user| blocks(&folder.path().join(user), 13_312, 2));
+        let claims = users.each_ref().map(|user| user.claim(0, 1, Path::new("/tmp/wr-none")).unwrap());
+        assert_eq!(claims.map(|block| block.port(0)), [13_312, 13_312 + 256]);
+    }
+
+    #[test]
+    fn own_folder_refuses_what_others_can_enter() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        DirBuilder::new().mode(0o755).create(&open).unwrap();
+        assert!(own_folder(&open).is_err());
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
+        assert!(own_folder(&folder.path().join("link")).is_err());
     }
 
     #[test]

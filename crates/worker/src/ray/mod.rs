@@ -11,7 +11,6 @@ mod command;
 mod folder;
 mod gathering;
 mod node;
-mod processes;
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -86,15 +85,6 @@ impl Plan {
     fn ready(&self) -> Duration {
         Duration::from_millis(self.ready_ms)
     }
-}
-
-/// The folder that the Ray nodes of this machine have to share, whatever container they are in.
-///
-/// # Errors
-/// It cannot be made.
-pub(crate) fn ports_folder() -> Result<PathBuf, String> {
-    let blocks = blocks::Blocks::of_host().map_err(|error| error.to_string())?;
-    Ok(blocks.folder().to_owned())
 }
 
 /// How a process ended, as a shell tells it.

@@ -19,7 +19,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::blocks::{Block, BlockError, Blocks, port, slots_for};
 use super::folder::{self, FolderError};
 use super::gathering::{Guests, Host};
-use super::{Plan, TOKEN, code_of, command, processes};
+use super::{Plan, TOKEN, code_of, command};
+use crate::processes;
 
 /// How often Ray is started where it fails.
 const TRIES: u32 = 3;

@@ -389,6 +389,7 @@ async fn user_owns_process_and_files() {
     assert!(code == 126 && error.contains("/etc/wharf-test/3.txt"), "{code} {error}");
     let forbidden = dir.path().join("secret");
     std::fs::write(&forbidden, "secret").unwrap();
+    std::fs::set_permissions(&forbidden, std::fs::Permissions::from_mode(0o600)).unwrap();
     let log = open.path().join("logs/2.txt");
     std::fs::remove_file(&log).unwrap();
     std::os::unix::fs::symlink(&forbidden, &log).unwrap();

@@ -16,7 +16,7 @@ use wharf_proto::{
     Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Lease, Register, RenewLease, SendOutput,
     SetPace, StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
 };
-use wharf_worker::{ContainerSettings, Watch, WorkerConfig, run};
+use wharf_worker::{ContainerSettings, TaskSettings, Watch, WorkerConfig, run};
 
 pub(crate) const TOKEN: &str = "correct-horse-battery";
 /// More than anything here takes on a busy machine.
@@ -257,6 +257,7 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
+        tasks: TaskSettings::default(),
         stay: None,
     }
 }

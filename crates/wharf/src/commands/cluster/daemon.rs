@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 use wharf_head::http::HttpConfig;
 use wharf_head::{Head, HeadConfig};
 use wharf_tls::Fingerprint;
-use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, WorkerConfig};
+use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, TaskSettings, WorkerConfig};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
 use crate::args::{
-    ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, LogFormat, RehearsalArg, Ttl, WorkerArgs,
+    ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, LogFormat, RehearsalArg, TaskArgs, Ttl, WorkerArgs,
 };
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -245,6 +245,7 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         network_interface: args.network_interface.clone(),
         watch,
         containers: containers(&args.containers),
+        tasks: tasks(&args.tasks),
         stay: stay(args),
         node,
     })
@@ -260,6 +261,17 @@ fn containers(args: &ContainerArgs) -> ContainerSettings {
         image_cache_bytes: args.image_cache.0,
         ch_fromhost: args.ch_fromhost,
         idle: Duration::try_from_secs_f64(args.container_idle.0).unwrap_or(Duration::MAX),
+    }
+}
+
+fn tasks(args: &TaskArgs) -> TaskSettings {
+    TaskSettings {
+        pass_env: args.pass_env.clone(),
+        max_limits: args.max_limit.iter().map(|limit| (limit.0.clone(), limit.1)).collect(),
+        device_files: args.device_file.clone(),
+        output_bytes: args.output_limit.0,
+        output_retention: Duration::try_from_secs_f64(args.output_retention.0).unwrap_or(Duration::MAX),
+        disk_reserve_bytes: args.disk_reserve.0,
     }
 }
 
@@ -291,8 +303,8 @@ fn way_in(args: &WorkerArgs, home: &Home) -> Result<(String, String), CliError> 
 
 /// The parent of a worker's tasks, or a task's process before it is the task's.
 pub(in crate::commands) fn keeper(args: &KeeperArgs) -> Result<Exit, CliError> {
-    if let Some(stage) = &args.stage {
-        return Ok(Exit::Passed(wharf_worker::stage_main(&args.state_dir, stage, &args.command)));
+    if args.stage {
+        return Ok(Exit::Passed(wharf_worker::stage_main(&args.state_dir)));
     }
     let kept = if args.through_signals { wharf_worker::outlast_signals() } else { Ok(()) };
     kept.and_then(|()| wharf_worker::keeper_main(&args.state_dir))

@@ -125,6 +125,8 @@ impl Embedded {
             words.extend(
                 worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),
             );
+            // Its jobs are those of the user who has started it, with that user's environment.
+            words.extend(["--pass-env", "*"].map(OsString::from));
             // Whatever head the environment names is another one.
             let address = self.head.address().to_string();
             words.extend(["--head", &address, "--join-token-file"].map(OsString::from));

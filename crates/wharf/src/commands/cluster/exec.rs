@@ -65,9 +65,17 @@ pub(in crate::commands) async fn session(
 
 /// Becomes a command beside a task; returns only where that is not possible.
 pub(in crate::commands) fn beside(args: &BesideArgs) -> Exit {
+    let task = wharf_worker::BesideTask {
+        pid: args.task,
+        start_time: args.start_time,
+        uid: args.uid,
+        gid: args.gid,
+        cgroups: args.cgroup.clone(),
+        device_nodes: args.device_node.clone(),
+    };
     Exit::Passed(match &args.keep {
-        Some(path) => wharf_worker::kept_main(args.task, path),
-        None => wharf_worker::beside_main(args.task, args.terminal, &args.command),
+        Some(path) => wharf_worker::kept_main(&task, path),
+        None => wharf_worker::beside_main(&task, args.terminal, &args.command),
     })
 }
 

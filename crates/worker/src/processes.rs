@@ -30,12 +30,17 @@ impl Stat {
 }
 
 /// When a living process was started, in the kernel's own unit; none where there is no such process.
-pub(super) fn start_time(pid: i32) -> Option<u64> {
+pub(crate) fn start_time(pid: i32) -> Option<u64> {
     Stat::of(pid).filter(|stat| !stat.is_over).map(|stat| stat.start)
 }
 
+/// When a process was started, from its own `stat` in an open folder of `/proc`.
+pub(crate) fn start_time_of(stat: &str) -> Option<u64> {
+    Stat::read(stat).filter(|stat| !stat.is_over).map(|stat| stat.start)
+}
+
 /// Living processes below another, whoever started them.
-pub(super) fn below(root: i32) -> Vec<Pid> {
+pub(crate) fn below(root: i32) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let all: BTreeMap<i32, Stat> = pids.filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
@@ -49,7 +54,7 @@ pub(super) fn below(root: i32) -> Vec<Pid> {
 }
 
 /// Kills them. One that has ended meanwhile is still a zombie of its parent's, so its number is nobody else's in a moment.
-pub(super) fn kill_all(pids: &[Pid]) {
+pub(crate) fn kill_all(pids: &[Pid]) {
     for &pid in pids {
         // Whoever does not go is still there at the next look.
         let _ = kill(pid, Signal::SIGKILL);

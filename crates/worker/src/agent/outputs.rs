@@ -1,0 +1,95 @@
+//! Output of tasks: sent to the head, kept within limits, removed; and the disk that it is on.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use wharf_proto::{Heartbeat, SendOutput, from_worker};
+
+use super::Agent;
+use crate::output::{self, Wanted};
+use crate::protocol::output_file;
+use crate::task::TaskKey;
+use crate::{Notice, TaskSettings, housekeeping};
+
+/// How often the output of running tasks is looked at, and that of tasks that are over.
+pub(super) const OUTPUTS_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const REMOVAL_INTERVAL: Duration = Duration::from_secs(600);
+/// How often the head is told how full the disk is.
+const DISK_INTERVAL: Duration = Duration::from_secs(5);
+
+impl<N: FnMut(Notice)> Agent<N> {
+    /// Says that this worker is there, and now and then how full its disk is.
+    pub(super) fn tell_heartbeat(&mut self) {
+        let is_due = self.disk_told.is_none_or(|told| told.elapsed() >= DISK_INTERVAL);
+        let reserve = self.config.tasks.disk_reserve_bytes;
+        let disk = if is_due { housekeeping::disk(&self.config.state_dir, reserve) } else { None };
+        if disk.is_some() && self.head.is_some() {
+            self.disk_told = Some(Instant::now());
+        }
+        self.tell(from_worker::Message::Heartbeat(Heartbeat { disk }));
+    }
+
+    /// Has the output of running tasks trimmed that takes too much of the disk; nothing waits for that.
+    pub(super) fn trim_outputs(&mut self) {
+        if self.trimming.as_ref().is_some_and(|trimming| !trimming.is_finished()) {
+            return;
+        }
+        let running = self.tasks.iter().filter(|(_, known)| known.exit.is_none());
+        let paths: Vec<PathBuf> =
+            running.map(|(&task, _)| output_file(&self.config.state_dir, task)).collect();
+        let TaskSettings { output_bytes, disk_reserve_bytes, .. } = self.config.tasks;
+        let disk = housekeeping::disk(&self.config.state_dir, disk_reserve_bytes);
+        if let (false, Some(disk)) = (paths.is_empty(), disk) {
+            let trim = move || housekeeping::trim_outputs(&paths, &disk, output_bytes);
+            self.trimming = Some(tokio::task::spawn_blocking(trim).abort_handle());
+        }
+    }
+
+    /// Has the output removed of tasks that are over for long; nothing waits for that.
+    pub(super) fn remove_old(&self) {
+        let known: BTreeSet<String> = self.tasks.keys().map(ToString::to_string).collect();
+        let (folder, retention) = (self.config.state_dir.clone(), self.config.tasks.output_retention);
+        let remove = move || housekeeping::remove_old(&folder, retention, |task| known.contains(task));
+        drop(tokio::task::spawn_blocking(remove));
+    }
+
+    /// Sends the output of a task to the head.
+    pub(super) fn send_output(&mut self, wanted: &SendOutput) -> Option<()> {
+        if let Some(earlier) = self.outputs.remove(&wanted.request) {
+            earlier.abort();
+        }
+        if wanted.stop {
+            return Some(());
+        }
+        let task: TaskKey = wanted.task?.into();
+        let head = self.head.as_ref()?;
+        let ended = match self.tasks.get(&task) {
+            Some(known) => known.ended.subscribe(),
+            None => watch::Sender::new(true).subscribe(),
+        };
+        let sending = output::send(
+            Wanted {
+                request: wanted.request,
+                path: output_file(&self.config.state_dir, task),
+                offset: wanted.offset,
+                follow: wanted.follow,
+                ended,
+                state_dir: self.config.state_dir.clone(),
+                program: self.config.keeper_program.clone(),
+            },
+            head.output.clone(),
+        );
+        self.outputs.retain(|_, running| !running.is_finished());
+        self.outputs.insert(wanted.request, tokio::spawn(sending).abort_handle());
+        Some(())
+    }
+
+    pub(super) fn end_outputs(&mut self) {
+        for (_, running) in self.outputs.drain() {
+            running.abort();
+        }
+    }
+}
