@@ -531,6 +531,7 @@ async fn certificates_are_renewed_before_they_end() {
     let head = hasty_head(folder.path(), Duration::from_secs(4), Duration::from_secs(1)).await;
     let state_dir = folder.path().join("workers/a");
     let config = WorkerConfig {
+        tasks: wharf_worker::TaskSettings::default(),
         head: format!("https://{}", head.address()),
         token: fs::read_to_string(folder.path().join("worker-token")).unwrap().trim().to_owned(),
         node: "a".into(),
