@@ -56,7 +56,8 @@ impl Reports {
     }
 
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.until.filter(|_| !self.deferred.is_empty())
+        let due = if self.awaited.is_empty() { Some(Time::ZERO) } else { self.until };
+        due.filter(|_| !self.deferred.is_empty())
     }
 }
 

@@ -7,6 +7,7 @@ use wharf_core::ClusterSpec;
 use wharf_proto::{Gang, HeadMark, JobSpec, Register, TaskId, TaskState};
 
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
+use crate::dispatcher::Input;
 use crate::journal::Journal;
 
 fn cluster() -> ClusterSpec {
@@ -158,4 +159,22 @@ fn worker_that_lies_about_ids_cannot_use_them_up() {
         world.attach(lie(step * 1000));
     }
     assert!(world.dispatcher.engine.state().skipped_ids() <= 100_000);
+}
+
+#[test]
+fn submission_after_a_start_waits_for_the_reports_of_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = start(&folder.path().join("journal.sqlite"));
+    world.step([Input::Detach { session: 0 }]);
+    world.dispatcher.await_reports(3.0);
+    let (reply, mut answer) = tokio::sync::oneshot::channel();
+    world.step([Input::Submit { specs: vec![job()], reply }]);
+    assert!(answer.try_recv().is_err(), "it waits");
+    let node = world.dispatcher.engine.state().topology().nodes()[0].spec.name.to_string();
+    let mark = Some(HeadMark { incarnation: "later".into(), ids_below: 5000, sequence: 9 });
+    let device_type = "v100".to_owned();
+    world.attach(Register { node, device_type, devices: 4, mark, ..Register::default() });
+    assert!(world.dispatcher.next_deadline().is_some_and(|due| due <= world.now()), "at once");
+    world.step([]);
+    assert_eq!(answer.try_recv().unwrap(), Ok(vec![6000]));
 }
