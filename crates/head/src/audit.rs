@@ -71,12 +71,15 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+/// Where failures to write are reported.
+type Warn = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// The log of a head.
 pub(crate) struct Audit {
     jobs: Mutex<Series>,
     access: Mutex<Series>,
     origins: Mutex<BTreeMap<String, Origin>>,
-    warn: OnceLock<Arc<dyn Fn(&str) + Send + Sync>>,
+    warn: OnceLock<Warn>,
 }
 
 /// The refusals of one address or token.
@@ -101,7 +104,7 @@ impl Audit {
     }
 
     /// Sets where failures to write are reported.
-    pub(crate) fn report_to(&self, warn: Arc<dyn Fn(&str) + Send + Sync>) {
+    pub(crate) fn report_to(&self, warn: Warn) {
         // The first head that uses it is the only one.
         let _ = self.warn.set(warn);
     }

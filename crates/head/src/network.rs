@@ -56,8 +56,8 @@ const NOT_PUBLIC: &[&str] = &[
 
 /// Whether the internet routes an address.
 pub(crate) fn is_public(address: IpAddr) -> bool {
-    let is_within = |text: &&str| text.parse::<Network>().is_ok_and(|network| network.contains(address));
-    !NOT_PUBLIC.iter().any(|text| is_within(&text))
+    let is_within = |text: &str| text.parse::<Network>().is_ok_and(|network| network.contains(address));
+    !NOT_PUBLIC.iter().any(|text| is_within(text))
 }
 
 /// The leading bits of an address.
