@@ -279,7 +279,9 @@ impl std::str::FromStr for MaxLimit {
         let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, as in memlock=unlimited")?;
         let value = match value {
             "unlimited" => None,
-            number => Some(number.parse().map_err(|_| format!("expected a number or `unlimited`, found `{number}`"))?),
+            number => Some(
+                number.parse().map_err(|_| format!("expected a number or `unlimited`, found `{number}`"))?,
+            ),
         };
         Ok(Self(name.to_owned(), value))
     }

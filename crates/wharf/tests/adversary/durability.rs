@@ -105,8 +105,7 @@ fn restored_copy_of_the_state_reuses_no_id_and_shows_no_output_of_others() {
     let copied = Command::new("cp").arg("-a").arg(site.state()).arg(&copy).status().unwrap();
     assert!(copied.success());
     let head = site.head(&[]);
-    let submit =
-        |user, line: &str| site.as_user(user, &["submit", "--", "sh", "-c", line]).ok();
+    let submit = |user, line: &str| site.as_user(user, &["submit", "--", "sh", "-c", line]).ok();
     let secret = submit(&site.bob, "echo the secret of bob; exec sleep 600").trim().to_owned();
     until("bob's job has written", || {
         site.as_user(&site.bob, &["logs", &secret]).stdout.contains("the secret of bob")
