@@ -232,7 +232,8 @@ impl Crius {
     fn rank(&self, view: &View<'_>, job: JobId) -> Rank {
         let class = self.class(job);
         let thrift = class.thrift.iter().copied().fold(0.0, f64::max);
-        (-view.spec(job).priority, Key::of(-self.weight(view, job) * thrift))
+        // The complement orders as the negative does, and has no overflow.
+        (!view.spec(job).priority, Key::of(-self.weight(view, job) * thrift))
     }
 
     /// Iterations that a job has left; a job without any counts as if it had one.
