@@ -224,6 +224,8 @@ fn devices_of_others_cannot_be_opened() {
     let beside = cluster.site.as_user(ann, &["exec", &job, "--", "sh", "-c", &both]).ok();
     let lines: Vec<&str> = beside.lines().filter(|line| ["opened", "refused"].contains(line)).collect();
     assert_eq!(lines, expected(device), "a command beside the task");
+    let terminal = ["exec", &job, "--", "script", "-qc", "tty", "/dev/null"];
+    assert!(cluster.site.as_user(ann, &terminal).ok().contains("/dev/pts/"), "terminals can be made");
     let tricks = format!(
         "unshare -Urm sh -c 'mount --bind /dev /mnt 2>/dev/null; umount -l /dev 2>/dev/null; {}'",
         probe(&nodes.0[1 - device as usize])
@@ -318,12 +320,9 @@ fn full_disk_is_the_fault_of_the_node() {
     let worker = site.worker("n0", &["--devices", "a40:1"]);
     let said = site.as_user(&site.ann, &["submit", "--", "sh", "-c", "yes | head -c 20000000; exit 1"]);
     let id = said.ok().split_whitespace().next().unwrap().to_owned();
-    until("the end is told", || {
-        let said = site.as_user(&site.ann, &["job", &id]).stdout;
-        said.contains("disk") || said.contains("failed")
-    });
-    let said = site.admin(&["job", &id]).stdout;
-    assert!(!said.contains("user error"), "{said}");
+    let told = || site.as_user(&site.ann, &["job", &id]).stdout;
+    until("the node is blamed", || told().contains("× node"));
+    assert!(!told().contains("× user"), "{}", told());
     drop((worker, head));
 }
 
