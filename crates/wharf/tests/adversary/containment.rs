@@ -52,6 +52,26 @@ impl Cluster {
     }
 }
 
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Tasks would outlive the worker, and accounts with processes cannot be removed.
+        let jobs = self.site.admin(&["jobs", "--output", "plain"]).stdout;
+        for id in jobs.lines().filter_map(|line| line.split_whitespace().next()) {
+            let _ = self.site.admin(&["cancel", id]);
+        }
+        let uids = [self.site.ann.uid, self.site.bob.uid];
+        let is_theirs = |entry: fs::DirEntry| {
+            entry.metadata().is_ok_and(|found| uids.contains(&std::os::unix::fs::MetadataExt::uid(&found)))
+        };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while fs::read_dir("/proc").into_iter().flatten().flatten().any(is_theirs)
+            && std::time::Instant::now() < deadline
+        {
+            std::thread::park_timeout(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
 /// A shared library that writes the effective user id to a file when it is loaded.
 fn evil_library(user: &Account) -> (PathBuf, PathBuf) {
     let trace = user.home.join("loaded-by");
