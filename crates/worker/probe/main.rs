@@ -50,7 +50,7 @@ fn beside(words: &[String]) -> ExitCode {
         uid: id("--uid"),
         gid: id("--gid"),
         cgroups: values("--cgroup").into_iter().map(PathBuf::from).collect(),
-        device_nodes: values("--device-node").into_iter().map(PathBuf::from).collect(),
+        denied_devices: values("--denied-device").into_iter().map(PathBuf::from).collect(),
     };
     ExitCode::from(beside_main(&task, options.iter().any(|word| word == "--terminal"), command))
 }

@@ -149,9 +149,9 @@ pub(crate) struct Confinement {
     /// The highest values that a limit may have, as the site grants them.
     #[serde(default)]
     pub(crate) max_limits: Vec<Limit>,
-    /// The only device nodes that it may open; none: all that its user may.
+    /// The device nodes that it may not open.
     #[serde(default)]
-    pub(crate) device_nodes: Option<Vec<PathBuf>>,
+    pub(crate) denied_devices: Vec<PathBuf>,
     /// 0: as many as there are.
     pub(crate) cpus: u32,
     /// 0: as much as there is.
@@ -246,8 +246,8 @@ pub(crate) struct TaskProcess {
     pub(crate) account: Option<Account>,
     /// The files to enter the task's cgroups by.
     pub(crate) cgroups: Vec<PathBuf>,
-    /// The only device nodes that the task may open; none: all that its user may.
-    pub(crate) device_nodes: Option<Vec<PathBuf>>,
+    /// The device nodes that the task may not open.
+    pub(crate) denied_devices: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -60,9 +60,9 @@ pub struct BesideArgs {
     /// File to enter a cgroup of the task by
     #[arg(long, value_name = "FILE")]
     pub cgroup: Vec<std::path::PathBuf>,
-    /// Device node that the task may open
+    /// Device node that the task may not open
     #[arg(long, value_name = "FILE")]
-    pub device_node: Vec<std::path::PathBuf>,
+    pub denied_device: Vec<std::path::PathBuf>,
     /// Standard input is a terminal, which becomes its own
     #[arg(long)]
     pub terminal: bool,

@@ -1,4 +1,4 @@
-//! Nodes of devices in `/dev`: which a task may open.
+//! Nodes of devices in `/dev`: which a task may not open.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,8 +34,8 @@ pub(crate) struct DeviceNodes {
 }
 
 impl DeviceNodes {
-    /// The nodes that a task with these devices may open; none where the machine has no nodes that have to be kept from a task.
-    pub(crate) fn permitted(&mut self, config: &WorkerConfig, devices: &[u32]) -> Option<Vec<PathBuf>> {
+    /// The nodes that a task with these devices may not open.
+    pub(crate) fn denied(&mut self, config: &WorkerConfig, devices: &[u32]) -> Vec<PathBuf> {
         let now = Instant::now();
         let listed = match self.listed.take().filter(|(at, _)| now - *at < LISTED) {
             Some(listed) => listed,
@@ -45,28 +45,18 @@ impl DeviceNodes {
         let patterns = &config.tasks.device_files;
         let own = own_nodes(patterns, &numbers(config, devices), Path::new("/"));
         let are_given = !devices.is_empty() && super::are_gpus(config);
-        permitted(nodes, patterns, &own, are_given)
+        denied(nodes, patterns, &own, are_given)
     }
 }
 
-fn permitted(
-    nodes: &[PathBuf],
-    patterns: &[String],
-    own: &BTreeSet<PathBuf>,
-    are_given: bool,
-) -> Option<Vec<PathBuf>> {
-    let is_device = |node: &Path| {
-        let begins = |beginning: &&str| node.to_string_lossy().starts_with(beginning);
-        ACCELERATORS.iter().any(|beginning| begins(&beginning.as_ref()))
-            || patterns.iter().any(|pattern| is_of(pattern, node))
+fn denied(nodes: &[PathBuf], patterns: &[String], own: &BTreeSet<PathBuf>, are_given: bool) -> Vec<PathBuf> {
+    let begins = |node: &Path, beginnings: &[&str]| {
+        beginnings.iter().any(|beginning| node.to_string_lossy().starts_with(beginning))
     };
-    if !nodes.iter().any(|node| is_device(node)) {
-        return None;
-    }
-    let is_shared =
-        |node: &Path| SHARED.iter().any(|beginning| node.to_string_lossy().starts_with(*beginning));
-    let may = |node: &&PathBuf| !is_device(node) || own.contains(*node) || (are_given && is_shared(node));
-    Some(nodes.iter().filter(may).cloned().collect())
+    let is_device =
+        |node: &Path| begins(node, &ACCELERATORS) || patterns.iter().any(|pattern| is_of(pattern, node));
+    let may = |node: &PathBuf| own.contains(node) || (are_given && begins(node, &SHARED));
+    nodes.iter().filter(|node| is_device(node) && !may(node)).cloned().collect()
 }
 
 /// Whether a node has a name of that pattern.
@@ -145,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn permitted_leaves_out_devices_of_others() {
+    fn denied_are_devices_of_others() {
         let nodes = paths(&[
             "/dev/null",
             "/dev/nvidia0",
@@ -156,15 +146,10 @@ mod tests {
         ]);
         let pattern = ["/dev/x{}".to_owned()];
         let own = own_nodes(&pattern, &[1], Path::new("/nowhere"));
-        let seen = |patterns: &[String], own: &BTreeSet<PathBuf>, are_given| {
-            permitted(&nodes, patterns, own, are_given)
-        };
-        assert_eq!(
-            seen(&[], &own, true),
-            Some(paths(&["/dev/null", "/dev/nvidia1", "/dev/nvidiactl", "/dev/x7"]))
-        );
-        assert_eq!(seen(&pattern, &BTreeSet::new(), false), Some(paths(&["/dev/null"])));
-        assert_eq!(permitted(&paths(&["/dev/null"]), &pattern, &own, true), None, "nothing to hide");
+        assert_eq!(denied(&nodes, &[], &own, true), paths(&["/dev/nvidia0", "/dev/dri/card0"]));
+        let all = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/dri/card0", "/dev/x7"];
+        assert_eq!(denied(&nodes, &pattern, &BTreeSet::new(), false), paths(&all));
+        assert_eq!(denied(&paths(&["/dev/null"]), &pattern, &own, true), paths(&[]), "nothing to deny");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use nix::unistd::{Gid, Uid, User};
 use super::rooms;
 use crate::container::{RUNTIME_VARIABLE, misleads};
 use crate::descriptors::close_inherited;
-use crate::keeper::device_nodes::permit_only;
+use crate::keeper::device_nodes;
 use crate::processes::start_time_of;
 use crate::protocol::TaskProcess;
 
@@ -55,8 +55,8 @@ pub struct BesideTask {
     pub gid: u32,
     /// The files to enter the task's cgroups by.
     pub cgroups: Vec<PathBuf>,
-    /// The only device nodes that the task may open; empty: all that its user may.
-    pub device_nodes: Vec<PathBuf>,
+    /// The device nodes that the task may not open.
+    pub denied_devices: Vec<PathBuf>,
 }
 
 impl BesideTask {
@@ -71,7 +71,7 @@ impl BesideTask {
             uid: account.uid,
             gid: account.gid,
             cgroups: process.cgroups.clone(),
-            device_nodes: process.device_nodes.clone().unwrap_or_default(),
+            denied_devices: process.denied_devices.clone(),
         })
     }
 
@@ -90,8 +90,8 @@ impl BesideTask {
         for file in &self.cgroups {
             words.extend(["--cgroup".into(), file.into()]);
         }
-        for node in &self.device_nodes {
-            words.extend(["--device-node".into(), node.into()]);
+        for node in &self.denied_devices {
+            words.extend(["--denied-device".into(), node.into()]);
         }
         words
     }
@@ -123,10 +123,7 @@ fn become_neighbour(task: &BesideTask, is_terminal: bool, command: &[String]) ->
     for file in &task.cgroups {
         fs::write(file, "0").map_err(failed("cannot enter the task's cgroup"))?;
     }
-    if !task.device_nodes.is_empty() {
-        permit_only(&task.device_nodes)
-            .map_err(failed("cannot restrict the devices to those of the task"))?;
-    }
+    device_nodes::deny(&task.denied_devices).map_err(failed("cannot deny the devices of others"))?;
     if is_terminal {
         take_terminal().map_err(failed("cannot take the terminal"))?;
     }

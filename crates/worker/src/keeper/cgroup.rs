@@ -170,9 +170,13 @@ impl TaskCgroup {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
     }
 
-    /// Whether all processes of the task are found by its cgroup.
-    pub(super) fn is_tracking(&self) -> bool {
-        self.tracking.is_some()
+    /// Puts a process into it that was started just now and does not enter by itself: one of the keeper's own user, who could leave
+    /// again anyway. What it has started in that moment is found as a stray.
+    pub(super) fn add(&self, process: Pid) {
+        for folder in &self.folders {
+            // One that has ended already needs no place.
+            let _ = set(folder, "cgroup.procs", process);
+        }
     }
 
     /// Kills all processes that are left; false if there were none.

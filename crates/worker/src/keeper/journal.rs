@@ -33,9 +33,9 @@ pub(crate) enum Entry {
         /// What it runs as; none in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         account: Option<Account>,
-        /// The only device nodes that it may open; none: all that its user may.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        device_nodes: Option<Vec<PathBuf>>,
+        /// The device nodes that it may not open.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        denied_devices: Vec<PathBuf>,
     },
     /// It was, or its next step: its process groups, and the session that all of a keeper's tasks share.
     Spawned { task: TaskKey, groups: Vec<i32>, session: i32 },
@@ -58,7 +58,7 @@ pub(crate) struct Recorded {
     pub(crate) grace_ms: u64,
     pub(crate) trainer: Trainer,
     pub(crate) account: Option<Account>,
-    pub(crate) device_nodes: Option<Vec<PathBuf>>,
+    pub(crate) denied_devices: Vec<PathBuf>,
     /// None: it may have been spawned or not.
     pub(crate) places: Vec<Place>,
     pub(crate) exit: Option<Exit>,
@@ -66,8 +66,8 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn new(stop_signal: i32, grace_ms: u64, trainer: Trainer) -> Self {
-        let (account, device_nodes) = (None, None);
-        Self { stop_signal, grace_ms, trainer, account, device_nodes, places: Vec::new(), exit: None }
+        let (account, denied_devices) = (None, Vec::new());
+        Self { stop_signal, grace_ms, trainer, account, denied_devices, places: Vec::new(), exit: None }
     }
 }
 
@@ -80,7 +80,7 @@ impl Recorded {
             grace_ms: self.grace_ms,
             trainer: self.trainer.clone(),
             account: self.account,
-            device_nodes: self.device_nodes.clone(),
+            denied_devices: self.denied_devices.clone(),
         }
     }
 }
@@ -164,9 +164,9 @@ fn replay(text: &[u8], boot: &str) -> Records {
         match entry {
             Entry::Boot { id } => records.rebooted = id != boot,
             Entry::Fence(fence) => records.fence = fence,
-            Entry::Start { task, stop_signal, grace_ms, trainer, account, device_nodes } => {
+            Entry::Start { task, stop_signal, grace_ms, trainer, account, denied_devices } => {
                 let recorded = Recorded::new(stop_signal, grace_ms, trainer);
-                records.tasks.insert(task, Recorded { account, device_nodes, ..recorded });
+                records.tasks.insert(task, Recorded { account, denied_devices, ..recorded });
             }
             Entry::Renew { task, lease } => {
                 if let Some(recorded) = records.tasks.get_mut(&task) {
@@ -238,7 +238,7 @@ mod tests {
             grace_ms: 10,
             trainer: Trainer { token: "word".into(), lease: LEASE, pace: Some(Pace(0.25)) },
             account: Some(Account { uid: 7, gid: 8 }),
-            device_nodes: Some(vec!["/dev/null".into()]),
+            denied_devices: vec!["/dev/null".into()],
             places: vec![Place { group: 7, session: 5 }, Place { group: 8, session: 5 }],
             exit: Some(Exit::code(3)),
         }
@@ -246,8 +246,8 @@ mod tests {
 
     fn write_task(journal: &mut Journal) {
         let trainer = Trainer { token: "word".into(), lease: Lease::default(), pace: None };
-        let (account, device_nodes) = (Some(Account { uid: 7, gid: 8 }), Some(vec!["/dev/null".into()]));
-        let recorded = Recorded { account, device_nodes, ..Recorded::new(15, 10, trainer) };
+        let (account, denied_devices) = (Some(Account { uid: 7, gid: 8 }), vec!["/dev/null".into()]);
+        let recorded = Recorded { account, denied_devices, ..Recorded::new(15, 10, trainer) };
         journal.write(&recorded.to_start(TASK)).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![6], session: 5 }).unwrap();
         journal.write(&Entry::Spawned { task: TASK, groups: vec![7, 8], session: 5 }).unwrap();

@@ -65,7 +65,8 @@ fn spawn_into(groups: &mut Vec<Pid>, spawning: Spawning<'_>, step: &Step) -> Res
     let user = stage.as_mut().and_then(|stage| stage.user.as_mut());
     let files = Files::open(state_dir, start, step, user)?;
     for process in &step.processes {
-        let contained = if spawning.is_confined() { None } else { contained(start, process) };
+        let contained = if start.confinement.is_none() { contained(start, process) } else { None };
+        let is_direct = stage.is_none() || contained.is_some();
         let (command, _variables) = match (&mut stage, contained) {
             (_, Some(Direct { command, variables })) => (command, Some(variables)),
             (None, None) => (direct(start, process)?, None),
@@ -76,7 +77,11 @@ fn spawn_into(groups: &mut Vec<Pid>, spawning: Spawning<'_>, step: &Step) -> Res
                 (staged(state_dir, stage)?, None)
             }
         };
-        groups.push(launch(command, start, process, &files)?);
+        let group = launch(command, start, process, &files)?;
+        groups.push(group);
+        if let (true, Some(cgroup)) = (is_direct, spawning.cgroup) {
+            cgroup.add(group);
+        }
         // Once is enough for all.
         if let Some(login) = stage.as_mut().and_then(|stage| stage.user.as_mut()) {
             login.header.clear();
@@ -86,14 +91,9 @@ fn spawn_into(groups: &mut Vec<Pid>, spawning: Spawning<'_>, step: &Step) -> Res
 }
 
 impl Spawning<'_> {
-    /// Whether a process is to be kept within something, which it enters by itself.
-    fn is_confined(&self) -> bool {
-        self.cgroup.is_some() || !self.start.confinement.is_none()
-    }
-
     /// Whether processes have to prepare themselves.
     pub(super) fn is_staged(&self) -> bool {
-        self.is_confined() || self.start.is_contained()
+        !self.start.confinement.is_none() || self.start.is_contained()
     }
 
     /// What the task's processes do before they are its own.
@@ -103,7 +103,7 @@ impl Spawning<'_> {
             cgroups: self.cgroup.map(TaskCgroup::entrances).unwrap_or_default(),
             limits: asked.limits.clone(),
             max_limits: asked.max_limits.clone(),
-            device_nodes: asked.device_nodes.clone(),
+            denied_devices: asked.denied_devices.clone(),
             ..Stage::new(self.start.task, self.login.cloned(), self.start.workdir.clone())
         }
     }

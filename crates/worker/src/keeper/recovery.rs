@@ -89,7 +89,7 @@ mod tests {
             grace_ms: 0,
             trainer: Trainer::default(),
             account: None,
-            device_nodes: None,
+            denied_devices: Vec::new(),
             places: vec![Place { group, ..place }],
             exit: None,
         };

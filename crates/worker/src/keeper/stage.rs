@@ -48,9 +48,9 @@ pub(crate) struct Stage {
     /// The highest values that limits may have, as the site grants them.
     #[serde(default)]
     pub(super) max_limits: Vec<Limit>,
-    /// The only device nodes that it may open; none: all that its user may.
+    /// The device nodes that it may not open.
     #[serde(default)]
-    pub(super) device_nodes: Option<Vec<PathBuf>>,
+    pub(super) denied_devices: Vec<PathBuf>,
     pub(super) user: Option<Login>,
     pub(super) workdir: PathBuf,
     /// What it runs in; none: on the node itself.
@@ -109,7 +109,7 @@ impl Stage {
             cgroups: Vec::new(),
             limits: Vec::new(),
             max_limits: Vec::new(),
-            device_nodes: None,
+            denied_devices: Vec::new(),
             user,
             workdir,
             container: None,
@@ -397,9 +397,7 @@ fn prepare(stage: &Stage) -> Result<(), Refusal> {
         std::fs::write(file, "0")
             .map_err(Refusal::of(format_args!("enter the cgroup {}", file.display())))?;
     }
-    if let Some(nodes) = &stage.device_nodes {
-        device_nodes::permit_only(nodes).map_err(Refusal::of("restrict the devices to those of the task"))?;
-    }
+    device_nodes::deny(&stage.denied_devices).map_err(Refusal::of("deny the devices of others"))?;
     if let Some(login) = &stage.user {
         // What the site grants; what the job asks for is applied with the rights of its user.
         limits::grant(&stage.max_limits).map_err(Refusal::new)?;

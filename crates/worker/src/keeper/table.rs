@@ -11,6 +11,8 @@ mod judging;
 mod locating;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,8 @@ use crate::protocol::{Event, Fence, Start, TaskReport, container_mark, progress_
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Word};
 
+/// What is read of why a stage did not become its task.
+const REFUSAL_BYTES_MAX: u64 = 4096;
 /// Of how many forgotten jobs the newest generation is remembered.
 const REMEMBERED: usize = 100_000;
 
@@ -181,7 +185,7 @@ impl Table {
         };
         let recorded = Recorded {
             account: Some(process::account(login.as_ref())),
-            device_nodes: start.confinement.device_nodes.clone(),
+            denied_devices: start.confinement.denied_devices.clone(),
             ..Recorded::new(stop_signal, grace_ms, start.trainer.clone())
         };
         if let Err(error) = self.journal.write(&recorded.to_start(task)) {
@@ -438,11 +442,10 @@ impl Table {
     /// Kills what has left the task's groups; false if there was nothing.
     fn sweep(&mut self, key: TaskKey, now: Instant) -> bool {
         let Some(running) = self.tasks.get(&key).and_then(|task| task.running.as_ref()) else { return false };
-        let is_tracked = running.cgroup.as_ref().is_some_and(TaskCgroup::is_tracking);
         let is_claimed = |uid: u32| {
             let is_of_user = |task: &Task| task.recorded.account.is_none_or(|account| account.uid == uid);
             let may_own = |task: &Task| task.running.is_some() && is_of_user(task);
-            is_tracked || self.tasks.iter().any(|(&other, task)| other != key && may_own(task))
+            self.tasks.iter().any(|(&other, task)| other != key && may_own(task))
         };
         let in_cgroup = running.cgroup.as_ref().is_some_and(TaskCgroup::kill);
         let is_found = strays::kill_of(key, &self.leaders, &self.progress_socket, is_claimed) || in_cgroup;
@@ -550,6 +553,9 @@ impl Table {
 
 /// Why a task's stage did not become the task, if it said so.
 fn refusal(state_dir: &Path, task: TaskKey) -> Option<String> {
-    let text = std::fs::read_to_string(refusal_file(state_dir, task)).ok()?;
+    // The process that reports may be the user's own: it cannot make the keeper read without end.
+    let mut text = Vec::new();
+    File::open(refusal_file(state_dir, task)).ok()?.take(REFUSAL_BYTES_MAX).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
     text.lines().next().filter(|line| !line.is_empty()).map(String::from)
 }

@@ -81,13 +81,13 @@ impl Launching {
         let granted = config.tasks.max_limits.iter();
         let max_limits = granted.map(|(name, value)| Limit { name: name.clone(), value: *value });
         let max_limits = if user.is_some() { max_limits.collect() } else { Vec::new() };
-        let device_nodes = if user.is_some() && self.can_restrict {
-            self.device_nodes.permitted(config, &launch.devices)
+        let denied_devices = if user.is_some() && self.can_restrict {
+            self.device_nodes.denied(config, &launch.devices)
         } else {
-            None
+            Vec::new()
         };
         let (cpus, memory_mib) = (launch.cpus, launch.memory_mib);
-        Confinement { user, limits, max_limits, device_nodes, cpus, memory_mib }
+        Confinement { user, limits, max_limits, denied_devices, cpus, memory_mib }
     }
 
     pub(crate) fn prepare(&mut self, config: &WorkerConfig, task: TaskKey, launch: &LaunchTask) -> Prepared {

@@ -71,7 +71,7 @@ pub(in crate::commands) fn beside(args: &BesideArgs) -> Exit {
         uid: args.uid,
         gid: args.gid,
         cgroups: args.cgroup.clone(),
-        device_nodes: args.device_node.clone(),
+        denied_devices: args.denied_device.clone(),
     };
     Exit::Passed(match &args.keep {
         Some(path) => wharf_worker::kept_main(&task, path),

@@ -21,7 +21,7 @@ impl Table {
                 start_time: start_time(pid)?,
                 account: recorded.account,
                 cgroups: running.cgroup.as_ref().map(TaskCgroup::entrances).unwrap_or_default(),
-                device_nodes: recorded.device_nodes.clone(),
+                denied_devices: recorded.denied_devices.clone(),
             })
         });
         self.events.push(Event::Located { task, process });
