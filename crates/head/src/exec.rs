@@ -3,7 +3,7 @@
 //! None of it is the dispatcher's business but the question where the task is: bytes that flow must not hold up decisions.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, mpsc};
@@ -19,6 +19,8 @@ use crate::outlet::Outlet;
 
 /// Bytes of input that may be on their way to a command.
 const WINDOW_BYTES: usize = 1024 * 1024;
+/// Bytes from one command that may wait for its client: a worker that keeps to its window never has so many under way.
+const WAITING_MAX: usize = 4 * WINDOW_BYTES;
 /// Pieces of output that wait for the client; with the worker's window this bounds the memory.
 const OUTPUT_PIECES: usize = 16;
 
@@ -60,6 +62,31 @@ struct Route {
     worker: u64,
     /// As much as the window has room for.
     sender: mpsc::UnboundedSender<FromExec>,
+    /// Bytes that wait for the client.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// What a message counts for; one without output counts for something, too.
+fn size(said: &FromExec) -> usize {
+    let output = said.output.as_ref().and_then(|output| output.message.as_ref());
+    let bytes = match output {
+        Some(exec_output::Message::Stdout(data) | exec_output::Message::Stderr(data)) => data.len(),
+        _ => 0,
+    };
+    bytes.max(1)
+}
+
+impl Route {
+    /// Passes on a message, unless the worker sends more than its window allows.
+    fn pass(&self, said: FromExec) -> bool {
+        let size = size(&said);
+        if self.waiting.fetch_add(size, Ordering::Relaxed) + size > WAITING_MAX {
+            return false;
+        }
+        // A client that is gone closes its session itself.
+        let _ = self.sender.send(said);
+        true
+    }
 }
 
 impl Routes {
@@ -74,9 +101,11 @@ impl Routes {
             |message: &mut FromWorker| matches!(message.message, Some(from_worker::Message::Exec(_)));
         for message in messages.extract_if(.., is_exec) {
             let Some(from_worker::Message::Exec(said)) = message.message else { continue };
-            if let Some(route) = self.open().get(&said.session).filter(|route| route.worker == worker) {
-                // A client that is gone closes its session itself.
-                let _ = route.sender.send(said);
+            let (session, mut open) = (said.session, self.open());
+            let route = open.get(&session).filter(|route| route.worker == worker);
+            if route.is_some_and(|route| !route.pass(said)) {
+                // Without its route the client's stream ends.
+                open.remove(&session);
             }
         }
     }
@@ -95,7 +124,9 @@ impl Routes {
     ) -> mpsc::Receiver<Result<ExecOutput, Status>> {
         let session = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, said) = mpsc::unbounded_channel();
-        self.open().insert(session, Route { worker: place.worker, sender });
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let route = Route { worker: place.worker, sender, waiting: waiting.clone() };
+        self.open().insert(session, route);
         let (client, output) = mpsc::channel(OUTPUT_PIECES);
         let worker = Worker { session, place, is_kept: !open.key.is_empty() };
         let routes = self.clone();
@@ -104,7 +135,7 @@ impl Routes {
                 .tell(ToExec { input: Some(message(exec_input::Message::Open(open))), ..ToExec::default() });
             let window = Semaphore::new(WINDOW_BYTES);
             tokio::select! {
-                () = to_client(&worker, said, &client, &window) => (),
+                () = to_client(&worker, (said, &waiting), &client, &window) => (),
                 () = to_worker(&worker, input, &window) => (),
                 () = client.closed() => (),
             }
@@ -140,11 +171,12 @@ fn message(message: exec_input::Message) -> ExecInput {
 /// Passes on what the command says, until it is over.
 async fn to_client(
     worker: &Worker,
-    mut said: mpsc::UnboundedReceiver<FromExec>,
+    (mut said, waiting): (mpsc::UnboundedReceiver<FromExec>, &AtomicUsize),
     client: &mpsc::Sender<Result<ExecOutput, Status>>,
     window: &Semaphore,
 ) {
     while let Some(said) = said.recv().await {
+        waiting.fetch_sub(size(&said), Ordering::Relaxed);
         let room = WINDOW_BYTES.saturating_sub(window.available_permits());
         window.add_permits(usize::try_from(said.taken).unwrap_or(room).min(room));
         let Some(output) = said.output else { continue };
@@ -195,4 +227,29 @@ async fn to_worker(worker: &Worker, mut input: Streaming<ExecInput>, window: &Se
         worker.tell(ToExec { input: Some(message(exec_input::Message::End(true))), ..ToExec::default() });
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worker_that_sends_more_than_its_window_loses_the_command() {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let routes = Routes::default();
+        routes.open().insert(7, Route { worker: 1, sender, waiting: Arc::default() });
+        let output = |bytes: usize| FromWorker {
+            message: Some(from_worker::Message::Exec(FromExec {
+                session: 7,
+                output: Some(ExecOutput { message: Some(exec_output::Message::Stdout(vec![0; bytes])) }),
+                ..FromExec::default()
+            })),
+        };
+        routes.take(2, &mut vec![output(10)]);
+        assert!(receiver.try_recv().is_err(), "another worker has no say");
+        routes.take(1, &mut vec![output(WINDOW_BYTES), output(10)]);
+        assert_eq!(receiver.len(), 2);
+        routes.take(1, &mut vec![output(WAITING_MAX)]);
+        assert!(routes.open().is_empty());
+    }
 }

@@ -312,6 +312,12 @@ pub(crate) fn node_mark(state_dir: &Path, name: &str) -> PathBuf {
     state_dir.join("containers").join(format!("node-{}.json", name.replace('/', "-")))
 }
 
+/// Whether a container of the node is noted.
+pub(crate) fn has_node_mark(state_dir: &Path) -> bool {
+    let entries = std::fs::read_dir(state_dir.join("containers")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("node-"))
+}
+
 /// Where a task's process says why it could not begin, before it is the task's.
 pub(crate) fn refusal_file(state_dir: &Path, task: TaskKey) -> PathBuf {
     state_dir.join("tasks").join(format!("{task}.refused"))

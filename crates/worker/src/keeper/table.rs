@@ -26,7 +26,9 @@ use super::process::{self, Reaped, Spawned, Spawning};
 use super::running::{Rest, Running};
 use super::trainers::Step;
 use super::{files, note, stage, strays};
-use crate::protocol::{Event, Fence, Start, TaskReport, container_mark, progress_socket, refusal_file};
+use crate::protocol::{
+    Event, Fence, Start, TaskReport, container_mark, has_node_mark, progress_socket, refusal_file,
+};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Word};
 
@@ -442,7 +444,12 @@ impl Table {
     /// Kills what has left the task's groups; false if there was nothing.
     fn sweep(&mut self, key: TaskKey, now: Instant) -> bool {
         let Some(running) = self.tasks.get(&key).and_then(|task| task.running.as_ref()) else { return false };
+        // Without cgroups the user has to tell, unless a container of the node may be that user's.
+        let is_told_by_user = !self.cgroups.is_tracking() && !has_node_mark(&self.state_dir);
         let is_claimed = |uid: u32| {
+            if !is_told_by_user {
+                return true;
+            }
             let is_of_user = |task: &Task| task.recorded.account.is_none_or(|account| account.uid == uid);
             let may_own = |task: &Task| task.running.is_some() && is_of_user(task);
             self.tasks.iter().any(|(&other, task)| other != key && may_own(task))
