@@ -394,7 +394,10 @@ impl Workers for Shared {
         is_its_node?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (sender, outflow) = outlet();
-        self.inputs.send(Input::Attach { register, session, sender }).await.map_err(|_| stopped())?;
+        self.inputs
+            .send(Input::Attach { register: *register, session, sender })
+            .await
+            .map_err(|_| stopped())?;
         let (inputs, execs) = (self.inputs.clone(), self.execs.clone());
         tokio::spawn(async move {
             let mut messages = Vec::from_iter(first);

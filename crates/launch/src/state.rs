@@ -238,7 +238,7 @@ impl Folder {
             if_there(fs::remove_dir_all(path)).map_err(failed(path))?;
         }
         if_there(fs::rename(&self.path, &hidden)).map_err(failed(&self.path))?;
-        if_there(fs::remove_dir_all(&hidden)).map_err(failed(&hidden))?;
+        remove_all(&hidden).map_err(failed(&hidden))?;
         // Others may have clusters there.
         for path in [self.path.parent(), self.connections.parent(), self.homes.parent()].into_iter().flatten()
         {
@@ -246,6 +246,18 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// Removes a folder that was just renamed: a launcher that had resolved its former path may still create a file in it.
+fn remove_all(path: &Path) -> io::Result<()> {
+    const TRIES_MAX: usize = 100;
+    for _ in 0..TRIES_MAX {
+        match if_there(fs::remove_dir_all(path)) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            done => return done,
+        }
+    }
+    if_there(fs::remove_dir_all(path))
 }
 
 fn make(path: &Path) -> io::Result<()> {

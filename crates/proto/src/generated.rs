@@ -1574,7 +1574,7 @@ pub mod from_worker {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Message {
         #[prost(message, tag = "1")]
-        Register(super::Register),
+        Register(::prost::alloc::boxed::Box<super::Register>),
         #[prost(message, tag = "2")]
         Started(super::TaskStarted),
         #[prost(message, tag = "3")]

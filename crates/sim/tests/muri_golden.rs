@@ -86,6 +86,8 @@ fn for_each_recording(
     let mut names: Vec<String> = std::fs::read_dir(data.join("golden/job_csv"))
         .expect("recordings")
         .map(|entry| entry.expect("a recording").file_name().to_string_lossy().into_owned())
+        // The larger ones are compressed, and compared by the published check.
+        .filter(|name| name.ends_with(".csv"))
         .collect();
     names.sort();
     for name in names {

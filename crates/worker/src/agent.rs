@@ -380,7 +380,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             node_fault: known.exit.as_ref().map_or(0, |exit| exit.node_fault().into()),
         });
         let config = &self.config;
-        outbound.send(from_worker::Message::Register(Register {
+        outbound.send(from_worker::Message::Register(Box::new(Register {
             node: config.node.clone(),
             device_type: config.device_type.clone(),
             devices: config.devices,
@@ -395,7 +395,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             features: config.features.clone(),
             leaving: self.departure.leaving().to_owned(),
             mark: self.mark.to_wire(),
-        }));
+        })));
         for (&task, known) in &self.tasks {
             if let Some(progress) = known.progress.clone() {
                 outbound.send(progress_message(task, progress));

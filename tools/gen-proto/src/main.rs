@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .btree_map(".")
         // Far larger than its neighbours: a batch of short messages need not be as wide as the widest.
         .boxed(".wharf.v1.ToWorker.message.launch")
+        .boxed(".wharf.v1.FromWorker.message.register")
         .compile_fds(descriptors)?;
     let generated = std::fs::read_to_string(out.join("wharf.v1.rs"))?;
     std::fs::remove_dir_all(&out)?;

@@ -189,7 +189,7 @@ pub enum Command {
     /// Start the head of a cluster
     Head(HeadArgs),
     /// Offer this machine's devices to a head
-    Worker(WorkerArgs),
+    Worker(Box<WorkerArgs>),
     /// Lend allocations of a Slurm to the head, as many as there is work for
     #[command(
         subcommand,

@@ -9,7 +9,8 @@ fn phase(site: &Site, job: &str) -> String {
     let shown = site.admin(&["jobs", "--all", "--output", "json"]).ok();
     let document: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let jobs = document["jobs"].as_array().unwrap().clone();
-    let found = jobs.iter().find(|one| one["id"].to_string() == job || one["job_id"].to_string() == job);
+    let id: u64 = job.parse().unwrap();
+    let found = jobs.iter().find(|one| one["id"].as_u64().or(one["job_id"].as_u64()) == Some(id));
     found.unwrap()["phase"].as_str().unwrap().to_owned()
 }
 

@@ -400,7 +400,7 @@ fn kept(folder: &Path) -> (Fingerprint, ClientCertificate) {
 fn registration(node: &str) -> FromWorkerBatch {
     let register =
         Register { node: node.into(), devices: 1, device_type: "v100".into(), ..Register::default() };
-    let message = Some(from_worker::Message::Register(register));
+    let message = Some(from_worker::Message::Register(Box::new(register)));
     FromWorkerBatch { messages: vec![FromWorker { message }] }
 }
 

@@ -52,7 +52,7 @@ impl Cluster {
         let head = self.wharf(&["head", "--listen", &listen, "--lost-after", &seconds]);
         self.start(head, HUB, "listens on");
         let token = self.path("join.token");
-        self.say(&["token", "create", "--role", "worker", "--to", token.to_str().unwrap()]);
+        self.say(&["token", "create", "--role", "worker", "--nodes", "8", "--to", token.to_str().unwrap()]);
     }
 
     fn add(&mut self, index: usize, hosts: &Path) {

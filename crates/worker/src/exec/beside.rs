@@ -261,7 +261,7 @@ fn find_process(task: &BesideTask) -> io::Result<File> {
         if process.metadata()?.uid() == task.uid || Instant::now() > deadline {
             return Ok(process);
         }
-        thread::sleep(SWITCH_INTERVAL);
+        thread::park_timeout(SWITCH_INTERVAL);
     }
 }
 

@@ -285,7 +285,7 @@ fn copy_file(stage: &Stage, offset: u64, follow: bool) -> io::Result<()> {
         if !follow {
             return Ok(());
         }
-        thread::sleep(READ_INTERVAL);
+        thread::park_timeout(READ_INTERVAL);
     }
 }
 
@@ -463,7 +463,7 @@ mod tests {
         let stage = Stage {
             command: vec!["train".into(), "--password=hunter2".into()],
             env: [("LD_PRELOAD".to_owned(), "/evil.so".to_owned())].into(),
-            ..Stage::new(task, None, PathBuf::from("/home/ann"))
+            ..Stage::new(task, None, PathBuf::from("/data/ann"))
         };
         let command = stage.to_command(Path::new("/proc/self/exe"), Path::new("/s")).unwrap();
         let words: Vec<&OsStr> = command.get_args().collect();

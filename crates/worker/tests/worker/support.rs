@@ -84,7 +84,7 @@ impl Workers for Service {
         };
         let (outbound, stream) = mpsc::channel(1024);
         outbound.send(Ok(one(to_worker::Message::Welcome(self.welcome)))).await.unwrap();
-        let _ = self.sessions.send(Session { register, inbound, unread, outbound });
+        let _ = self.sessions.send(Session { register: *register, inbound, unread, outbound });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
