@@ -98,8 +98,9 @@ mod tests {
 
     #[test]
     fn job_is_confined_to_the_pools_of_its_owner_whatever_it_names() {
-        // default pool, user, pool that the job names, nodes (by pool) that it may use
-        let rows: [(Option<&str>, &str, Option<&str>, &[&str]); 8] = [
+        /// Default pool, user, pool that the job names, nodes (by pool) that it may use.
+        type Row = (Option<&'static str>, &'static str, Option<&'static str>, &'static [&'static str]);
+        let rows: [Row; 8] = [
             (None, "bob", None, &["", "open"]),
             (None, "cyd", None, &["", "open", "paid"]),
             (None, "bob", Some("paid"), &[]),

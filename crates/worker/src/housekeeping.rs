@@ -127,7 +127,7 @@ mod tests {
         let text: Vec<u8> = (0..4_000_000_u32).map(|index| b'a' + (index / 1_000_000) as u8).collect();
         std::fs::write(&path, &text).unwrap();
         let disk = Disk { total_bytes: 1 << 40, available_bytes: 1 << 39, ..Disk::default() };
-        trim_outputs(&[path.clone()], &disk, 800_000);
+        trim_outputs(std::slice::from_ref(&path), &disk, 800_000);
         let found = path.metadata().unwrap();
         assert_eq!(found.len(), 4_000_000);
         assert!(found.blocks() * 512 < 900_000, "{}", found.blocks());
@@ -150,7 +150,7 @@ mod tests {
         let path = dir.path().join("1-1.out");
         std::fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
         let disk = Disk { total_bytes: 4 << 20, available_bytes: 0, reserve_bytes: 1, ..Disk::default() };
-        trim_outputs(&[path.clone()], &disk, 1 << 30);
+        trim_outputs(std::slice::from_ref(&path), &disk, 1 << 30);
         assert!(path.metadata().unwrap().blocks() * 512 < 300_000);
     }
 

@@ -53,7 +53,7 @@ fn worker_messages_about_tasks_of_another_node_are_ignored() {
         world.step([input((rogue, message))]);
     }
     assert_eq!(world.phase(0), Phase::Placed, "its own node has not started it");
-    assert!(world.dispatcher.progress.get(&JobId(0)).is_none());
+    assert!(!world.dispatcher.progress.contains_key(&JobId(0)));
     assert!(world.dispatcher.kept.reasons.is_empty());
     assert!(output.try_recv().is_err(), "nothing was read, and the reader still waits");
     world.step([
@@ -62,6 +62,6 @@ fn worker_messages_about_tasks_of_another_node_are_ignored() {
         input((own, from_worker::Message::Output(TaskOutput { request, data, end: false }))),
     ]);
     assert_eq!(world.phase(0), Phase::Running);
-    assert!(world.dispatcher.progress.get(&JobId(0)).is_none(), "no amount");
+    assert!(!world.dispatcher.progress.contains_key(&JobId(0)), "no amount");
     assert_eq!(output.try_recv(), Ok(b"forged".to_vec()));
 }

@@ -17,7 +17,7 @@ const USERS: [&str; 2] = ["ann", "bob"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    Submit(JobSpec),
+    Submit(Box<JobSpec>),
     Lose(u32),
     Return(u32),
     Cordon(u32),
@@ -79,7 +79,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => job().prop_map(Step::Submit),
+        6 => job().prop_map(|job| Step::Submit(Box::new(job))),
         2 => (0_u32..5).prop_map(Step::Lose),
         1 => (0_u32..5).prop_map(Step::Return),
         1 => (0_u32..5).prop_map(Step::Cordon),
@@ -96,7 +96,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn command(step: Step) -> Option<Command> {
     Some(match step {
-        Step::Submit(spec) => Command::SubmitJob(spec),
+        Step::Submit(spec) => Command::SubmitJob(*spec),
         Step::Lose(node) => Command::LoseNode(NodeId(node)),
         Step::Return(node) => Command::ReturnNode(NodeId(node)),
         Step::Cordon(node) => Command::CordonNode(NodeId(node)),
@@ -171,8 +171,8 @@ proptest! {
 #[test]
 fn job_of_an_unknown_type_waits_when_all_devices_are_busy() {
     let cluster = ClusterSpec::uniform("v100", 1, 1);
-    let busy = Step::Submit(JobSpec::new("busy", wharf_core::Time::ZERO, 1, 1e6, 100.0));
+    let busy = Step::Submit(Box::new(JobSpec::new("busy", wharf_core::Time::ZERO, 1, 1e6, 100.0)));
     let mut other = JobSpec::new("other", wharf_core::Time::ZERO, 1, 1.0, 1.0);
     other.gang.device_types = Arc::from([Arc::from("tpu")]);
-    check(&cluster, &[busy, Step::Submit(other), Step::Wait(1000.0)], None).unwrap();
+    check(&cluster, &[busy, Step::Submit(Box::new(other)), Step::Wait(1000.0)], None).unwrap();
 }
