@@ -44,7 +44,12 @@ impl Terminal {
 
     #[track_caller]
     fn shows(&self, text: &str) {
-        until(&format!("`{text}` on the screen"), || self.shown.lock().unwrap().contains(text).then_some(()));
+        let is_shown = || self.shown.lock().unwrap().contains(text);
+        let deadline = Instant::now() + crate::lab::LIMIT;
+        while !is_shown() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert!(is_shown(), "no `{text}` on the screen: {:?}", self.shown.lock().unwrap());
     }
 
     /// How it ended, and all that it has shown.
@@ -129,11 +134,14 @@ fn windows(machines: &Machines) {
     }
     let at = |words: &[&str]| Terminal::new(&machines.lab, &machines.command(words));
     let mut window = at(&["attach", "c.yaml", "--tmux"]);
+    // Keys that come before tmux has the terminal are lost; its status line says that it has.
+    window.shows("0:");
     window.types("WORD=kept; echo > ~/opened\n");
     until("the window", || machines.disk("nd1").join("opened").exists().then_some(()));
     window.types("\x02d");
     window.ends();
     let mut again = at(&["attach", "c.yaml", "--tmux"]);
+    again.shows("0:");
     again.types("echo $WORD > ~/word; exit\n");
     until("the same window", || {
         (std::fs::read_to_string(machines.disk("nd1").join("word")).ok()? == "kept\n").then_some(())
