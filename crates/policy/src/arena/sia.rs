@@ -158,6 +158,9 @@ fn row(world: &World, job: u32) -> Vec<f64> {
 /// Samples per second by the published model: in proportion to the devices.
 fn throughput(world: &World, job: u32, kind: Kind, devices: u32) -> f64 {
     let per_node = world.site().per_node(kind);
+    if per_node == 0 {
+        return INFEASIBLE;
+    }
     let on = |devices: u32| {
         let shape = Shape { hosts: (devices / per_node).max(1), per_host: devices.min(per_node) };
         world.throughput(job, kind, shape)
