@@ -20,7 +20,7 @@ pub enum Cadence {
 pub struct Regime {
     /// Who decides.
     pub policy: Box<dyn Policy>,
-    /// What it is told about speeds.
+    /// The speeds that it assumes.
     pub perf: Box<dyn PerfModel>,
     /// When it is called.
     pub cadence: Cadence,

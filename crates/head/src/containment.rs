@@ -112,7 +112,7 @@ impl Dispatcher {
         }
     }
 
-    /// Does what somebody asked for; where that panics it is as if they had not, and they are told so.
+    /// Handles a request; where that panics its changes are discarded and the requester gets the incident.
     pub(crate) fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, String>,

@@ -183,7 +183,7 @@ impl Dispatcher {
         answer: Result<T, String>,
     ) {
         self.replies.push(Box::new(move |failed| {
-            // Whoever asked may have gone.
+            // The client may have gone.
             let _ = to.send(failed.map_or(answer, |reason| Err(reason.to_owned())));
         }));
     }

@@ -51,7 +51,7 @@ pub(crate) enum Input {
     Change {
         request: ChangeJobsRequest,
         is_user: bool,
-        /// The user; empty: nobody is named in the jobs' histories.
+        /// The user to name in the jobs' histories; empty: none.
         by: String,
         reply: oneshot::Sender<Vec<Refusal>>,
     },

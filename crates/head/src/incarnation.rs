@@ -48,7 +48,7 @@ impl Reports {
         match submission {
             Input::Submit { reply, .. } if self.deferred.len() >= DEFERRED_MAX => {
                 let reason = "the head was just started and waits for its workers; try again in some seconds";
-                // Whoever asked may have gone.
+                // The client may have gone.
                 let _ = reply.send(Err(reason.to_owned()));
             }
             submission => self.deferred.push(submission),

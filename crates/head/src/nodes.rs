@@ -90,7 +90,7 @@ impl Dispatcher {
         self.read_on(node);
     }
 
-    /// What a worker is told first.
+    /// The first message to a worker.
     pub(crate) fn welcome(&self) -> Welcome {
         Welcome {
             heartbeat_s: HEARTBEAT_S,

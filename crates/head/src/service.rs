@@ -287,7 +287,7 @@ impl Cluster for Shared {
                     Err(_) => return drop(sender.send(Err(stopped())).await),
                 };
                 for detail in details {
-                    // Whoever asked may have gone.
+                    // The client may have gone.
                     if sender.send(Ok(identity.redact(detail))).await.is_err() {
                         return;
                     }

@@ -1,6 +1,6 @@
 //! A journal that cannot be written, such as on a full disk: the head serves what changes nothing, and goes on by itself when it can.
 //!
-//! What could not be made durable is discarded, and those who asked for it are told so. Workers stay connected, so that their tasks
+//! What could not be made durable is discarded, and the requesters get the reason. Workers stay connected, so that their tasks
 //! run on; what they have to report they report again afterwards.
 
 use std::error::Error as _;
@@ -69,7 +69,7 @@ impl Dispatcher {
             return Some(input);
         };
         let refusal = |job_id| Refusal { job_id, reason: reason.clone() };
-        // Whoever asked may have gone.
+        // The client may have gone.
         match input {
             Input::Submit { reply, .. } => drop(reply.send(Err(reason))),
             Input::ChangeNode { reply, .. }

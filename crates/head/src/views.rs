@@ -231,7 +231,7 @@ pub(crate) fn details(dispatcher: &Dispatcher, jobs: &[JobId]) -> Result<Vec<Job
     jobs.iter().map(|&job| detail(dispatcher, job)).collect()
 }
 
-/// Why a job is where it is, for somebody: failures of others' jobs are not told.
+/// The wait reason of a job for one user: failure texts of other users' jobs are hidden.
 pub(crate) fn explain_to(dispatcher: &Dispatcher, job: JobId, identity: &Identity) -> String {
     let is_noted = dispatcher.kept.reasons.contains_key(&job.0);
     let is_failed = matches!(dispatcher.engine.state().job(job).phase, Phase::Ended(JobEnd::Failed { .. }));

@@ -2213,7 +2213,7 @@ pub struct ReadAuditReply {
 pub struct AuditEntry {
     #[prost(double, tag = "1")]
     pub time_s: f64,
-    /// Empty where nobody was authenticated.
+    /// Empty without authentication.
     #[prost(string, tag = "2")]
     pub user: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
@@ -2484,7 +2484,7 @@ impl Wait {
         }
     }
 }
-/// A fault of a node that its worker can name. A node with a fault runs no tasks well until somebody or something removes it.
+/// A fault of a node that its worker can name. A node with a fault runs no tasks well until the fault is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum NodeFault {

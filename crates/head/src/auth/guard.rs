@@ -234,7 +234,7 @@ pub(crate) fn bearer(headers: &http::HeaderMap) -> Result<Token, Status> {
 struct Bounded<B, E> {
     inner: B,
     ended: Pin<Box<E>>,
-    /// It is a response: its end is told in trailers.
+    /// It is a response: trailers carry its status.
     is_response: bool,
     is_over: bool,
 }

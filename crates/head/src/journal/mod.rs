@@ -224,7 +224,7 @@ impl Journal {
         Ok((journal, replayed))
     }
 
-    /// Fails where the journal is that of another cluster; remembers whose it is where it is nobody's yet.
+    /// Claims the journal for a cluster; fails where it belongs to another one.
     pub(crate) fn claim(&self, cluster: &str) -> Result<(), JournalError> {
         let database = |source| JournalError::Database { path: self.path.clone(), source };
         match schema::meta::<String>(&self.connection, CLUSTER).map_err(database)? {

@@ -9,7 +9,7 @@ use crate::record::Record;
 
 /// Ids that a record which is left out may have given to jobs, at most.
 const IDS_MAX: u32 = 100_000;
-/// Bytes of a record that are told.
+/// Bytes of a record that are shown.
 const SHOWN_BYTES: usize = 200;
 
 /// The records that are left out, by number, and why.

@@ -60,7 +60,7 @@ pub(super) fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64)
         )
         .optional()?;
     let Some((last, sum)) = last else { return Ok(()) };
-    // Whoever reckons from what is left has to know what was the case then.
+    // Usage is computed from the remaining events and needs the state before them.
     let books = reader::books_until(transaction, last)?;
     schema::set_meta(transaction, "books", books)?;
     let base_s: f64 =

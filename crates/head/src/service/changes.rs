@@ -38,7 +38,7 @@ impl Service {
         Ok(())
     }
 
-    /// Fails where a job would run as root on a head that serves several users, and nobody has said that it may.
+    /// Fails where a job would run as root on a head that serves several users without permission.
     fn check_root(&self, identity: &Identity, spec: &JobSpec) -> Result<(), Status> {
         if spec.user != ROOT || self.terms.allow_root || !self.access.has_other_users(ROOT) {
             return Ok(());

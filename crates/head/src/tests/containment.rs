@@ -116,7 +116,7 @@ fn policy_that_panics_while_the_state_is_rebuilt_is_replaced() {
     world.submit(vec![job(4)]);
     arm("submit", 1);
     arm("observe", 2);
-    // The first panic is the request's own: the policy is told of its job.
+    // The first panic is the request's own: the policy observes its job.
     assert!(world.try_submit(vec![job(1)]).is_err());
     assert_eq!((left("observe"), policy(&world).as_str()), (0, "fifo"));
     arm("submit", 0);

@@ -17,7 +17,7 @@ use crate::{Notice, TaskSettings, housekeeping};
 /// How often the output of running tasks is looked at, and that of tasks that are over.
 pub(super) const OUTPUTS_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const REMOVAL_INTERVAL: Duration = Duration::from_secs(600);
-/// How often the head is told how full the disk is.
+/// Interval of disk reports to the head.
 const DISK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl<N: FnMut(Notice)> Agent<N> {

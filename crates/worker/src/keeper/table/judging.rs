@@ -35,7 +35,7 @@ impl Table {
         }
     }
 
-    /// A cgroup, where the keeper may create one or the task needs one. Where that fails the task runs without, and the worker is told.
+    /// A cgroup, where the keeper may create one or the task needs one. Where that fails the task runs without, and the worker reports it.
     pub(super) fn make_cgroup(&mut self, start: &Start) -> Option<TaskCgroup> {
         if !self.cgroups.is_tracking() && geteuid().is_root() {
             let what = "tasks run without cgroups, which this machine does not let the worker create: processes that \
