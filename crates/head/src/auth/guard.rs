@@ -154,14 +154,7 @@ impl Access {
                 }
                 return Ok(identity);
             }
-            (Found::Expired(identity), Kind::Token) => (
-                Some(identity),
-                "the token has expired; an admin renews it with `wharf token renew` or makes a new one with \
-                 `wharf token create`",
-            ),
-            (Found::Expired(identity), Kind::Certificate) => {
-                (Some(identity), "the worker's certificate has expired; it has to join again")
-            }
+            (Found::Expired(identity), kind) => (Some(identity), expired(kind)),
             (Found::Elsewhere(identity), _) => {
                 (Some(identity), "the token may not be used from this address")
             }
@@ -182,13 +175,14 @@ impl Access {
     ) -> impl Future<Output = Status> + Send + use<> {
         let (access, identity) = (self.clone(), identity.clone());
         let mut changes = self.changes.subscribe();
+        let kind = if identity.is_certified { Kind::Certificate } else { Kind::Token };
         async move {
             loop {
                 changes.mark_unchanged();
                 let left = access.table().left(&identity, access.now_s());
                 let wait = match left {
                     Left::Revoked => return Status::unauthenticated("the token or certificate was revoked"),
-                    Left::Expired => return Status::unauthenticated("the token or certificate has expired"),
+                    Left::Expired => return Status::unauthenticated(expired(kind)),
                     Left::Unlimited => CHECK_INTERVAL,
                     Left::Seconds(left_s) => {
                         Duration::try_from_secs_f64(left_s).unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL)
@@ -201,6 +195,17 @@ impl Access {
                 }
             }
         }
+    }
+}
+
+/// Why a credential that was valid before is refused, and how it is replaced.
+fn expired(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Token => {
+            "the token has expired; an admin renews it with `wharf token renew` or makes a new one with \
+             `wharf token create`"
+        }
+        Kind::Certificate => "the worker's certificate has expired; it has to join again",
     }
 }
 

@@ -20,7 +20,7 @@ async function change(id, wish, done) {
 
 function actions(job, isOwn) {
   if (store.session.read_only) return h('span', { class: 'note' }, 'this dashboard is read-only');
-  if (!isOwn) return h('span', { class: 'note' }, `it belongs to ${job.user || 'nobody'}`);
+  if (!isOwn) return h('span', { class: 'note' }, `it belongs to ${job.user || 'no user'}`);
   if (isOver(job)) return null;
   const button = (title, call, kind, isOff) => h('button', { type: 'button', class: kind, disabled: isOff, on: { click: call } }, title);
   const isPlaced = job.phase === 'running' || job.phase === 'placed';
@@ -104,6 +104,16 @@ export function jobPage(main, id, signal) {
   let points = [];
   let logs = null;
 
+  // Buttons stay while what they do stays the same: a button replaced between press and release loses the click.
+  const tools = h('div', { class: 'tools' });
+  let toolsFor = '';
+  const drawTools = (job) => {
+    const state = JSON.stringify([job.phase, job.priority, job.name, job.user, detail.changeable, store.session.read_only]);
+    if (state === toolsFor) return;
+    toolsFor = state;
+    replace(tools, actions(job, detail.changeable));
+  };
+
   let foreseen = null;
   const foresee = async () => {
     const told = await get(`/api/forecast?jobs=${id}`).catch(() => ({}));
@@ -113,7 +123,8 @@ export function jobPage(main, id, signal) {
   const drawTop = () => {
     const job = { ...detail.job, ...(store.job(id) ?? {}) };
     const share = job.iterations ? job.done / job.iterations : NaN;
-    replace(top, h('div', { class: 'title' }, h('h1', {}, job.name || `job ${id}`), badge(job.phase), h('span', { class: 'note' }, `job ${jobName(job)}`), h('div', { class: 'tools' }, actions(job, detail.changeable))),
+    drawTools(job);
+    replace(top, h('div', { class: 'title' }, h('h1', {}, job.name || `job ${id}`), badge(job.phase), h('span', { class: 'note' }, `job ${jobName(job)}`), tools),
       detail.explanation && !isOver(job) ? h('p', { class: 'why' }, detail.explanation, isQueued(job) && foreseen?.start ? h('span', { class: 'note' }, ` · expected to start at ${moment(foreseen.start)}, in ${duration(foreseen.start - store.now())}${foreseen.high ? ` (${duration(foreseen.low - store.now())} to ${duration(foreseen.high - store.now())})` : ''}`) : null) : job.reason ? h('p', { class: 'why' }, job.reason) : null,
       h('div', { style: { height: '14px' } }), facts(job, detail.spec),
       job.done > 0 ? h('div', { style: { marginTop: '14px' } }, Number.isFinite(share) ? bar(share) : null,
