@@ -1,5 +1,9 @@
 # `just` for people; `.ci/run` for machines. Both come down to `cargo xtask`.
 
+# Format, lints and tests of the changed crates
+check:
+    cargo xtask check
+
 # Everything that must hold for a change
 ci:
     cargo xtask ci

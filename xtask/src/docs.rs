@@ -1,34 +1,48 @@
-//! Documents that are generated from the program itself.
+//! Documents that the program itself prints.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use crate::Complaints;
+use crate::phases::cargo;
+use crate::{Complaints, target};
 
-/// Each generated file with its text.
-fn documents() -> Vec<(&'static str, String)> {
-    vec![
-        ("docs/cli.md", wharf_cli::reference::markdown()),
-        ("docs/policies.md", wharf_cli::reference::policies_markdown()),
-    ]
-}
+/// Each generated file with the words that print it.
+const DOCUMENTS: [(&str, &[&str]); 2] =
+    [("docs/cli.md", &["help", "command-reference"]), ("docs/policies.md", &["help", "policy-reference"])];
 
 /// Writes them.
 pub(crate) fn write(root: &Path) -> Complaints {
-    let write = |(name, text): (&str, String)| {
-        let path = root.join(name);
-        let folder = path.parent().unwrap_or(root);
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text));
-        written.err().map(|error| format!("cannot write {name}: {error}"))
-    };
-    documents().into_iter().filter_map(write).collect()
+    each(|name, text| {
+        fs::write(root.join(name), text).err().map(|error| format!("cannot write {name}: {error}"))
+    })
 }
 
-/// Says which are not up to date.
+/// Compares them.
 pub(crate) fn check(root: &Path) -> Complaints {
-    let differs = |(name, text): (&str, String)| {
+    each(|name, text| {
         let found = fs::read_to_string(root.join(name)).unwrap_or_default();
         (found != text).then(|| format!("{name} is not up to date: run `cargo xtask docs`"))
-    };
-    documents().into_iter().filter_map(differs).collect()
+    })
+}
+
+fn each(look: impl Fn(&str, &str) -> Option<String>) -> Complaints {
+    // As the tests build it, so that nothing is compiled twice.
+    if let Err(why) = cargo(&["build", "--workspace", "--bins", "--quiet"]) {
+        return vec![why];
+    }
+    DOCUMENTS
+        .iter()
+        .filter_map(|(name, words)| printed(words).map_or_else(Some, |text| look(name, &text)))
+        .collect()
+}
+
+fn printed(words: &[&str]) -> Result<String, String> {
+    let output =
+        Command::new(target().join("debug/wharf")).args(words).env("WHARF_CONFIG", "/dev/null").output();
+    let output = output.map_err(|error| format!("wharf {}: {error}", words.join(" ")))?;
+    if !output.status.success() {
+        return Err(format!("wharf {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|error| error.to_string())
 }

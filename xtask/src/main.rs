@@ -1,52 +1,60 @@
-//! Wharf's own chores: `cargo xtask ci`, `docs`, `static`, `tidy`.
+//! Wharf's own chores. `cargo xtask` lists them.
 //!
 //! One entry point for people and for continuous integration; nothing beyond cargo and a C compiler is needed.
 
+mod check;
 mod ci;
+mod components;
 mod docs;
+mod full;
+mod phases;
 mod static_build;
+mod suite;
 mod tidy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
 
-/// Wharf's own chores.
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask", help_expected = true)]
-struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    command: Command,
-}
+Commands:
+  check                  Format, lints and tests of the changed crates
+  ci [--install]         Everything that must hold for a change; --install installs missing components first
+  components [--install] Print the components that tests use and what is missing; --install installs it
+  docs [--check]         Regenerate the generated documents; --check only compares
+  full [--long] [STEP]   Reference results, faults, scale and benches, with a table of figures; --long runs more
+                         seeds and longer replays; STEP selects steps whose name contains it
+  static                 Build a statically linked program and print its path
+  tidy                   Check mechanical rules of the sources
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Everything that must hold for a change: format, lints, tests, documents
-    Ci,
-    /// Regenerate the generated documents
-    Docs {
-        /// Only check that they are up to date
-        #[arg(long)]
-        check: bool,
-    },
-    /// Build a statically linked program and print where it is
-    Static,
-    /// Check mechanical rules of the sources
-    Tidy,
-}
+Examples:
+  cargo xtask check
+  cargo xtask components --install
+  cargo xtask full chaos";
 
 /// What is wrong, one line each.
 type Complaints = Vec<String>;
 
 fn main() -> ExitCode {
-    let complaints = match Cli::parse().command {
-        Command::Ci => ci::run(),
-        Command::Docs { check: true } => docs::check(&root()),
-        Command::Docs { check: false } => docs::write(&root()),
-        Command::Static => static_build::run(),
-        Command::Tidy => tidy::check(&root()),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let complaints = match words[..] {
+        ["check"] => check::run(),
+        ["ci"] => ci::run(false),
+        ["ci", "--install"] => ci::run(true),
+        ["components"] => components::print(),
+        ["components", "--install"] => components::install(),
+        ["docs"] => docs::write(&root()),
+        ["docs", "--check"] => docs::check(&root()),
+        ["full", ref options @ ..] => full::run_steps(options),
+        ["static"] => static_build::run(),
+        ["tidy"] => tidy::check(&root()),
+        ["help" | "--help" | "-h"] => {
+            tell(HELP);
+            return ExitCode::SUCCESS;
+        }
+        _ => vec![format!("unknown command `{}`\n\n{HELP}", words.join(" "))],
     };
     for complaint in &complaints {
         tell(complaint);
@@ -56,11 +64,16 @@ fn main() -> ExitCode {
 
 /// The workspace.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
+    wharf_testing::workspace()
 }
 
-/// A line on standard error; where that is closed there is nobody to tell.
+/// Where cargo puts what it builds.
+fn target() -> PathBuf {
+    let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root().join(named.unwrap_or_else(|| "target".into()))
+}
+
+/// A line on standard error. Where that is closed, no reader is left.
 fn tell(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{line}");

@@ -38,16 +38,11 @@ fn build() -> Result<PathBuf, String> {
     if !status.success() {
         return Err(format!("cargo build --target {target}: {status}"));
     }
-    let program = target_dir().join(&target).join("release/wharf");
+    let program = crate::target().join(&target).join("release/wharf");
     match is_static(&program)? {
         true => Ok(program),
         false => Err(format!("{} is not statically linked", program.display())),
     }
-}
-
-fn target_dir() -> PathBuf {
-    let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    root().join(named.unwrap_or_else(|| "target".into()))
 }
 
 fn has_target(target: &str) -> bool {

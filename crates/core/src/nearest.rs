@@ -1,11 +1,6 @@
 //! "Did you mean": the name that a misspelt one is closest to.
 
 /// The one of `names` that is few enough edits away from `given` to be what was meant; the first of equals.
-///
-/// ```
-/// assert_eq!(wharf_core::nearest::nearest("tiresas", ["fifo", "tiresias"]), Some("tiresias"));
-/// assert_eq!(wharf_core::nearest::nearest("hello", ["fifo", "tiresias"]), None);
-/// ```
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer names are not worth comparing: nothing is called that.
     const LETTERS_MAX: usize = 64;

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p wharf-sim --bench crius` runs all; `-- fcfs` those whose name begins so.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -40,17 +40,6 @@ const TIMED: [Timed; 3] = [
     ),
 ];
 
-fn data() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/crius");
-    if !path.is_dir() {
-        let mut err = std::io::stderr().lock();
-        let _ =
-            std::io::Write::write_all(&mut err, format!("DID NOT RUN: no {}\n", path.display()).as_bytes());
-        return None;
-    }
-    Some(path)
-}
-
 fn cpu_s() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("own usage");
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
@@ -78,7 +67,7 @@ fn run(folder: &Path, (trace, rounds, set, _): &Timed, policy: &str) -> f64 {
 
 #[expect(clippy::print_stdout, reason = "a benchmark reports")]
 fn main() {
-    let Some(folder) = data() else { return };
+    let folder = wharf_testing::reference("crius");
     let wanted = std::env::args().skip(1).find(|word| !word.starts_with("--")).unwrap_or_default();
     println!("{:24} {:16} {:>8} {:>8} {:>7}", "trace", "policy", "here s", "there s", "ratio");
     for timed in &TIMED {

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p wharf-sim --bench gavel` runs all; `-- static60` those whose name begins so.
 
-#[path = "../tests/gavel/data.rs"]
+#[path = "../tests/it/gavel/data.rs"]
 mod data;
 
 use std::path::Path;
@@ -140,7 +140,7 @@ fn run(folder: &Path, profile: &Profile, (file, cluster, per_server, _): &Timed,
 
 #[expect(clippy::print_stdout, reason = "a benchmark reports")]
 fn main() {
-    let Some(folder) = data::data() else { return };
+    let folder = wharf_testing::reference("gavel");
     let profile = &data::profiles(&folder)["simulation_throughputs.json"];
     let wanted = std::env::args().skip(1).find(|word| !word.starts_with("--")).unwrap_or_default();
     println!(

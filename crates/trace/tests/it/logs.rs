@@ -5,12 +5,11 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use wharf_core::JobSpec;
+use wharf_testing::{needs, reference};
 use wharf_trace::{
     Finding, Format, LintOptions, Rule, Severity, Trace, lint, lint_reader, parse_noted, parse_trace,
     read_noted, read_trace, write_trace,
 };
-
-use crate::shared_data;
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces").join(name)
@@ -397,7 +396,8 @@ fn jobs_without_an_iteration_time_need_a_model() {
 
 #[test]
 fn shared_workloads_and_streams_are_read() {
-    let Some(folder) = shared_data("sia/workloads") else { return };
+    needs!(REFERENCE);
+    let folder = reference("sia/workloads");
     let mut stack = vec![folder];
     let mut counts = BTreeMap::new();
     while let Some(path) = stack.pop() {
@@ -416,7 +416,8 @@ fn shared_workloads_and_streams_are_read() {
         counts.into_iter().collect::<Vec<_>>(),
         [(12, 1), (40, 1), (160, 18), (320, 1), (640, 1), (960, 10), (1280, 1), (2560, 1), (5120, 1)]
     );
-    let Some(blox) = shared_data("blox") else { return };
+    needs!(REFERENCE);
+    let blox = reference("blox");
     let whole = read_trace(&blox.join("job_stream_seed1_load3.json"), None).unwrap();
     let tracked = read_trace(&blox.join("tracked_jobs_trace.json"), None).unwrap();
     assert_eq!((whole.jobs.len(), tracked.jobs.len()), (626, 61));
@@ -425,7 +426,8 @@ fn shared_workloads_and_streams_are_read() {
 
 #[test]
 fn shared_philly_table_is_read() {
-    let Some(path) = shared_data("sia/philly_jobs.csv.gz") else { return };
+    needs!(REFERENCE);
+    let path = reference("sia/philly_jobs.csv.gz");
     let read = read_noted(&path, None).unwrap();
     let dropped: u64 = messages(&read.notes)
         .iter()

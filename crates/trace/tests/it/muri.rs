@@ -1,9 +1,8 @@
 //! The Muri simulator's traces.
 
 use wharf_core::{StageTimes, Time};
+use wharf_testing::{needs, reference};
 use wharf_trace::{Format, LintOptions, lint, parse_trace, read_trace, stats, write_trace};
-
-use crate::shared_data;
 
 const HEADER: &str = "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,\
                       iteration_time,resource_time_0,resource_time_1,resource_time_2,priority";
@@ -74,7 +73,8 @@ fn reference_traces_are_read_whole() {
         ("trace3", 992, 116_690.0, vec![(1, 134), (2, 22), (4, 34), (8, 691), (16, 3), (32, 108)]),
         ("trace4_pr", 2638, 204_902.0, vec![(1, 1680), (2, 265), (4, 611), (8, 82)]),
     ] {
-        let Some(path) = shared_data(&format!("muri/traces/{name}.csv")) else { return };
+        needs!(REFERENCE);
+        let path = reference(&format!("muri/traces/{name}.csv"));
         let trace = read_trace(&path, None).unwrap();
         let stats = stats(&trace);
         assert_eq!(stats.job_count, jobs);
@@ -86,7 +86,8 @@ fn reference_traces_are_read_whole() {
 
 #[test]
 fn reference_traces_round_trip_and_lint_clean() {
-    let Some(folder) = shared_data("muri/traces") else { return };
+    needs!(REFERENCE);
+    let folder = reference("muri/traces");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     assert_eq!(paths.len(), 20);

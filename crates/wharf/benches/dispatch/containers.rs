@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::cluster::Cluster;
-use crate::{ROUNDS, SLOTS, WORKERS, lab, rate, raw};
+use wharf_testing::{component, engines};
+
+use crate::{ROUNDS, SLOTS, WORKERS, rate, raw};
 
 /// Tasks one after another, for the cost of one.
 const SERIAL: u32 = 200;
@@ -14,11 +16,13 @@ const ARRAY: u32 = 1_000;
 /// nothing else.
 pub(crate) fn measure() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(image) = lab::image(folder.path()).filter(|_| lab::has("ch-run")) else {
-        println!("containers: NOT RUN, as charliecloud or busybox-static are not installed");
+    let missing =
+        [&component::CHARLIECLOUD, &component::BUSYBOX].into_iter().find_map(|one| one.probe().err());
+    if let Some(missing) = missing {
+        println!("containers: NOT RUN: {missing}");
         return;
-    };
-    let image = image.display().to_string();
+    }
+    let image = engines::image(folder.path()).display().to_string();
     let runtime = ["ch-run", &image, "--", "/bin/true"];
     let options = ["--container", &image, "--runtime", "charliecloud", "--workdir", "/"];
     one_by_one(&runtime, &options);

@@ -8,9 +8,6 @@
 
 mod cluster;
 mod containers;
-#[expect(dead_code, reason = "tests need more of it")]
-#[path = "../../../worker/tests/worker/lab.rs"]
-mod lab;
 mod raw;
 mod slurm;
 

@@ -329,9 +329,10 @@ Examples:
   wharf help sim              The options of `wharf sim`
   wharf help trace convert    The options of `wharf trace convert`
   wharf help exit-codes       What the exit codes mean
-  wharf help environment      The environment variables")]
+  wharf help environment      The environment variables
+  wharf help command-reference > cli.md    The reference of all commands, as Markdown")]
 pub struct HelpArgs {
-    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`)
+    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`, `command-reference`, `policy-reference`)
     #[arg(value_name = "COMMAND|TOPIC")]
     pub topic: Vec<String>,
 }

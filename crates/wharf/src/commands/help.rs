@@ -6,6 +6,9 @@ use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::{pages, reference};
 
+/// What there is help for beside commands.
+const TOPICS: [&str; 4] = ["exit-codes", "environment", "command-reference", "policy-reference"];
+
 /// Shows the help of a command or a topic.
 ///
 /// # Errors
@@ -15,6 +18,8 @@ pub(super) fn execute(topic: &[String], terminal: &Terminal) -> Result<Exit, Cli
     let text = match words.as_slice() {
         ["exit-codes"] => reference::exit_codes(),
         ["environment"] => reference::environment(),
+        ["command-reference"] => reference::markdown(),
+        ["policy-reference"] => reference::policies_markdown(),
         words => command_help(words)?,
     };
     terminal.data(&text)?;
@@ -44,7 +49,7 @@ fn command_help(words: &[&str]) -> Result<String, CliError> {
     for word in words {
         let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
         command = command.find_subcommand_mut(word).ok_or_else(|| {
-            let names = known.iter().map(String::as_str).chain(["exit-codes", "environment"]);
+            let names = known.iter().map(String::as_str).chain(TOPICS);
             CliError::usage(format!("there is no command or topic `{}`", words.join(" ")))
                 .hint_nearest(word, names)
         })?;

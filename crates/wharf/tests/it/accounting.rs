@@ -1,10 +1,10 @@
 //! Why jobs ended, who used what, and changes to many jobs at once, on a real cluster.
 
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use serde_json::Value;
+
+use wharf_testing::needs;
 
 use crate::cluster::Cluster;
 
@@ -24,6 +24,7 @@ fn causes(job: &Value) -> Vec<String> {
 
 #[test]
 fn causes_are_told_apart_shown_and_found_again() {
+    needs!(MEMORY_CGROUP);
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("left");
@@ -40,15 +41,7 @@ fn causes_are_told_apart_shown_and_found_again() {
         ),
         (&["--time-limit", "1s", "--", "sleep", "600"], "time-limit", "cause: time-limit"),
     ];
-    let can_limit = can_limit_memory();
     for (id, (words, cause, history)) in rows.into_iter().enumerate() {
-        if cause == "out-of-memory" && !can_limit {
-            let text =
-                "DID NOT RUN: this machine lets nobody make a memory cgroup, so nobody runs out of one";
-            writeln!(std::io::stderr(), "{text}").unwrap();
-            cluster.say(&["submit", "--held", "--", "true"]);
-            continue;
-        }
         let ended = cluster.run(&[&["submit", "--wait"], words].concat());
         assert_ne!(ended.status.code(), Some(0), "{words:?}");
         let job = job(&cluster, id as u32);
@@ -58,10 +51,8 @@ fn causes_are_told_apart_shown_and_found_again() {
             "{words:?}"
         );
     }
-    if can_limit {
-        let told = cluster.say(&["explain", "3"]);
-        assert_eq!(told, "it failed: out of memory: the kernel killed processes of the task at its limit\n");
-    }
+    let told = cluster.say(&["explain", "3"]);
+    assert_eq!(told, "it failed: out of memory: the kernel killed processes of the task at its limit\n");
     cluster.say(&["submit", "--wait", "--", "true"]);
     let found = json(&cluster, &["jobs", "--cause", "launch"]);
     let ids: Vec<u64> =
@@ -102,22 +93,6 @@ fn causes_are_told_apart_shown_and_found_again() {
     let again = job(&cluster, 6);
     assert_eq!((again["job"]["phase"].as_str(), causes(&again).len()), (Some("failed"), 2));
     assert_eq!(again["job"]["causes"]["user"], 2);
-}
-
-/// Whether a cgroup with a limit can be made, as the worker does.
-fn can_limit_memory() -> bool {
-    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let version_1 = own.lines().find_map(|line| line.split_once(":memory:").map(|(_, path)| path.to_owned()));
-    let root = match version_1 {
-        Some(path) => format!("/sys/fs/cgroup/memory{path}"),
-        None => format!("/sys/fs/cgroup{}", own.trim().trim_start_matches("0::")),
-    };
-    let probe = Path::new(&root).join(format!("wharf-test-{}", std::process::id()));
-    let made = std::fs::create_dir(&probe).is_ok();
-    let is_limited = ["memory.limit_in_bytes", "memory.max"].iter().any(|file| probe.join(file).exists());
-    // Empty, so that it goes at once; where it was never made there is nothing to take away.
-    let _ = std::fs::remove_dir(&probe);
-    made && is_limited
 }
 
 #[test]

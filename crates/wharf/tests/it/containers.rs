@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use wharf_testing::engines::{self, Podman};
+use wharf_testing::needs;
+
 use crate::cluster::{Cluster, Daemon, write};
-use crate::lab::{self, Podman, has, not_run};
 
 /// More than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,9 +41,7 @@ fn say(cluster: &Cluster, folder: &Path, words: &[&str]) -> String {
 
 #[test]
 fn example_hpc_charliecloud_selects_a_model() {
-    if !has("ch-run") || !has("busybox") {
-        return not_run("the example hpc-charliecloud", "charliecloud busybox-static");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX);
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = worker(&cluster, &[]);
@@ -62,23 +62,18 @@ fn example_hpc_charliecloud_selects_a_model() {
 
 #[test]
 fn commands_and_copies_go_into_charliecloud() {
-    if !has("ch-run") {
-        return not_run("a test of charliecloud", "charliecloud");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX);
     let cluster = Cluster::new();
-    let Some(image) = lab::image(cluster.folder.path()) else {
-        return not_run("a test of charliecloud", "busybox-static");
-    };
+    let image = engines::image(cluster.folder.path());
     commands_and_copies_go_into(&cluster, "charliecloud", "ch-run", &image);
 }
 
 #[test]
 fn commands_and_copies_go_into_apptainer() {
-    let Some(program) = lab::apptainer() else { return };
+    needs!(APPTAINER, BUSYBOX);
+    let program = wharf_testing::component::apptainer().unwrap().display().to_string();
     let cluster = Cluster::new();
-    let Some(image) = lab::image(cluster.folder.path()) else {
-        return not_run("a test of apptainer", "busybox-static");
-    };
+    let image = engines::image(cluster.folder.path());
     let file = cluster.path("image.sif");
     let built = Command::new(&program).arg("build").arg(&file).arg(&image).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
@@ -143,11 +138,9 @@ fn commands_and_copies_go_into(cluster: &Cluster, runtime: &str, program: &str, 
 
 #[test]
 fn example_crius_worker_profiles_in_a_container_that_stays() {
+    needs!(PODMAN, BUSYBOX);
     let cluster = Cluster::new();
-    let (Some(engine), Some(image)) = (Podman::new(cluster.folder.path()), lab::image(cluster.folder.path()))
-    else {
-        return;
-    };
+    let (engine, image) = (Podman::new(cluster.folder.path()), engines::image(cluster.folder.path()));
     let line = engine.words().join(" ");
     let mut head = cluster.head();
     let mut daemon = worker(&cluster, &["--container-command", &line]);

@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::sandbox::{not_run, program};
+use wharf_testing::needs;
 
-fn has(name: &str) -> bool {
-    Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-}
+use crate::sandbox::program;
 
 /// Runs one of the scripts; what it measured is told past the harness.
 fn run(script: &str, arguments: &[&Path]) {
@@ -27,25 +25,19 @@ fn root() -> PathBuf {
 
 #[test]
 fn only_those_with_tokens_are_let_in_and_tricks_find_nothing() {
-    if !has("python3") {
-        return not_run("what is served over HTTP: there is no python3");
-    }
+    needs!(PYTHON);
     run("served.py", &[]);
 }
 
 #[test]
 fn dashboard_lives_in_a_real_browser() {
-    if !has("python3") || !has("chromium") || !has("chromedriver") {
-        return not_run("the dashboard: it needs python3, chromium and chromedriver");
-    }
+    needs!(BROWSER);
     run("browser.py", &[&artifacts().join("dashboard")]);
 }
 
 #[test]
 fn reports_open_from_disk_in_a_real_browser() {
-    if !has("python3") || !has("chromium") || !has("chromedriver") {
-        return not_run("reports: they need python3, chromium and chromedriver");
-    }
+    needs!(BROWSER);
     run("report.py", &[&artifacts().join("report")]);
 }
 
@@ -56,8 +48,6 @@ fn artifacts() -> PathBuf {
 
 #[test]
 fn prometheus_scrapes_what_the_journal_has() {
-    if !has("python3") || !has("prometheus") || !has("promtool") {
-        return not_run("metrics: they need python3 and prometheus");
-    }
+    needs!(PROMETHEUS);
     run("prometheus.py", &[&root().join("docs")]);
 }

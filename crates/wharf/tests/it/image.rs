@@ -9,8 +9,10 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::private_slurm::{is_dead, until};
-use crate::sandbox::{Said, Sandbox, not_run};
+use wharf_testing::needs;
+use wharf_testing::slurm::{is_dead, until};
+
+use crate::sandbox::{Said, Sandbox};
 
 /// A podman of its own: nothing of the machine's images is seen or changed. Root may not raise limits everywhere, and only runc
 /// knows every layout of control groups.
@@ -91,22 +93,9 @@ impl Shipyard {
     }
 }
 
-/// Whether all of these are there; says loudly where one is not.
-fn has(programs: &[&str]) -> bool {
-    let missing: Vec<&&str> = programs.iter().filter(|program| !Path::new(program).exists()).collect();
-    if !missing.is_empty() {
-        not_run(&format!(
-            "{missing:?} missing; apt-get install podman charliecloud squashfs-tools busybox-static"
-        ));
-    }
-    missing.is_empty()
-}
-
 #[test]
 fn an_image_goes_through_every_form_and_is_made_once() {
-    if !has(&["/usr/bin/podman", "/usr/bin/mksquashfs", "/usr/bin/ch-run", "/bin/busybox"]) {
-        return;
-    }
+    needs!(PODMAN, SQUASHFS, CHARLIECLOUD, BUSYBOX);
     let yard = Shipyard::new();
     yard.rootfs("rootfs");
     let made = |words: &str, what: &str| {
@@ -153,10 +142,8 @@ fn an_image_goes_through_every_form_and_is_made_once() {
 
 #[test]
 fn an_image_becomes_a_sif_and_comes_back() {
-    let Some(apptainer) = crate::lab::apptainer() else { return };
-    if !has(&["/usr/bin/podman", "/bin/busybox"]) {
-        return;
-    }
+    needs!(APPTAINER, PODMAN, BUSYBOX);
+    let apptainer = wharf_testing::component::apptainer().unwrap().display().to_string();
     let yard = Shipyard::new();
     let root = yard.rootfs("rootfs");
     fs::write(root.join("ch/environment"), "GREETING=it's \"ahoy\" for $5\nPATH=/bin:/opt/none\n").unwrap();
@@ -185,9 +172,7 @@ fn an_image_becomes_a_sif_and_comes_back() {
 
 #[test]
 fn a_dockerfile_is_built_on_a_folder_without_a_registry() {
-    if !has(&["/usr/bin/podman", "/usr/bin/runc", "/bin/busybox"]) {
-        return;
-    }
+    needs!(PODMAN, BUSYBOX);
     let yard = Shipyard::new();
     yard.rootfs("rootfs");
     fs::create_dir(yard.path("job")).unwrap();
@@ -212,17 +197,12 @@ fn a_dockerfile_is_built_on_a_folder_without_a_registry() {
 
 #[test]
 fn an_environment_becomes_a_folder_to_build_from() {
+    needs!(VENV);
     let python = Path::new("/usr/bin/python3");
-    if !has(&["/usr/bin/python3"]) {
-        return;
-    }
     let yard = Shipyard::new();
     let venv = yard.path("venv");
     let made = std::process::Command::new(python).args(["-m", "venv"]).arg(&venv).output().unwrap();
-    if !made.status.success() {
-        not_run("/usr/bin/python3 has no venv; apt-get install python3-venv");
-        return;
-    }
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let packages =
         fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
     for (name, version) in [("ahoy", "1.2"), ("mate", "3")] {
@@ -248,9 +228,7 @@ fn an_environment_becomes_a_folder_to_build_from() {
 
 #[test]
 fn a_password_is_nowhere_but_in_the_engines_own_file() {
-    if !has(&["/usr/bin/podman"]) {
-        return;
-    }
+    needs!(PODMAN);
     let yard = Shipyard::new();
     // Nobody listens there: the engine's own words must not have it either.
     let words = "image login 127.0.0.1:9 --user ann --engine podman";

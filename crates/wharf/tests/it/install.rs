@@ -1,5 +1,4 @@
 //! `wharf install` into another root: what is there, for whom, twice the same, and gone again.
-#![expect(clippy::print_stderr, reason = "what did not run has to be said")]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use wharf_testing::needs;
 
 use crate::sandbox::{Sandbox, program};
 
@@ -51,6 +52,7 @@ fn root_with_user() -> Sandbox {
 
 #[test]
 fn head_and_worker_are_installed_whole_twice_the_same_and_gone_again() {
+    needs!(ROOT);
     let sandbox = root_with_user();
     let root = sandbox.path().join("root");
     let empty = tree(&root);
@@ -76,12 +78,8 @@ fn head_and_worker_are_installed_whole_twice_the_same_and_gone_again() {
         assert_eq!(mode(&root, name), expected, "{name}");
     }
     assert_eq!(fs::read(root.join("usr/local/bin/wharf")).unwrap(), fs::read(program()).unwrap());
-    if nix::unistd::geteuid().is_root() {
-        let owner = fs::metadata(root.join("var/lib/wharf")).unwrap();
-        assert_eq!((owner.uid(), owner.gid()), (877, 878));
-    } else {
-        eprintln!("DID NOT RUN: that the head's folder is its user's; that needs root");
-    }
+    let owner = fs::metadata(root.join("var/lib/wharf")).unwrap();
+    assert_eq!((owner.uid(), owner.gid()), (877, 878));
     let config = sandbox.read("root/etc/wharf/config.toml");
     for part in [
         "listen = \"0.0.0.0:7000\"",
@@ -145,14 +143,9 @@ fn failed_installation_leaves_everything_as_it_was() {
 
 #[test]
 fn user_is_made_where_there_is_none() {
+    needs!(SYSTEMD);
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.path().join("root/etc")).unwrap();
-    let is_there =
-        |name: &str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !is_there("systemd-sysusers") {
-        eprintln!("DID NOT RUN: the head's user is made; that needs systemd-sysusers");
-        return;
-    }
     sandbox.wharf("install head --root root").ok();
     let users = sandbox.read("root/etc/passwd");
     let user = users.lines().find(|line| line.starts_with("wharf:")).unwrap_or_else(|| panic!("{users}"));
@@ -161,6 +154,7 @@ fn user_is_made_where_there_is_none() {
 
 #[test]
 fn services_are_as_systemd_wants_them() {
+    needs!(SYSTEMD);
     let sandbox = root_with_user();
     sandbox.wharf("install head --root root").ok();
     sandbox.wharf("install worker --root root").ok();
@@ -181,10 +175,7 @@ fn services_are_as_systemd_wants_them() {
         .arg(&root)
         .args(["wharf-head.service", "wharf-worker.service"])
         .output();
-    let Ok(said) = verify else {
-        eprintln!("DID NOT RUN: systemd-analyze verify, which is not here");
-        return;
-    };
+    let said = verify.unwrap();
     let stderr = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success() && stderr.trim().is_empty(), "{stderr}");
 }
@@ -199,12 +190,16 @@ fn manual_pages_are_printed() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(sandbox.wharf(&format!("completions {shell}")).ok().contains("wharf"), "{shell}");
     }
+}
+
+#[test]
+fn manual_pages_are_formatted_without_warnings() {
+    needs!(MAN);
+    let sandbox = Sandbox::new();
+    let page = sandbox.wharf("man token create").ok();
     let file = sandbox.write("page.1", &page);
-    let read = Command::new("man").args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8"]).arg(&file).output();
-    match read {
-        Ok(said) if said.status.success() => {
-            assert_eq!(String::from_utf8_lossy(&said.stderr), "");
-        }
-        _ => eprintln!("DID NOT RUN: man, which is not here or does not format"),
-    }
+    let said =
+        Command::new("man").args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8"]).arg(&file).output().unwrap();
+    assert!(said.status.success());
+    assert_eq!(String::from_utf8_lossy(&said.stderr), "");
 }

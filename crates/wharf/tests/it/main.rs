@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod accounting;
+mod adversary;
+mod chaos;
 mod cluster;
 mod config;
 mod containers;
@@ -15,21 +17,19 @@ mod foresee;
 mod image;
 mod install;
 mod interrupt;
-#[expect(dead_code, reason = "the worker's own tests need more of it")]
-#[path = "../../../worker/tests/worker/lab.rs"]
-mod lab;
+mod launch;
 mod leaving;
 mod limits;
+mod live;
 mod local;
 mod marked;
 mod measure;
+mod netns;
 mod outputs;
 mod own_policy;
+mod pilot;
 mod plan;
 mod policy;
-#[expect(dead_code, reason = "the tests of pilots need more of it")]
-#[path = "../pilot/slurm.rs"]
-mod private_slurm;
 mod profile;
 mod ray;
 mod reference;

@@ -1,12 +1,14 @@
 //! `wharf profile run` and `capture`: with a real JAX, named by `WHARF_TEST_PYTHON` (else `python3`), on XLA's host devices.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use wharf_testing::component::python_with_jax;
+use wharf_testing::needs;
 
-use crate::sandbox::{Sandbox, not_run, program};
+use crate::sandbox::{Sandbox, program};
 
 /// Two layers that can be split in every way.
 const MODEL: &str = "
@@ -27,18 +29,6 @@ def small():
         split={'up': 1, 'down': 0},
     )
 ";
-
-/// A Python that has JAX; says so where there is none.
-fn with_jax() -> Option<String> {
-    let python = std::env::var("WHARF_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let probe =
-        Command::new(&python).args(["-c", "import jax; jax.shard_map"]).stderr(Stdio::null()).status();
-    if probe.is_ok_and(|status| status.success()) {
-        return Some(python);
-    }
-    not_run(&format!("measuring: `{python}` has no JAX; WHARF_TEST_PYTHON names one that has"));
-    None
-}
 
 fn json(sandbox: &Sandbox, line: &str) -> Value {
     serde_json::from_str(&sandbox.wharf(&format!("{line} --output json")).ok()).unwrap()
@@ -85,7 +75,8 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
 
 #[test]
 fn measurements_are_kept_and_not_taken_twice() {
-    let Some(python) = with_jax() else { return };
+    needs!(JAX);
+    let python = python_with_jax();
     let sandbox = Sandbox::new();
     sandbox.write("model.py", MODEL);
     let run = format!(
@@ -135,7 +126,8 @@ fn measurements_are_kept_and_not_taken_twice() {
 /// What is measured again counts, also where it is slower; and so does what was edited.
 #[test]
 fn what_is_measured_anew_replaces_what_there_was() {
-    let Some(python) = with_jax() else { return };
+    needs!(JAX);
+    let python = python_with_jax();
     let sandbox = Sandbox::new();
     sandbox.write("model.py", MODEL);
     let run = format!(
@@ -179,7 +171,8 @@ fn what_is_measured_anew_replaces_what_there_was() {
 /// Only what the present model and batch have counts in what devices reach.
 #[test]
 fn devices_are_described_from_what_is_measured_now() {
-    let Some(python) = with_jax() else { return };
+    needs!(JAX);
+    let python = python_with_jax();
     let sandbox = Sandbox::new();
     sandbox.write("model.py", MODEL);
     let loss = "def plain():\n    return (lambda p, x: jnp.mean((x @ p) ** 2), shape(8, 8), shape(4, 8))\n";
@@ -206,7 +199,8 @@ fn devices_are_described_from_what_is_measured_now() {
 /// The example of the documents, small: a model is captured, devices are measured, plans ranked, and run.
 #[test]
 fn a_model_is_captured_measured_planned_and_run() {
-    let Some(python) = with_jax() else { return };
+    needs!(JAX);
+    let python = python_with_jax();
     let sandbox = Sandbox::new();
     sandbox.write("model.py", MODEL);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiling/end_to_end.py");
@@ -254,7 +248,8 @@ fn a_model_is_captured_measured_planned_and_run() {
 
 #[test]
 fn an_interruption_keeps_what_is_done() {
-    let Some(python) = with_jax() else { return };
+    needs!(JAX);
+    let python = python_with_jax();
     let sandbox = Sandbox::new();
     let words =
         format!("profile run --into lab.db --type host --host-devices 2 --python {python} --rounds 60000");

@@ -5,6 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use wharf_testing::engines::{self, Podman};
+use wharf_testing::needs;
+
 use crate::cluster::Daemon;
 use crate::marked::Marked;
 
@@ -23,20 +26,9 @@ nodes.main()
 sys.exit(6)
 ";
 
-/// The folder of the `ray` program; none, and that is said, where there is none.
-pub(crate) fn ray_folder(test: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("WHARF_TEST_RAY").map(PathBuf::from);
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    let found = named.or_else(|| {
-        std::env::split_paths(&search).map(|folder| folder.join("ray")).find(|path| path.is_file())
-    });
-    if found.is_none() {
-        let line = format!(
-            "NOT RUN: {test} needs Ray; pip install 'ray[default]' and name its `ray` in WHARF_TEST_RAY\n"
-        );
-        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
-    }
-    found.and_then(|ray| ray.parent().map(Path::to_owned))
+/// The folder of the `ray` program.
+fn ray_folder() -> PathBuf {
+    wharf_testing::component::ray().unwrap().parent().unwrap().to_owned()
 }
 
 /// A cluster on this machine whose jobs find Ray.
@@ -137,7 +129,8 @@ fn base(log: &str) -> u16 {
 
 #[test]
 fn two_clusters_on_one_machine_do_not_meet_and_exit_as_their_drivers() {
-    let Some(ray) = ray_folder("two Ray clusters at a time") else { return };
+    needs!(RAY);
+    let ray = ray_folder();
     let rays = Rays::new(5, &ray);
     // The first one waits while the other comes and goes.
     let file = rays.marked.path("wait.yaml");
@@ -196,7 +189,8 @@ exec ray \"$@\"
 fn cancelled_while_it_runs_it_can_save_and_while_it_starts_too_nothing_is_left() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let Some(ray) = ray_folder("cancelling a job with a Ray cluster") else { return };
+    needs!(RAY);
+    let ray = ray_folder();
     let rays = Rays::new(2, &ray);
     let old = rays.marked.path("old-ray");
     std::fs::write(&old, OLD_RAY).unwrap();
@@ -246,9 +240,7 @@ fn mounts(ray: &Path) -> String {
 /// A cluster of two nodes in containers of a runtime, whose driver waits, runs a task on each, and ends with 6.
 fn lives_in(runtime: &str, ray: &Path, program: &Path) {
     let marked = Marked::new();
-    let Some(image) = crate::lab::image(&marked.path("")) else {
-        return crate::lab::not_run("a Ray cluster in containers", "busybox-static");
-    };
+    let image = engines::image(&marked.path(""));
     let rays = Rays::with(marked, 2, &[ray, program.parent().unwrap()]);
     let job = "0";
     let file = rays.marked.path("contained.yaml");
@@ -282,26 +274,22 @@ fn lives_in(runtime: &str, ray: &Path, program: &Path) {
 
 #[test]
 fn a_cluster_lives_in_charliecloud() {
-    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
-    if !crate::lab::has("ch-run") {
-        return crate::lab::not_run("a Ray cluster in containers", "charliecloud");
-    }
-    lives_in("charliecloud", &ray, Path::new("/usr/bin/ch-run"));
+    needs!(RAY, CHARLIECLOUD, BUSYBOX);
+    lives_in("charliecloud", &ray_folder(), Path::new("/usr/bin/ch-run"));
 }
 
 #[test]
 fn a_cluster_lives_in_apptainer() {
-    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
-    let Some(program) = crate::lab::apptainer() else { return };
-    lives_in("apptainer", &ray, Path::new(&program));
+    needs!(RAY, APPTAINER, BUSYBOX);
+    lives_in("apptainer", &ray_folder(), &wharf_testing::component::apptainer().unwrap());
 }
 
 #[test]
 fn a_cluster_lives_in_podman() {
-    let Some(ray) = ray_folder("a Ray cluster in containers") else { return };
+    needs!(RAY, PODMAN, BUSYBOX);
     let folder = tempfile::tempdir().unwrap();
-    let Some(engine) = crate::lab::Podman::new(folder.path()) else { return };
-    lives_in("podman", &ray, Path::new(&engine.words()[0]));
+    let engine = Podman::new(folder.path());
+    lives_in("podman", &ray_folder(), Path::new(&engine.words()[0]));
     assert_eq!(engine.run(&["ps", "-aq"]), "", "no container is left behind");
 }
 
@@ -321,7 +309,8 @@ fn without_ray_it_says_what_is_missing() {
 
 #[test]
 fn a_ray_cluster_that_is_there_takes_jobs_through_its_own_api() {
-    let Some(ray) = ray_folder("jobs for a Ray cluster that is there already") else { return };
+    needs!(RAY);
+    let ray = ray_folder();
     let rays = Rays::new(1, &ray);
     let file = rays.marked.path("cluster.yaml");
     let text = "name: cluster\ncommand: [sh, -c, 'touch up; until [ -e go ]; do sleep 0.1; done']\nlauncher: ray\n\

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use wharf_testing::engines::Podman;
+use wharf_testing::needs;
+
 use crate::cluster::{Cluster, Daemon};
 use crate::image::Shipyard;
-use crate::lab::{self, Podman, has, not_run};
 
 /// More than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,12 +28,8 @@ struct Registry {
 }
 
 impl Registry {
-    /// Listens on this machine only, without TLS; none where the machine has no registry.
-    fn start(folder: &Path) -> Option<Self> {
-        if !has("docker-registry") {
-            not_run("a test of registries", "docker-registry");
-            return None;
-        }
+    /// Listens on this machine only, without TLS.
+    fn start(folder: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let at = |name: &str| folder.join(name);
         fs::write(at("users"), USERS).unwrap();
@@ -52,7 +50,7 @@ impl Registry {
             assert!(begun.elapsed() < PATIENCE, "the registry does not listen: {}", registry.said());
             std::thread::yield_now();
         }
-        Some(registry)
+        registry
     }
 
     fn said(&self) -> String {
@@ -111,11 +109,9 @@ fn filled(yard: &Shipyard, registry: &Registry) -> String {
 
 #[test]
 fn images_go_to_a_registry_and_come_back() {
-    if !has("podman") || !has("busybox") {
-        return not_run("a test of registries", "podman busybox-static");
-    }
+    needs!(REGISTRY, PODMAN, BUSYBOX);
     let yard = Shipyard::new();
-    let Some(registry) = Registry::start(yard.sandbox.path()) else { return };
+    let registry = Registry::start(yard.sandbox.path());
     let name = filled(&yard, &registry);
     let path = noting_podman(&yard);
     let run = |words: &str| yard.run_in(words, &[("PATH", &path)], b"");
@@ -154,28 +150,21 @@ fn jobs(cluster: &Cluster, name: &str, runtime: &str, first: u32) -> String {
 
 #[test]
 fn jobs_have_their_image_pulled_once() {
+    needs!(REGISTRY, PODMAN, BUSYBOX, APPTAINER);
     let yard = Shipyard::new();
-    let Some(registry) = Registry::start(yard.sandbox.path()) else { return };
-    let Some(engine) = Podman::new(yard.sandbox.path()) else { return };
-    if !has("busybox") {
-        return not_run("a test of registries", "busybox-static");
-    }
+    let registry = Registry::start(yard.sandbox.path());
+    let engine = Podman::new(yard.sandbox.path());
     let name = filled(&yard, &registry);
     let cluster = Cluster::new();
     let _head = cluster.head();
     let line = engine.words().join(" ");
     let words = ["worker", "--node", "only", "--devices", "cpu:8", "--container-command", &line];
     let mut command = cluster.command(&words);
-    let apptainer = lab::apptainer();
+    let apptainer = wharf_testing::component::apptainer().unwrap().display().to_string();
     command.env("HOME", yard.path("")).env_remove("XDG_CONFIG_HOME");
-    if let Some(program) = &apptainer {
-        command.env("PATH", yard.with_apptainer(program));
-    }
+    command.env("PATH", yard.with_apptainer(&apptainer));
     let _worker = Daemon::start(&mut command, "has let this worker in");
-    let runtimes = [("podman", 0), ("apptainer", 5)];
-    for (runtime, first) in
-        runtimes.into_iter().filter(|(runtime, _)| *runtime == "podman" || apptainer.is_some())
-    {
+    for (runtime, first) in [("podman", 0), ("apptainer", 5)] {
         let before = registry.said().len();
         let said = jobs(&cluster, &name, runtime, first);
         assert_eq!(said.matches("ahoy").count(), 4, "{runtime}: {said}");

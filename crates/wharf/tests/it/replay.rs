@@ -1,4 +1,4 @@
-//! `wharf replay` and `wharf submit --trace`; that a replay equals its simulation is shown in `tests/live`.
+//! `wharf replay` and `wharf submit --trace`; that a replay equals its simulation is shown in `live`.
 
 use std::fmt::Write as _;
 

@@ -113,9 +113,3 @@ impl Sandbox {
 pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_wharf"))
 }
-
-/// Says that something was not tested, past the harness, which keeps to itself what tests that pass print.
-pub(crate) fn not_run(what: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {what}");
-}

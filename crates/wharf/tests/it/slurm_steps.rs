@@ -1,7 +1,8 @@
 //! Steps of batch scripts, one by one: listed, signalled, cancelled, with files of their own; scripts in containers.
 
+use wharf_testing::{engines, needs};
+
 use crate::cluster::write;
-use crate::lab::{self, has, not_run};
 use crate::slurm::{Lab, text};
 
 const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
@@ -95,13 +96,9 @@ fn steps_have_files_by_task_and_inputs() {
 
 #[test]
 fn scripts_and_steps_run_in_the_container_of_their_job() {
-    if !has("ch-run") {
-        return not_run("a test of batch scripts in containers", "charliecloud");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX);
     let lab = Lab::new();
-    let Some(image) = lab::image(lab.cluster.folder.path()) else {
-        return not_run("a test of batch scripts in containers", "busybox-static");
-    };
+    let image = engines::image(lab.cluster.folder.path());
     // As an image that was not made for charliecloud: it has no variables of its own.
     std::fs::remove_dir_all(image.join("ch")).unwrap();
     let image = format!("--container-image={}", image.display());

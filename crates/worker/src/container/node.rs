@@ -3,14 +3,20 @@
 //! Whoever executes something holds the container with a shared lock; it is removed only by who gets the lock alone.
 
 use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::enter::{Failed, InheritedFile, say};
 use super::image::{answer, tool};
 use super::{Contained, ENGINE_VARIABLE, apptainer, docker, image, serve};
 use crate::lock;
+
+/// More of what an engine says is not shown.
+const SAID_MAX: u64 = 64 << 10;
 
 /// How long a container may have been unused before it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -111,8 +117,22 @@ fn apart(contained: &Contained, words: &[String]) -> Result<(), String> {
     for name in &contained.names {
         command.env_remove(name);
     }
+    // A file, because what stays running may keep it open: a pipe would not end before the container does.
+    let cannot = |error: io::Error| format!("cannot keep what `{program}` says: {error}");
+    let mut said = memfd_create(c"wharf-said", MFdFlags::MFD_CLOEXEC)
+        .map(File::from)
+        .map_err(|error| cannot(error.into()))?;
+    command.stderr(said.try_clone().map_err(cannot)?);
     let status = command.status().map_err(|error| format!("cannot start `{program}`: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("the container could not be made ({status})")) }
+    let mut text = Vec::new();
+    said.rewind().and_then(|()| (&said).take(SAID_MAX).read_to_end(&mut text)).map_err(cannot)?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().for_each(say);
+    if status.success() {
+        return Ok(());
+    }
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(format!("the container could not be made ({status}): {}", last.trim()))
 }
 
 /// Apptainer's instance, which its `exec` takes in the place of an image.

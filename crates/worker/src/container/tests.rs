@@ -182,16 +182,11 @@ fn charliecloud_is_told_as_measured() {
     assert_eq!((text.as_str(), inherited.as_slice()), ("A='it's $HOME'\n", &["KEY"][..]));
 }
 
-/// What docker's own program sends, where the reference data is there.
+/// What docker's own program sends.
 #[test]
 fn api_is_told_what_docker_tells_it() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/data/vectors/docker_cli_to_api.json");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "NOT RUN: there is no {}", path.display());
-        return;
-    };
+    wharf_testing::needs!(REFERENCE);
+    let text = std::fs::read_to_string(wharf_testing::reference("vectors/docker_cli_to_api.json")).unwrap();
     let vectors: Value = serde_json::from_str(&text).unwrap();
     let of = |start: &str| {
         let all = vectors["vectors"].as_array().unwrap();

@@ -289,10 +289,12 @@ mod tests {
         }
     }
 
-    /// Slots of a test's own folder, at ports that no other test tries.
+    /// Slots of a test's own folder, at ports that no other test tries, and beyond those that another program has taken.
     fn blocks(folder: &Path, first: u16, slots: u16) -> Blocks {
         own_folder(folder).unwrap();
-        Blocks { folder: folder.to_owned(), range: first..first + slots * SLOT }
+        let ranges = (0..4).map(|index| first + index * 4_096).map(|first| first..first + slots * SLOT);
+        let range = ranges.into_iter().find(|range| range.clone().all(is_free)).unwrap();
+        Blocks { folder: folder.to_owned(), range }
     }
 
     #[test]
@@ -300,14 +302,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blocks = blocks(&folder.path().join("ports"), 10_240, 3);
         let temp_dir = Path::new("/tmp/wr-none");
+        let base = blocks.range.start;
         let first = blocks.claim(4, 1, temp_dir).unwrap();
-        assert_eq!((first.port(port::GCS), first.workers()), (10_496, (10_512, 10_751)));
+        assert_eq!((first.port(port::GCS), first.workers()), (base + 256, (base + 272, base + 511)));
         let second = blocks.claim(4, 1, temp_dir).unwrap();
-        assert_eq!(second.port(port::METRICS), 10_752 + 13);
+        assert_eq!(second.port(port::METRICS), base + 512 + 13);
         assert!(matches!(blocks.claim(4, 2, temp_dir), Err(BlockError::Full { slots: 3, .. })));
         drop(first);
         let wide = blocks.claim(0, 2, temp_dir).unwrap();
-        assert_eq!((wide.port(0), wide.workers().1), (10_240, 10_751));
+        assert_eq!((wide.port(0), wide.workers().1), (base, base + 511));
     }
 
     #[test]
@@ -315,7 +318,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let users = ["ann", "bob"].map(|user| blocks(&folder.path().join(user), 13_312, 2));
         let claims = users.each_ref().map(|user| user.claim(0, 1, Path::new("/tmp/wr-none")).unwrap());
-        assert_eq!(claims.map(|block| block.port(0)), [13_312, 13_312 + 256]);
+        let base = users[0].range.start;
+        assert_eq!(claims.map(|block| block.port(0)), [base, base + 256]);
     }
 
     #[test]
@@ -333,15 +337,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ports");
         let blocks = blocks(&path, 11_264, 3);
-        let _listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 11_264 + 200)).unwrap();
+        let base = blocks.range.start;
+        let _listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, base + 200)).unwrap();
         let own = std::process::id();
         let start = start_time(own.cast_signed()).unwrap();
         std::fs::write(path.join("1"), format!("{own} {start} /tmp/wr-none\n")).unwrap();
         let block = blocks.claim(0, 1, Path::new("/tmp/wr-none")).unwrap();
-        assert_eq!(block.port(0), 11_264 + 2 * 256);
+        assert_eq!(block.port(0), base + 2 * 256);
         // A number that is another process' by now is no owner.
         std::fs::write(path.join("1"), format!("{own} {} /tmp/wr-none\n", start + 1)).unwrap();
-        assert_eq!(blocks.claim(0, 1, Path::new("/tmp/wr-none")).unwrap().port(0), 11_264 + 256);
+        assert_eq!(blocks.claim(0, 1, Path::new("/tmp/wr-none")).unwrap().port(0), base + 256);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use wharf_proto::container::{Network, Runtime};
 use wharf_worker::{ContainerSettings, WorkerConfig};
 
 use crate::containers::{archive, behaves, finished, mount, outlasts, within};
-use crate::lab::{self, not_run};
 use crate::support::{Head, Worker, config, id, read, until};
+use wharf_testing::{component, engines, needs};
 
 fn apptainer(image: &Path) -> Container {
     Container {
@@ -19,14 +19,9 @@ fn apptainer(image: &Path) -> Container {
     }
 }
 
-/// The program, and the folder of an image; none where one of them is missing.
-fn lab(dir: &Path) -> Option<(String, PathBuf)> {
-    let program = lab::apptainer()?;
-    let image = lab::image(dir);
-    if image.is_none() {
-        not_run("a test of apptainer", "busybox-static");
-    }
-    Some((program, image?))
+/// The program, and the folder of an image.
+fn lab(dir: &Path) -> (String, PathBuf) {
+    (component::apptainer().unwrap().display().to_string(), engines::image(dir))
 }
 
 /// The folder as a file.
@@ -43,8 +38,9 @@ fn settings(program: &str) -> ContainerSettings {
 
 #[tokio::test]
 async fn apptainer_runs_tasks() {
+    needs!(APPTAINER, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some((program, folder)) = lab(dir.path()) else { return };
+    let (program, folder) = lab(dir.path());
     let file = sif(&program, dir.path(), &folder);
     let state = dir.path().join("state");
     let worker =
@@ -91,8 +87,9 @@ async fn apptainer_runs_tasks() {
 
 #[tokio::test]
 async fn apptainer_tasks_outlast_worker_and_head() {
+    needs!(APPTAINER, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some((program, folder)) = lab(dir.path()) else { return };
+    let (program, folder) = lab(dir.path());
     let file = sif(&program, dir.path(), &folder);
     let env = [("PROBE_CONTAINER_COMMAND", program.as_str())];
     outlasts(&mut head, dir.path(), &apptainer(&file), &env).await;
@@ -100,8 +97,9 @@ async fn apptainer_tasks_outlast_worker_and_head() {
 
 #[tokio::test]
 async fn an_instance_stays_and_tasks_are_executed_in_it() {
+    needs!(APPTAINER, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some((program, folder)) = lab(dir.path()) else { return };
+    let (program, folder) = lab(dir.path());
     let state = dir.path().join("state");
     let worker =
         Worker::start_with(WorkerConfig { containers: settings(&program), ..config(head.address, &state) });

@@ -7,8 +7,9 @@ use wharf_proto::container::{Network, Runtime};
 use wharf_proto::{Container, LaunchTask, Mount, SendOutput, TaskId, from_worker};
 use wharf_worker::ContainerSettings;
 
-use crate::lab::{self, Podman, has, not_run};
 use crate::support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, runs, until};
+use wharf_testing::engines::{self, Podman};
+use wharf_testing::needs;
 
 pub(crate) fn mount(src: &Path, dst: &str) -> Mount {
     Mount { src: src.display().to_string(), dst: dst.into(), read_only: false }
@@ -107,13 +108,9 @@ pub(crate) async fn tells_codes_apart(
 
 #[tokio::test]
 async fn charliecloud_runs_tasks() {
-    if !has("ch-run") {
-        return not_run("a test of charliecloud", "charliecloud");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some(image) = lab::image(dir.path()) else {
-        return not_run("a test of charliecloud", "busybox-static");
-    };
+    let image = engines::image(dir.path());
     let worker = Worker::start(head.address, &dir.path().join("state"));
     let mut session = head.session().await;
     behaves(&mut session, dir.path(), &charlie(&image), 1).await;
@@ -144,13 +141,9 @@ pub(crate) fn archive(dir: &Path, image: &Path) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn images_are_unpacked_once_and_pruned() {
-    if !has("ch-run") || !has("ch-convert") {
-        return not_run("a test of charliecloud", "charliecloud");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some(image) = lab::image(dir.path()) else {
-        return not_run("a test of charliecloud", "busybox-static");
-    };
+    let image = engines::image(dir.path());
     let archive = archive(dir.path(), &image);
     let state = dir.path().join("state");
     let containers = ContainerSettings { image_cache_bytes: 3 << 20, ..ContainerSettings::default() };
@@ -193,13 +186,9 @@ fn nix_uid() -> u32 {
 
 #[tokio::test]
 async fn charliecloud_runs_squashfs_files_and_names_of_its_store() {
-    if !has("ch-run") || !has("mksquashfs") {
-        return not_run("a test of charliecloud's images", "charliecloud squashfs-tools");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX, SQUASHFS);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some(image) = lab::image(dir.path()) else {
-        return not_run("a test of charliecloud", "busybox-static");
-    };
+    let image = engines::image(dir.path());
     let file = dir.path().join("image.sqfs");
     let run = |command: &mut std::process::Command| {
         let output = command.output().unwrap();
@@ -239,13 +228,9 @@ async fn charliecloud_runs_squashfs_files_and_names_of_its_store() {
 
 #[tokio::test]
 async fn charliecloud_tasks_outlast_worker_and_head() {
-    if !has("ch-run") {
-        return not_run("a test of charliecloud", "charliecloud");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some(image) = lab::image(dir.path()) else {
-        return not_run("a test of charliecloud", "busybox-static");
-    };
+    let image = engines::image(dir.path());
     outlasts(&mut head, dir.path(), &charlie(&image), &[]).await;
 }
 
@@ -290,12 +275,17 @@ fn podman(image: &str) -> Container {
     }
 }
 
+fn settings(engine: &Podman) -> ContainerSettings {
+    ContainerSettings { command: engine.words(), ..ContainerSettings::default() }
+}
+
 #[tokio::test]
 async fn podman_runs_tasks() {
+    needs!(PODMAN, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
+    let (engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
     let worker = Worker::start_with(wharf_worker::WorkerConfig {
-        containers: engine.settings(),
+        containers: settings(&engine),
         ..config(head.address, &dir.path().join("state"))
     });
     let mut session = head.session().await;
@@ -322,24 +312,30 @@ async fn podman_runs_tasks() {
 
     // The engine's own failure is no failure of the program.
     tells_codes_apart(&mut session, &container, 30, "podman could not run the container").await;
-    let wrong = Container { image: "localhost/No-Such".into(), ..container };
+    let wrong = Container { image: "localhost/No-Such".into(), ..container.clone() };
     let (code, error, _) = finished(&mut session, within(id(21, 1), wrong, "true")).await;
     assert!(code == 126 && error.contains("failed"), "{code} {error}");
+    // One that stays and cannot be made: the reason is the engine's.
+    let devices = vec!["/dev/no-such".into()];
+    let stays = Container { name: "stays".into(), per_node: true, devices, ..container };
+    let (_, error, _) = finished(&mut session, within(id(22, 1), stays, "true")).await;
+    assert!(error.contains("could not be made") && error.contains("/dev/no-such"), "{error}");
     worker.shut_down().await;
 }
 
 #[tokio::test]
 async fn images_that_were_imported_are_pruned() {
+    needs!(PODMAN, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
-    let containers = ContainerSettings { image_cache_bytes: 3 << 20, ..engine.settings() };
+    let (engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
+    let containers = ContainerSettings { image_cache_bytes: 3 << 20, ..settings(&engine) };
     let state = dir.path().join("state");
     let worker =
         Worker::start_with(wharf_worker::WorkerConfig { containers, ..config(head.address, &state) });
     let mut session = head.session().await;
     let second = dir.path().join("second");
     std::fs::rename(&image, &second).unwrap();
-    let first = lab::image(dir.path()).unwrap();
+    let first = engines::image(dir.path());
     let imported =
         || engine.run(&["images", "--format", "{{.Repository}}", "--filter", "reference=localhost/wharf/*"]);
     for (job, image, left) in [(1, &first, "image"), (2, &second, "second"), (3, &first, "image")] {
@@ -357,8 +353,9 @@ async fn images_that_were_imported_are_pruned() {
 
 #[tokio::test]
 async fn podman_tasks_outlast_worker_and_head() {
+    needs!(PODMAN, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
+    let (engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
     let line = engine.words().join(" ");
     let container = podman(&image.display().to_string());
     outlasts(&mut head, dir.path(), &container, &[("PROBE_CONTAINER_COMMAND", line.as_str())]).await;
@@ -367,8 +364,9 @@ async fn podman_tasks_outlast_worker_and_head() {
 
 #[tokio::test]
 async fn leftovers_of_dead_tasks_are_removed() {
+    needs!(PODMAN, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
+    let (engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
     let line = engine.words().join(" ");
     let env = [("PROBE_CONTAINER_COMMAND", line.as_str())];
     let state = dir.path().join("state");
@@ -419,8 +417,9 @@ async fn leftovers_of_dead_tasks_are_removed() {
 
 #[tokio::test]
 async fn podman_is_spoken_to_over_its_socket() {
+    needs!(PODMAN, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(mut engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
+    let (mut engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
     engine.run(&["import", &archive(dir.path(), &image).display().to_string(), "localhost/lab:1"]);
     let socket = engine.serve();
     // A node that has the socket and no program: the job asks for docker, whose name nobody has here.
@@ -443,8 +442,9 @@ async fn podman_is_spoken_to_over_its_socket() {
 
 #[tokio::test]
 async fn podman_program_speaks_to_its_socket() {
+    needs!(PODMAN, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(mut engine), Some(image)) = (Podman::new(dir.path()), lab::image(dir.path())) else { return };
+    let (mut engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
     engine.run(&["import", &archive(dir.path(), &image).display().to_string(), "localhost/lab:1"]);
     let containers = ContainerSettings {
         socket: Some(engine.serve()),
@@ -466,11 +466,9 @@ async fn podman_program_speaks_to_its_socket() {
 #[tokio::test]
 async fn cost_beyond_charliecloud_is_told() {
     const RUNS: u32 = 30;
-    if !has("ch-run") {
-        return not_run("a measurement of charliecloud", "charliecloud");
-    }
+    needs!(CHARLIECLOUD, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let Some(image) = lab::image(dir.path()) else { return not_run("a measurement", "busybox-static") };
+    let image = engines::image(dir.path());
     let worker = Worker::start(head.address, &dir.path().join("state"));
     let mut session = head.session().await;
     let alone = |words: &[&str]| {

@@ -7,8 +7,9 @@ use wharf_proto::{Container, LaunchTask};
 use wharf_worker::{ContainerSettings, WorkerConfig};
 
 use crate::containers::{archive, behaves, mount, outlasts, tells_codes_apart, within};
-use crate::lab::{self, Docker};
 use crate::support::{Head, Session, Worker, config, id, until};
+use wharf_testing::engines::{self, Docker};
+use wharf_testing::needs;
 
 fn docker(image: &str) -> Container {
     Container {
@@ -33,8 +34,9 @@ async fn ends_the_deaf(session: &mut Session, dir: &Path, container: &Container)
 
 #[tokio::test]
 async fn docker_runs_tasks() {
+    needs!(DOCKER, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(engine), Some(image)) = (Docker::new(dir.path()), lab::image(dir.path())) else { return };
+    let (engine, image) = (Docker::new(dir.path()), engines::image(dir.path()));
     let containers = ContainerSettings { socket: Some(engine.socket()), ..ContainerSettings::default() };
     let state = dir.path().join("state");
     let worker = Worker::start_with(WorkerConfig { containers, ..config(head.address, &state) });
@@ -51,8 +53,9 @@ async fn docker_runs_tasks() {
 
 #[tokio::test]
 async fn docker_is_spoken_to_over_its_socket() {
+    needs!(DOCKER, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(engine), Some(image)) = (Docker::new(dir.path()), lab::image(dir.path())) else { return };
+    let (engine, image) = (Docker::new(dir.path()), engines::image(dir.path()));
     engine.run(&["import", &archive(dir.path(), &image).display().to_string(), "lab:1"]);
     // A node that has the socket and no program.
     let containers = ContainerSettings {
@@ -72,8 +75,9 @@ async fn docker_is_spoken_to_over_its_socket() {
 
 #[tokio::test]
 async fn docker_tasks_outlast_worker_and_head() {
+    needs!(DOCKER, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
-    let (Some(engine), Some(image)) = (Docker::new(dir.path()), lab::image(dir.path())) else { return };
+    let (engine, image) = (Docker::new(dir.path()), engines::image(dir.path()));
     let line = format!("docker --host {}", engine.socket());
     let container = docker(&image.display().to_string());
     outlasts(&mut head, dir.path(), &container, &[("PROBE_CONTAINER_COMMAND", line.as_str())]).await;

@@ -78,9 +78,14 @@ async fn head_gone_tasks_go_on() {
     let pid = launch_stubborn(&mut session, dir.path()).await;
     head.stop().await;
     drop(session);
-    // Connections are refused all the time: only time shows that nothing comes of it.
+    // Held without a listener, so that connections are refused, and no server of another test gets the port.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.set_reuseaddr(true).unwrap();
+    held.bind(address).unwrap();
+    // Only time shows that nothing comes of it.
     tokio::time::sleep(3 * FENCE).await;
     assert!(runs(&pid) && !dir.path().join("told").exists());
+    drop(held);
     let mut head = fencing_head(address).await;
     let mut session = head.session().await;
     assert!(!state(&session).ended);

@@ -10,8 +10,6 @@ mod devices;
 mod docker;
 mod fencing;
 #[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
-mod lab;
-#[expect(clippy::unwrap_used, reason = "helpers of tests fail like them")]
 mod launching;
 mod leases;
 mod pace;

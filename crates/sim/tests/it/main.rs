@@ -1,0 +1,18 @@
+//! Simulations: recorded results of published systems, properties of every policy, scenarios.
+
+mod blox_golden;
+mod crius_golden;
+mod elastic;
+mod explanations;
+mod failures;
+mod fair;
+mod gavel;
+mod governed;
+mod muri_golden;
+mod muri_inputs;
+mod policies;
+mod preemption;
+mod sharing_scenarios;
+mod sia_golden;
+mod support;
+mod workload;
