@@ -12,7 +12,7 @@ use crate::{Complaints, components, docs, root, suite, tidy};
 pub(crate) fn run(installs: bool) -> Complaints {
     let mut phases = Phases::begin("ci: format, tidiness, build, tests, lints, trainers, documents");
     // Components come over the network while everything is compiled.
-    let installed = installs.then(|| thread::spawn(components::install));
+    let installed = installs.then(|| thread::spawn(components::install_for_ci));
     phases.phase("format", || cargo(&["fmt", "--all", "--check"]).map(|()| Vec::new()));
     phases.phase("tidiness", || none(&tidy::check(&root())));
     phases.phase("build", || suite::build().map(|()| Vec::new()));

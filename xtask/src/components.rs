@@ -4,22 +4,25 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::thread;
 
-use wharf_testing::component::{ALL, Component, ROOT, Source};
+use wharf_testing::component::{ALL, Component, RAY, ROOT, Source};
 
 use crate::phases::succeeds;
 use crate::{Complaints, root, tell};
 
 /// Prints all components; those that are missing are complaints.
 pub(crate) fn print() -> Complaints {
+    print_of(|_| true)
+}
+
+fn print_of(is_wanted: fn(&Component) -> bool) -> Complaints {
     let mut missing = Vec::new();
-    for component in ALL {
+    for component in ALL.iter().filter(|component| is_wanted(component)) {
         match component.probe() {
             Ok(()) => tell(&format!("{:32} here", component.name)),
-            Err(why) => missing.push(format!(
-                "{:32} MISSING: {why}; to get it: {}",
-                component.name,
-                component.advice()
-            )),
+            Err(why) => {
+                let advice = component.advice();
+                missing.push(format!("{:32} MISSING: {why}; to get it: {advice}", component.name));
+            }
         }
     }
     missing
@@ -27,12 +30,21 @@ pub(crate) fn print() -> Complaints {
 
 /// Installs what is missing; returns what could not be.
 pub(crate) fn install() -> Complaints {
-    let missing: Vec<&Component> =
-        ALL.iter().copied().filter(|component| component.probe().is_err()).collect();
+    install_of(|_| true)
+}
+
+/// The same, without what only `.ci/full` uses.
+pub(crate) fn install_for_ci() -> Complaints {
+    install_of(|component| component.name != RAY.name)
+}
+
+fn install_of(is_wanted: fn(&Component) -> bool) -> Complaints {
+    let wanted = ALL.iter().copied().filter(|component| is_wanted(component));
+    let missing: Vec<&Component> = wanted.filter(|component| component.probe().is_err()).collect();
     let debian = packages(&missing);
     // Apptainer is unpacked with programs of Debian.
     let scripts: Vec<(&str, &str)> = missing.iter().filter_map(|component| script(component)).collect();
-    thread::scope(|scope| {
+    let mut complaints = thread::scope(|scope| {
         let system = scope.spawn(|| {
             let installed = if debian.is_empty() { Ok(()) } else { apt(&debian) };
             let built: Result<Vec<()>, String> =
@@ -54,7 +66,8 @@ pub(crate) fn install() -> Complaints {
         complaints.extend(system.join().unwrap_or_else(|_| vec!["apt-get panicked".to_owned()]));
         complaints
     });
-    print()
+    complaints.extend(print_of(is_wanted));
+    complaints
 }
 
 fn script(component: &Component) -> Option<(&'static str, &'static str)> {

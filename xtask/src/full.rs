@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use wharf_testing::SKIPPED_FOLDER;
 use wharf_testing::component::python_with_jax;
 
 use crate::phases::{Outcome, Phases, succeeds};
@@ -32,9 +33,32 @@ struct Site {
     is_long: bool,
 }
 
-const LAUNCHING: &str = "package(wharf) & test(/^launch::(containers|machines)::/) | package(wharf-launch) & test(/^providers::/)";
+/// Hides files, then runs the tests that a filter selects.
+const HIDE: &str = "cargo=$0; filter=$1; shift; for file in \"$@\"; do mount --bind /dev/null \"$file\"; done; \
+     exec \"$cargo\" nextest run --workspace --profile full --ignore-default-filter --test-threads 4 --filterset \"$filter\"";
+/// Programs of components; those of Python are elsewhere and are not looked for.
+const PROGRAMS: &[&str] = &[
+    "slurmctld",
+    "slurmrestd",
+    "podman",
+    "dockerd",
+    "docker-registry",
+    "ch-run",
+    "mksquashfs",
+    "busybox",
+    "sshd",
+    "tmux",
+    "chromium",
+    "prometheus",
+    "systemd-analyze",
+    "man",
+    "moto_server",
+];
+const WITH_COMPONENTS: &str = "package(wharf) & test(/^(pilot|slurm_real|slurm_steps|image|registry|containers|dashboard|install|launch)::/) \
+     | package(wharf-worker) & test(/^(containers|docker|apptainer)::/) | package(wharf-launch) & test(/^providers::/)";
+const LAUNCHING: &str = "package(wharf) & test(/^launch::(containers|machines|trouble)::/) | package(wharf-launch) & test(/^providers::/)";
 const COMPUTING: &str = "package(wharf-sim) & test(starts_fall_into_their_intervals) \
-     | package(wharf-solver) & test(programs_clusters_of_all_kinds) | package(wharf) & test(demo_compares)";
+     | package(wharf-solver) & test(/^sharing_large::(programs_clusters|split_parts)/) | package(wharf) & test(demo_compares)";
 
 const STEPS: &[Step] = &[
     Step { name: "components", work: |_| Ok(components::install()) },
@@ -57,6 +81,8 @@ const STEPS: &[Step] = &[
     Step { name: "measuring", work: |_| tests("package(wharf) & test(/^measure::/)", &[]) },
     Step { name: "launching", work: |_| tests(LAUNCHING, &[]) },
     Step { name: "forecasts, shares, demo", work: |_| tests(COMPUTING, &[]) },
+    Step { name: "nothing installed", work: |site| hidden(site, "nothing", PROGRAMS) },
+    Step { name: "plugins missing", work: |site| hidden(site, "plugins", &["auth_jwt.so", "catatonit"]) },
     Step {
         name: "browser",
         work: |_| tests("package(wharf) & test(/^dashboard::/)", &[("WHARF_BROWSER", "full")]),
@@ -187,6 +213,25 @@ fn tests(filter: &str, env: &[(&str, &str)]) -> Outcome {
         is_count || is_failure || is_told && !line.starts_with("PASS") && !line.starts_with("SLOW")
     };
     run(&mut command, is_figure)
+}
+
+/// Tests with real components on a machine that lacks these programs or plugins: none fails, and each that cannot run is recorded as
+/// skipped. Files are hidden in a namespace of mounts, where a device is in their place.
+fn hidden(site: &Site, state: &str, names: &[&str]) -> Outcome {
+    let files: Vec<PathBuf> = names.iter().flat_map(|name| wharf_testing::installed_files(name)).collect();
+    if files.is_empty() {
+        return Err(format!("none of {} is installed, so that nothing can be hidden", names.join(", ")));
+    }
+    let skipped = site.work.join(format!("skipped-{state}"));
+    let _ = fs::remove_dir_all(&skipped);
+    fs::create_dir_all(&skipped).map_err(|error| format!("{}: {error}", skipped.display()))?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", HIDE, env!("CARGO"), WITH_COMPONENTS]).args(&files);
+    command.env_remove("CI").env(SKIPPED_FOLDER, &skipped).env("WHARF_TEST_COMPONENTS", "/nonexistent");
+    let mut figures = run(&mut command, |line| line.starts_with("Summary") || line.starts_with("FAIL"))?;
+    let count = fs::read_dir(&skipped).map_err(|error| error.to_string())?.count();
+    figures.push(format!("{count} of them skipped"));
+    if count == 0 { Err("no test was skipped".to_owned()) } else { Ok(figures) }
 }
 
 fn requests(_: &Site) -> Outcome {

@@ -103,7 +103,7 @@ fn check_rust(name: &str, text: &str, complaints: &mut Complaints) {
     }
 }
 
-/// A source file that no module names is compiled by nobody.
+/// A source file that no module names is never compiled.
 fn check_is_used(file: &Path, name: &str, complaints: &mut Complaints) {
     let (Some(stem), Some(folder)) = (file.file_stem().and_then(|stem| stem.to_str()), file.parent()) else {
         return;

@@ -32,7 +32,7 @@ pub mod sshd;
 use std::path::{Path, PathBuf};
 
 pub use needs::{SKIPPED_FOLDER, are_met};
-pub use probe::{find, run};
+pub use probe::{find, installed_files, run};
 
 /// Declares the components of a test: the test ends here where one is missing, as failed under `CI=true`, as skipped otherwise.
 ///

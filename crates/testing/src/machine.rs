@@ -35,7 +35,7 @@ pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>
             return found;
         }
         assert!(start.elapsed() < limit, "waited {limit:?} for {what}");
-        // Nobody unparks: what is looked at is outside of this process and cannot tell.
+        // Polled: the condition is outside of this process and cannot notify.
         std::thread::park_timeout(LOOK);
     }
 }

@@ -43,12 +43,28 @@ pub(crate) fn file(path: &Path) -> Probe {
 
 /// A plugin of Slurm.
 pub(crate) fn plugin(name: &str) -> Probe {
+    let mut files = plugin_files(name);
+    files.next().map(drop).ok_or_else(|| format!("there is no plugin `{name}` of Slurm"))
+}
+
+fn plugin_files(name: &str) -> impl Iterator<Item = PathBuf> {
     let under = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
     // The folder below has the name of the architecture.
     let folders = under("/usr/lib").map(|entry| entry.path().join("slurm-wlm"));
-    let mut folders = folders.chain([PathBuf::from("/usr/lib/slurm-wlm"), PathBuf::from("/usr/lib/slurm")]);
-    let is_there = folders.any(|folder| folder.join(name).is_file());
-    is_there.then_some(()).ok_or_else(|| format!("there is no plugin `{name}` of Slurm"))
+    let folders = folders.chain([PathBuf::from("/usr/lib/slurm-wlm"), PathBuf::from("/usr/lib/slurm")]);
+    folders.map(move |folder| folder.join(name)).filter(|path| path.is_file())
+}
+
+/// All files of this name among programs, helpers of podman and plugins of Slurm.
+pub fn installed_files(name: &str) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin", "/usr/libexec/podman"].map(PathBuf::from);
+    let programs = std::env::split_paths(&path).chain(more).map(|folder| folder.join(name));
+    let name = name.to_owned();
+    let mut files: Vec<PathBuf> = programs.filter(|path| path.is_file()).chain(plugin_files(&name)).collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// A program without a loader of libraries.

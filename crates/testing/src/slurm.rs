@@ -45,7 +45,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
-        // Nobody unparks: what is looked at is outside of this process and cannot tell.
+        // Polled: the condition is outside of this process and cannot notify.
         std::thread::park_timeout(LOOK);
     }
 }
@@ -88,7 +88,7 @@ impl Slurm {
     fn munge(&self) {
         let path = |name: &str| self.path(name).to_string_lossy().into_owned();
         for (name, bytes) in [("munge/key", 1024), ("state/jwt.key", 32)] {
-            // Nobody else's Slurm is on the same socket or ports.
+            // No other Slurm is on the same socket or ports.
             fs::write(path(name), vec![7; bytes]).unwrap();
             fs::set_permissions(path(name), fs::Permissions::from_mode(0o600)).unwrap();
         }
@@ -276,7 +276,7 @@ fn stat(pid: Pid) -> Option<(char, Pid)> {
     Some((state, Pid::from_raw(words.next()?.parse().ok()?)))
 }
 
-/// A process that is gone, or that nobody has looked after yet.
+/// A process that has ended, reaped or not.
 pub fn is_dead(pid: Pid) -> bool {
     stat(pid).is_none_or(|(state, _)| state == 'Z')
 }

@@ -109,7 +109,7 @@ fn split_parts_of_256_jobs_are_within_two_percent() {
             *worst = worst.max(apart);
         }
     }
-    #[expect(clippy::print_stderr, reason = "figures for whoever reads the test's output")]
+    #[expect(clippy::print_stderr, reason = "figures of the test")]
     {
         let [max_min, makespan, finish_time, max_sum, water_filling] = worst.map(|apart| 100.0 * apart);
         eprintln!(

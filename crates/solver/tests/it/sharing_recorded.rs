@@ -84,7 +84,7 @@ impl Call {
     }
 
     /// How far the shares are from the reference's, on average. Told, not demanded: the best shares are not unique.
-    #[expect(clippy::print_stderr, reason = "figures for whoever reads the test's output")]
+    #[expect(clippy::print_stderr, reason = "figures of the test")]
     fn tell(&self, answer: &Shares) {
         let apart: f64 = answer.values.iter().zip(&self.shares).map(|(own, other)| (own - other).abs()).sum();
         let rates = |shares| {

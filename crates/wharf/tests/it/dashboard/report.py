@@ -1,4 +1,4 @@
-"""Reports in a real browser, opened from disk: `report.py WHARF ARTIFACTS`. Prints what was measured."""
+"""Reports in a real browser, opened from disk: `report.py WHARF ARTIFACTS`. Prints what was measured. WHARF_BROWSER=full has more jobs, and a sweep."""
 
 import csv
 import json
@@ -15,7 +15,8 @@ EVIL = "</script><img src=x onerror=\"document.title='owned'\"><script>document.
 TRAPS = [EVIL, "</title><svg onload=alert(1)>", "--><b>", "\u2028'\"&amp;", "javascript:alert(1)"]
 METRICS = ["avg_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "max_jct_s", "makespan_s", "avg_queue_s", "gpu_utilization", "preemptions", "jobs", "finished", "events", "wall_ms"]
 FRAMES = "for (let at = 0; at < 4; at += 1) await new Promise((done) => requestAnimationFrame(done));"
-JOBS = 10_000 if os.environ.get("WHARF_BROWSER") == "full" else 1_000
+IS_FULL = os.environ.get("WHARF_BROWSER") == "full"
+JOBS = 10_000 if IS_FULL else 1_000
 
 
 def wharf(*words, folder):
@@ -276,7 +277,8 @@ def main():
         folder = pathlib.Path(name)
         compared(browser, folder)
         large(browser, folder)
-        sweep(browser, folder)
+        if IS_FULL:
+            sweep(browser, folder)
         guarded(browser)
 
 

@@ -304,7 +304,7 @@ fn containers_that_cannot_be_made_are_explained_and_made_by_the_next_launcher() 
                 .replace("pull_before_run: false", &format!("pull_before_run: {pull}"))
         ));
     };
-    // Nobody answers at the registry, and the launcher is interrupted.
+    // The registry does not answer, and the launcher is interrupted.
     let registry = TcpListener::bind("127.0.0.1:0").unwrap();
     with(&format!("{}/nothing:1", registry.local_addr().unwrap()), true);
     let mut up = lab.spawn_up();
@@ -313,7 +313,7 @@ fn containers_that_cannot_be_made_are_explained_and_made_by_the_next_launcher() 
     });
     kill(Pid::from_raw(up.id().try_into().unwrap()), Signal::SIGINT).unwrap();
     assert_eq!(up.wait().unwrap().code(), Some(130));
-    // An image that nobody has.
+    // An image that does not exist.
     with("localhost/nothing:1", false);
     let said = lab.up(&[]).ends(13);
     assert!(said.stderr.contains("head: making its container failed"), "{said:?}");

@@ -148,7 +148,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Where a test has failed: nobody else will. It fails where there is nothing to be taken down, too.
+        // For a test that has failed. Fails where there is nothing to take down, too.
         if std::thread::panicking() {
             let _ = self.command(&["down", "c.yaml", "--yes"]).output();
         }

@@ -13,7 +13,7 @@ use crate::launch::ssh::{Machines, SSH_PORT};
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/machines/machines");
 const TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../launch/tests/files/cluster-template.yaml");
 
-/// A port that nobody uses.
+/// A free port.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -150,7 +150,7 @@ fn what_has_died_is_started_again() {
     let said = lab.up(&[]).ends(0);
     assert_eq!(said.phases(), ["reach", "reach start", "reach"]);
     assert!(said.stderr.contains("worker-1: start (its worker does not run)"), "{said:?}");
-    // The head comes back at the same port, so that nobody else is disturbed.
+    // The head comes back at the same port, so that the other nodes are not disturbed.
     kill(pid("head", "head"), Signal::SIGKILL).unwrap();
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach start", "reach", "reach"]);
     // A node whose files are gone is set up anew, under its name.

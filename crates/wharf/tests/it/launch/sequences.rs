@@ -15,12 +15,9 @@ enum Wharf {
     /// The same.
     Same,
     /// Something else, for a reason.
-    Other(
-        &'static [&'static str],
-        #[expect(dead_code, reason = "it is for whoever reads this")] &'static str,
-    ),
+    Other(&'static [&'static str], #[expect(dead_code, reason = "it documents the difference")] &'static str),
     /// Nothing.
-    Absent(#[expect(dead_code, reason = "it is for whoever reads this")] &'static str),
+    Absent(#[expect(dead_code, reason = "it documents the difference")] &'static str),
 }
 use Wharf::{Absent, Other, Same};
 

@@ -19,7 +19,7 @@ fn every_trouble_is_explained_and_put_right() {
     let good = format!("file_mounts: {{~/data: data}}\n{}", own_program());
     machines.describe(&good);
 
-    // A key that nobody knows: nothing comes up, and nobody waits for it to get better.
+    // An unknown key: nothing comes up, and the launcher does not wait for a change.
     let id = machines.lab.path("id");
     std::fs::rename(&id, machines.lab.path("id.away")).unwrap();
     std::fs::copy(machines.lab.path("stranger"), &id).unwrap();

@@ -1,4 +1,4 @@
-//! A head, a Slurm, and whoever keeps pilots between the two.
+//! A head, a Slurm, and the keeper of pilots between the two.
 
 use std::fs;
 use std::net::TcpListener;

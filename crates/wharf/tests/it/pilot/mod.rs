@@ -44,7 +44,7 @@ fn pilots_grow_with_the_queue_and_shrink_to_nothing() {
     until("a fourth pilot", || (lab.up().len() == 4 && lab.jobs("running") == 16).then_some(()));
     let status = lab.status();
     assert_eq!((&status["submitted"], &status["failures"]), (&4.into(), &0.into()), "{}", lab.said());
-    // Whoever keeps pilots learns that a while after the head.
+    // The keeper of pilots learns that a while after the head.
     let is_told = || lab.say(&["pilot", "status"]).contains("4 up, 0 starting, 0 pending");
     until("four pilots in the status", || is_told().then_some(()));
 
@@ -219,7 +219,7 @@ fn failing_queue_is_left_alone() {
 }
 
 #[test]
-fn whoever_keeps_pilots_may_be_killed_and_is_alone() {
+fn keeper_of_pilots_may_be_killed_and_is_alone() {
     needs!(SLURM);
     let lab = Lab::new();
     let keeper = lab.pilots(&["--max", "1"]);
