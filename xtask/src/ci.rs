@@ -3,14 +3,12 @@
 use std::process::Command;
 use std::thread;
 
-use wharf_testing::component::python_with_jax;
-
 use crate::phases::{Outcome, Phases, cargo, succeeds};
-use crate::{Complaints, components, docs, root, suite, tidy};
+use crate::{Complaints, components, root, suite, tidy};
 
 /// Runs all phases, also after one failed, so that one run shows everything.
 pub(crate) fn run(installs: bool) -> Complaints {
-    let mut phases = Phases::begin("ci: format, tidiness, build, tests, lints, trainers, documents");
+    let mut phases = Phases::begin("ci: format, tidiness, build, tests, lints, trainers");
     // Components come over the network while everything is compiled.
     let installed = installs.then(|| thread::spawn(components::install_for_ci));
     phases.phase("format", || cargo(&["fmt", "--all", "--check"]).map(|()| Vec::new()));
@@ -28,7 +26,6 @@ pub(crate) fn run(installs: bool) -> Complaints {
         cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).map(|()| Vec::new())
     });
     phases.phase("trainers", trainers);
-    phases.phase("documents", || none(&docs::check(&root())));
     phases.end()
 }
 
@@ -38,9 +35,13 @@ fn none(complaints: &[String]) -> Outcome {
 
 /// The trainers' side is Python: its own tests, and those of the examples.
 fn trainers() -> Outcome {
-    // One that has JAX runs the profiler's tests, too.
-    let mut python = Command::new(python_with_jax());
+    python_tests("python3")
+}
+
+/// Tests of a Python; those that need JAX are skipped where it has none.
+pub(crate) fn python_tests(python: &str) -> Outcome {
+    let mut command = Command::new(python);
     // Without files beside the sources, which would be taken for sources.
-    python.args(["-B", "-W", "error", "-m", "unittest", "discover", "-s", "python/tests"]);
-    succeeds(&mut python).map(|()| Vec::new())
+    command.args(["-B", "-W", "error", "-m", "unittest", "discover", "-s", "python/tests"]);
+    succeeds(&mut command).map(|()| Vec::new())
 }

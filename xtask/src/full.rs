@@ -12,7 +12,7 @@ use wharf_testing::SKIPPED_FOLDER;
 use wharf_testing::component::python_with_jax;
 
 use crate::phases::{Outcome, Phases, succeeds};
-use crate::{Complaints, components, root, target, tell};
+use crate::{Complaints, ci, components, root, target, tell};
 
 /// More lines of one step are not figures but a listing.
 const FIGURES_MAX: usize = 40;
@@ -77,6 +77,7 @@ const STEPS: &[Step] = &[
         name: "live equals simulated",
         work: |_| tests("package(wharf) & test(/^live::/)", &[("WHARF_LIVE", "full")]),
     },
+    Step { name: "trainers with JAX", work: |_| ci::python_tests(&python_with_jax()) },
     Step { name: "Ray clusters", work: |_| tests("package(wharf) & test(/^ray::/)", &[]) },
     Step { name: "measuring", work: |_| tests("package(wharf) & test(/^measure::/)", &[]) },
     Step { name: "launching", work: |_| tests(LAUNCHING, &[]) },
