@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::thread;
 
-use wharf_testing::component::{ALL, Component, JAX, RAY, ROOT, Source};
+use wharf_testing::component::{ALL, AWS, Component, JAX, RAY, ROOT, Source};
 
 use crate::phases::succeeds;
 use crate::{Complaints, root, tell};
@@ -35,7 +35,7 @@ pub(crate) fn install() -> Complaints {
 
 /// The same, without what only `.ci/full` uses.
 pub(crate) fn install_for_ci() -> Complaints {
-    install_of(|component| ![RAY.name, JAX.name].contains(&component.name))
+    install_of(|component| ![AWS.name, JAX.name, RAY.name].contains(&component.name))
 }
 
 fn install_of(is_wanted: fn(&Component) -> bool) -> Complaints {
