@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use crate::phases::{Phases, cargo};
+use crate::phases::{Phases, cargo, none};
 use crate::{Complaints, root, suite, tidy};
 
 /// Runs it.
@@ -17,26 +17,22 @@ pub(crate) fn run() -> Complaints {
     let mut phases =
         Phases::begin(&format!("check: {}", if names.is_empty() { "no changed crate" } else { &names }));
     phases.phase("format", || cargo(&["fmt", "--all", "--check"]).map(|()| Vec::new()));
-    phases.phase("tidiness", || {
-        let complaints = tidy::check(&root());
-        if complaints.is_empty() { Ok(complaints) } else { Err(complaints.join("\n")) }
-    });
+    phases.phase("tidiness", || none(&tidy::check(&root())));
     if !packages.is_empty() {
         let selected: Vec<&str> = packages.iter().flat_map(|name| ["--package", name]).collect();
         let lints = [&["clippy", "--all-targets"], &selected[..], &["--", "-D", "warnings"]].concat();
         phases.phase("lints", || cargo(&lints).map(|()| Vec::new()));
         let run: &[&str] =
             if suite::has_nextest() { &["nextest", "run", "--no-tests", "pass"] } else { &["test"] };
-        // The tests of the program as a whole take minutes; its unit tests do not.
-        let tests = [run, &selected[..], &["--lib", "--bins"], own_tests(&packages)].concat();
+        let tests = [run, &selected[..], targets(&packages)].concat();
         phases.phase("tests", || cargo(&tests).map(|()| Vec::new()));
     }
     phases.end()
 }
 
-/// Integration tests as well, unless the crate is the program.
-fn own_tests(packages: &BTreeSet<String>) -> &'static [&'static str] {
-    if packages.contains("wharf") { &[] } else { &["--tests"] }
+/// The targets that are tested: all, but not the tests of the program as a whole, which take minutes.
+fn targets(packages: &BTreeSet<String>) -> &'static [&'static str] {
+    if packages.contains("wharf") { &["--lib", "--bins"] } else { &[] }
 }
 
 /// Packages with files that differ from the last commit.

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::thread;
 
-use crate::phases::{Outcome, Phases, cargo, succeeds};
+use crate::phases::{Outcome, Phases, cargo, none, succeeds};
 use crate::{Complaints, components, root, suite, tidy};
 
 /// Runs all phases, also after one failed, so that one run shows everything.
@@ -27,10 +27,6 @@ pub(crate) fn run(installs: bool) -> Complaints {
     });
     phases.phase("trainers", trainers);
     phases.end()
-}
-
-fn none(complaints: &[String]) -> Outcome {
-    if complaints.is_empty() { Ok(Vec::new()) } else { Err(complaints.join("\n")) }
 }
 
 /// The trainers' side is Python: its own tests, and those of the examples.

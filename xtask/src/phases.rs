@@ -83,6 +83,11 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<(), String> {
     }
 }
 
+/// A success where there is no complaint.
+pub(crate) fn none(complaints: &[String]) -> Outcome {
+    if complaints.is_empty() { Ok(Vec::new()) } else { Err(complaints.join("\n")) }
+}
+
 /// Runs cargo.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     succeeds(Command::new(env!("CARGO")).args(arguments))
