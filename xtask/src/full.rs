@@ -115,8 +115,8 @@ pub(crate) fn run_steps(options: &[&str]) -> Complaints {
     let chosen = |step: &&Step| words.is_empty() || words.iter().any(|word| step.name.contains(**word));
     let steps: Vec<&Step> = STEPS.iter().filter(chosen).collect();
     if steps.is_empty() {
-        let names = STEPS.iter().map(|step| step.name).collect::<Vec<_>>().join(", ");
-        return vec![format!("no step has such a name; there are: {names}")];
+        let names = STEPS.iter().map(|step| step.name).collect::<Vec<_>>().join("\n  ");
+        return vec![format!("no step has such a name; there are:\n  {names}")];
     }
     let work = target().join("full");
     if let Err(error) = fs::create_dir_all(&work) {

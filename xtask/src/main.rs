@@ -54,6 +54,7 @@ fn main() -> ExitCode {
             tell(HELP);
             return ExitCode::SUCCESS;
         }
+        [] => vec![HELP.to_owned()],
         _ => vec![format!("unknown command `{}`\n\n{HELP}", words.join(" "))],
     };
     for complaint in &complaints {
