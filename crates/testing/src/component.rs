@@ -29,6 +29,11 @@ pub enum Source {
 }
 
 impl Component {
+    #[cfg(test)]
+    pub(crate) fn new(name: &'static str, source: Source, probe: fn() -> Probe) -> Self {
+        Self { name, source, probe }
+    }
+
     /// Why the component cannot be used here, if so.
     ///
     /// # Errors
