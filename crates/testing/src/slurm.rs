@@ -7,13 +7,13 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::{component, find};
+use crate::{component, find, machine};
 
 /// How soon what is waited for is looked at again.
 const LOOK: Duration = Duration::from_millis(50);
@@ -38,16 +38,8 @@ pub enum Rest {
 
 /// Waits until something is so.
 #[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
-        // Polled: the condition is outside of this process and cannot notify.
-        std::thread::park_timeout(LOOK);
-    }
+pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    machine::until(what, PATIENCE, look)
 }
 
 impl Slurm {
