@@ -13,6 +13,8 @@ use crate::time::Time;
 pub enum Command {
     /// A node joins the cluster.
     AddNode(NodeSpec),
+    /// A node is there as another machine: jobs on it are lost where its devices are others.
+    ReplaceNode(NodeId, NodeSpec),
     /// A node cannot be reached any more.
     LoseNode(NodeId),
     /// A lost node is there again.

@@ -1,7 +1,7 @@
 //! The engine: commands in, events and effects out. One core for both clocks.
 
 use crate::audit::Violation;
-use crate::cluster::ClusterSpec;
+use crate::cluster::{ClusterSpec, NodeSpec};
 use crate::effect::{Command, Effect, Outbox};
 use crate::event::{Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
@@ -176,6 +176,7 @@ impl Engine {
                 self.tell(now, Change::Node(node));
                 self.is_dirty = true;
             }
+            Command::ReplaceNode(node, spec) => self.replace_node(now, node, spec, log)?,
             Command::LoseNode(node) => self.lose_node(now, node, log)?,
             Command::ReturnNode(node) => {
                 self.known_node(node)?;
@@ -477,6 +478,25 @@ impl Engine {
         self.state.schedule().jobs_on(self.state.topology(), node, &mut jobs);
         self.stop_all(now, &jobs, StopReason::NodeLost, log);
         self.record_node(now, node, Event::NodeLost { node }, log);
+        Ok(())
+    }
+
+    fn replace_node(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        spec: NodeSpec,
+        log: &mut dyn Log,
+    ) -> Result<(), Ignored> {
+        self.known_node(node)?;
+        let known = &self.state.topology().node(node).spec;
+        let is_other = (known.devices, &known.device_type) != (spec.devices, &spec.device_type);
+        if is_other && self.state.schedule().is_there(node) {
+            self.lose_node(now, node, log)?;
+        }
+        self.record(now, Event::NodeJoined { node }, Detail::Node(spec), log);
+        self.tell(now, Change::Node(node));
+        self.is_dirty = true;
         Ok(())
     }
 

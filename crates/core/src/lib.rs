@@ -24,6 +24,7 @@ pub mod schedule;
 pub mod state;
 pub mod time;
 pub mod topology;
+pub mod vacancy;
 
 pub use access::{Access, Scope};
 pub use audit::Violation;
@@ -41,7 +42,8 @@ pub use policy::{Change, Decision, Knowledge, Policy, RoundNotes, View};
 pub use reason::{Names, Quota, Reason};
 pub use regime::{Cadence, Regime};
 pub use reshape::{Reshape, Reshapes};
-pub use schedule::{FreeIndex, FreeOfType, SLOTS_MAX, Schedule};
+pub use schedule::{SLOTS_MAX, Schedule};
 pub use state::{GaveWay, JobState, Phase, PhaseCounts, State};
 pub use time::Time;
 pub use topology::{Node, Topology};
+pub use vacancy::{FreeIndex, FreeOfType, Vacancy};

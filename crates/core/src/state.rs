@@ -1,7 +1,7 @@
 //! The state of everything, as a fold over events.
 
 use crate::access::Access;
-use crate::cluster::{ClusterSpec, NodeShare};
+use crate::cluster::{ClusterSpec, NodeShare, NodeSpec};
 use crate::event::{Chosen, Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
 use crate::image::{JobImage, NodeImage};
@@ -249,7 +249,7 @@ impl State {
     pub fn new(cluster: &ClusterSpec, slots: usize) -> Self {
         let topology = Topology::new(cluster);
         let schedule = Schedule::new(&topology, slots);
-        let vacating = vec![0; topology.device_count() as usize];
+        let vacating = vec![0; topology.numbers()];
         let (specs, jobs, counts) = (Vec::new(), Vec::new(), PhaseCounts::default());
         let access = Access::default();
         Self { topology, schedule, specs, jobs, vacating, counts, access, skipped: 0 }
@@ -345,9 +345,30 @@ impl State {
         Reshape::between(&self.topology, self.job(job).left(), placement)
     }
 
+    fn replace_node(&mut self, node: NodeId, spec: NodeSpec) {
+        let (before, count) = {
+            let known = self.topology.node(node);
+            (known.first_device, known.spec.devices as usize)
+        };
+        self.topology.replace(node, spec);
+        self.vacating.resize(self.topology.numbers(), 0);
+        let first = self.topology.node(node).first_device;
+        if first != before {
+            // Processes that still leave do so from the devices of the same index.
+            let from = before as usize;
+            self.vacating.copy_within(from..from + count, first as usize);
+        }
+        self.schedule.replace_node(&self.topology, node, before);
+    }
+
     /// Folds one event into the state.
     pub fn apply(&mut self, now: Time, event: &Event, detail: Detail<'_>) {
         match (*event, detail) {
+            (Event::NodeJoined { node }, Detail::Node(spec))
+                if node.index() < self.topology.nodes().len() =>
+            {
+                self.replace_node(node, spec);
+            }
             (Event::NodeJoined { node }, Detail::Node(spec)) => {
                 self.vacating.resize(self.vacating.len() + spec.devices as usize, 0);
                 self.topology.add(spec);

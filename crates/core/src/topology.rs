@@ -10,7 +10,8 @@ use crate::ids::{DeviceTypeId, NodeId};
 pub struct Topology {
     nodes: Vec<Node>,
     types: Vec<Arc<str>>,
-    device_count: u32,
+    /// Numbers of devices that were given out.
+    numbers: u32,
 }
 
 /// One machine.
@@ -22,6 +23,8 @@ pub struct Node {
     pub device_type: DeviceTypeId,
     /// The number of its first device among all devices.
     pub first_device: u32,
+    /// Numbers kept for its devices: at least as many as it has.
+    numbers: u32,
 }
 
 impl Topology {
@@ -38,10 +41,21 @@ impl Topology {
     pub fn add(&mut self, spec: NodeSpec) -> NodeId {
         let id = NodeId::from_index(self.nodes.len());
         let device_type = self.intern(&spec.device_type);
-        let first_device = self.device_count;
-        self.device_count += spec.devices;
-        self.nodes.push(Node { spec, device_type, first_device });
+        let numbers = spec.devices;
+        self.nodes.push(Node { spec, device_type, first_device: self.numbers, numbers });
+        self.numbers += numbers;
         id
+    }
+
+    /// Replaces what was declared of a node. Where it has more devices than before, they all get new numbers.
+    pub(crate) fn replace(&mut self, node: NodeId, spec: NodeSpec) {
+        let device_type = self.intern(&spec.device_type);
+        let known = &mut self.nodes[node.index()];
+        if spec.devices > known.numbers {
+            (known.first_device, known.numbers) = (self.numbers, spec.devices);
+            self.numbers += spec.devices;
+        }
+        (known.spec, known.device_type) = (spec, device_type);
     }
 
     /// A node.
@@ -57,7 +71,12 @@ impl Topology {
 
     /// Devices in all nodes, working or not.
     pub fn device_count(&self) -> u32 {
-        self.device_count
+        self.nodes.iter().map(|node| node.spec.devices).sum()
+    }
+
+    /// Numbers that devices have or had.
+    pub(crate) fn numbers(&self) -> usize {
+        self.numbers as usize
     }
 
     /// The device types, by first appearance.

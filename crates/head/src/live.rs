@@ -58,7 +58,7 @@ fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
         image: text(&JobImageRecord::of(&state.job_image(job), job.0, &dispatcher.kept)),
         waits_for: open.iter().map(|edge| edge.job).collect(),
         is_stuck: is_held && (is_vain || open.is_empty() || dispatcher.kept.holds.contains(&job.0)),
-        is_declared: !wire::is_unknown_length(state.spec(job)),
+        is_declared: dispatcher.spec(job).is_some_and(|told| wire::declares_length(told, state.spec(job))),
         iterations_done: dispatcher.progress.get(&job).map(|told| told.iterations),
         array_job: dispatcher.kept.first_of(job.0),
     }

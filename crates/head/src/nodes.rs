@@ -49,16 +49,18 @@ impl Dispatcher {
         let topology = self.engine.state().topology();
         let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);
         let node = known.map_or(NodeId::from_index(topology.nodes().len()), NodeId::from_index);
+        let spec = NodeSpec {
+            name: register.node.as_str().into(),
+            device_type: register.device_type.as_str().into(),
+            devices: register.devices,
+            cpus: register.cpus,
+            memory_gib: register.memory_gib,
+            switch: register.switch,
+            pool: register.pool.as_str().into(),
+        };
         match known {
-            None => self.engine_command(Command::AddNode(NodeSpec {
-                name: register.node.as_str().into(),
-                device_type: register.device_type.as_str().into(),
-                devices: register.devices,
-                cpus: register.cpus,
-                memory_gib: register.memory_gib,
-                switch: register.switch,
-                pool: register.pool.as_str().into(),
-            })),
+            None => self.engine_command(Command::AddNode(spec)),
+            Some(_) if topology.node(node).spec != spec => self.replace_node(node, spec),
             Some(_) if !self.engine.state().schedule().is_there(node) => {
                 self.engine_command(Command::ReturnNode(node));
             }
@@ -88,6 +90,18 @@ impl Dispatcher {
         self.report_orphans(register);
         self.reconcile(node, register);
         self.read_on(node);
+    }
+
+    /// A worker declares its node otherwise than before. Where the devices are others, its jobs run elsewhere.
+    fn replace_node(&mut self, node: NodeId, spec: NodeSpec) {
+        let before = &self.engine.state().topology().node(node).spec;
+        if (before.devices, &before.device_type) != (spec.devices, &spec.device_type) {
+            let was = format!("{} x {}", before.devices, before.device_type);
+            let is = format!("{} x {}", spec.devices, spec.device_type);
+            self.alert(&format!("node {}: its devices have changed from {was} to {is}", spec.name));
+            self.facts.remove(&node);
+        }
+        self.engine_command(Command::ReplaceNode(node, spec));
     }
 
     /// The first message to a worker.

@@ -47,7 +47,7 @@ pub(crate) fn with_known_speed(
     if told.iteration_ms > 0.0 || core.model.is_none() {
         return core;
     }
-    if told.iterations <= 0.0 && is_unknown_length(&core) {
+    if told.iterations <= 0.0 && !declares_length(told, &core) {
         return core;
     }
     let length_s = core.iterations * core.iteration_ms / 1000.0;
@@ -60,9 +60,10 @@ pub(crate) fn with_known_speed(
     JobSpec { iterations, iteration_ms: iteration_s * 1000.0, ..core }
 }
 
-/// Whether nobody said how long a job takes, or at most.
-pub(crate) fn is_unknown_length(spec: &JobSpec) -> bool {
-    (spec.iterations, spec.iteration_ms) == (UNKNOWN_LENGTH_S, 1000.0)
+/// Whether a job declares its time limit, or its length: iterations of a speed that it declares or the performance model has.
+pub(crate) fn declares_length(told: &WireSpec, core: &JobSpec) -> bool {
+    let has_speed = told.iteration_ms > 0.0 || core.iterations == told.iterations;
+    told.time_limit_s > 0.0 || told.iterations > 0.0 && has_speed
 }
 
 fn gang(spec: &WireSpec) -> Gang {
@@ -162,18 +163,22 @@ mod tests {
             time_limit_s,
             ..WireSpec::default()
         };
-        for (spec, expected) in [
-            (job("bert", 1000.0, 0.0, 0.0), (1000.0, 250.0)),
-            (job("bert", 0.0, 0.0, 100.0), (400.0, 250.0)),
-            (job("bert", 1000.0, 20.0, 0.0), (1000.0, 20.0)),
-            (job("gpt", 1000.0, 0.0, 100.0), (100.0, 1000.0)),
-            (job("bert", 0.0, 0.0, 0.0), (UNKNOWN_LENGTH_S, 1000.0)),
+        const HOUR: f64 = UNKNOWN_LENGTH_S;
+        for (spec, expected, is_declared) in [
+            (job("bert", 1000.0, 0.0, 0.0), (1000.0, 250.0), true),
+            (job("bert", 0.0, 0.0, 100.0), (400.0, 250.0), true),
+            (job("bert", 1000.0, 20.0, 0.0), (1000.0, 20.0), true),
+            (job("gpt", 1000.0, 0.0, 100.0), (100.0, 1000.0), true),
+            (job("gpt", 1000.0, 0.0, 0.0), (HOUR, 1000.0), false),
+            (job("bert", 0.0, 0.0, 0.0), (HOUR, 1000.0), false),
+            // A limit of just the length that others are taken to have.
+            (job("bert", 0.0, 0.0, HOUR), (4.0 * HOUR, 250.0), true),
+            (job("gpt", 0.0, 0.0, HOUR), (HOUR, 1000.0), true),
         ] {
             let core = to_core(&spec, Time::ZERO, 0.0);
             let core = with_known_speed(core, &spec, &topology, &perf);
             assert_eq!((core.iterations, core.iteration_ms), expected, "{spec:?}");
-            let is_told = spec.iterations > 0.0 || spec.time_limit_s > 0.0;
-            assert_eq!(is_unknown_length(&core), !is_told, "{spec:?}");
+            assert_eq!(declares_length(&spec, &core), is_declared, "{spec:?}");
         }
     }
 

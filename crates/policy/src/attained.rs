@@ -2,12 +2,12 @@
 
 use wharf_core::{JobId, Knowledge, Time, View};
 
-use crate::priority::{Key, Rank};
+use crate::priority::{Key, Rank, TOLERANCE_S};
 
 /// Orders jobs by the device-seconds they have had. A waiting job takes over once it is a quantum behind.
 #[derive(Clone, Copy, Debug)]
 pub struct Las {
-    /// Device-seconds by which a running job must be ahead before it has to make room, and seconds between looks.
+    /// Device-seconds by which a running job must be ahead of a waiting one to be preempted for it.
     pub quantum_s: f64,
 }
 
@@ -29,11 +29,11 @@ impl Rank for Las {
     }
 
     fn may_preempt(&self, waiting: Key, running: Key) -> bool {
-        running.value - waiting.value > self.quantum_s
+        running.value - waiting.value >= self.quantum_s - TOLERANCE_S
     }
 
-    fn quantum_s(&self) -> Option<f64> {
-        Some(self.quantum_s)
+    fn victim_from(&self, waiting: Key) -> Option<f64> {
+        Some(waiting.value + self.quantum_s)
     }
 }
 
@@ -52,7 +52,7 @@ impl Tiresias {
     }
 
     fn level(&self, service_s: f64) -> usize {
-        self.limits_s.partition_point(|&limit| limit <= service_s)
+        self.limits_s.partition_point(|&limit| limit <= service_s + TOLERANCE_S)
     }
 }
 
@@ -70,9 +70,7 @@ impl Rank for Tiresias {
         let service_s = self.service_s(view, job);
         let limit = self.limits_s.get(self.level(service_s))?;
         let devices = if self.by_devices { f64::from(view.spec(job).gang.devices) } else { 1.0 };
-        // Rounding must not wake the policy just short of the limit, over and over.
-        let wait_s = ((limit - service_s) / devices).max(0.0);
-        Some(view.now.plus(wait_s + limit * 1e-9))
+        Some(view.now.plus((limit - service_s) / devices))
     }
 
     fn may_preempt(&self, waiting: Key, running: Key) -> bool {

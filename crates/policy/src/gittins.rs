@@ -2,7 +2,7 @@
 
 use wharf_core::{JobEnd, JobId, Knowledge, Phase, Time, View};
 
-use crate::priority::{Key, Rank};
+use crate::priority::{Key, Rank, TOLERANCE_S};
 
 /// Service levels: level `k` begins at `LEVEL_S * 2^k` device-seconds.
 const LEVEL_S: f64 = 60.0;
@@ -36,7 +36,7 @@ impl Gittins {
     }
 
     fn level(service_s: f64) -> usize {
-        (0..LEVELS).take_while(|&level| service_s >= level_start(level)).count()
+        (0..LEVELS).take_while(|&level| service_s + TOLERANCE_S >= level_start(level)).count()
     }
 
     /// The index of every level from the finished jobs' service.
@@ -85,9 +85,8 @@ impl Rank for Gittins {
         let service_s = Self::service_s(view, job);
         let level = Self::level(service_s);
         (level < LEVELS).then(|| {
-            let limit = level_start(level);
-            let wait_s = ((limit - service_s) / f64::from(view.spec(job).gang.devices)).max(0.0);
-            view.now.plus(wait_s + limit * 1e-9)
+            let service_s = level_start(level) - service_s;
+            view.now.plus(service_s / f64::from(view.spec(job).gang.devices))
         })
     }
 

@@ -32,10 +32,14 @@ impl ShortestRemaining {
 
 impl Rank for ShortestRemaining {
     fn key(&self, view: &View<'_>, job: JobId) -> Key {
-        // A running job's time also includes what is left of its restart and what its neighbours cost it.
+        // The time until it is done if it runs from now on: a waiting job has to be started first, and a running one may not be
+        // through with that yet.
         let left_s = match view.finish(job) {
             Some(finish) => finish.since(view.now),
-            None => view.remaining_s(job).unwrap_or(f64::MAX),
+            None => {
+                let restart_s = view.perf().restart_s(view.spec(job));
+                view.remaining_s(job).map_or(f64::MAX, |left_s| left_s + restart_s)
+            }
         };
         Key::of(left_s * self.weight(view.spec(job).gang.devices))
     }

@@ -116,7 +116,12 @@ pub(super) fn follows(record: &Record, now: Time, state: &mut State) -> bool {
         }
         Record::NodeJoined { node, .. } => {
             fill_nodes(node, now, state);
-            state.topology().nodes().len() as u32 == node
+            let mut jobs = Vec::new();
+            if has_node(state, node) {
+                // Declared anew.
+                state.schedule().jobs_on(state.topology(), NodeId(node), &mut jobs);
+            }
+            jobs.is_empty()
         }
         Record::NodeLost { node }
         | Record::NodeReturned { node }

@@ -42,6 +42,11 @@ pub trait Allocator: Send {
         false
     }
 
+    /// Whether running jobs may be moved to other types at rounds, although it is asked at every change.
+    fn is_migrating(&self) -> bool {
+        false
+    }
+
     /// Why a job without a share waits, where its place in the order of submission is not the reason.
     fn explain(&self, _job: JobId) -> Option<Reason> {
         None
@@ -89,6 +94,8 @@ pub struct Fractional {
     last_round: Option<Time>,
     /// Whether jobs or machines are others than when shares were worked out.
     is_stale: bool,
+    /// Whether jobs or machines are others than when running jobs were last allowed to move.
+    is_unbalanced: bool,
     /// For each device type, the list that allows it alone.
     only: Vec<Arc<[Arc<str>]>>,
     notes: RoundNotes,
@@ -109,6 +116,7 @@ impl Fractional {
             newcomers: Vec::new(),
             last_round: None,
             is_stale: true,
+            is_unbalanced: true,
             only: Vec::new(),
             notes: RoundNotes::default(),
         }
@@ -126,13 +134,28 @@ impl Fractional {
         !self.waiting.is_empty() || !self.placed.iter().all(has_whole)
     }
 
+    /// Records that jobs or machines are others than before.
+    fn change(&mut self) {
+        self.is_stale = true;
+        self.is_unbalanced = true;
+    }
+
+    /// Whether the next round could move a running job to a faster type.
+    fn is_movable(&self) -> bool {
+        let has_faster = |(job, seat): (&JobId, &Seat)| {
+            let speed = self.speed_of(*job, seat.device_type);
+            self.speeds.get(job).is_some_and(|row| row.iter().any(|&other| other > speed))
+        };
+        self.allocator.is_migrating() && self.is_unbalanced && self.placed.iter().any(has_faster)
+    }
+
     /// Makes a job known.
     fn learn(&mut self, view: &View<'_>, job: JobId) {
         self.learn_types(view);
         if let Entry::Vacant(vacant) = self.speeds.entry(job) {
             vacant.insert(speeds(view, job));
             self.newcomers.push(job);
-            self.is_stale = true;
+            self.change();
         }
     }
 
@@ -143,7 +166,7 @@ impl Fractional {
             for (&job, row) in &mut self.speeds {
                 *row = speeds(view, job);
             }
-            self.is_stale = true;
+            self.change();
         }
     }
 
@@ -281,7 +304,9 @@ impl Policy for Fractional {
                 // Within one decision it may have been stopped and started again.
                 if view.schedule().placement(job).is_none() {
                     // Somebody else stopped it.
-                    self.is_stale |= self.placed.contains_key(&job);
+                    if self.placed.contains_key(&job) {
+                        self.change();
+                    }
                     self.part(view.now, job);
                     self.waiting.insert(job);
                 }
@@ -298,12 +323,14 @@ impl Policy for Fractional {
             Change::Ended(job) => {
                 self.part(view.now, job);
                 self.waiting.remove(&job);
-                self.is_stale |= self.speeds.remove(&job).is_some();
+                if self.speeds.remove(&job).is_some() {
+                    self.change();
+                }
                 self.ledger.forget(job);
             }
             Change::Node(_) => {
                 self.learn_types(view);
-                self.is_stale = true;
+                self.change();
             }
             Change::Running(_) => {}
         }
@@ -312,13 +339,19 @@ impl Policy for Fractional {
     fn schedule(&mut self, decision: &mut Decision<'_>) {
         let now = decision.view().now;
         let is_prompt = self.allocator.is_prompt();
-        let is_due = self.next_round().is_none_or(|next| next <= now) || is_prompt && self.is_stale;
-        if is_due && self.is_improvable() {
-            self.last_round = Some(now);
-            self.round(decision);
+        let is_round = self.next_round().is_none_or(|next| next <= now);
+        let is_moving = is_round && self.is_movable();
+        self.is_stale |= is_moving;
+        let is_due = is_round || is_prompt && self.is_stale;
+        if is_due && (is_moving || self.is_improvable()) {
+            if is_round {
+                self.last_round = Some(now);
+                self.is_unbalanced = false;
+            }
+            self.round(decision, is_moving);
         }
         self.fill(decision);
-        if !is_prompt && self.is_improvable() {
+        if !is_prompt && self.is_improvable() || self.is_movable() {
             decision.wake_at(self.next_round().unwrap_or(now));
         }
     }

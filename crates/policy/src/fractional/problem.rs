@@ -33,6 +33,8 @@ pub struct Problem<'a> {
     pub capacities: Vec<f64>,
     /// What an hour of one device of each type costs; 1 where nobody knows all prices.
     pub prices: Vec<f64>,
+    /// Whether running jobs may be moved to other types.
+    pub is_moving: bool,
     /// The jobs, by id. Each can run somewhere.
     pub claims: Vec<Claim>,
     /// Iterations per second of each job on each type, row by row; 0 where it cannot run.

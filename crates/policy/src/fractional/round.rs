@@ -26,12 +26,12 @@ struct Running {
 }
 
 impl Fractional {
-    pub(super) fn round(&mut self, decision: &mut Decision<'_>) {
+    pub(super) fn round(&mut self, decision: &mut Decision<'_>, is_moving: bool) {
         let view = decision.view();
         let running = self.running(&view);
         self.settle(&view);
         if self.is_stale {
-            self.reallocate(&view);
+            self.reallocate(&view, is_moving);
         }
         self.order = self.candidates(&running);
         let chosen = self.choose(&view, &running);
@@ -65,11 +65,12 @@ impl Fractional {
         self.ledger.credit(view.now, self.options.round_s);
     }
 
-    fn reallocate(&mut self, view: &View<'_>) {
+    fn reallocate(&mut self, view: &View<'_>, is_moving: bool) {
         let usable = usable(view);
         let mut problem = Problem {
             capacities: usable.iter().copied().map(f64::from).collect(),
             prices: prices(view),
+            is_moving,
             claims: Vec::new(),
             speeds: Vec::new(),
             pairs: Pairs { topology: view.topology(), perf: view.perf(), specs: Vec::new() },
@@ -126,7 +127,7 @@ impl Fractional {
         candidates
     }
 
-    fn speed_of(&self, job: JobId, device_type: usize) -> f64 {
+    pub(super) fn speed_of(&self, job: JobId, device_type: usize) -> f64 {
         self.speeds.get(&job).and_then(|row| row.get(device_type)).copied().unwrap_or(0.0)
     }
 

@@ -1,6 +1,6 @@
 //! The tightest node that fits.
 
-use wharf_core::{Gang, NodeShare, Schedule, Topology};
+use wharf_core::{Gang, NodeShare, Topology, Vacancy};
 
 use super::{Placer, all_of, take_in_order, tightest_or};
 
@@ -12,12 +12,12 @@ impl Placer for BestFit {
     fn place(
         &mut self,
         topology: &Topology,
-        schedule: &Schedule,
+        vacancy: &Vacancy,
         gang: &Gang,
         placement: &mut Vec<NodeShare>,
     ) -> bool {
-        tightest_or(topology, schedule, gang, placement, |free, placement| {
-            take_in_order(schedule, all_of(free.most_free_first()), gang.devices, placement)
+        tightest_or(topology, vacancy, gang, placement, |free, placement| {
+            take_in_order(vacancy, all_of(free.most_free_first()), gang.devices, placement)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! As few nodes as possible: one node for a gang that fits into one, whole nodes of one switch for a larger one.
 
-use wharf_core::{FreeOfType, Gang, NodeShare, Schedule, Topology};
+use wharf_core::{FreeOfType, Gang, NodeShare, Topology, Vacancy};
 
 use super::{Placer, free_of_allowed, share};
 
@@ -12,19 +12,19 @@ impl Placer for Consolidated {
     fn place(
         &mut self,
         topology: &Topology,
-        schedule: &Schedule,
+        vacancy: &Vacancy,
         gang: &Gang,
         placement: &mut Vec<NodeShare>,
     ) -> bool {
         placement.clear();
-        free_of_allowed(topology, schedule, gang).any(|free| {
+        free_of_allowed(topology, vacancy, gang).any(|free| {
             if gang.devices <= free.devices_per_node_max() {
                 let node = free.first_fit(gang.devices);
-                placement.extend(node.map(|node| share(schedule, node, gang.devices)));
+                placement.extend(node.map(|node| share(vacancy, node, gang.devices)));
                 node.is_some()
             } else {
                 free.devices() >= gang.devices
-                    && whole_nodes(topology, schedule, free, gang.devices, placement)
+                    && whole_nodes(topology, vacancy, free, gang.devices, placement)
             }
         })
     }
@@ -33,7 +33,7 @@ impl Placer for Consolidated {
 /// The first wholly free nodes that hang on one switch, and one more node for what remains.
 fn whole_nodes(
     topology: &Topology,
-    schedule: &Schedule,
+    vacancy: &Vacancy,
     free: &FreeOfType,
     devices: u32,
     placement: &mut Vec<NodeShare>,
@@ -47,13 +47,13 @@ fn whole_nodes(
         }
         let size = topology.node(node).spec.devices;
         if missing >= size {
-            placement.push(share(schedule, node, size));
+            placement.push(share(vacancy, node, size));
             missing -= size;
         }
         if missing == 0 {
             return true;
         }
-        if missing < size && add_remainder(topology, schedule, free, missing, placement) {
+        if missing < size && add_remainder(topology, vacancy, free, missing, placement) {
             return true;
         }
     }
@@ -63,7 +63,7 @@ fn whole_nodes(
 
 fn add_remainder(
     topology: &Topology,
-    schedule: &Schedule,
+    vacancy: &Vacancy,
     free: &FreeOfType,
     missing: u32,
     placement: &mut Vec<NodeShare>,
@@ -76,6 +76,6 @@ fn add_remainder(
     let node = (missing..=free.devices_per_node_max())
         .filter_map(|count| free.with_exactly(count)?.iter().find(|&node| is_usable(node)))
         .min();
-    placement.extend(node.map(|node| share(schedule, node, missing)));
+    placement.extend(node.map(|node| share(vacancy, node, missing)));
     node.is_some()
 }

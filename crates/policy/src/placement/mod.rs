@@ -6,7 +6,7 @@ mod needs;
 mod random;
 mod topology_aware;
 
-use wharf_core::{DeviceSet, DeviceTypeId, FreeOfType, Gang, NodeId, NodeShare, Schedule, Topology};
+use wharf_core::{DeviceSet, DeviceTypeId, FreeOfType, Gang, NodeId, NodeShare, Topology, Vacancy};
 
 pub use best_fit::BestFit;
 pub use consolidated::Consolidated;
@@ -20,7 +20,7 @@ pub trait Placer: Send {
     fn place(
         &mut self,
         topology: &Topology,
-        schedule: &Schedule,
+        vacancy: &Vacancy,
         gang: &Gang,
         placement: &mut Vec<NodeShare>,
     ) -> bool;
@@ -75,33 +75,33 @@ pub(crate) fn allowed_types<'a>(
 /// What is free of each type that a gang may use.
 pub(crate) fn free_of_allowed<'a>(
     topology: &'a Topology,
-    schedule: &'a Schedule,
+    vacancy: &'a Vacancy,
     gang: &'a Gang,
 ) -> impl Iterator<Item = &'a FreeOfType> {
-    allowed_types(topology, gang).filter_map(|kind| schedule.free_index().of_type(kind))
+    allowed_types(topology, gang).filter_map(|kind| vacancy.free_index().of_type(kind))
 }
 
 /// The `count` lowest free devices of a node.
-pub(crate) fn share(schedule: &Schedule, node: NodeId, count: u32) -> NodeShare {
-    NodeShare { node, devices: schedule.free(node).lowest(count) }
+pub(crate) fn share(vacancy: &Vacancy, node: NodeId, count: u32) -> NodeShare {
+    NodeShare { node, devices: vacancy.free(node).lowest(count) }
 }
 
 /// The tightest node that fits, of the first type that has enough free; else what `elsewhere` finds among the nodes of that type.
 pub(crate) fn tightest_or(
     topology: &Topology,
-    schedule: &Schedule,
+    vacancy: &Vacancy,
     gang: &Gang,
     placement: &mut Vec<NodeShare>,
     elsewhere: impl Fn(&FreeOfType, &mut Vec<NodeShare>) -> bool,
 ) -> bool {
     placement.clear();
-    free_of_allowed(topology, schedule, gang).any(|free| {
+    free_of_allowed(topology, vacancy, gang).any(|free| {
         if free.devices() < gang.devices {
             return false;
         }
         match free.best_fit(gang.devices) {
             Some(node) => {
-                placement.push(share(schedule, node, gang.devices));
+                placement.push(share(vacancy, node, gang.devices));
                 true
             }
             None => elsewhere(free, placement),
@@ -117,14 +117,14 @@ pub(crate) fn all_of(nodes: impl Iterator<Item = NodeId>) -> impl Iterator<Item 
 /// Takes free devices from `nodes` in order, at most so many of each, until `count` are found; `false` (and nothing)
 /// where they do not do.
 pub(crate) fn take_in_order(
-    schedule: &Schedule,
+    vacancy: &Vacancy,
     nodes: impl Iterator<Item = (NodeId, u32)>,
     count: u32,
     placement: &mut Vec<NodeShare>,
 ) -> bool {
     let mut missing = count;
     for (node, room) in nodes {
-        let share = share(schedule, node, missing.min(room));
+        let share = share(vacancy, node, missing.min(room));
         missing -= share.devices.len();
         if share.devices != DeviceSet::EMPTY {
             placement.push(share);

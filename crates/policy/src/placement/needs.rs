@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{Gang, Needs, NodeId, NodeShare, Schedule, Topology};
+use wharf_core::{Gang, Needs, NodeId, NodeShare, Topology, Vacancy};
 
 use super::{Placer, allowed_types, share, take_in_order};
 
@@ -15,12 +15,12 @@ impl Placer for WithNeeds {
     fn place(
         &mut self,
         topology: &Topology,
-        schedule: &Schedule,
+        vacancy: &Vacancy,
         gang: &Gang,
         placement: &mut Vec<NodeShare>,
     ) -> bool {
         let Some(needs) = &gang.needs else {
-            return self.0.place(topology, schedule, gang, placement);
+            return self.0.place(topology, vacancy, gang, placement);
         };
         placement.clear();
         allowed_types(topology, gang).any(|kind| {
@@ -30,12 +30,12 @@ impl Placer for WithNeeds {
                 .enumerate()
                 .filter(|(_, node)| node.device_type == kind)
                 .map(|(index, _)| NodeId::from_index(index))
-                .map(|node| (node, schedule.room(topology, node, needs)))
+                .map(|node| (node, vacancy.room(topology, node, needs)))
                 .filter(|&(_, room)| room > 0)
                 .collect();
             match needs.nodes {
-                Some(nodes) => evenly(topology, schedule, gang, nodes, &rooms, placement),
-                None => tightly(schedule, gang, needs, rooms, placement),
+                Some(nodes) => evenly(topology, vacancy, gang, nodes, &rooms, placement),
+                None => tightly(vacancy, gang, needs, rooms, placement),
             }
         })
     }
@@ -44,7 +44,7 @@ impl Placer for WithNeeds {
 /// Equal shares on exactly so many nodes: of one switch where one has enough of them, else of any.
 fn evenly(
     topology: &Topology,
-    schedule: &Schedule,
+    vacancy: &Vacancy,
     gang: &Gang,
     nodes: u32,
     rooms: &[(NodeId, u32)],
@@ -62,13 +62,13 @@ fn evenly(
     if chosen.len() < wanted || each * nodes != gang.devices {
         return false;
     }
-    placement.extend(chosen.into_iter().take(wanted).map(|node| share(schedule, node, each)));
+    placement.extend(chosen.into_iter().take(wanted).map(|node| share(vacancy, node, each)));
     true
 }
 
 /// On the one node that it fills best, or on those with the most room.
 fn tightly(
-    schedule: &Schedule,
+    vacancy: &Vacancy,
     gang: &Gang,
     needs: &Needs,
     mut rooms: Vec<(NodeId, u32)>,
@@ -76,14 +76,14 @@ fn tightly(
 ) -> bool {
     let fitting = rooms.iter().filter(|(_, room)| *room >= gang.devices).min_by_key(|(_, room)| *room);
     if let Some(&(node, _)) = fitting {
-        placement.push(share(schedule, node, gang.devices));
+        placement.push(share(vacancy, node, gang.devices));
         return true;
     }
     if needs.node.is_some() {
         return false;
     }
     rooms.sort_by_key(|&(_, room)| std::cmp::Reverse(room));
-    take_in_order(schedule, rooms.into_iter(), gang.devices, placement)
+    take_in_order(vacancy, rooms.into_iter(), gang.devices, placement)
 }
 
 #[cfg(test)]

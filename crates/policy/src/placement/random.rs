@@ -2,7 +2,7 @@
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use wharf_core::{Gang, NodeShare, Schedule, Topology};
+use wharf_core::{Gang, NodeShare, Topology, Vacancy};
 
 use super::{Placer, all_of, free_of_allowed, take_in_order};
 
@@ -23,13 +23,13 @@ impl Placer for Random {
     fn place(
         &mut self,
         topology: &Topology,
-        schedule: &Schedule,
+        vacancy: &Vacancy,
         gang: &Gang,
         placement: &mut Vec<NodeShare>,
     ) -> bool {
         placement.clear();
         let nodes = topology.nodes().len();
-        free_of_allowed(topology, schedule, gang).any(|free| {
+        free_of_allowed(topology, vacancy, gang).any(|free| {
             if free.devices() < gang.devices {
                 return false;
             }
@@ -47,7 +47,7 @@ impl Placer for Random {
                 next = node.index() + 1;
                 (!wrapped || node.index() < start).then_some(node)
             });
-            take_in_order(schedule, all_of(in_circle), gang.devices, placement)
+            take_in_order(vacancy, all_of(in_circle), gang.devices, placement)
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{FreeOfType, Gang, NodeId, NodeShare, Schedule, Topology};
+use wharf_core::{FreeOfType, Gang, NodeId, NodeShare, Topology, Vacancy};
 
 use super::{Placer, all_of, take_in_order, tightest_or};
 
@@ -14,23 +14,23 @@ impl Placer for TopologyAware {
     fn place(
         &mut self,
         topology: &Topology,
-        schedule: &Schedule,
+        vacancy: &Vacancy,
         gang: &Gang,
         placement: &mut Vec<NodeShare>,
     ) -> bool {
-        tightest_or(topology, schedule, gang, placement, |free, placement| {
-            let nodes = by_closeness(topology, schedule, free, gang.devices);
-            take_in_order(schedule, all_of(nodes.into_iter()), gang.devices, placement)
+        tightest_or(topology, vacancy, gang, placement, |free, placement| {
+            let nodes = by_closeness(topology, vacancy, free, gang.devices);
+            take_in_order(vacancy, all_of(nodes.into_iter()), gang.devices, placement)
         })
     }
 }
 
 /// Nodes with free devices: those of the tightest switch that suffices, or of the emptiest switches first.
-fn by_closeness(topology: &Topology, schedule: &Schedule, free: &FreeOfType, devices: u32) -> Vec<NodeId> {
+fn by_closeness(topology: &Topology, vacancy: &Vacancy, free: &FreeOfType, devices: u32) -> Vec<NodeId> {
     let mut switches: BTreeMap<u32, (u32, Vec<NodeId>)> = BTreeMap::new();
     for node in free.most_free_first() {
         let (count, nodes) = switches.entry(topology.node(node).spec.switch).or_default();
-        *count += schedule.free(node).len();
+        *count += vacancy.free(node).len();
         nodes.push(node);
     }
     if let Some((_, nodes)) =

@@ -1,11 +1,12 @@
 //! Waiting and running jobs, by gang, in order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use wharf_core::{Gang, JobId, Needs, Time};
 
-use super::rank::Key;
+use super::rank::{Key, TOLERANCE_S};
 
 /// All jobs that are not over, by class.
 #[derive(Debug, Default)]
@@ -92,7 +93,12 @@ impl Classes {
     pub(crate) fn remove(&mut self, job: JobId) {
         match self.place(job) {
             Place::Nowhere => return,
-            Place::Waiting(class, key) => self.classes[class].waiting.remove(&(key, job)),
+            Place::Waiting(class, key) => {
+                let class = &mut self.classes[class];
+                // Should it wait again, it is not where it was.
+                class.tried = class.tried.filter(|&tried| tried != job);
+                class.waiting.remove(&(key, job))
+            }
             Place::Running(class, base) => self.classes[class].running.remove(&(base, job)),
         };
         self.set(job, Place::Nowhere);
@@ -175,6 +181,21 @@ impl Classes {
         (first != job).then_some((first, ahead))
     }
 
+    /// The first waiting jobs of all classes, at most so many, with their classes.
+    pub(crate) fn in_order(&self, count: usize) -> Vec<(usize, JobId)> {
+        let mut waiting: Vec<_> = self.classes.iter().map(|class| class.waiting.iter()).collect();
+        let mut heads = BinaryHeap::new();
+        for (class, jobs) in waiting.iter_mut().enumerate() {
+            heads.extend(jobs.next().map(|&(key, job)| Reverse((key, job, class))));
+        }
+        let next = || {
+            let Reverse((_, job, class)) = heads.pop()?;
+            heads.extend(waiting[class].next().map(|&(key, job)| Reverse((key, job, class))));
+            Some((class, job))
+        };
+        std::iter::from_fn(next).take(count).collect()
+    }
+
     /// All waiting jobs, taken out.
     pub(crate) fn take_waiting(&mut self) -> Vec<JobId> {
         let jobs: Vec<JobId> =
@@ -226,5 +247,16 @@ impl Class {
     /// A running job's key now, from its base.
     pub(crate) fn key_at(&self, base: Key, now: Time) -> Key {
         Key { level: base.level, value: base.value + self.slope * now.seconds() }
+    }
+
+    /// When the value of a running job next reaches a threshold after `from`. Of the jobs that have not reached it then, that is
+    /// the last one in order.
+    pub(crate) fn next_crossing(&self, threshold: f64, from: Time) -> Option<Time> {
+        if self.slope <= 0.0 {
+            return None;
+        }
+        let base = threshold - TOLERANCE_S - self.slope * from.seconds();
+        let &(key, _) = self.running.range(..(Key::of(base), JobId(0))).next_back()?;
+        Some(Time::from_seconds((threshold - key.value) / self.slope))
     }
 }

@@ -17,9 +17,14 @@ use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, NodeShare, Phase, P
 
 use crate::placement::Placer;
 pub use backfill::Backfill;
+use backfill::Forecast;
 use classes::Classes;
+pub(crate) use rank::TOLERANCE_S;
 pub use rank::{Key, Rank};
 pub use victims::VictimRules;
+
+/// First waiting jobs of classes for which [`Priority::next_crossing`] looks ahead; the others' turn comes once they are among these.
+const CROSSING_HEADS_MAX: usize = 64;
 
 /// A policy that serves jobs in the order of a [`Rank`].
 pub struct Priority<R> {
@@ -31,7 +36,9 @@ pub struct Priority<R> {
     jumps: BinaryHeap<Reverse<(Time, JobId, u32)>>,
     /// Nodes on which something ended since the last decision.
     touched: Vec<NodeId>,
-    next_quantum: Option<Time>,
+    /// Kept for [`Backfill::Easy`] alone.
+    forecast: Option<Forecast>,
+    decided_at: Time,
     rules: VictimRules,
     /// When a running job that was spared may be a victim.
     next_victim: Option<Time>,
@@ -48,7 +55,8 @@ impl<R: Rank> Priority<R> {
             classes: Classes::default(),
             jumps: BinaryHeap::new(),
             touched: Vec::new(),
-            next_quantum: None,
+            forecast: matches!(backfill, Backfill::Easy { .. }).then(Forecast::default),
+            decided_at: Time::ZERO,
             rules: VictimRules::default(),
             next_victim: None,
             placement: Vec::new(),
@@ -98,6 +106,10 @@ impl<R: Rank> Priority<R> {
         self.classes.unblock();
         while let Some((class, job)) = self.classes.first_open() {
             if self.start_on_free(decision, job) {
+                if let Some(forecast) = &mut self.forecast {
+                    forecast.discard();
+                    forecast.expect(&decision.view(), job);
+                }
                 continue;
             }
             if self.preempt_for(decision, class, job) {
@@ -147,6 +159,9 @@ impl<R: Rank> Priority<R> {
         }
         let Some(plan) = found.plan else { return false };
         for (&victim, &chosen) in plan.victims.iter().zip(&found.chosen) {
+            let shares = decision.view().schedule().placement(victim).unwrap_or_default().to_vec();
+            // Others may find room there too, with what is left of it.
+            self.touched.extend(shares.iter().map(|share| share.node));
             decision.preempt(victim, Some(job), chosen);
             self.classes.remove(victim);
             self.wait(&decision.view(), victim);
@@ -155,17 +170,18 @@ impl<R: Rank> Priority<R> {
         self.start(decision, job, &placement)
     }
 
-    fn plan_wake(&mut self, decision: &mut Decision<'_>) {
-        if let Some(&Reverse((time, ..))) = self.jumps.peek() {
-            decision.wake_at(time);
-        }
-        if let Some(time) = self.next_victim.filter(|_| self.classes.has_waiting()) {
-            decision.wake_at(time);
-        }
-        if let Some(quantum_s) = self.rank.quantum_s().filter(|_| self.classes.has_waiting()) {
-            let next = *self.next_quantum.get_or_insert(decision.view().now.plus(quantum_s));
-            decision.wake_at(next);
-        }
+    /// When a running job will next be so far behind a waiting one in the order that it can be preempted, after the last
+    /// decision. Values of running jobs change steadily, so that this is known in advance.
+    fn next_crossing(&self) -> Option<Time> {
+        let mut heads: Vec<Key> =
+            self.classes.iter().filter_map(|class| Some(class.waiting.first()?.0)).collect();
+        heads.sort_unstable();
+        heads.truncate(CROSSING_HEADS_MAX);
+        let thresholds = heads.into_iter().filter_map(|head| self.rank.victim_from(head));
+        let crossings = thresholds.flat_map(|threshold| {
+            self.classes.iter().filter_map(move |class| class.next_crossing(threshold, self.decided_at))
+        });
+        crossings.min()
     }
 }
 
@@ -178,6 +194,16 @@ impl<R: Rank> Policy for Priority<R> {
     }
 
     fn observe(&mut self, view: &View<'_>, change: Change) {
+        if let Some(forecast) = &mut self.forecast {
+            match change {
+                Change::Placed(job) | Change::Running(job) => forecast.expect(view, job),
+                Change::Stopping(job) | Change::Waiting(job) | Change::Ended(job) => {
+                    forecast.forget(view.now, job)
+                }
+                Change::Node(_) => forecast.discard(),
+                Change::Arrived(_) => {}
+            }
+        }
         match change {
             Change::Arrived(job) | Change::Waiting(job) => {
                 if view.schedule().placement(job).is_none() {
@@ -197,6 +223,7 @@ impl<R: Rank> Policy for Priority<R> {
                 self.classes.remove(job);
                 self.touched.extend(view.job(job).left().iter().map(|share| share.node));
                 if self.rank.learn(view, job) {
+                    self.classes.forget_tried();
                     let waiting = self.classes.take_waiting();
                     for job in waiting {
                         self.wait(view, job);
@@ -213,17 +240,23 @@ impl<R: Rank> Policy for Priority<R> {
     fn schedule(&mut self, decision: &mut Decision<'_>) {
         let now = decision.view().now;
         self.jump(&decision.view());
-        if self.next_quantum.is_some_and(|next| next <= now) {
-            self.next_quantum = None;
-            self.classes.forget_tried();
-        }
-        if self.next_victim.is_some_and(|next| next <= now) {
-            self.next_victim = None;
+        let is_due = |time: Option<Time>| time.is_some_and(|time| time <= now);
+        if is_due(self.next_crossing()) || is_due(self.next_victim) {
+            self.next_victim = self.next_victim.filter(|&next| next > now);
             self.classes.forget_tried();
         }
         self.fill(decision);
         self.touched.clear();
-        self.plan_wake(decision);
+        self.decided_at = now;
+    }
+
+    /// Running jobs are known only after the decision that placed them, so that this cannot be part of it.
+    fn wake(&self) -> Option<Time> {
+        if !self.classes.has_waiting() {
+            return None;
+        }
+        let jump = self.jumps.peek().map(|&Reverse((time, ..))| time);
+        [jump, self.next_victim, self.next_crossing()].into_iter().flatten().min()
     }
 
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason {

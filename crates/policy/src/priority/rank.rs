@@ -4,6 +4,9 @@ use std::cmp::Ordering;
 
 use wharf_core::{JobId, Knowledge, Time, View};
 
+/// Device-seconds by which service that is computed in different ways may differ: more than large times are rounded by.
+pub(crate) const TOLERANCE_S: f64 = 1e-3;
+
 /// A place in the order; smaller goes first. Levels are queues, values order the jobs within one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Key {
@@ -61,8 +64,8 @@ pub trait Rank: Send {
         false
     }
 
-    /// Seconds after which running jobs are compared with waiting ones again although nothing happened.
-    fn quantum_s(&self) -> Option<f64> {
+    /// The value from which on a running job can be preempted for a waiting one, where running jobs get there as time passes.
+    fn victim_from(&self, _waiting: Key) -> Option<f64> {
         None
     }
 

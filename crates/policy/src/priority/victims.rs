@@ -98,8 +98,8 @@ impl<R: Rank> Search<'_, R> {
             return self.cheapest_node(devices, is_new, touched);
         }
         if devices <= node_size {
-            let nearby = touched.iter().find_map(|&node| self.one_node(node, devices));
-            return nearby.or_else(|| is_new.then(|| self.worst_first(devices)).flatten());
+            let anywhere = is_new.then(|| self.worst_first(devices)).flatten();
+            return anywhere.or_else(|| self.touched_first(devices, touched));
         }
         let is_worthwhile = is_new || touched.iter().any(|&node| self.is_clearable(node));
         is_worthwhile.then(|| self.whole_nodes(devices, node_size)).flatten()
@@ -212,24 +212,44 @@ impl<R: Rank> Search<'_, R> {
         None
     }
 
+    /// As [`Self::worst_first`], for a gang that did not find room on other nodes before.
+    fn touched_first(&self, devices: u32, touched: &[NodeId]) -> Option<Plan> {
+        let touched: BTreeSet<NodeId> = touched.iter().copied().collect();
+        let rank = |node: NodeId| {
+            let worst = *self.victims_on(node).first()?;
+            let shares = self.view.schedule().placement(worst.1).unwrap_or_default();
+            let position = shares.iter().position(|share| share.node == node);
+            Some((Reverse(worst), position, node))
+        };
+        let mut nodes: Vec<_> = touched.into_iter().filter_map(rank).collect();
+        nodes.sort_unstable();
+        nodes.into_iter().find_map(|(.., node)| self.one_node(node, devices))
+    }
+
+    /// Jobs of a node that can be preempted, the last one in the order first.
+    fn victims_on(&self, node: NodeId) -> Vec<(Key, JobId)> {
+        let mut jobs = Vec::new();
+        self.view.schedule().jobs_on(self.view.topology(), node, &mut jobs);
+        let mut victims: Vec<(Key, JobId)> = jobs
+            .into_iter()
+            .filter(|&job| self.is_victim(job))
+            .filter_map(|job| Some((self.classes.running_key(job, self.view.now)?, job)))
+            .collect();
+        victims.sort_unstable_by_key(|&victim| Reverse(victim));
+        victims
+    }
+
     /// The fewest of a node's last jobs whose devices, with the free ones, are enough.
     fn one_node(&self, node: NodeId, devices: u32) -> Option<Plan> {
         if !self.is_usable(node) {
             return None;
         }
         let schedule = self.view.schedule();
-        let mut jobs = Vec::new();
-        schedule.jobs_on(self.view.topology(), node, &mut jobs);
         let here = |job: JobId| {
             let shares = schedule.placement(job).unwrap_or_default();
             shares.iter().find(|share| share.node == node).map_or(0, |share| share.devices.len())
         };
-        let mut victims: Vec<(Reverse<Key>, JobId)> = jobs
-            .into_iter()
-            .filter(|&job| self.is_victim(job))
-            .filter_map(|job| Some((Reverse(self.classes.running_key(job, self.view.now)?), job)))
-            .collect();
-        victims.sort_unstable();
+        let mut victims = self.victims_on(node);
         if self.rules.is_cheap {
             victims.sort_by_key(|&(_, job)| Cost::of(self.view, job));
         }

@@ -75,9 +75,11 @@ pub(super) const FIFO_PERF: PolicyInfo = PolicyInfo {
     name: "fifo-perf",
     summary: "strict order of submission, each job on the free device type that is fastest for it",
     paper: GAVEL,
-    explanation: "As gavel/fifo, but a job gets the type with enough free devices on which it is fastest.",
+    explanation: "Jobs are taken in the order of their submission. Each gets the type with enough free devices on which it is \
+        fastest; the first that fits nowhere holds up all that come after it. At every round that follows a change, types are \
+        assigned anew in the same order, and running jobs move to faster types, each at the cost of a restart.",
     must_know: "how fast jobs are on each device type",
-    advice: "Mixed devices, jobs that cannot be stopped, and people who expect order.",
+    advice: "Mixed devices, jobs that checkpoint, and people who expect order.",
     knobs: ROUNDS,
     slots: 1,
     sharing: Sharing::None,

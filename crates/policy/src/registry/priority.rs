@@ -22,7 +22,7 @@ const BACKFILL_DEPTH: KnobInfo = KnobInfo {
     name: "backfill_depth",
     values: "a count",
     default: "100",
-    help: "how many waiting jobs `backfill=easy` looks at",
+    help: "number of jobs behind the first one that `backfill=easy` considers",
 };
 
 pub(super) const PREEMPT_RATIO: KnobInfo = KnobInfo {
@@ -96,7 +96,7 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     name: "srtf",
     summary: "shortest remaining time first, preemptive",
     paper: "folklore; baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
-    explanation: "Jobs are ordered by the time they still need. A waiting job that does not fit takes the devices of \
+    explanation: "Jobs are ordered by the time until they would be done if they ran from now on, including the restart of those that wait. A waiting job that does not fit takes the devices of \
         running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
         into one.",
     must_know: "how much work is left",
@@ -125,8 +125,8 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
     name: "las",
     summary: "least attained service first, preemptive, knows no durations",
     paper: "Nuyens and Wierman, Performance Evaluation 2008",
-    explanation: "Jobs are ordered by the device-seconds they have had so far. A running job makes room once it is a \
-        quantum ahead of a waiting one; running and waiting jobs are compared once per quantum.",
+    explanation: "Jobs are ordered by the device-seconds they have had so far. A running job can be \
+        preempted once it has had its devices for a quantum and is a quantum ahead of a waiting one.",
     must_know: "nothing of jobs' lengths",
     advice: "Lengths are not known and many jobs are short trials: those are done soon, long ones give way again and again.",
     knobs: &[
@@ -134,7 +134,7 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
             name: "quantum_s",
             values: "seconds",
             default: "3600",
-            help: "how far ahead (in device-seconds) a running job must be, and how often (in seconds) to look",
+            help: "how long a job keeps its devices, and how far (in device-seconds) it must be ahead of a waiting one to be preempted",
         },
         MIN_RUN,
         VICTIMS,
@@ -143,7 +143,9 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
     sharing: Sharing::None,
     build: |args| {
         let quantum_s = args.settings.parsed("quantum_s", 3600.0, "seconds above 0", is_positive)?;
-        greedy(Las { quantum_s }, args)
+        let rules = victim_rules(args.settings)?;
+        let rules = VictimRules { min_run_s: rules.min_run_s.max(quantum_s), ..rules };
+        Ok(Box::new(Priority::new(Las { quantum_s }, args.placer(), Backfill::Greedy).with_victims(rules)))
     },
 };
 
@@ -198,9 +200,13 @@ pub(super) const GITTINS: PolicyInfo = PolicyInfo {
 };
 
 fn greedy<R: Rank + 'static>(rank: R, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
-    let is_cheap = args.settings.choice("victims", &[("order", false), ("cheap", true)], false)?;
-    let rules = VictimRules { min_run_s: min_run_s(args.settings)?, is_cheap };
+    let rules = victim_rules(args.settings)?;
     Ok(Box::new(Priority::new(rank, args.placer(), Backfill::Greedy).with_victims(rules)))
+}
+
+fn victim_rules(settings: &Settings) -> Result<VictimRules, BadSetting> {
+    let is_cheap = settings.choice("victims", &[("order", false), ("cheap", true)], false)?;
+    Ok(VictimRules { min_run_s: min_run_s(settings)?, is_cheap })
 }
 
 fn shortest_remaining(args: &BuildArgs<'_>, by_service: bool) -> Result<Box<dyn Policy>, BadSetting> {

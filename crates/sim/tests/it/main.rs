@@ -10,6 +10,7 @@ mod gavel;
 mod governed;
 mod muri_golden;
 mod muri_inputs;
+mod oracle;
 mod policies;
 mod preemption;
 mod sharing_scenarios;

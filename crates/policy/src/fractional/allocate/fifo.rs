@@ -1,4 +1,4 @@
-//! First in, first out on several device types: strict order, nobody is stopped.
+//! First in, first out on several device types: strict order; running jobs are moved to faster types at rounds.
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
@@ -30,11 +30,14 @@ impl Fifo {
         let needed = f64::from(problem.claims[position].devices);
         let fits: Vec<usize> =
             (0..row.len()).filter(|&kind| row[kind] > 0.0 && free[kind] >= needed).collect();
+        // Of equally fast types, a running job keeps the one that it has.
+        let present = problem.claims[position].running_on.filter(|kind| fits.contains(kind));
         match &mut self.0 {
             FifoChoice::Any(rng) if !fits.is_empty() => Some(fits[rng.random_range(0..fits.len())]),
             FifoChoice::Any(_) => None,
             FifoChoice::Fastest | FifoChoice::Packed => {
-                fits.into_iter().reduce(|best, kind| if row[kind] > row[best] { kind } else { best })
+                let types = present.into_iter().chain(fits);
+                types.reduce(|best, kind| if row[kind] > row[best] { kind } else { best })
             }
         }
     }
@@ -64,6 +67,13 @@ impl Allocator for Fifo {
         true
     }
 
+    fn is_migrating(&self) -> bool {
+        match self.0 {
+            FifoChoice::Any(_) => false,
+            FifoChoice::Fastest | FifoChoice::Packed => true,
+        }
+    }
+
     fn allocate(&mut self, problem: &Problem<'_>) -> Allocation {
         let mut free = problem.capacities.clone();
         // Jobs with devices of their own, and pairs.
@@ -71,7 +81,7 @@ impl Allocator for Fifo {
         let mut pairs: Vec<(Combo, usize)> = Vec::new();
         let mut queue = Vec::new();
         for (position, claim) in problem.claims.iter().enumerate() {
-            let Some(kind) = claim.running_on else {
+            let Some(kind) = claim.running_on.filter(|_| !problem.is_moving) else {
                 queue.push(position);
                 continue;
             };

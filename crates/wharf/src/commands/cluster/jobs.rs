@@ -263,7 +263,7 @@ pub(super) async fn id_of(client: &Client, number: JobNumber) -> Result<u32, Cli
 pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let (detail, nodes) = with(&args.home, async |client| {
         let id = id_of(client, args.job).await?;
-        Ok((client.get_job(id).await?, client.list_nodes().await?))
+        Ok((client.get_job(id).await?, client.list_all_nodes().await?))
     })?;
     let row = JobRow::new(summary(&detail), unix_s());
     let container = detail.spec.as_ref().and_then(|spec| spec.container.as_ref()).map(shown::container);

@@ -10,7 +10,8 @@ use crate::error::CliError;
 
 /// Everything about all jobs of a cluster.
 pub(in crate::commands) async fn record(client: &Client) -> Result<Record, CliError> {
-    let nodes = client.list_nodes().await?;
+    // Histories name nodes by their number among all that ever joined.
+    let nodes = client.list_all_nodes().await?;
     let mut jobs = Vec::new();
     let mut details = client.list_details(JobFilter::default()).await?;
     while let Some(detail) = details.message().await.map_err(ClientError::from)? {

@@ -177,7 +177,7 @@ pub(super) async fn replay(
     if is_interrupted {
         return Ok(None);
     }
-    let nodes = client.list_nodes().await?;
+    let nodes = client.list_all_nodes().await?;
     let mut lived = Vec::new();
     for &id in &ids {
         lived.push(client.get_job(id).await?);

@@ -1,0 +1,374 @@
+//! Policies that serve jobs in an order: fifo, sjf, srtf, srsf, las, tiresias, gittins.
+
+use std::collections::BTreeSet;
+
+use super::place::{Strategy, elsewhere, place};
+use super::world::{Phase, Placement, RESTART_S, Rule, World};
+
+/// Of times that are no whole numbers, as where service is divided by three devices.
+const ROUNDING: f64 = 1e-6;
+
+/// Smaller goes first; equal keys by job.
+type Key = (i64, f64);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Backfill {
+    Off,
+    Greedy,
+    Easy,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Order {
+    Fifo {
+        age_s: f64,
+    },
+    Sjf,
+    /// Remaining time, or time x devices, and how many times longer a running job must be.
+    Shortest {
+        by_devices: bool,
+        ratio: f64,
+    },
+    Las {
+        quantum_s: f64,
+    },
+    Tiresias {
+        limits_s: Vec<f64>,
+        by_devices: bool,
+    },
+    Gittins {
+        ratio: f64,
+        finished_s: Vec<f64>,
+        index: Vec<f64>,
+        lesson: usize,
+    },
+}
+
+pub(super) struct Queue {
+    pub(super) order: Order,
+    pub(super) backfill: Backfill,
+    pub(super) strategy: Strategy,
+}
+
+fn service_s(world: &World<'_>, job: usize) -> f64 {
+    world.attained_s(job) * world.jobs[job].devices as f64
+}
+
+fn since_s(world: &World<'_>, job: usize) -> f64 {
+    let Phase::Running(_, since) = world.lives[job].phase else { panic!("job {job} has no devices") };
+    since
+}
+
+/// Levels of the Gittins index begin at 0, 60, 120, 240, ... device-seconds.
+fn level_start(level: usize) -> f64 {
+    if level == 0 { 0.0 } else { 60.0 * f64::powi(2.0, level as i32 - 1) }
+}
+
+fn gittins_level(service_s: f64) -> usize {
+    (0..=24).rev().find(|&level| service_s + ROUNDING >= level_start(level)).unwrap()
+}
+
+/// The best ratio of jobs that finish within more service to the service that is spent on all, for each level.
+fn gittins_index(finished_s: &[f64]) -> Vec<f64> {
+    let ratio = |from: f64, until: f64| {
+        let alive: Vec<f64> = finished_s.iter().copied().filter(|&service| service > from).collect();
+        let done = alive.iter().filter(|&&service| service <= until).count() as f64;
+        let spent: f64 = alive.iter().map(|service| service.min(until) - from).sum();
+        if spent > 0.0 { done / spent } else { 0.0 }
+    };
+    let best = |level: usize| {
+        let from = level_start(level);
+        (level + 1..=25).map(|next| ratio(from, level_start(next))).fold(0.0, f64::max)
+    };
+    (0..=24).map(best).collect()
+}
+
+impl Queue {
+    fn key(&self, world: &World<'_>, job: usize) -> Key {
+        let spec = &world.jobs[job];
+        match &self.order {
+            Order::Fifo { age_s } if *age_s > 0.0 => (0, spec.submit_s - f64::from(spec.priority) * age_s),
+            Order::Fifo { .. } => (-i64::from(spec.priority), spec.submit_s),
+            Order::Sjf => (0, spec.work_s),
+            Order::Shortest { by_devices, .. } => {
+                let left_s = match world.lives[job].phase {
+                    Phase::Running(..) => world.end_s(job) - world.now,
+                    _ => RESTART_S + world.lives[job].left_s,
+                };
+                (0, if *by_devices { left_s * spec.devices as f64 } else { left_s })
+            }
+            Order::Las { .. } => (0, service_s(world, job)),
+            Order::Tiresias { limits_s, by_devices } => {
+                let service_s = if *by_devices { service_s(world, job) } else { world.attained_s(job) };
+                (
+                    limits_s.iter().filter(|&&limit| limit <= service_s + ROUNDING).count() as i64,
+                    spec.submit_s,
+                )
+            }
+            Order::Gittins { index, .. } => {
+                let level = gittins_level(service_s(world, job));
+                (0, if index.is_empty() { level as f64 } else { 0.0 - index[level] })
+            }
+        }
+    }
+
+    fn may_preempt(&self, waiting: Key, running: Key) -> bool {
+        match &self.order {
+            Order::Fifo { .. } | Order::Sjf => false,
+            Order::Shortest { ratio, .. } => running.1 > waiting.1 * ratio,
+            Order::Las { quantum_s } => running.1 - waiting.1 >= *quantum_s - ROUNDING,
+            Order::Tiresias { .. } => waiting.0 < running.0,
+            Order::Gittins { index, .. } if index.is_empty() => waiting.1 < running.1,
+            Order::Gittins { ratio, .. } => -waiting.1 > -running.1 * ratio,
+        }
+    }
+
+    fn in_order(&self, world: &World<'_>) -> Vec<usize> {
+        let mut jobs = world.waiting();
+        jobs.sort_by(|&a, &b| order(self.key(world, a), self.key(world, b)).then(a.cmp(&b)));
+        jobs
+    }
+
+    /// Running jobs that may be preempted for a waiting one, the last in order first.
+    fn candidates(&self, world: &World<'_>, head: usize) -> Vec<usize> {
+        let key = self.key(world, head);
+        let mut jobs = world.running();
+        jobs.retain(|&job| !world.fresh.contains(&job) && self.may_preempt(key, self.key(world, job)));
+        if let Order::Las { quantum_s } = self.order {
+            jobs.retain(|&job| world.now >= since_s(world, job) + quantum_s);
+        }
+        jobs.sort_by(|&a, &b| order(self.key(world, b), self.key(world, a)).then(b.cmp(&a)));
+        jobs
+    }
+
+    /// Preempts for a job and starts it.
+    fn preempt_for(&self, world: &mut World<'_>, head: usize) -> bool {
+        let spec = &world.jobs[head];
+        let is_allowed = |node: usize| spec.types.is_empty() || spec.types.contains(&world.nodes[node].kind);
+        let sizes =
+            (0..world.nodes.len()).filter(|&node| is_allowed(node)).map(|node| world.nodes[node].size);
+        let size = sizes.max().unwrap_or(0);
+        let candidates = self.candidates(world, head);
+        let found = if spec.devices <= size {
+            self.on_one_node(world, head, &candidates, &is_allowed)
+        } else {
+            on_whole_nodes(world, head, &candidates, size, &is_allowed)
+        };
+        let Some((victims, nodes)) = found else { return false };
+        for victim in victims {
+            world.stop(victim, false);
+        }
+        let free = world.free();
+        let mut placement = Placement::new();
+        for (node, count) in nodes {
+            placement.push((node, free[node].iter().copied().take(count).collect()));
+        }
+        world.start(head, placement);
+        true
+    }
+
+    /// Nodes in the order of the last candidate on each: the first that becomes large enough.
+    fn on_one_node(
+        &self,
+        world: &World<'_>,
+        head: usize,
+        candidates: &[usize],
+        is_allowed: &dyn Fn(usize) -> bool,
+    ) -> Option<Victims> {
+        let devices = world.jobs[head].devices;
+        let nodes = candidates.iter().flat_map(|&job| world.placement(job).iter().map(|(node, _)| *node));
+        let nodes: Vec<usize> = nodes.filter(|&node| is_allowed(node)).collect();
+        nodes.into_iter().find_map(|node| {
+            let here = |job: usize| {
+                let shares = world.placement(job).iter();
+                shares.filter(|share| share.0 == node).map(|share| share.1.len()).sum::<usize>()
+            };
+            let mut victims = Vec::new();
+            let free = |victims: &[usize]| {
+                world.free()[node].len() + victims.iter().map(|&job| here(job)).sum::<usize>()
+            };
+            for &job in candidates.iter().filter(|&&job| here(job) > 0) {
+                if free(&victims) < devices {
+                    victims.push(job);
+                }
+            }
+            if free(&victims) < devices {
+                return None;
+            }
+            // Those that are not needed keep their devices, the last in order first.
+            for job in victims.clone() {
+                let others: Vec<usize> = victims.iter().copied().filter(|&other| other != job).collect();
+                if free(&others) >= devices {
+                    victims = others;
+                }
+            }
+            Some((victims, vec![(node, devices)]))
+        })
+    }
+
+    /// Starts later jobs that do not delay the first one.
+    fn backfill(&self, world: &mut World<'_>, head: usize) {
+        for job in self.in_order(world).into_iter().filter(|&job| job != head) {
+            let free = world.free();
+            let Some(first) = place(self.strategy, world.nodes, &free, &world.jobs[job]) else { continue };
+            let (at_s, reserved) = self.reservation(world, head);
+            let end_s = world.now + RESTART_S + world.lives[job].left_s;
+            let choices = [Some(first), elsewhere(world.nodes, &free, &world.jobs[job], &reserved)];
+            for placement in choices.into_iter().flatten() {
+                if end_s <= at_s || self.fits_beside(world, head, at_s, &placement) {
+                    world.start(job, placement);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// When the first job can start at the earliest, if no other does, and on which nodes.
+    fn reservation(&self, world: &World<'_>, head: usize) -> (f64, Vec<usize>) {
+        let mut ends: Vec<f64> = world.running().into_iter().map(|job| world.end_s(job)).collect();
+        ends.sort_by(f64::total_cmp);
+        for end_s in ends {
+            let free = free_at(world, end_s);
+            if let Some(placement) = place(self.strategy, world.nodes, &free, &world.jobs[head]) {
+                return (end_s, placement.into_iter().map(|(node, _)| node).collect());
+            }
+        }
+        (f64::INFINITY, Vec::new())
+    }
+
+    /// Whether the first job can still start at a time if these devices are taken then.
+    fn fits_beside(&self, world: &World<'_>, head: usize, at_s: f64, taken: &Placement) -> bool {
+        let mut free = free_at(world, at_s);
+        for (node, devices) in taken {
+            free[*node] = &free[*node] - devices;
+        }
+        place(self.strategy, world.nodes, &free, &world.jobs[head]).is_some()
+    }
+}
+
+/// Jobs to stop, and nodes with the number of devices to take then.
+type Victims = (Vec<usize>, Vec<(usize, usize)>);
+
+fn order(a: Key, b: Key) -> std::cmp::Ordering {
+    a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+}
+
+fn free_at(world: &World<'_>, at_s: f64) -> Vec<BTreeSet<usize>> {
+    let gone: Vec<usize> = world.running().into_iter().filter(|&job| world.end_s(job) <= at_s).collect();
+    world.free_without(&gone)
+}
+
+/// Idle nodes, then those of candidates that hold no other jobs: the first that are enough, of one type and switch.
+fn on_whole_nodes(
+    world: &World<'_>,
+    head: usize,
+    candidates: &[usize],
+    size: usize,
+    is_allowed: &dyn Fn(usize) -> bool,
+) -> Option<Victims> {
+    let devices = world.jobs[head].devices;
+    let free = world.free();
+    let on = |node: usize| -> Vec<usize> {
+        let is_here = |&job: &usize| world.placement(job).iter().any(|share| share.0 == node);
+        world.running().into_iter().filter(is_here).collect()
+    };
+    let all = 0..world.nodes.len();
+    let idle = all.filter(|&node| is_allowed(node) && free[node].len() == world.nodes[node].size);
+    let of_candidates = candidates.iter().flat_map(|&job| world.placement(job).iter().map(|share| share.0));
+    let clearable =
+        of_candidates.filter(|&node| is_allowed(node) && on(node).iter().all(|job| candidates.contains(job)));
+    let mut gathered: Vec<usize> = Vec::new();
+    for node in idle.chain(clearable) {
+        if world.nodes[node].size < size || gathered.contains(&node) {
+            continue;
+        }
+        gathered.push(node);
+        let alike = |other: &&usize| {
+            let (one, other) = (&world.nodes[node], &world.nodes[**other]);
+            (one.kind, one.switch) == (other.kind, other.switch)
+        };
+        let mut group: Vec<usize> = gathered.iter().filter(alike).copied().collect();
+        if group.len() == devices.div_ceil(size) {
+            group.sort_unstable();
+            let victims: BTreeSet<usize> = group.iter().flat_map(|&node| on(node)).collect();
+            let mut missing = devices;
+            let mut shares = Vec::new();
+            for node in group {
+                shares.push((node, missing.min(size)));
+                missing -= missing.min(size);
+            }
+            return Some((victims.into_iter().collect(), shares));
+        }
+    }
+    None
+}
+
+impl Rule for Queue {
+    fn decide(&mut self, world: &mut World<'_>) {
+        // Gangs of which one did not fit.
+        let mut blocked: BTreeSet<(usize, Vec<&str>)> = BTreeSet::new();
+        loop {
+            let gang = |job: usize| (world.jobs[job].devices, world.jobs[job].types.clone());
+            let Some(head) = self.in_order(world).into_iter().find(|&job| !blocked.contains(&gang(job)))
+            else {
+                return;
+            };
+            let gang = gang(head);
+            if let Some(placement) = place(self.strategy, world.nodes, &world.free(), &world.jobs[head]) {
+                world.start(head, placement);
+            } else if self.preempt_for(world, head) {
+                blocked.clear();
+            } else {
+                match self.backfill {
+                    Backfill::Off => return,
+                    Backfill::Greedy => {
+                        blocked.insert(gang);
+                    }
+                    Backfill::Easy => return self.backfill(world, head),
+                }
+            }
+        }
+    }
+
+    fn timer(&self, world: &World<'_>) -> Option<f64> {
+        let waiting = world.waiting();
+        if waiting.is_empty() {
+            return None;
+        }
+        let devices = |job: usize| world.jobs[job].devices as f64;
+        let mut times = Vec::new();
+        for job in world.running() {
+            let service_s = service_s(world, job);
+            match &self.order {
+                Order::Fifo { .. } | Order::Sjf | Order::Shortest { .. } => {}
+                Order::Las { quantum_s } => {
+                    times.push(since_s(world, job) + quantum_s);
+                    times.extend(waiting.iter().map(|&other| {
+                        let behind_s = self.key(world, other).1 + quantum_s - service_s;
+                        world.now + behind_s / devices(job)
+                    }));
+                }
+                Order::Tiresias { limits_s, by_devices: true } => {
+                    times.extend(limits_s.iter().map(|limit| world.now + (limit - service_s) / devices(job)));
+                }
+                Order::Tiresias { limits_s, by_devices: false } => {
+                    times.extend(limits_s.iter().map(|limit| world.now + limit - world.attained_s(job)));
+                }
+                Order::Gittins { .. } => times.extend(
+                    (1..=24).map(|level| world.now + (level_start(level) - service_s) / devices(job)),
+                ),
+            }
+        }
+        times.into_iter().filter(|&time| time > world.now + ROUNDING).min_by(f64::total_cmp)
+    }
+
+    fn ended(&mut self, world: &World<'_>, job: usize) {
+        if let Order::Gittins { finished_s, index, lesson, .. } = &mut self.order {
+            finished_s.push(service_s(world, job));
+            if finished_s.len() >= (*lesson).max(16) {
+                *lesson = finished_s.len() * 2;
+                *index = gittins_index(finished_s);
+            }
+        }
+    }
+}
