@@ -69,7 +69,7 @@ mod tests {
     fn bars_as_a_golden() {
         let runs = [bar("fifo", Some(7980.0), false), bar("a<b", Some(3990.0), true), bar("c", None, false)];
         insta::assert_snapshot!(bars(Metric::AvgJct, &runs).to_inline(), @r#"
-        <svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 460 128" width="460" height="128" role="img" aria-label="avg JCT (less is better)">
+        <svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 460 128" width="460" height="128" role="img" aria-label="avg JCT (less is better)">
         <text class="title" x="16" y="22">avg JCT (less is better)</text>
         <text class="name" x="43.2" y="53" text-anchor="end">fifo</text>
         <rect class="bar" x="51.2" y="40" width="308.8" height="18"><title>fifo: 2h 13m</title></rect>

@@ -209,7 +209,7 @@ mod tests {
         let outcome = fixture::outcome();
         let svg = gantt("fifo", &[4], &outcome.spans, &fixture::specs()).to_inline();
         insta::assert_snapshot!(svg, @r#"
-        <svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 760 182" width="760" height="182" role="img" aria-label="fifo">
+        <svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 760 182" width="760" height="182" role="img" aria-label="fifo">
         <text class="title" x="62" y="20">fifo</text>
         <path class="grid" d="M62 34L62 106"/>
         <text class="tick" x="62" y="122" text-anchor="middle">0</text>

@@ -52,7 +52,7 @@ impl Plot {
     fn render(&self, style: &str) -> String {
         let (title, width, height) = (escape(&self.title), px(self.width), px(self.height));
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 {width} {height}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {width} {height}\" \
              width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n\
              {style}{}</svg>\n",
             self.body

@@ -341,7 +341,7 @@ mod tests {
         let outcome = fixture::outcome();
         let run = StepSeries::utilization("fifo", &outcome.timeline, outcome.device_count);
         insta::assert_snapshot!(utilization(&[run]).to_inline(), @r#"
-        <svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 760 342" width="760" height="342" role="img" aria-label="Devices in use over time">
+        <svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 760 342" width="760" height="342" role="img" aria-label="Devices in use over time">
         <text class="title" x="62" y="20">Devices in use over time</text>
         <path class="grid" d="M62 282L742 282"/>
         <text class="tick" x="55" y="286" text-anchor="end">0 %</text>

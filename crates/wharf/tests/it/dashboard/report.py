@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+import geometry
 from driver import Browser
 
 WHARF, OUT = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -137,7 +138,7 @@ def pictures(browser, name):
         browser.run("scrollTo(0, 0); return 1")
         browser.run(FRAMES + "return 1")
         browser.picture(OUT / f"{name}-{scheme}.png")
-        for part in ("curves", "breakdown", "gantt"):
+        for part in ("bars", "curves", "breakdown", "gantt"):
             browser.run("document.getElementById(arguments[0])?.scrollIntoView(); scrollBy(0, -70); return 1", part)
             browser.run(FRAMES + "return 1")
             browser.picture(OUT / f"{name}-{part}-{scheme}.png")
@@ -150,6 +151,29 @@ def pictures(browser, name):
     browser.run(FRAMES + "return 1")
     browser.picture(OUT / f"{name}-gantt-phone.png")
     browser.size(1440, 900)
+
+
+def charts(browser, folders):
+    """Every chart of the page of several seeds, against the runs' own files."""
+    runs = summaries(*folders)
+    policies = sorted({run["policy"] for run in runs})
+    of = lambda policy, metric: [run[metric] for run in runs if run["policy"] == policy]
+    titles = {"avg JCT (less is better)": "avg_jct_s", "p99 JCT (less is better)": "p99_jct_s", "makespan (less is better)": "makespan_s", "GPU use (more is better)": "gpu_utilization"}
+    bars = {title: {policy: sum(of(policy, metric)) / len(folders) for policy in policies} for title, metric in titles.items()}
+    geometry.at_every_width(browser, FRAMES, 7, bars)
+    # The runs are in the order in which they were found.
+    for index, policy in enumerate(dict.fromkeys(run["policy"] for run in runs)):
+        jobs = [geometry.job_rows(next(folder.glob(f"jobs-{policy}*"))) for folder in folders]
+        geometry.distribution(browser, [float(job["jct_s"]) for rows in jobs for job in rows], index)
+        first = next(run for run in runs if run["policy"] == policy)
+        # Curves of devices and queue are of the first seed; their areas are device-seconds and the time that jobs waited.
+        for name, expected in (("Devices in use over time", first["gpu_utilization"] * first["makespan_s"]), ("Jobs waiting over time", sum(float(job["queue_s"]) for job in jobs[0]))):
+            drawn = geometry.area(browser, name, index)
+            assert abs(drawn - expected) < 0.03 * expected, f"{policy}, {name}: {drawn:.0f} drawn, {expected:.0f} expected"
+    for path in sorted(next(folders[0].glob("*")).glob("*.svg")):
+        browser.open(f"file://{path}")
+        [chart] = browser.run(geometry.CHARTS)
+        geometry.well_formed(chart, path.name)
 
 
 def book(browser, part, name):
@@ -184,6 +208,8 @@ def compared(browser, folder):
     sorting(browser)
     silent(browser)
     pictures(browser, "seeds")
+    charts(browser, [folder / name for name in folders])
+    opened(browser, folder / "seeds.html")
     book(browser, "top", "report-seeds.png")
     # The line that is shown makes the same run.
     line = next(line for line in again.splitlines() if line.startswith("wharf sim --policy srtf") and line.endswith("--seed 2"))
