@@ -17,4 +17,4 @@ pub use interleave::{Interleaving, Order, Stages};
 pub use model::{Costs, Model, Sharing};
 pub use profile::{Entry, Locality, PairEntry, Place, Profile, Workload, parse_plan, plan_name};
 pub use resolve::{Unresolved, resolve};
-pub use speed::{Source, Speed};
+pub use speed::{Source, Speed, relative_speeds};

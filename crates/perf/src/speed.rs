@@ -53,6 +53,27 @@ impl Speed {
     }
 }
 
+/// How much faster the work of some jobs is done on each of these device types than on the type that a job's own figures hold
+/// for; `None` where no job can run there. Jobs count by their device-seconds.
+pub fn relative_speeds(profile: &Profile, jobs: &[JobSpec], types: &[&str]) -> Vec<Option<f64>> {
+    let speeds = Speeds::new(profile.clone());
+    let relative = |device_type: &&str| {
+        let (mut there_s, mut here_s) = (0.0, 0.0);
+        for job in jobs {
+            let seconds = |name: &str| {
+                let speed = speeds.alone(job, name, job.gang.devices).iterations_per_s;
+                (speed > 0.0).then(|| f64::from(job.gang.devices) * job.iterations / speed)
+            };
+            let there = speeds.reference_of(job).and_then(|name| seconds(name));
+            if let Some((there, here)) = there.zip(seconds(device_type)) {
+                (there_s, here_s) = (there_s + there, here_s + here);
+            }
+        }
+        (here_s > 0.0).then(|| there_s / here_s)
+    };
+    types.iter().map(relative).collect()
+}
+
 /// A profile with what is worked out of it once.
 #[derive(Clone, Debug)]
 pub(crate) struct Speeds {

@@ -87,7 +87,7 @@ pub struct SizeArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// How fast models run on which devices, and what those cost: a profile database, a table, a folder of them, or `default`
-    /// [default: as jobs tell, on every type]
+    /// [default: the built-in profile where `--node` names several types; otherwise the jobs' own times]
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
     /// Give up above so many nodes

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_external::Program;
-use wharf_perf::Profile;
+use wharf_perf::{Profile, relative_speeds};
 use wharf_report::stats::{percentile, sorted};
 use wharf_report::{RunLabels, Summary, human};
 use wharf_sim::{NoRecorder, Outcome, Preset, RunError, RunSpec, Settings};
@@ -59,6 +59,8 @@ struct Answer {
     price_per_hour: Option<f64>,
     /// For as long as the trace takes.
     price: Option<f64>,
+    /// How much faster the jobs run on such devices than on the type that their own times hold for; `None` without a profile.
+    relative_speed: Option<f64>,
 }
 
 /// Finds the least number of nodes of each kind and compares them.
@@ -71,19 +73,32 @@ pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliE
         wharf_policy::find(&args.policy).map_err(|error| translate::policy(&error))?;
     }
     let nodes = args.node.iter().map(|text| input::devices(text)).collect::<Result<Vec<_>, _>>()?;
+    let targets = args.target.iter().map(|text| target(text)).collect::<Result<_, _>>()?;
+    let given = args.profile.as_deref().map(input::profile).transpose()?;
+    let trace = input::trace(&args.trace, None, terminal)?;
+    // The kinds are compared as the types of a mixed cluster are, each by itself.
+    let all = ClusterSpec {
+        nodes: nodes.iter().map(|(kind, devices)| node_spec(kind, *devices, 0)).collect(),
+    };
+    let is_builtin = given.is_none();
+    let profile = given.or_else(|| wharf_perf::analytic::profile_for(&all, &trace.jobs));
+    let types: Vec<&str> = nodes.iter().map(|(kind, _)| &**kind).collect();
+    let speeds = profile.as_ref().map(|profile| relative_speeds(profile, &trace.jobs, &types));
     let search = Search {
-        targets: args.target.iter().map(|text| target(text)).collect::<Result<_, _>>()?,
-        profile: args.profile.as_deref().map(input::profile).transpose()?,
+        targets,
+        profile,
+        is_builtin,
         prices: args.price.iter().map(|text| price(text)).collect::<Result<_, _>>()?,
         settings: input::settings(&args.set)?,
         preset: input::preset("wharf")?,
-        trace: input::trace(&args.trace, None, terminal)?,
+        trace,
         policy: &args.policy,
         nodes_max: args.nodes_max,
     };
     let mut answers = Vec::new();
-    for (text, (kind, devices)) in args.node.iter().zip(&nodes) {
-        answers.push(search.answer(text, kind, *devices, terminal)?);
+    for (index, (text, (kind, devices))) in args.node.iter().zip(&nodes).enumerate() {
+        let answer = search.answer(text, kind, *devices, terminal)?;
+        answers.push(Answer { relative_speed: speeds.as_ref().and_then(|speeds| speeds[index]), ..answer });
     }
     show(&search, &answers, terminal)?;
     if answers.iter().all(|answer| answer.nodes.is_none()) {
@@ -96,6 +111,8 @@ pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliE
 struct Search<'a> {
     targets: Vec<Target>,
     profile: Option<Profile>,
+    /// Whether the profile, where there is one, is the built-in one.
+    is_builtin: bool,
     prices: BTreeMap<String, f64>,
     settings: Settings,
     preset: Preset,
@@ -114,6 +131,7 @@ impl Search<'_> {
             utilization: None,
             price_per_hour: None,
             price: None,
+            relative_speed: None,
         };
         let Some((nodes, run)) = self.least(kind, devices, terminal)? else { return Ok(answer) };
         let reached = |target: &Target| Some((target.name.clone(), (target.measure)(&run)?));
@@ -121,7 +139,8 @@ impl Search<'_> {
         answer.devices = Some(nodes * devices);
         answer.reached_s = self.targets.iter().filter_map(reached).collect();
         answer.utilization = run.summary.gpu_utilization;
-        let known = || self.profile.as_ref()?.price(kind);
+        // Speeds are assumed where none are given, prices are not.
+        let known = || self.profile.as_ref().filter(|_| !self.is_builtin)?.price(kind);
         let price = self.prices.get(kind).copied().or_else(known);
         answer.price_per_hour = price.map(|price| price * f64::from(nodes * devices));
         answer.price = answer.price_per_hour.and_then(|price| Some(price * run.summary.makespan_s? / 3600.0));
@@ -168,11 +187,8 @@ impl Search<'_> {
         nodes: u32,
         terminal: &Terminal,
     ) -> Result<Option<Measured>, CliError> {
-        let node = |index: u32| NodeSpec {
-            name: format!("n{index}").into(),
-            ..ClusterSpec::uniform(kind, 1, devices).nodes.remove(0)
-        };
-        let cluster = ClusterSpec { nodes: (0..nodes).map(node).collect() };
+        let cluster =
+            ClusterSpec { nodes: (0..nodes).map(|index| node_spec(kind, devices, index)).collect() };
         let spec = RunSpec {
             trace: &self.trace,
             cluster: &cluster,
@@ -211,6 +227,13 @@ impl Search<'_> {
     }
 }
 
+fn node_spec(kind: &str, devices: u32, index: u32) -> NodeSpec {
+    NodeSpec {
+        name: format!("n{index}").into(),
+        ..ClusterSpec::uniform(kind, 1, devices).nodes.remove(0)
+    }
+}
+
 fn target(text: &str) -> Result<Target, CliError> {
     let names = || METRICS.iter().map(|&(name, _)| name);
     let wrong = |what: String| CliError::usage(what).hint("for example `--target p95_wait=1h`");
@@ -240,7 +263,8 @@ fn show(search: &Search<'_>, answers: &[Answer], terminal: &Terminal) -> Result<
         return terminal
             .json(&serde_json::json!({ "schema": 1, "policy": search.policy, "answers": answers }));
     }
-    let mut grid = Grid::new(["node", "nodes", "devices", "reached", "utilization", "per hour", "in all"]);
+    let mut grid =
+        Grid::new(["node", "speed", "nodes", "devices", "reached", "utilization", "per hour", "in all"]);
     for answer in answers {
         let none = || "-".to_owned();
         let number = |value: Option<u32>| value.map_or_else(none, |value| value.to_string());
@@ -249,6 +273,7 @@ fn show(search: &Search<'_>, answers: &[Answer], terminal: &Terminal) -> Result<
         let reached: Vec<String> = answer.reached_s.iter().map(reached).collect();
         grid.push([
             &answer.node,
+            &answer.relative_speed.map_or_else(none, |speed| format!("{speed:.2}")),
             &number(answer.nodes),
             &number(answer.devices),
             &reached.join(", "),
@@ -258,6 +283,15 @@ fn show(search: &Search<'_>, answers: &[Answer], terminal: &Terminal) -> Result<
         ]);
     }
     terminal.grid(&grid)?;
+    if let Some(profile) = &search.profile {
+        let reference = profile.told_reference().map_or("the profile's reference type", |name| &**name);
+        let whose = if search.is_builtin { "the built-in profile" } else { "the profile" };
+        terminal.note(&format!(
+            "speeds are relative to the type that a job's own times hold for (the first it asks for, or {reference}), by {whose}"
+        ));
+    } else if answers.len() > 1 {
+        terminal.note("no profile knows these types: jobs are taken to run alike on all of them");
+    }
     for answer in answers.iter().filter(|answer| answer.nodes.is_none()) {
         terminal.note(&format!("up to {} nodes of {} do not do", search.nodes_max, answer.node));
     }
