@@ -8,8 +8,11 @@ use crate::phases::cargo;
 use crate::{Complaints, target};
 
 /// Each generated file with the words that print it.
-const DOCUMENTS: [(&str, &[&str]); 2] =
-    [("docs/cli.md", &["help", "command-reference"]), ("docs/policies.md", &["help", "policy-reference"])];
+const DOCUMENTS: [(&str, &[&str]); 3] = [
+    ("docs/cli.md", &["help", "command-reference"]),
+    ("docs/metrics.md", &["help", "metrics"]),
+    ("docs/policies.md", &["help", "policy-reference"]),
+];
 
 /// Writes them.
 pub(crate) fn write(root: &Path) -> Complaints {

@@ -38,7 +38,7 @@ pub struct JobImage {
     pub first_start: Option<Time>,
     /// When it ended.
     pub end: Option<Time>,
-    /// How often it gave devices back before its end.
+    /// How often the scheduler stopped it before its end.
     pub preemptions: u32,
     /// Iterations done at `since`.
     pub done: f64,

@@ -39,7 +39,7 @@ pub use job::{ArrayElement, Gang, JobSpec, Needs, StageTimes};
 pub use node_set::NodeSet;
 pub use perf::{PerfModel, Plan};
 pub use policy::{Change, Decision, Knowledge, Policy, RoundNotes, View};
-pub use reason::{Names, Quota, Reason};
+pub use reason::{Names, Quota, Reason, made_room, reshaped};
 pub use regime::{Cadence, Regime};
 pub use reshape::{Reshape, Reshapes};
 pub use schedule::{SLOTS_MAX, Schedule};

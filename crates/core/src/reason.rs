@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::ids::JobId;
+use crate::reshape::Reshape;
+use crate::cluster::NodeShare;
 use crate::time::Time;
+use crate::topology::Topology;
 
 /// The reason for which a job is where it is, as the policy that left it there tells it.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,6 +203,36 @@ pub trait Names {
     fn job(&self, job: JobId) -> String;
     /// A moment, as it stands after "at" and "until".
     fn moment(&self, time: Time) -> String;
+}
+
+/// For which job another made room, and why it was chosen.
+pub fn made_room(to: Option<JobId>, chosen: &dyn fmt::Display, names: &dyn Names) -> String {
+    match to {
+        Some(to) => format!("it made room for {} ({chosen})", names.job(to)),
+        None => format!("it made room for others ({chosen})"),
+    }
+}
+
+/// How a job's devices differ from those `before`, and the job that got those.
+pub fn reshaped(
+    topology: &Topology,
+    reshape: Reshape,
+    before: &[NodeShare],
+    after: &[NodeShare],
+    to: Option<JobId>,
+    names: &dyn Names,
+) -> String {
+    let given = |placement: &[NodeShare]| {
+        let count: u32 = placement.iter().map(|share| share.devices.len()).sum();
+        let name = |share: &NodeShare| topology.node(share.node).spec.name.to_string();
+        match (reshape, topology.type_of(placement)) {
+            (Reshape::Moved, _) => placement.iter().map(name).collect::<Vec<_>>().join("+"),
+            (_, Some(kind)) => format!("{count} × {}", topology.types()[kind.index()]),
+            (_, None) => format!("{count} devices"),
+        }
+    };
+    let to = to.map_or_else(String::new, |to| format!(", for {}", names.job(to)));
+    format!("it was {reshape} from {} to {}{to}", given(before), given(after))
 }
 
 /// The engine's own numbers.

@@ -117,7 +117,7 @@ pub struct JobState {
     pub first_start: Option<Time>,
     /// When it ended.
     pub end: Option<Time>,
-    /// How often it gave devices back before its end.
+    /// How often the scheduler stopped it before its end, to give its devices to others or to move it.
     pub preemptions: u32,
     /// Iterations done at `since`; from then on one every `iteration_s`.
     pub(crate) done: f64,
@@ -487,7 +487,8 @@ impl State {
         if matches!(state.phase, Phase::Placed | Phase::Running) {
             state.done = state.done(now);
             state.attained_s = state.attained_s(now);
-            if state.ending.is_none() {
+            // Neither a lost node nor a request to begin again is a decision of the scheduler.
+            if matches!(why, StopReason::Preempted | StopReason::Moved) {
                 state.preemptions += 1;
             }
             state.leaving_generation = state.generation;

@@ -16,6 +16,32 @@ pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
+/// The words of a line that [`line`] made; `None` where a quote has no end.
+#[must_use]
+pub fn split(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            ' ' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match letters.next()? {
+                        '\'' => break,
+                        letter => word.push(letter),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(letters.next()?),
+            letter => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,7 +67,9 @@ mod tests {
             let script = format!("printf %s {}", quote(text));
             let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
             assert_eq!(String::from_utf8(said.stdout).unwrap(), text);
+            assert_eq!(split(&line(["a", text, "b"])), Some(vec!["a".into(), text.into(), "b".into()]));
         }
+        assert_eq!(split("a 'b"), None);
         assert_eq!(line(["wharf", "sim", "a b"]), "wharf sim 'a b'");
     }
 }

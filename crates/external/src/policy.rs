@@ -128,7 +128,7 @@ impl External {
         let reasons = changes.reasons.into_iter().map(|(job, why)| (JobId(job), why.into()));
         self.reasons.extend(reasons.filter(|(job, _)| self.known.contains(job)));
         if let Some(at) = changes.wake_at {
-            let at = Time::try_new(at).ok_or_else(|| format!("`wake_at` is {at}, which is no time"))?;
+            let at = Time::try_new(at).ok_or_else(|| format!("`wake_at` is {at}: expected a finite number"))?;
             decision.wake_at(at);
         }
         Ok(())
@@ -154,7 +154,7 @@ impl External {
             // One that runs already is refused by the audit, wherever it would go.
             None if view.schedule().placement(job).is_some() => Vec::new(),
             None => {
-                let gang = gang_of(&view, job, start.devices);
+                let gang = gang_of(&view, job, start.devices)?;
                 let mut found = Vec::new();
                 if !self.placer.place(view.topology(), view.schedule(), &gang, &mut found) {
                     // Not an error: whoever only puts jobs in order need not know what fits where.
@@ -172,7 +172,7 @@ impl External {
     fn job(&self, id: u32) -> Result<JobId, String> {
         let job = JobId(id);
         let is_known = self.known.contains(&job);
-        is_known.then_some(job).ok_or_else(|| format!("it names job {id}, which is not there"))
+        is_known.then_some(job).ok_or_else(|| format!("it names job {id}, which is unknown or has ended"))
     }
 
     fn touch(&mut self, view: &View<'_>, job: JobId) {
@@ -183,23 +183,32 @@ impl External {
 }
 
 /// The gang of a job, on so many devices where it can run on several numbers of them.
-fn gang_of(view: &View<'_>, job: JobId, devices: Option<u32>) -> Gang {
+fn gang_of(view: &View<'_>, job: JobId, devices: Option<u32>) -> Result<Gang, String> {
     let gang = view.spec(job).gang.clone();
+    let (min, max) = (gang.devices_min, gang.devices_max);
     match devices {
-        Some(devices) => Gang { devices, ..gang },
-        None => gang,
+        Some(devices) if !(min..=max).contains(&devices) => Err(format!(
+            "it starts job {} (`{}`) on {devices} devices, but the job runs on {min} to {max}",
+            job.0,
+            view.spec(job).name
+        )),
+        Some(devices) => Ok(Gang { devices, ..gang }),
+        None => Ok(gang),
     }
 }
 
 fn node_share(view: &View<'_>, share: &Share) -> Result<NodeShare, String> {
     let node = NodeId(share.node);
     let Some(known) = view.topology().nodes().get(node.index()) else {
-        return Err(format!("it names node {}, which is not there", share.node));
+        return Err(format!("it names node {}, which does not exist", share.node));
     };
     let mut devices = DeviceSet::EMPTY;
     for &device in &share.devices {
         if device >= known.spec.devices {
-            return Err(format!("it names device {device} of node {}, which has fewer", known.spec.name));
+            return Err(format!(
+                "it names device {device} of node {} (`{}`), which has {}",
+                share.node, known.spec.name, known.spec.devices
+            ));
         }
         devices.insert(device);
     }
@@ -251,7 +260,7 @@ impl Policy for External {
             decision.wake_at(again);
             return;
         }
-        let asked = self.ask(&decision.view()).map_err(|trouble| described(&trouble));
+        let asked = self.ask(&decision.view()).map_err(|error| described(&error));
         if let Err(why) = asked.and_then(|changes| self.carry_out(decision, changes)) {
             self.link = None;
             self.failed_at = Some(now);

@@ -1,11 +1,12 @@
 //! The program itself: found, started, asked, ended.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use serde::Serialize;
@@ -20,8 +21,17 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// How long a program that is not needed any more may take to end by itself.
 const END: Duration = Duration::from_secs(1);
 
-/// How much of an answer that makes no sense is shown.
+/// How often it is looked whether it has ended: the standard library cannot wait for that with a limit.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How much of an invalid answer is shown.
 const SHOWN_MAX: usize = 200;
+
+/// Lines of standard error that an error has: the end of a traceback.
+const SAID_MAX: usize = 6;
+
+/// Longest line of standard error that is kept together.
+const LINE_BYTES_MAX: u64 = 4096;
 
 /// The helper for policies in Python, put where programs find it.
 const HELPER: &str = include_str!("../../../python/wharf/policy.py");
@@ -45,10 +55,12 @@ pub enum Trouble {
         source: io::Error,
     },
     /// It ended, or closed its output.
-    #[error("the policy program ended instead of answering ({how})")]
+    #[error("the policy program ended instead of answering ({how}){}", last_words(said))]
     Ended {
         /// Its exit code or signal.
         how: String,
+        /// The last lines that it wrote to standard error.
+        said: Vec<String>,
     },
     /// It does not answer.
     #[error("the policy program has not answered within {} s", limit.as_secs_f64())]
@@ -56,11 +68,11 @@ pub enum Trouble {
         /// How long it was waited for.
         limit: Duration,
     },
-    /// It could not be spoken with.
-    #[error("the policy program cannot be spoken with")]
+    /// Its standard input or output failed.
+    #[error("I/O error while talking to the policy program")]
     Speech(#[source] io::Error),
-    /// What it says makes no sense.
-    #[error("the policy program answered `{answer}`, which is no valid answer")]
+    /// An answer that is no JSON, or not of the protocol.
+    #[error("invalid answer of the policy program: `{answer}`")]
     Answer {
         /// The beginning of its answer.
         answer: String,
@@ -79,6 +91,11 @@ pub enum Trouble {
     /// It refuses to go on.
     #[error("the policy program says: {0}")]
     Refused(String),
+}
+
+/// The last lines of standard error, as the end of a message.
+fn last_words(said: &[String]) -> String {
+    if said.is_empty() { String::new() } else { format!(":\n  {}", said.join("\n  ")) }
 }
 
 /// A file that is run as a policy.
@@ -133,6 +150,8 @@ pub(crate) struct Link {
     child: Child,
     questions: Option<ChildStdin>,
     answers: Receiver<io::Result<Vec<u8>>>,
+    /// The last lines of standard error, once that is closed.
+    errors: Receiver<Vec<String>>,
     limit: Duration,
     _helper: TempDir,
 }
@@ -147,13 +166,19 @@ impl Link {
             .env("PYTHONPATH", python_path(helper.path()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
+        let (last, errors) = channel();
+        if let Some(output) = child.stderr.take() {
+            // Nobody may want to know any more.
+            thread::spawn(move || drop(last.send(pass_on(output))));
+        }
         let (sender, answers) = sync_channel(1);
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || listen(output, &sender));
         }
-        Ok(Self { questions: child.stdin.take(), child, answers, limit, _helper: helper })
+        Ok(Self { questions: child.stdin.take(), child, answers, errors, limit, _helper: helper })
     }
 
     /// Puts a question and waits for the answer.
@@ -174,10 +199,22 @@ impl Link {
         understand(&answer)
     }
 
+    /// How a program ended that has closed its output, or reads no more; one that goes on all the same is killed.
     fn ended(&mut self) -> Trouble {
-        self.finish();
-        let how = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        Trouble::Ended { how }
+        drop(self.questions.take());
+        let until = Instant::now() + END;
+        let mut status = self.child.try_wait();
+        while matches!(status, Ok(None)) && Instant::now() < until {
+            thread::sleep(POLL);
+            status = self.child.try_wait();
+        }
+        let how = match status {
+            Ok(Some(status)) => status.to_string(),
+            Ok(None) => "it closed its output".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        // Children that it left behind may hold its standard error open, but are not waited for long.
+        Trouble::Ended { how, said: self.errors.recv_timeout(END).unwrap_or_default() }
     }
 
     /// Closes its input, and kills it where it has not ended by itself soon after.
@@ -194,6 +231,28 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.finish();
         let _ = self.child.wait();
+    }
+}
+
+/// Copies a program's standard error to that of this process, and returns its last lines.
+fn pass_on(errors: ChildStderr) -> Vec<String> {
+    let mut last = VecDeque::new();
+    let mut errors = BufReader::new(errors);
+    loop {
+        let mut line = Vec::new();
+        match errors.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return last.into(),
+            Ok(_) => {}
+        }
+        // A standard error that is closed keeps no program from going on.
+        let _ = io::stderr().write_all(&line);
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if !text.is_empty() {
+            last.push_back(text);
+            if last.len() > SAID_MAX {
+                last.pop_front();
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{
-    GaveWay, JobEnd, JobId, JobState, Names, NodeId, NodeShare, Phase, PhaseCounts, Reshape, Reshapes,
+    GaveWay, JobEnd, JobId, JobState, NodeId, Phase, PhaseCounts, Reshape, Reshapes,
 };
 use wharf_proto::{
     Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
@@ -290,17 +290,13 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     }
 }
 
-/// For whom a job made room, and why it was the one that did.
 /// What the policy says of a job that waits, with the names that people know.
 fn told(dispatcher: &Dispatcher, job: JobId) -> String {
     dispatcher.engine.explain(dispatcher.now(), job).told(&Called(dispatcher))
 }
 
 fn made_room(dispatcher: &Dispatcher, gave: GaveWay) -> String {
-    match gave.to {
-        Some(to) => format!("it made room for {} ({})", Called(dispatcher).job(to), gave.chosen),
-        None => format!("it made room for others ({})", gave.chosen),
-    }
+    wharf_core::made_room(gave.to, &gave.chosen, &Called(dispatcher))
 }
 
 /// What is said of a job, and why it has other devices than before, where it has.
@@ -316,20 +312,9 @@ fn with_reshape(text: &str, dispatcher: &Dispatcher, job: JobId) -> String {
 fn reshaped(dispatcher: &Dispatcher, job: JobId, reshape: Reshape) -> String {
     let state = dispatcher.engine.state();
     let life = state.job(job);
-    let given = |placement: &[NodeShare]| {
-        let topology = state.topology();
-        let count: u32 = placement.iter().map(|share| share.devices.len()).sum();
-        let name = |share: &NodeShare| topology.node(share.node).spec.name.to_string();
-        match (reshape, topology.type_of(placement)) {
-            (Reshape::Moved, _) => placement.iter().map(name).collect::<Vec<_>>().join("+"),
-            (_, Some(kind)) => format!("{count} × {}", topology.types()[kind.index()]),
-            (_, None) => format!("{count} devices"),
-        }
-    };
-    let (before, after) = (given(life.left()), given(state.schedule().placement(job).unwrap_or_default()));
+    let after = state.schedule().placement(job).unwrap_or_default();
     let to = life.last_gave_way().and_then(|gave| gave.to);
-    let to = to.map_or_else(String::new, |to| format!(", for {}", Called(dispatcher).job(to)));
-    format!("it was {reshape} from {before} to {after}{to}")
+    wharf_core::reshaped(state.topology(), reshape, life.left(), after, to, &Called(dispatcher))
 }
 
 /// What a held job waits for.

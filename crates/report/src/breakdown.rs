@@ -91,7 +91,6 @@ pub(crate) fn largest(rows: &[BreakdownRow], count: usize) -> Vec<&BreakdownRow>
 
 impl BreakdownRow {
     fn new(key: String, jobs: &[&JobRecord], rules: MetricRules) -> Self {
-        let jobs: Vec<&JobRecord> = jobs.iter().copied().filter(|job| rules.counts(job.job)).collect();
         let finished: Vec<&JobRecord> = jobs.iter().copied().filter(|job| job.end.is_some()).collect();
         let jcts = stats::sorted(finished.iter().filter_map(|job| job.jct_s()));
         let queues: Vec<f64> = finished.iter().map(|job| job.queue_s).collect();
@@ -141,7 +140,7 @@ fn rows<'a, K: Ord>(
     show: impl Fn(&K) -> String,
 ) -> Vec<BreakdownRow> {
     let mut groups: BTreeMap<K, Vec<&JobRecord>> = BTreeMap::new();
-    for job in &outcome.jobs {
+    for job in outcome.jobs.iter().filter(|job| outcome.counts(job)) {
         if let Some(key) = key(job) {
             groups.entry(key).or_default().push(job);
         }

@@ -159,7 +159,13 @@ impl Record {
             busy_device_s: busy_device_s(&spans),
             device_count: self.nodes.iter().map(|node| node.devices).sum(),
             rules: MetricRules::Wharf,
-            tally: Tally { reshapes: self.reshapes(), deadlines: self.deadlines(&time), ..Tally::default() },
+            tally: Tally {
+                over: Some(time(self.now_s)),
+                reshapes: self.reshapes(),
+                deadlines: self.deadlines(&time),
+                ..Tally::default()
+            },
+            measure: None,
             spans,
         }
     }
@@ -245,6 +251,8 @@ impl Record {
             queue_s: job.wait_s(self.now_s),
             run_s: job.run_s(self.now_s),
             preemptions: job.preemptions,
+            // The head counts the causes of stops itself.
+            failures: 0,
         }
     }
 

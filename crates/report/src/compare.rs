@@ -254,10 +254,11 @@ type Extra = (&'static str, &'static str, fn(&Summary) -> Option<u64>);
 
 /// Counts that are worth a column, because some run has them.
 fn extra_counts(runs: &[Summary]) -> Vec<Extra> {
-    let all: [Extra; 5] = [
+    let all: [Extra; 6] = [
         ("shrinks", "shrinks", |run| Some(run.shrinks).filter(|_| is_elastic(run))),
         ("grows", "grows", |run| Some(run.grows).filter(|_| is_elastic(run))),
         ("type_changes", "type changes", |run| Some(run.type_changes).filter(|_| is_elastic(run))),
+        ("failure_stops", "failure stops", |run| Some(run.failure_stops).filter(|&count| count > 0)),
         ("deadlines_met", "deadlines met", |run| run.deadlines_met),
         ("deadlines_missed", "missed", |run| run.deadlines_missed),
     ];
@@ -284,7 +285,7 @@ pub fn winners(runs: &[Summary]) -> Vec<[bool; Metric::ALL.len()]> {
         let rivals: Vec<&Summary> = runs.iter().filter(|other| run.is_comparable(other)).collect();
         let finished_max = rivals.iter().map(|rival| rival.finished).max().unwrap_or(0);
         Metric::ALL.map(|metric| {
-            let full = rivals.iter().filter(|rival| rival.finished == finished_max);
+            let full = rivals.iter().filter(|rival| finished_max > 0 && rival.finished == finished_max);
             let values: Vec<Option<f64>> = full.clone().map(|rival| metric.of(rival)).collect();
             let won = metric.winners(&values);
             full.zip(won).any(|(rival, won)| won && std::ptr::eq(*rival, run))

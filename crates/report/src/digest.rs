@@ -53,7 +53,7 @@ pub struct Digest {
 impl Digest {
     /// Takes from an outcome what a page shows.
     pub fn new(cluster: &ClusterSpec, specs: &[JobSpec], outcome: &Outcome) -> Self {
-        let jobs: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| outcome.rules.counts(job.job)).collect();
+        let jobs: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| outcome.counts(job)).collect();
         let jcts = stats::sorted(jobs.iter().filter_map(|job| job.jct_s()));
         let mut breakdown = Breakdown::new(specs, outcome);
         let rows = [&mut breakdown.by_size, &mut breakdown.by_user, &mut breakdown.by_model];

@@ -51,7 +51,7 @@ impl Fairness {
     }
 }
 
-/// Each job's ρ, by position in the outcome; `None` for jobs that are not done or have no solo time.
+/// Each job's ρ, by position in the outcome; `None` for jobs that do not count, are not done or have no solo time.
 pub fn finish_time_ratios(specs: &[JobSpec], outcome: &Outcome) -> Vec<Option<f64>> {
     let presence = Presence::new(&outcome.jobs);
     let device_count = f64::from(outcome.device_count.max(1));
@@ -62,7 +62,7 @@ pub fn finish_time_ratios(specs: &[JobSpec], outcome: &Outcome) -> Vec<Option<f6
         let independent_s = solo_s * (f64::from(job.devices) * present_mean / device_count).max(1.0);
         if independent_s > 0.0 { stats::finite(jct_s / independent_s) } else { None }
     };
-    outcome.jobs.iter().map(ratio).collect()
+    outcome.jobs.iter().map(|job| ratio(job).filter(|_| outcome.counts(job))).collect()
 }
 
 /// How many jobs were in the system, as a step function with its integral.

@@ -54,6 +54,7 @@ pub(crate) fn outcome() -> Outcome {
                 queue_s,
                 run_s,
                 preemptions,
+                failures: 0,
             }
         };
     let sample =
@@ -83,6 +84,7 @@ pub(crate) fn outcome() -> Outcome {
         device_count: 4,
         rules: MetricRules::Wharf,
         tally: Tally::default(),
+        measure: None,
     }
 }
 
@@ -97,5 +99,6 @@ pub(crate) fn empty_outcome() -> Outcome {
         device_count: 0,
         rules: MetricRules::Wharf,
         tally: Tally::default(),
+        measure: None,
     }
 }

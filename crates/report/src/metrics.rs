@@ -41,7 +41,7 @@ pub struct Summary {
     pub cluster: String,
     /// The seed.
     pub seed: u64,
-    /// Jobs in the trace.
+    /// Jobs that count: those of the trace, or of the measurement window.
     pub jobs: u64,
     /// Jobs that were done.
     pub finished: u64,
@@ -59,9 +59,9 @@ pub struct Summary {
     pub makespan_s: Option<f64>,
     /// Mean time submitted but not running.
     pub avg_queue_s: Option<f64>,
-    /// Device-seconds held ÷ (devices × (last end − first submission)); under Gavel's rules ÷ (devices × makespan).
+    /// Device-seconds held ÷ (devices × observed time); see `wharf help metrics`.
     pub gpu_utilization: Option<f64>,
-    /// Stops of jobs before their end, over all jobs.
+    /// Stops of jobs by the scheduler before their end, over all jobs.
     pub preemptions: u64,
     /// Moments at which the mechanism looked at the cluster.
     pub events: u64,
@@ -109,6 +109,20 @@ pub struct Summary {
     /// The most in a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_peak: Option<f64>,
+    /// Stops of jobs because a node was lost, over all jobs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failure_stops: u64,
+    /// When the run was cut off, where jobs were left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_off_s: Option<f64>,
+    /// The measurement window, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measure: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Summary {
@@ -116,22 +130,27 @@ impl Summary {
     pub fn new(labels: RunLabels, outcome: &Outcome, wall_ms: f64) -> Self {
         let RunLabels { policy, trace, preset, cluster, seed } = labels;
         let rules = outcome.rules;
-        let counted: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| rules.counts(job.job)).collect();
+        let counted: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| outcome.counts(job)).collect();
         let finished: Vec<&JobRecord> = counted.iter().copied().filter(|job| job.end.is_some()).collect();
         let jcts = stats::sorted(finished.iter().filter_map(|job| job.jct_s()));
         let queues: Vec<f64> = finished.iter().map(|job| job.queue_s).collect();
         let last_end = finished.iter().filter_map(|job| job.end).max();
-        let first_submit = outcome.jobs.iter().map(|job| job.submit).min();
+        let first_submit = match outcome.measure {
+            Some(_) => counted.iter().map(|job| job.submit).min(),
+            None => outcome.jobs.iter().map(|job| job.submit).min(),
+        };
         let span_s = last_end.zip(first_submit).and_then(|(end, submit)| stats::finite(end.since(submit)));
-        let waited = counted.iter().filter(|job| has_queue(rules, job));
+        let waited = counted.iter().filter(|job| has_queue(job));
         let all_queues: Vec<f64> = waited.map(|job| job.queue_s).collect();
         let tally = outcome.tally;
         let makespan_s = match rules {
+            _ if outcome.measure.is_some() => span_s,
             MetricRules::Muri => last_end.map(Time::seconds),
             MetricRules::Gavel => tally.over.or(last_end).map(Time::seconds),
             MetricRules::Wharf | MetricRules::Crius | MetricRules::Blox { .. } => span_s,
         };
-        let used_s = if rules == MetricRules::Gavel { makespan_s } else { span_s };
+        let is_from_zero = rules == MetricRules::Gavel && outcome.measure.is_none();
+        let observed_s = outcome.observed().map(|(from, to)| to.since(from));
         Self {
             policy,
             trace,
@@ -149,8 +168,9 @@ impl Summary {
             makespan_s,
             avg_queue_s: stats::mean(&queues),
             avg_queue_all_s: stats::mean(&all_queues),
-            gpu_utilization: used_s.and_then(|used_s| utilization(outcome, used_s)),
-            preemptions: outcome.jobs.iter().map(|job| u64::from(job.preemptions)).sum(),
+            gpu_utilization: if is_from_zero { makespan_s } else { observed_s }
+                .and_then(|span_s| utilization(outcome, span_s)),
+            preemptions: counted.iter().map(|job| u64::from(job.preemptions)).sum(),
             reschedules: tally.reschedules,
             lease_extensions: tally.lease_extensions,
             cost: tally.cost.and_then(stats::finite),
@@ -163,6 +183,9 @@ impl Summary {
             deadlines_missed: tally.deadlines.map(|deadlines| deadlines.missed),
             throughput_avg: tally.throughput.and_then(|throughput| stats::finite(throughput.average)),
             throughput_peak: tally.throughput.and_then(|throughput| stats::finite(throughput.peak)),
+            failure_stops: counted.iter().map(|job| u64::from(job.failures)).sum(),
+            cut_off_s: outcome.over().filter(|_| is_cut_off(outcome)).map(Time::seconds),
+            measure: outcome.measure.map(|measure| measure.to_string()),
             events: outcome.event_count,
             wall_ms: if wall_ms.is_finite() { wall_ms.max(0.0) } else { 0.0 },
         }
@@ -188,15 +211,21 @@ impl Summary {
     }
 }
 
-/// Whether a job's time in the queue counts: Crius knows nothing of jobs that neither ran nor waited.
-fn has_queue(rules: MetricRules, job: &JobRecord) -> bool {
-    rules != MetricRules::Crius || job.first_start.is_some() || job.queue_s > 0.0
+/// Whether a job's time in the queue counts: one that neither ran nor waited was not submitted before the run was cut off.
+fn has_queue(job: &JobRecord) -> bool {
+    job.first_start.is_some() || job.queue_s > 0.0
+}
+
+/// Whether the run ended while jobs were left that could have gone on.
+fn is_cut_off(outcome: &Outcome) -> bool {
+    outcome.tally.over.is_some() && outcome.jobs.iter().any(|job| job.end.is_none())
 }
 
 /// `None` where there is nothing to use: `0 / 0` is no share.
 fn utilization(outcome: &Outcome, span_s: f64) -> Option<f64> {
     let available = f64::from(outcome.device_count) * span_s;
-    if available > 0.0 { stats::finite(outcome.busy_device_s / available) } else { None }
+    let busy_s = outcome.observed_busy_s()?;
+    if available > 0.0 { stats::finite(busy_s / available) } else { None }
 }
 
 /// The document that `--output json` prints and `summary.json` holds.

@@ -68,6 +68,8 @@ struct Notes<'a> {
     rated: Vec<JobId>,
     /// Jobs that were stopped because a node was lost.
     struck: BTreeSet<JobId>,
+    /// How often that has happened to each.
+    failures: BTreeMap<JobId, u32>,
     /// Jobs that have just ended.
     ended: Vec<JobId>,
     /// Since when, and which, devices each job holds.
@@ -94,6 +96,7 @@ impl<'a> Driver<'a> {
             flow: Flow::default(),
             rated: Vec::new(),
             struck: BTreeSet::new(),
+            failures: BTreeMap::new(),
             ended: Vec::new(),
             held: if wants_timeline { vec![(Time::ZERO, Box::default()); job_count] } else { Vec::new() },
             spans: Vec::new(),
@@ -305,6 +308,17 @@ impl<'a> Driver<'a> {
         self.engine.settle(now, &mut self.notes);
         self.answer(now);
         self.rounds.look(now, &mut self.engine, self.notes.recorder);
+        self.explain(now);
+    }
+
+    /// Reports why the job waits whose reasons are wanted.
+    fn explain(&mut self, now: Time) {
+        let state = self.engine.state();
+        let Some(job) = self.notes.recorder.explained().filter(|&job| state.has_job(job)) else { return };
+        if matches!(state.job(job).phase, Phase::Waiting | Phase::Held) {
+            let reason = self.engine.explain(now, job);
+            self.notes.recorder.waits(now, job, &reason);
+        }
     }
 
     fn answer(&mut self, now: Time) {
@@ -399,7 +413,7 @@ impl<'a> Driver<'a> {
             ..Rounds::tally(&mut self.engine, over)
         };
         let state = self.engine.state();
-        let jobs = state
+        let mut jobs: Vec<JobRecord> = state
             .jobs()
             .map(|(job, spec, life)| {
                 let run_s = life.attained_s(last);
@@ -412,9 +426,14 @@ impl<'a> Driver<'a> {
                     queue_s: (life.end.unwrap_or(last).since(spec.submit) - run_s).max(0.0),
                     run_s,
                     preemptions: life.preemptions,
+                    failures: self.notes.failures.get(&job).copied().unwrap_or(0),
                 }
             })
             .collect();
+        // Of a run that is cut off, those that were still to come.
+        for spec in &self.jobs[self.next_arrival..] {
+            jobs.push(JobRecord::new(JobId::from_index(jobs.len()), spec));
+        }
         Outcome {
             jobs,
             timeline: self.occupancy.timeline,
@@ -424,6 +443,7 @@ impl<'a> Driver<'a> {
             device_count: state.topology().device_count(),
             rules: MetricRules::Wharf,
             tally,
+            measure: None,
         }
     }
 }
@@ -478,12 +498,15 @@ impl Log for Notes<'_> {
             }
             Event::JobGaveWay { job, to, chosen } => self.recorder.gave_way(time, job, to, chosen),
             Event::JobStopping { job, why } => {
-                if why == StopReason::NodeLost {
-                    self.struck.insert(job);
-                }
                 self.flow.note(job, state, false);
                 self.close_spans(time, job);
-                self.recorder.preempted(time, job);
+                if why == StopReason::NodeLost {
+                    self.struck.insert(job);
+                    *self.failures.entry(job).or_default() += 1;
+                    self.recorder.interrupted(time, job);
+                } else {
+                    self.recorder.preempted(time, job);
+                }
             }
             Event::JobEnded { job, .. } => {
                 self.flow.note(job, state, false);

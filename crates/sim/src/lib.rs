@@ -5,6 +5,8 @@ mod driver;
 pub mod failures;
 mod flow;
 pub mod forecast;
+mod history;
+mod measure;
 mod occupancy;
 pub mod outcome;
 mod present;
@@ -15,6 +17,8 @@ pub mod run;
 pub mod scale;
 pub mod sweep;
 
+pub use history::{HistoryEvent, JobHistory, Reshaped};
+pub use measure::{Measure, MeasureError};
 pub use outcome::{
     Allocation, Deadlines, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample,
     Span, Tally, Throughput, TimelineOnly,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Reshape, Reshapes, Time};
+use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Reason, Reshape, Reshapes, Time};
+
+use crate::measure::Measure;
 
 /// The result of one simulated run.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,22 +25,73 @@ pub struct Outcome {
     pub rules: MetricRules,
     /// What else was counted.
     pub tally: Tally,
+    /// The jobs and the time that metrics are about; everything where `None`.
+    pub measure: Option<Measure>,
 }
 
 impl Outcome {
-    /// What became of those of its jobs that should be done by some time; `jobs` are by id.
+    /// Restricts the metrics to a window; `jobs` are the specs by id.
+    #[must_use]
+    pub fn measured(mut self, measure: Measure, jobs: &[JobSpec]) -> Self {
+        self.measure = Some(measure);
+        self.tally.deadlines = self.deadlines(jobs);
+        self
+    }
+
+    /// Whether a job counts in the metrics.
+    pub fn counts(&self, job: &JobRecord) -> bool {
+        self.rules.counts(job.job) && self.measure.is_none_or(|measure| measure.counts(job))
+    }
+
+    /// When the run was over: when the last job ended, or later, where jobs are left.
+    pub fn over(&self) -> Option<Time> {
+        let is_complete = self.jobs.iter().all(|job| job.end.is_some());
+        let last_end = self.jobs.iter().filter_map(|job| job.end).max();
+        if is_complete { last_end } else { last_end.max(self.tally.over) }
+    }
+
+    /// The time over which the use of devices is measured.
+    pub fn observed(&self) -> Option<(Time, Time)> {
+        let counted = || self.jobs.iter().filter(|job| self.counts(job));
+        let over = self.over()?;
+        match self.measure {
+            None => Some((self.jobs.iter().map(|job| job.submit).min()?, over)),
+            Some(Measure::Time { from, to }) => Some((from, to.min(over))),
+            Some(Measure::Jobs { .. }) => {
+                let end = counted().map(|job| job.end.unwrap_or(over)).max()?;
+                Some((counted().map(|job| job.submit).min()?, end))
+            }
+        }
+    }
+
+    /// Device-seconds that jobs held within the observed time; a part of the run needs the timeline.
+    pub fn observed_busy_s(&self) -> Option<f64> {
+        if self.measure.is_none() {
+            return Some(self.busy_device_s);
+        }
+        let (from, to) = self.observed()?;
+        let ends = self.timeline.iter().skip(1).map(|sample| sample.time).chain([to]);
+        let busy_s = self.timeline.iter().zip(ends).map(|(sample, end)| {
+            let held_s = end.min(to).since(sample.time.max(from)).max(0.0);
+            f64::from(sample.busy_devices) * held_s
+        });
+        (!self.timeline.is_empty()).then(|| busy_s.sum())
+    }
+
+    /// What became of those of the counted jobs that should be done by some time; `jobs` are by id.
     pub(crate) fn deadlines(&self, jobs: &[JobSpec]) -> Option<Deadlines> {
         let latest = |job: &JobRecord| job.end.unwrap_or(job.submit.plus(job.queue_s + job.run_s));
-        let now = self.jobs.iter().map(latest).chain(self.tally.over).max().unwrap_or(Time::ZERO);
+        let now = self.tally.over.or_else(|| self.jobs.iter().map(latest).max()).unwrap_or(Time::ZERO);
         let deadline = |job: JobId| jobs.get(job.index()).and_then(|spec| spec.deadline);
-        Deadlines::count(self.jobs.iter().map(|job| (deadline(job.job), job.end)), now)
+        let counted = self.jobs.iter().filter(|job| self.counts(job));
+        Deadlines::count(counted.map(|job| (deadline(job.job), job.end)), now)
     }
 }
 
 /// What a mechanism counts beside jobs; nothing where it has no such thing.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Tally {
-    /// When the run was over, where that is not when the last job was done.
+    /// When the run was over, where that is not when the last job was done: a run that is cut off after so many rounds.
     pub over: Option<Time>,
     /// Rounds.
     pub rounds: u64,
@@ -142,11 +195,28 @@ pub struct JobRecord {
     pub queue_s: f64,
     /// Seconds holding devices.
     pub run_s: f64,
-    /// How often it was stopped before it was done.
+    /// How often the scheduler stopped it before it was done, to give its devices to others or to move it.
     pub preemptions: u32,
+    /// How often it was stopped because a node was lost.
+    pub failures: u32,
 }
 
 impl JobRecord {
+    /// The record of a job that nothing has happened to.
+    pub fn new(job: JobId, spec: &JobSpec) -> Self {
+        Self {
+            job,
+            devices: spec.gang.devices,
+            submit: spec.submit,
+            first_start: None,
+            end: None,
+            queue_s: 0.0,
+            run_s: 0.0,
+            preemptions: 0,
+            failures: 0,
+        }
+    }
+
     /// Job completion time: submission to end.
     pub fn jct_s(&self) -> Option<f64> {
         self.end.map(|end| end.since(self.submit))
@@ -254,8 +324,18 @@ pub trait Recorder {
     }
     /// A running job was chosen to make room for another; that it was stopped is told next.
     fn gave_way(&mut self, _time: Time, _job: JobId, _to: Option<JobId>, _chosen: Chosen) {}
-    /// A running job was stopped before its end.
+    /// The scheduler stopped a running job before its end.
     fn preempted(&mut self, _time: Time, _job: JobId) {}
+    /// A running job was stopped because a node was lost; a recorder that does not distinguish treats it as preempted.
+    fn interrupted(&mut self, time: Time, job: JobId) {
+        self.preempted(time, job);
+    }
+    /// A job whose wait reasons are wanted, where the mechanism has any.
+    fn explained(&self) -> Option<JobId> {
+        None
+    }
+    /// That job waits for this reason now.
+    fn waits(&mut self, _time: Time, _job: JobId, _reason: &Reason) {}
     /// A job was done.
     fn finished(&mut self, _time: Time, _job: JobId) {}
     /// A node cannot be used any more.

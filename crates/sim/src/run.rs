@@ -111,13 +111,25 @@ pub enum RunError {
     #[error(transparent)]
     Program(#[from] Trouble),
     /// A policy's program that failed, or broke a rule.
-    #[error("policy program `{program}` was stopped: what it wants is not allowed, or it has failed")]
+    #[error("policy program `{program}` failed, or its answer cannot be carried out")]
     Answer {
         /// The program.
         program: String,
         /// What is wrong.
         #[source]
         violation: Violation,
+    },
+    /// A policy's program that left jobs undone.
+    #[error("policy program `{program}` left {count} of {all} jobs unfinished: {jobs}")]
+    Unfinished {
+        /// The program.
+        program: String,
+        /// How many.
+        count: usize,
+        /// Jobs in the trace.
+        all: usize,
+        /// The first of them, by name.
+        jobs: String,
     },
     /// The policy broke a rule: a bug.
     #[error("policy `{policy}` broke a rule of scheduling; this is a bug in Wharf")]
@@ -231,6 +243,12 @@ fn simulate(
                     Err(RunError::Answer { program: policy(), violation })
                 }
                 Some(violation) => Err(RunError::Audit { policy: policy(), violation }),
+                None if Program::is_named(spec.policy) => {
+                    // Within limits, after failures or so many rounds, jobs may be left by any policy.
+                    let is_whole =
+                        limits.is_none() && spec.rounds.is_none() && spec.settings.get("failures").is_none();
+                    if is_whole { all_finished(spec, outcome) } else { Ok(outcome) }
+                }
                 None => Ok(outcome),
             }
         }
@@ -260,6 +278,26 @@ fn simulate(
             Ok(blox::simulate(&resolved(spec)?, spec.cluster, &settings, spec.rounds, recorder)?)
         }
     }
+}
+
+/// Checks that a policy's program left no job undone.
+fn all_finished(spec: &RunSpec<'_>, outcome: Outcome) -> Result<Outcome, RunError> {
+    const NAMED_MAX: usize = 5;
+    let left: Vec<&str> = outcome
+        .jobs
+        .iter()
+        .filter(|job| job.end.is_none())
+        .filter_map(|job| Some(&*spec.trace.jobs.get(job.job.index())?.name))
+        .collect();
+    if left.is_empty() {
+        return Ok(outcome);
+    }
+    let mut jobs = left[..left.len().min(NAMED_MAX)].join(", ");
+    if left.len() > NAMED_MAX {
+        jobs += &format!(" and {} more", left.len() - NAMED_MAX);
+    }
+    let program = spec.policy.to_owned();
+    Err(RunError::Unfinished { program, count: left.len(), all: outcome.jobs.len(), jobs })
 }
 
 /// The policy and its numbers under Blox's mechanism.

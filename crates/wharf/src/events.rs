@@ -13,7 +13,7 @@ use crate::rounds::RoundWriter;
 /// Lines have `t` (seconds), `event` and `job`; a start also has `nodes` (`[[node, [device, ...]], ...]`) and, where
 /// jobs share the devices in lockstep, `group`; on other devices than the last time, also `change` (how they differ), `before` (those
 /// devices) and `for` (a job that got some of them). A preemption has `for` (the job that gets the devices, where it is one) and
-/// `chosen` (why this job had to make room), unless a node was lost. Where nodes fail there are also lines with `node` instead of `job`.
+/// `chosen` (why this job had to make room). Where nodes fail, a job is `interrupted`, and there are lines with `node` instead of `job`.
 pub(crate) struct EventWriter<'a, W: Write> {
     out: W,
     jobs: &'a [JobSpec],
@@ -224,6 +224,10 @@ impl<W: Write> Recorder for EventWriter<'_, W> {
             Some((_, to, chosen)) => write_gave_way(out, jobs, to, chosen),
             None => Ok(()),
         });
+    }
+
+    fn interrupted(&mut self, time: Time, job: JobId) {
+        self.write(time, "interrupted", job, |_, _| Ok(()));
     }
 
     fn node_lost(&mut self, time: Time, node: NodeId) {

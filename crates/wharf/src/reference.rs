@@ -52,6 +52,14 @@ pub fn markdown() -> String {
 /// What a comparison of all policies shows.
 const SIDE_BY_SIDE: &str = include_str!("side_by_side.md");
 
+/// What the numbers of a run mean.
+const METRICS: &str = include_str!("metrics.md");
+
+/// `docs/metrics.md`: every number of a run, how it is computed and what counts.
+pub fn metrics_markdown() -> String {
+    METRICS.to_owned()
+}
+
 /// `docs/policies.md`: every policy, how it decides and what can be set.
 pub fn policies_markdown() -> String {
     let mut text = format!(

@@ -12,9 +12,9 @@ use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, StepSeries};
-use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, files};
+use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, files, human};
 use wharf_sim::sweep::parallel::map_in_order;
-use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
+use wharf_sim::{Measure, Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
 use wharf_trace::Trace;
 
 use crate::error::{CliError, ErrorKind, translate};
@@ -24,7 +24,7 @@ use crate::rounds::RoundWriter;
 use crate::staging::{StagedDir, StagedFile};
 
 /// Name of the file with a run's events.
-const EVENTS_JSONL: &str = "events.jsonl";
+pub(crate) const EVENTS_JSONL: &str = "events.jsonl";
 /// Name of the page that compares the runs.
 pub(crate) const REPORT_HTML: &str = "report.html";
 
@@ -49,6 +49,8 @@ pub(crate) struct Batch {
     pub profile: Option<Profile>,
     /// Rounds after which runs end.
     pub rounds: Option<u64>,
+    /// The part of the runs that metrics are about.
+    pub measure: Option<Measure>,
     /// The policies, each once.
     pub policies: Vec<String>,
     /// How many of them at the same time.
@@ -230,7 +232,9 @@ impl Batch {
         is_watched: bool,
         progress: &Progress,
     ) -> Result<Ran, CliError> {
-        let mut recorder = FinishedCounter::new(progress).with_timeline(is_shown || is_watched);
+        // The use of devices in a part of the time is read off the timeline.
+        let has_timeline = is_shown || is_watched || self.measure.is_some();
+        let mut recorder = FinishedCounter::new(progress).with_timeline(has_timeline);
         let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
         let summary = self.summary(policy, &outcome, wall_ms);
         let page = is_shown.then(|| self.page_run(&summary, &outcome));
@@ -274,17 +278,32 @@ impl Batch {
         Ok(Ran { summary, page: Some(page), spark })
     }
 
-    fn simulate(&self, policy: &str, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), CliError> {
+    /// Simulates one of the policies; gives what came out and how long that took.
+    ///
+    /// # Errors
+    /// Where the run fails.
+    pub(crate) fn simulate(
+        &self,
+        policy: &str,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(Outcome, f64), CliError> {
         let started = Instant::now();
         let outcome = run_within(&self.spec(policy), self.limits.as_ref(), recorder)
             .map_err(|error| translate::run(&error))?;
+        let outcome = match self.measure {
+            Some(measure) => outcome.measured(measure, &self.trace.jobs),
+            None => outcome,
+        };
         Ok((outcome, started.elapsed().as_secs_f64() * 1000.0))
     }
 
-    fn summary(&self, policy: &str, outcome: &Outcome, wall_ms: f64) -> Summary {
+    /// The metrics of a run.
+    pub(crate) fn summary(&self, policy: &str, outcome: &Outcome, wall_ms: f64) -> Summary {
+        // Runs with different windows are not comparable.
+        let window = self.measure.map_or_else(String::new, |measure| format!(" [{measure}]"));
         let labels = RunLabels {
             policy: policy.to_owned(),
-            trace: self.trace.name.clone(),
+            trace: format!("{}{window}", self.trace.name),
             preset: self.preset.name.clone(),
             cluster: self.cluster_name.clone(),
             seed: self.seed,
@@ -303,7 +322,8 @@ impl Batch {
 
     fn plots(&self, summary: &Summary, outcome: &Outcome) -> Vec<(&'static str, String)> {
         let name = &summary.policy;
-        let jcts_s = outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect();
+        let counted = outcome.jobs.iter().filter(|job| outcome.counts(job));
+        let jcts_s = counted.filter_map(wharf_sim::JobRecord::jct_s).collect();
         let cdf = plot::jct_cdf(&[CdfSeries { name: name.clone(), jcts_s }]);
         let busy =
             plot::utilization(&[StepSeries::utilization(name, &outcome.timeline, outcome.device_count)]);
@@ -335,7 +355,9 @@ impl Batch {
 fn warn_of_unfinished(report: &Report, terminal: &Terminal) {
     for run in report.runs.iter().filter(|run| run.finished < run.jobs) {
         let unfinished = run.jobs - run.finished;
-        terminal.warn(&format!("`{}` left {unfinished} of {} jobs unfinished", run.policy, run.jobs));
+        let when = run.cut_off_s.map(human::duration);
+        let when = when.map_or_else(String::new, |when| format!(" when it was cut off after {when}"));
+        terminal.warn(&format!("`{}` left {unfinished} of {} jobs unfinished{when}", run.policy, run.jobs));
     }
 }
 

@@ -21,6 +21,11 @@ pub struct FoundRun {
 }
 
 impl FoundRun {
+    /// Where its files are, where its summary says so.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
     /// All that a page shows of it.
     ///
     /// # Errors

@@ -63,6 +63,7 @@ impl JobRow {
             queue_s: self.queue_s,
             run_s: self.run_s,
             preemptions: self.preemptions,
+            failures: 0,
         })
     }
 

@@ -311,12 +311,30 @@ pub struct KeeperArgs {
     pub stage: bool,
 }
 
-/// Commands about one job.
+/// `wharf explain`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wharf explain 3
+  wharf explain 12_3
+  wharf explain --run results job-17        A job of a simulated run: its waits, starts and preemptions")]
+pub struct ExplainJobArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub home: HomeArgs,
+    /// Explain a job of simulated runs instead: a folder that `wharf sim --out` wrote
+    #[arg(long, value_name = "DIR")]
+    pub run: Option<PathBuf>,
+    /// The job's id (`12_3` is an element of an array); with `--run`, its name in the trace
+    pub job: String,
+}
+
+/// `wharf job`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   wharf job 3
-  wharf explain 3")]
+  wharf job 12_3")]
 pub struct JobArgs {
     /// Where the cluster is.
     #[command(flatten)]

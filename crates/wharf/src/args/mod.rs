@@ -46,7 +46,7 @@ pub use access::{
     TokenListArgs, TokenRenewArgs, TokenRevokeArgs, Ttl,
 };
 pub use cluster::{
-    ContainerArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, TaskArgs,
+    ContainerArgs, ExplainJobArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, TaskArgs,
     WorkerArgs,
 };
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
@@ -230,7 +230,7 @@ pub enum Command {
     /// Show one job with its history
     Job(JobArgs),
     /// Say what a job waits for, who is ahead, what would let it start now, and when it is expected to start
-    Explain(JobArgs),
+    Explain(ExplainJobArgs),
     /// Simulate the cluster as it is, or as it was, under other policies or with other nodes
     #[command(name = "whatif")]
     WhatIf(WhatIfArgs),
@@ -330,9 +330,10 @@ Examples:
   wharf help trace convert    The options of `wharf trace convert`
   wharf help exit-codes       What the exit codes mean
   wharf help environment      The environment variables
+  wharf help metrics          What the numbers of a run mean
   wharf help command-reference > cli.md    The reference of all commands, as Markdown")]
 pub struct HelpArgs {
-    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`, `command-reference`, `policy-reference`)
+    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`, `command-reference`, `policy-reference`, `metrics`)
     #[arg(value_name = "COMMAND|TOPIC")]
     pub topic: Vec<String>,
 }

@@ -18,6 +18,8 @@ Examples:
   wharf sim --trace gavel.trace --cluster v100:36,p100:36,k80:36 --policy allox,gandiva --preset gavel --profile speeds.json
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --failures mtbf=200,repair=2 --seed 3
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --limits limits.toml
+  wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --measure jobs=1000..1999
+  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --explain job-17
   wharf sim --trace jobs.csv --cluster v100:4x4,p100:4x4,k80:4x4 --policy all --out mixed
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
 pub struct SimArgs {
@@ -55,6 +57,17 @@ pub struct SimArgs {
     /// End after so many rounds of policies or presets that have rounds; unfinished jobs are counted
     #[arg(long, value_name = "N")]
     pub rounds: Option<NonZeroU64>,
+
+    /// Measurement window: `jobs=A..B` (positions in the trace, from 0, both included) or `time=T1..T2` (jobs submitted from
+    /// T1 up to T2, in seconds or durations such as `12h`). Jobs outside run, but are not counted; `wharf help metrics`
+    /// has the definitions
+    #[arg(long, value_name = "WINDOW")]
+    pub measure: Option<String>,
+
+    /// Explain one job of the trace instead of summing up: when it waited and for what, which jobs went first, for which it was
+    /// preempted
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["out", "report", "measure"])]
+    pub explain: Option<String>,
 
     /// Simulate within limits: a TOML file as for `wharf limits apply`
     #[arg(long, value_name = "FILE")]

@@ -7,7 +7,7 @@ use crate::output::Terminal;
 use crate::{pages, reference};
 
 /// What there is help for beside commands.
-const TOPICS: [&str; 4] = ["exit-codes", "environment", "command-reference", "policy-reference"];
+const TOPICS: [&str; 5] = ["exit-codes", "environment", "command-reference", "policy-reference", "metrics"];
 
 /// Shows the help of a command or a topic.
 ///
@@ -20,6 +20,7 @@ pub(super) fn execute(topic: &[String], terminal: &Terminal) -> Result<Exit, Cli
         ["environment"] => reference::environment(),
         ["command-reference"] => reference::markdown(),
         ["policy-reference"] => reference::policies_markdown(),
+        ["metrics"] => reference::metrics_markdown(),
         words => command_help(words)?,
     };
     terminal.data(&text)?;

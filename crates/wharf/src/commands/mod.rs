@@ -4,6 +4,7 @@ mod cluster;
 mod compare;
 mod config;
 mod demo;
+mod explain;
 mod help;
 mod image;
 mod install;
@@ -71,7 +72,10 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Submit(args) => cluster::submit(args, terminal),
         Command::Jobs(args) => cluster::jobs(args, terminal),
         Command::Job(args) => cluster::job(args, terminal),
-        Command::Explain(args) => cluster::explain(args, terminal),
+        Command::Explain(args) => match &args.run {
+            Some(folder) => explain::recorded(folder, &args.job, terminal),
+            None => cluster::explain(args, terminal),
+        },
         Command::WhatIf(args) => cluster::whatif(args, terminal),
         Command::History(args) => cluster::history(args, terminal),
         Command::Size(args) => size::execute(args, terminal),

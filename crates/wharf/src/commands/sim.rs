@@ -4,10 +4,11 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use wharf_document::shell::line;
+use wharf_sim::Measure;
 use wharf_sim::sweep::parallel::thread_count;
 
 use crate::args::SimArgs;
-use crate::error::CliError;
+use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
@@ -23,6 +24,9 @@ const ALL: &str = "all";
 pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let batch = resolve(args, terminal)?;
     batch.check()?;
+    if let Some(job) = &args.explain {
+        return super::explain::simulated(&batch, job, terminal);
+    }
     // Before the work, so that a directory that cannot be written is known in a moment.
     let outputs = Outputs {
         dir: args.out.as_deref().map(OutDir::new).transpose()?,
@@ -41,8 +45,10 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
 }
 
 /// What the arguments mean. Names come before files: a typing error is told without reading a large trace.
-fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
+pub(super) fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
     let mut policies = distinct(&args.policy)?;
+    let measure = args.measure.as_deref().map(str::parse::<Measure>).transpose();
+    let measure = measure.map_err(|error| translate::measure(&error))?;
     let mut settings = input::settings(&args.set)?;
     if let Some(failures) = &args.failures {
         input::add_failures(failures, &mut settings)?;
@@ -54,6 +60,7 @@ fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
     }
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
     let trace = input::trace(&args.trace, format, terminal)?;
+    measure.map_or(Ok(()), |measure| measure.check(&trace.jobs)).map_err(|error| translate::measure(&error))?;
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let limits = args.limits.as_deref().map(input::limits).transpose()?.map(|(_, limits)| limits);
     let threads = thread_count(args.threads);
@@ -67,6 +74,7 @@ fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliError> {
         seed: args.seed,
         profile,
         rounds: args.rounds.map(NonZeroU64::get),
+        measure,
         policies,
         threads,
         // What came through a pipe is gone.
@@ -89,6 +97,7 @@ fn again(args: &SimArgs) -> Vec<String> {
         ("--failures", args.failures.clone()),
         ("--profile", args.profile.as_deref().map(path)),
         ("--rounds", args.rounds.map(|rounds| rounds.to_string())),
+        ("--measure", args.measure.clone()),
         ("--limits", args.limits.as_deref().map(path)),
         ("--format", args.format.clone()),
     ];

@@ -163,7 +163,11 @@ impl CliError {
         // A library that repeats its source in its own text would otherwise say it twice.
         let causes = self.causes.iter().filter(|cause| !self.message.contains(cause.as_str()));
         for line in causes.flat_map(|cause| cause.trim_end().lines()) {
-            let _ = writeln!(text, "{} {}", styles.dim("caused by:"), escaped(line));
+            // What is indented belongs to the line before.
+            let _ = match line.starts_with(' ') {
+                true => writeln!(text, "{}", escaped(line)),
+                false => writeln!(text, "{} {}", styles.dim("caused by:"), escaped(line)),
+            };
         }
         for hint in &self.hints {
             let _ = writeln!(text, "{} {}", styles.hint("hint:"), escaped(hint));

@@ -8,7 +8,7 @@ use wharf_sim::compat::crius::CriusError;
 use wharf_sim::compat::gavel::GavelError;
 use wharf_sim::compat::muri::MuriError;
 use wharf_sim::sweep::ScenarioError;
-use wharf_sim::{PresetError, RunError};
+use wharf_sim::{MeasureError, PresetError, RunError};
 use wharf_trace::{ClusterError, TraceError, UnknownFormat};
 
 use super::{CliError, ErrorKind};
@@ -44,8 +44,20 @@ pub fn preset(error: &PresetError) -> CliError {
     }
 }
 
+/// A measurement window cannot be used.
+pub fn measure(error: &MeasureError) -> CliError {
+    let kind = match error {
+        MeasureError::Form { .. } | MeasureError::Value { .. } | MeasureError::Backwards { .. } => {
+            ErrorKind::Usage
+        }
+        _ => ErrorKind::Input,
+    };
+    CliError::from_error(kind, error)
+        .hint("for example `--measure jobs=1000..1999` or `--measure time=12h..36h`; `wharf trace stats` shows the trace")
+}
+
 /// For those who write a policy of their own.
-const OWN_POLICY_HINT: &str = "a policy's program reads questions and writes answers, as docs/own-policies.md tells; \
+const OWN_POLICY_HINT: &str = "a policy program reads questions and writes answers, as docs/own-policies.md describes; \
                                examples/policies has one to begin with";
 
 /// A run cannot be done.
@@ -87,7 +99,9 @@ pub fn run(error: &RunError) -> CliError {
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
         RunError::Program(_) => CliError::from_error(ErrorKind::Input, error).hint(OWN_POLICY_HINT),
         RunError::Answer { .. } => CliError::from_error(ErrorKind::Input, error)
-            .hint("what it wrote to standard error is above; docs/own-policies.md tells what may be answered"),
+            .hint("docs/own-policies.md describes valid answers"),
+        RunError::Unfinished { .. } => CliError::from_error(ErrorKind::Input, error)
+            .hint("start every waiting job at last; `wharf sim --explain JOB` shows what happened to a job"),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
     }

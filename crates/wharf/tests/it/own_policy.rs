@@ -77,13 +77,20 @@ fn mistakes_end_a_simulation_and_say_what_was_wrong() {
             r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 0, "devices": [0]}]}]})"#,
             "but it runs on 2 to 2",
         ),
-        (r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 0, "devices": [0, 9]}]}]})"#, "device 9"),
+        (
+            r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 0, "devices": [0, 9]}]}]})"#,
+            "it names device 9 of node 0 (`gpu-0`), which has 2",
+        ),
+        (
+            r#"json.dumps({"start": [{"job": 0, "devices": 99}]})"#,
+            "it starts job 0 (`a`) on 99 devices, but the job runs on 2 to 2",
+        ),
         (r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 7, "devices": [0, 1]}]}]})"#, "node 7"),
         (r#"json.dumps({"start": [{"job": 0}, {"job": 0}]})"#, "j0 is not waiting"),
         (r#"json.dumps({"stop": [{"job": 0}]})"#, "j0 has no placement"),
-        (r#"json.dumps({"start": [{"job": 99}]})"#, "job 99, which is not there"),
+        (r#"json.dumps({"start": [{"job": 99}]})"#, "it names job 99, which is unknown or has ended"),
         (r#"json.dumps({"begin": []})"#, "unknown field `begin`"),
-        (r#""I would rather not""#, "no valid answer"),
+        (r#""I would rather not""#, "invalid answer of the policy program: `I would rather not`"),
         (r#"json.dumps({"error": "out of ideas"})"#, "out of ideas"),
         ("sys.exit(4)", "exit status: 4"),
     ] {
@@ -95,6 +102,40 @@ fn mistakes_end_a_simulation_and_say_what_was_wrong() {
         assert!(said.contains("wrong.py") && said.contains(told), "{answer}: {said}");
         assert!(!sandbox.path().join("results").exists(), "{answer}");
     }
+}
+
+#[test]
+fn exception_in_a_program_is_shown_with_its_traceback() {
+    let sandbox = Sandbox::new();
+    sandbox.write("jobs.csv", "job_id,submit_s,devices,iterations,iteration_ms\na,0,2,100,1000\n");
+    let faulty = "from wharf.policy import serve\n\n\n\
+                  def schedule(cluster, decision):\n    decision.start(cluster.waiting[7])\n\n\n\
+                  serve(schedule)\n";
+    sandbox.write("faulty.py", faulty);
+    let said = sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./faulty.py").fails(3);
+    let error = said.split_once("error: ").unwrap().1;
+    for part in ["faulty.py", "exit status: 1", "decision.start(cluster.waiting[7])", "IndexError: list index out of range"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    sandbox.write("broken.py", "import no_such_module\n");
+    let said = sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./broken.py").fails(3);
+    let error = said.split_once("error: ").unwrap().1;
+    assert!(error.contains("ModuleNotFoundError: No module named 'no_such_module'"), "{error}");
+}
+
+#[test]
+fn program_that_leaves_jobs_unfinished_fails_the_run() {
+    let sandbox = Sandbox::new();
+    let trace = "job_id,submit_s,devices,iterations,iteration_ms\na,0,1,100,1000\nb,0,2,100,1000\nc,5,1,100,1000\n";
+    sandbox.write("jobs.csv", trace);
+    let picky = "from wharf.policy import serve\n\n\n\
+                 def schedule(cluster, decision):\n    for job in cluster.waiting:\n        \
+                 if job.name == 'a':\n            decision.start(job)\n\n\n\
+                 serve(schedule)\n";
+    sandbox.write("picky.py", picky);
+    let said = sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./picky.py --out results").fails(3);
+    assert!(said.contains("policy program `./picky.py` left 2 of 3 jobs unfinished: b, c"), "{said}");
+    assert!(!sandbox.path().join("results").exists());
 }
 
 #[test]

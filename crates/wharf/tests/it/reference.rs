@@ -16,6 +16,8 @@ fn document(name: &str) -> String {
 fn reference_is_up_to_date() {
     let same = document("cli.md") == wharf_cli::reference::markdown();
     assert!(same, "docs/cli.md is not up to date: run `cargo xtask docs`");
+    let same = document("metrics.md") == wharf_cli::reference::metrics_markdown();
+    assert!(same, "docs/metrics.md is not up to date: run `cargo xtask docs`");
     let same = document("policies.md") == wharf_cli::reference::policies_markdown();
     assert!(same, "docs/policies.md is not up to date: run `cargo xtask docs`");
 }

@@ -379,6 +379,7 @@ impl<'a> Rounds<'a> {
             queue_s: progress.queue_s,
             run_s: progress.run_s,
             preemptions: progress.preemptions,
+            failures: 0,
         };
         Outcome {
             jobs: self.jobs.iter().zip(self.specs).enumerate().map(record).collect(),
@@ -388,7 +389,8 @@ impl<'a> Rounds<'a> {
             busy_device_s: self.busy_device_s,
             device_count: self.device_count,
             rules: MetricRules::Blox { track: self.settings.track },
-            tally: Tally { rounds: self.round, ..self.tally },
+            tally: Tally { over: Some(Time::from_seconds(now)), rounds: self.round, ..self.tally },
+            measure: None,
         }
     }
 }

@@ -22,16 +22,7 @@ pub(super) struct Tracker<'a> {
 
 impl<'a> Tracker<'a> {
     pub(super) fn new(specs: &[JobSpec], cluster: &'a ClusterSpec, recorder: &'a mut dyn Recorder) -> Self {
-        let record = |(index, spec): (usize, &JobSpec)| JobRecord {
-            job: JobId::from_index(index),
-            devices: spec.gang.devices,
-            submit: spec.submit,
-            first_start: None,
-            end: None,
-            queue_s: 0.0,
-            run_s: 0.0,
-            preemptions: 0,
-        };
+        let record = |(index, spec): (usize, &JobSpec)| JobRecord::new(JobId::from_index(index), spec);
         Self {
             cluster,
             wants_rounds: recorder.wants_rounds(),
@@ -166,7 +157,8 @@ impl<'a> Tracker<'a> {
             busy_device_s: self.busy_device_s,
             device_count: self.cluster.device_count(),
             rules: MetricRules::Crius,
-            tally,
+            tally: Tally { over: Some(Time::from_seconds(now)), ..tally },
+            measure: None,
         }
     }
 }

@@ -242,6 +242,7 @@ impl<'a> Tracker<'a> {
                 queue_s: queue_s.max(0.0),
                 run_s: fate.run_s,
                 preemptions: fate.preemptions,
+                failures: 0,
             }
         };
         Outcome {
@@ -253,6 +254,7 @@ impl<'a> Tracker<'a> {
             device_count: self.workload.workers.len() as u32,
             rules: MetricRules::Gavel,
             tally: self.tally,
+            measure: None,
         }
     }
 }

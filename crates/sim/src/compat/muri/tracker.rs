@@ -185,6 +185,7 @@ impl<'a> Tracker<'a> {
             queue_s: progress.waited_s,
             run_s: progress.executed_s,
             preemptions: progress.preemptions,
+            failures: 0,
         };
         Outcome {
             jobs: self.jobs.iter().zip(self.workload).enumerate().map(record).collect(),
@@ -195,6 +196,7 @@ impl<'a> Tracker<'a> {
             device_count: self.device_count,
             rules: MetricRules::Muri,
             tally: Tally { reschedules: self.start_count, ..Tally::default() },
+            measure: None,
         }
     }
 

@@ -152,6 +152,7 @@ impl<'a> Record<'a> {
                 queue_s: (end - spec.submit.seconds() - life.run_s).max(0.0),
                 run_s: life.run_s,
                 preemptions: life.preemptions,
+                failures: 0,
             }
         });
         Outcome {
@@ -162,7 +163,13 @@ impl<'a> Record<'a> {
             busy_device_s: self.busy_device_s,
             device_count: self.device_count,
             rules: MetricRules::Wharf,
-            tally: Tally { rounds: self.round_count, reschedules: self.start_count, ..Tally::default() },
+            tally: Tally {
+                over: Some(Time::from_seconds(now_s as f64)),
+                rounds: self.round_count,
+                reschedules: self.start_count,
+                ..Tally::default()
+            },
+            measure: None,
         }
     }
 }

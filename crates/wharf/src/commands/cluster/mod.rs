@@ -38,7 +38,7 @@ pub(super) use cp::cp;
 pub(super) use daemon::{head, keeper, runtime, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{beside, exec, session};
-pub(super) use foresee::{explain, history, whatif};
+pub(super) use foresee::{explain, history, listed, whatif};
 pub(super) use frame::Frame;
 pub(super) use home::{address, state_home};
 pub(super) use jobs::{job, jobs, logs};

@@ -79,6 +79,7 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
         seed: args.seed,
         profile: None,
         rounds: None,
+        measure: None,
         policies,
         threads,
         again: None,

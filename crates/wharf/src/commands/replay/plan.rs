@@ -178,6 +178,7 @@ fn cut(outcome: &mut Outcome, acts: &mut Vec<Moment>, cutoff_s: f64) {
         let stopped = acts.iter().filter(|(_, act)| *act == Act::Preempt { job: index });
         record.preemptions = u32::try_from(stopped.count()).unwrap_or(u32::MAX);
     }
+    outcome.tally.over = wharf_core::Time::try_new(cutoff_s);
     outcome.timeline.retain(|sample| sample.time.seconds() <= cutoff_s);
     outcome.spans.retain(|span| span.start.seconds() <= cutoff_s);
     let ends = outcome.timeline.iter().skip(1).map(|sample| sample.time.seconds()).chain([cutoff_s]);

@@ -8,10 +8,11 @@ use super::super::connect::with;
 use super::super::jobs::id_of;
 use super::super::regime;
 use super::{Foresight, PAST_MAX, SEED};
-use crate::args::{JobArgs, OutputFormat};
+use crate::args::{ExplainJobArgs, OutputFormat};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::moment;
+use crate::number::JobNumber;
 use crate::output::Terminal;
 
 /// So many jobs are named; of the others, how many there are.
@@ -24,9 +25,13 @@ const NODES_FOR_OTHERS: u32 = 3;
 const ENDS_TRIED_MAX: usize = 200;
 
 /// Says why a job is where it is, and what is to come.
-pub(in crate::commands) fn explain(args: &JobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(in crate::commands) fn explain(args: &ExplainJobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let number: JobNumber = args.job.parse().map_err(|error| {
+        CliError::usage(format!("invalid job id `{}`: {error}", args.job))
+            .hint("a job of a simulated run is named with `--run DIR`")
+    })?;
     let (id, reason, foresight) = with(&args.home, async |client| {
-        let id = id_of(client, args.job).await?;
+        let id = id_of(client, number).await?;
         // The state first: if the job has started meanwhile, the reason says so.
         let foresight = Foresight::ask(client, PAST_MAX).await?;
         Ok((id, client.explain(id).await?, foresight))
@@ -147,7 +152,8 @@ impl Outlook {
     }
 }
 
-fn listed(ids: &[String]) -> String {
+/// Jobs in words: the first few by name, the others as a number.
+pub(in crate::commands) fn listed(ids: &[String]) -> String {
     let named: Vec<&str> = ids.iter().take(NAMED_MAX).map(String::as_str).collect();
     let jobs = if ids.len() == 1 { "job" } else { "jobs" };
     match ids.len().saturating_sub(NAMED_MAX) {

@@ -106,6 +106,7 @@ impl Window {
             queue_s: image.end.map_or(0.0, |end| (end.since(image.spec.submit) - image.attained_s).max(0.0)),
             run_s: image.attained_s,
             preemptions: image.preemptions,
+            failures: 0,
         };
         let done = |image: &JobImage| image.end.filter(|_| image.phase == Phase::Ended(JobEnd::Finished));
         // One that failed was not done in time, whenever that was.
@@ -120,6 +121,7 @@ impl Window {
             device_count: self.cluster.device_count(),
             rules: MetricRules::Wharf,
             tally: Tally { deadlines: Deadlines::count(ends, Time::ZERO), ..Tally::default() },
+            measure: None,
         }
     }
 

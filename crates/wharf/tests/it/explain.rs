@@ -1,0 +1,105 @@
+//! `wharf sim --explain` and `wharf explain --run`: what happened to one job of a simulation.
+
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+/// Four devices: `a` has three of them until 100, `b` needs all, `c` comes last and is small.
+const QUEUE: &str = "job_id,submit_s,devices,duration_s\na,0,3,100\nb,0,4,50\nc,10,1,30\n";
+
+#[test]
+fn waits_have_reasons_and_the_jobs_that_went_first() {
+    let sandbox = Sandbox::new();
+    sandbox.write("queue.csv", QUEUE);
+    let sim = "sim --trace queue.csv --cluster 1x4 --policy fifo,srtf --set restart_s=0";
+    insta::assert_snapshot!(sandbox.wharf(&format!("{sim} --explain c")).ok(), @"
+    job c, 1 device, under fifo
+           10s  it is submitted
+           10s  waits: strict order: job b is first and does not fit yet
+        1m 40s  waits: needs 1 device, 0 that it may use are free
+                ahead: job b
+        2m 30s  it runs on gpu-0:0
+         3m 0s  it is finished
+
+    job c, 1 device, under srtf
+           10s  it is submitted
+           10s  waits: needs 1 device, 0 that it may use are free
+           50s  it runs on gpu-0:0
+        1m 20s  it is finished
+    ");
+}
+
+#[test]
+fn preemptions_and_lost_nodes_say_why() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pair.csv", "job_id,submit_s,devices,duration_s\nlong,0,1,100\nshort,20,1,10\n");
+    let preempted = "sim --trace pair.csv --cluster 1x1 --policy srtf --set restart_s=10 --set min_run_s=0";
+    insta::assert_snapshot!(sandbox.wharf(&format!("{preempted} --explain long")).ok(), @"
+    job long, 1 device, under srtf
+            0s  it is submitted
+            0s  it runs on gpu-0:0
+           20s  it made room for job short (last in order)
+           20s  waits: needs 1 device, 0 that it may use are free
+                ahead: job short
+           40s  it runs on gpu-0:0
+        2m 20s  it is finished
+    ");
+    sandbox.write("failures.csv", "time_s,node,event\n50,0,down\n60,0,up\n");
+    let failed = "sim --trace pair.csv --cluster 1x1 --policy fifo --failures failures.csv --set restart_s=0";
+    insta::assert_snapshot!(sandbox.wharf(&format!("{failed} --explain long")).ok(), @"
+    job long, 1 device, under fifo
+            0s  it is submitted
+            0s  it runs on gpu-0:0
+           50s  node gpu-0 was lost
+           50s  waits: cannot run as things are: needs 1 device, the working nodes have 0 that it may use together
+         1m 0s  it runs on gpu-0:0
+        2m 40s  it is finished
+    ");
+}
+
+#[test]
+fn run_folders_explain_as_the_simulation_does() {
+    let sandbox = Sandbox::new();
+    sandbox.write("queue.csv", QUEUE);
+    let sim = "sim --trace queue.csv --cluster 1x4 --policy fifo,srtf --set restart_s=0";
+    let explained = sandbox.wharf(&format!("{sim} --explain c")).ok();
+    sandbox.wharf(&format!("{sim} --out results")).ok();
+    assert_eq!(sandbox.wharf("explain --run results c").ok(), explained);
+    let text = sandbox.wharf("explain --run results c --output json").ok();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let events = document["runs"][0]["events"].as_array().unwrap();
+    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!((kinds[0], kinds[kinds.len() - 1]), ("submitted", "finished"));
+    // Without the trace there are the recorded events.
+    std::fs::remove_file(sandbox.path().join("queue.csv")).unwrap();
+    let said = sandbox.wharf("explain --run results/queue-fifo-restart_s-0 c");
+    assert!(said.stderr.contains("cannot be simulated again"), "{}", said.stderr);
+    insta::assert_snapshot!(said.ok(), @"
+    job c, 1 device, under fifo
+           10s  it is submitted
+                ahead: job b
+        2m 30s  it runs on node 0:0
+         3m 0s  it is finished
+                (wait reasons are not available: starts and stops only)
+    ");
+    // Nor with another one of the same name.
+    sandbox.write("queue.csv", &QUEUE.replace("50", "60"));
+    let said = sandbox.wharf("explain --run results/queue-fifo-restart_s-0 c");
+    assert!(said.stderr.contains("comes out otherwise"), "{}", said.stderr);
+    let wrong = sandbox.wharf("explain --run results nobody").fails(3);
+    assert!(wrong.contains("there is no job `nobody`"), "{wrong}");
+}
+
+#[test]
+fn other_presets_have_starts_and_stops_only() {
+    let sandbox = Sandbox::new();
+    sandbox.write("queue.csv", QUEUE);
+    for (preset, policy) in [("muri", "srtf"), ("blox", "las")] {
+        let line = format!("sim --trace queue.csv --cluster 1x4 --policy {policy} --preset {preset} --explain c");
+        let text = sandbox.wharf(&line).ok();
+        assert!(text.contains("it runs on ") && text.contains("it is finished"), "{preset}: {text}");
+        assert!(text.contains("wait reasons are not available") && !text.contains("waits: "), "{preset}: {text}");
+    }
+    let wrong = sandbox.wharf("sim --trace queue.csv --cluster 1x4 --policy fifo --explain d").fails(3);
+    assert!(wrong.contains("there is no job `d` in trace `queue`"), "{wrong}");
+}
