@@ -13,6 +13,7 @@ pub mod html;
 pub mod human;
 pub mod metric;
 pub mod metrics;
+mod pdf;
 pub mod plot;
 pub mod spark;
 pub mod stats;

@@ -1,8 +1,6 @@
-//! A few SVG elements as text: enough for our plots, with escaping in one place.
+//! The elements of plots, and their markup as SVG with escaping in one place.
 //!
 //! Looks come from classes only (`svg.css`), so that a page can follow light and dark.
-
-use std::fmt::Write;
 
 use crate::human::trimmed;
 
@@ -41,60 +39,84 @@ pub(crate) enum Anchor {
     End,
 }
 
+/// An element of a plot.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape {
+    /// A line or an outline.
+    Path { class: String, d: String },
+    /// A rectangle with a tooltip.
+    Rect { class: String, corner: (f64, f64), size: (f64, f64), tooltip: String },
+    /// Text at a point; one that reads upwards is turned about it.
+    Text { class: String, at: (f64, f64), anchor: Anchor, text: String, is_upwards: bool },
+}
+
+impl Shape {
+    /// The element as markup, with the end of its line.
+    pub(crate) fn markup(&self) -> String {
+        match self {
+            Self::Path { class, d } => format!("<path class=\"{class}\" d=\"{d}\"/>\n"),
+            Self::Rect { class, corner, size, tooltip } => {
+                let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(px);
+                let tooltip = escape(tooltip);
+                format!(
+                    "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\">\
+                     <title>{tooltip}</title></rect>\n"
+                )
+            }
+            Self::Text { class, at, anchor, text, is_upwards } => {
+                let [x, y] = [at.0, at.1].map(px);
+                let place = match is_upwards {
+                    true => format!("transform=\"translate({x} {y}) rotate(-90)\""),
+                    false => format!("x=\"{x}\" y=\"{y}\""),
+                };
+                let anchor = match anchor {
+                    Anchor::Start => "",
+                    Anchor::Middle => " text-anchor=\"middle\"",
+                    Anchor::End => " text-anchor=\"end\"",
+                };
+                format!("<text class=\"{class}\" {place}{anchor}>{}</text>\n", escape(text))
+            }
+        }
+    }
+}
+
 /// Elements in drawing order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Canvas {
-    body: String,
+    shapes: Vec<Shape>,
 }
 
 impl Canvas {
-    pub(crate) fn into_body(self) -> String {
-        self.body
-    }
-
-    fn push(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a string cannot fail.
-        let _ = self.body.write_fmt(element);
-        self.body.push('\n');
+    pub(crate) fn into_shapes(self) -> Vec<Shape> {
+        self.shapes
     }
 
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
-        self.push(format_args!(r#"<path class="{class}" d="M{x1} {y1}L{x2} {y2}"/>"#));
+        self.path(class, &format!("M{x1} {y1}L{x2} {y2}"));
     }
 
     pub(crate) fn path(&mut self, class: &str, d: &str) {
         if !d.is_empty() {
-            self.push(format_args!(r#"<path class="{class}" d="{d}"/>"#));
+            self.shapes.push(Shape::Path { class: class.to_owned(), d: d.to_owned() });
         }
     }
 
     /// A rectangle with a tooltip.
     pub(crate) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64), tooltip: &str) {
-        let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(px);
-        let rect =
-            format_args!(r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}">"#)
-                .to_string();
-        self.push(format_args!("{rect}<title>{}</title></rect>", escape(tooltip)));
+        let (class, tooltip) = (class.to_owned(), tooltip.to_owned());
+        self.shapes.push(Shape::Rect { class, corner, size, tooltip });
     }
 
     pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => r#" text-anchor="middle""#,
-            Anchor::End => r#" text-anchor="end""#,
-        };
-        let [x, y] = [at.0, at.1].map(px);
-        self.push(format_args!(r#"<text class="{class}" x="{x}" y="{y}"{anchor}>{}</text>"#, escape(text)));
+        let (class, text) = (class.to_owned(), text.to_owned());
+        self.shapes.push(Shape::Text { class, at, anchor, text, is_upwards: false });
     }
 
     /// Text that reads upwards, centred on its point.
     pub(crate) fn text_upwards(&mut self, class: &str, at: (f64, f64), text: &str) {
-        let [x, y] = [at.0, at.1].map(px);
-        let text = escape(text);
-        self.push(format_args!(
-            r#"<text class="{class}" transform="translate({x} {y}) rotate(-90)" text-anchor="middle">{text}</text>"#
-        ));
+        let (class, text) = (class.to_owned(), text.to_owned());
+        self.shapes.push(Shape::Text { class, at, anchor: Anchor::Middle, text, is_upwards: true });
     }
 }
 

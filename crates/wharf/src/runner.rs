@@ -11,7 +11,7 @@ use wharf_document::shell::line;
 use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_report::html::{Page, PageRun};
-use wharf_report::plot::{self, CdfSeries, StepSeries};
+use wharf_report::plot::{self, CdfSeries, Plot, StepSeries};
 use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, files, human};
 use wharf_sim::sweep::parallel::map_in_order;
 use wharf_sim::{Measure, Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
@@ -142,11 +142,11 @@ impl OutDir {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub(crate) fn write(&self, name: &Path, text: &str) -> Result<(), CliError> {
+    pub(crate) fn write(&self, name: &Path, contents: impl AsRef<[u8]>) -> Result<(), CliError> {
         let place = self.target.join(name);
         let path = self.staged.path().join(name);
         let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        folder.and_then(|()| fs::write(&path, text)).map_err(|error| CliError::write(&place, error))
+        folder.and_then(|()| fs::write(&path, contents)).map_err(|error| CliError::write(&place, error))
     }
 
     /// Lets it appear.
@@ -271,8 +271,9 @@ impl Batch {
         let summary = self.summary(policy, &outcome, wall_ms);
         let page = self.page_run(&summary, &outcome);
         self.write_files(&dir, &page, &outcome).map_err(|error| out.failed(&error))?;
-        for (plot, svg) in self.plots(&summary, &outcome) {
-            out.write(&Path::new(&name).join(plot), &svg)?;
+        for (stem, plot) in self.plots(&summary, &outcome) {
+            out.write(&Path::new(&name).join(format!("{stem}.svg")), plot.to_svg())?;
+            out.write(&Path::new(&name).join(format!("{stem}.pdf")), plot.to_pdf())?;
         }
         let spark = is_watched.then(|| SparkRun::new(policy, &outcome));
         Ok(Ran { summary, page: Some(page), spark })
@@ -320,7 +321,7 @@ impl Batch {
         files::write_summary(&dir.join(files::SUMMARY_JSON), &Report::new(vec![run.summary.clone()]))
     }
 
-    fn plots(&self, summary: &Summary, outcome: &Outcome) -> Vec<(&'static str, String)> {
+    fn plots(&self, summary: &Summary, outcome: &Outcome) -> [(&'static str, Plot); 4] {
         let name = &summary.policy;
         let counted = outcome.jobs.iter().filter(|job| outcome.counts(job));
         let jcts_s = counted.filter_map(wharf_sim::JobRecord::jct_s).collect();
@@ -331,12 +332,7 @@ impl Batch {
         let nodes = plot::node_devices(&self.cluster);
         let gantt =
             plot::gantt(&format!("{name}: jobs on devices"), &nodes, &outcome.spans, &self.trace.jobs);
-        vec![
-            ("jct-cdf.svg", cdf.to_svg()),
-            ("utilization.svg", busy.to_svg()),
-            ("queue.svg", queue.to_svg()),
-            ("gantt.svg", gantt.to_svg()),
-        ]
+        [("jct-cdf", cdf), ("utilization", busy), ("queue", queue), ("gantt", gantt)]
     }
 
     /// The run's directory: trace, policy, and settings where there are any.

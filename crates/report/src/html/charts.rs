@@ -31,13 +31,14 @@ pub(super) fn bars(report: &Report, groups: &[Group<'_>]) -> String {
             let bar = |series: &super::Series<'_>| Bar {
                 name: series.name.clone(),
                 value: series.metric(metric),
+                interval: series.interval(metric),
                 best: is_best(metric, &series.runs[0].summary),
             };
             figure(&plot::bars(metric, &group.series.iter().map(bar).collect::<Vec<_>>()))
         };
         format!("{}<div class=\"pairs\">\n{}</div>\n", heading(group), BAR_METRICS.map(chart).concat())
     };
-    groups.iter().map(of_group).collect::<String>() + &over_seeds(groups, "Means over seeds.")
+    groups.iter().map(of_group).collect::<String>() + &over_seeds(groups, "Means over seeds, with their 95 % confidence intervals (Student’s t).")
 }
 
 pub(super) fn curves(groups: &[Group<'_>]) -> String {

@@ -35,6 +35,13 @@ impl Series<'_> {
         self.mean(|run| metric.of(&run.summary))
     }
 
+    /// The 95 % confidence interval of the mean, where there are several runs.
+    pub(super) fn interval(&self, metric: Metric) -> Option<(f64, f64)> {
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| metric.of(&run.summary)).collect();
+        let estimate = stats::Estimate::new(&values)?;
+        estimate.ci95_low.zip(estimate.ci95_high)
+    }
+
     /// Its name with the seed of its first run, where there are several.
     pub(super) fn first_name(&self) -> String {
         match self.runs.len() {

@@ -103,7 +103,7 @@ impl Frame {
 
     pub(super) fn finish(self) -> Plot {
         let height = self.top + PLOT_HEIGHT + BOTTOM + 14.0;
-        Plot { title: self.title, width: WIDTH, height, body: self.canvas.into_body() }
+        Plot { title: self.title, width: WIDTH, height, shapes: self.canvas.into_shapes() }
     }
 }
 

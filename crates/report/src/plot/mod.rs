@@ -1,4 +1,4 @@
-//! Plots as SVG: the same bytes for the same run, light and dark, readable without colour.
+//! Plots as SVG and PDF: the same bytes for the same run, light and dark, readable without colour.
 //!
 //! Lines differ in colour, dash pattern and marker; the best bar has a star; what is drawn has a tooltip.
 //! Series are thinned to the pixel grid, so that a plot's size does not grow with the trace.
@@ -17,7 +17,7 @@ pub use curves::{Curve, Titles, curves, scatter};
 pub use gantt::{gantt, node_devices};
 pub use steps::{StepColumn, StepCurve, StepSeries, queue_length, utilization};
 
-use crate::svg::{STYLE, escape, px};
+use crate::svg::{STYLE, Shape, escape, px};
 
 /// Width of plots over time.
 const WIDTH: f64 = 760.0;
@@ -30,7 +30,7 @@ pub struct Plot {
     title: String,
     width: f64,
     height: f64,
-    body: String,
+    shapes: Vec<Shape>,
 }
 
 impl Plot {
@@ -44,6 +44,11 @@ impl Plot {
         self.render(&format!("<style>\n{STYLE}</style>\n"))
     }
 
+    /// The same as a PDF file of one page, in its light form.
+    pub fn to_pdf(&self) -> Vec<u8> {
+        crate::pdf::page(&self.title, self.width, self.height, &self.shapes)
+    }
+
     /// An element for a page that has the style once for all plots.
     pub(crate) fn to_inline(&self) -> String {
         self.render("")
@@ -55,7 +60,7 @@ impl Plot {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {width} {height}\" \
              width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n\
              {style}{}</svg>\n",
-            self.body
+            self.shapes.iter().map(Shape::markup).collect::<String>()
         )
     }
 }

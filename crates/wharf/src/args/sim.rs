@@ -81,7 +81,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json`, `run.json` and plots of each run below this directory,
+    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json`, `run.json` and plots (SVG, PDF) of each run below this directory,
     /// and `report.html` about all of them; also `rounds.jsonl` and `allocations.jsonl` where there are rounds
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -5,16 +5,20 @@ use std::path::Path;
 
 use crate::sandbox::Sandbox;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 14] = [
     "breakdown.csv",
     "events.jsonl",
+    "gantt.pdf",
     "gantt.svg",
+    "jct-cdf.pdf",
     "jct-cdf.svg",
     "jobs.csv",
+    "queue.pdf",
     "queue.svg",
     "run.json",
     "summary.json",
     "timeline.csv",
+    "utilization.pdf",
     "utilization.svg",
 ];
 

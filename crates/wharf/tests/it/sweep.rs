@@ -51,10 +51,15 @@ fn results_are_complete_and_do_not_depend_on_threads() {
         "runs",
         "summary.json",
         "01-drawn-4x8-wharf-avg_jct_s.svg",
+        "01-drawn-4x8-wharf-avg_jct_s.pdf",
         "02-jobs-4x8-wharf-seed0-avg_jct_s.svg",
+        "02-jobs-4x8-wharf-seed0-avg_jct_s.pdf",
     ] {
         assert!(names.contains(&name.to_owned()), "{name} is not in {names:?}");
     }
+    // Means over seeds have error bars, single runs have none.
+    assert!(sandbox.read("one/01-drawn-4x8-wharf-avg_jct_s.svg").contains("<path class=\"whisker\""));
+    assert!(!sandbox.read("one/02-jobs-4x8-wharf-seed0-avg_jct_s.svg").contains("<path class=\"whisker\""));
     assert!(sandbox.read("one/results.txt").contains("95 % confidence interval over seeds"));
     assert_eq!(sandbox.names("one/runs").len(), 12);
     assert!(sandbox.read("one/results.csv").contains("\n\"fifo, backfill\",jobs,wharf,4x8,"));

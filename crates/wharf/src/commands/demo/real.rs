@@ -202,7 +202,7 @@ fn write(args: &DemoArgs, record: &Record, arrivals: &[Arrival], out: OutDir) ->
         // A job that was never started has said nothing.
         let said = std::fs::read(&arrival.spec.output).unwrap_or_default();
         let name = within("logs").join(format!("{}.txt", arrival.spec.name));
-        out.write(&name, &String::from_utf8_lossy(&said))?;
+        out.write(&name, &said)?;
     }
     let dir = out.path().join(FOLDER);
     let written = tables::write_jobs(&dir.join(tables::JOBS_CSV), &specs, &outcome)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use wharf_report::files::find_runs;
-use wharf_report::plot::{self, Bar};
+use wharf_report::plot::{self, Bar, Plot};
 use wharf_report::{Comparison, ComparisonRow, Metric, Report, Summary, run_names};
 use wharf_sim::sweep::Plan;
 
@@ -114,9 +114,9 @@ impl SweepReport {
     pub(super) fn write(&self, out: &Path, terminal: &Terminal) -> Result<(), CliError> {
         let json = serde_json::to_string_pretty(self)
             .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
-        write(&out.join("summary.json"), &(json + "\n"))?;
-        write(&out.join("results.txt"), &self.to_text())?;
-        write(&out.join("results.csv"), &csv(&self.report.table().to_plain()))?;
+        write(&out.join("summary.json"), json + "\n")?;
+        write(&out.join("results.txt"), self.to_text())?;
+        write(&out.join("results.csv"), csv(&self.report.table().to_plain()))?;
         for (number, matrix) in self.matrices.iter().enumerate() {
             match self.over_seeds(matrix) {
                 Some(comparison) => write_mean_plots(number + 1, &comparison, out)?,
@@ -136,11 +136,8 @@ impl SweepReport {
             let place = format!("{}-{}-{}-seed{}", first.trace, first.cluster, first.preset, first.seed);
             let names = run_names(&arena);
             for metric in PLOTTED {
-                let values: Vec<Option<f64>> = arena.iter().map(|run| metric.of(run)).collect();
-                write(
-                    &out.join(plot_name(number, &place, metric)),
-                    &chart(metric, &names, &values).to_svg(),
-                )?;
+                let values: Vec<Value> = arena.iter().map(|run| (metric.of(run), None)).collect();
+                write_plot(&out.join(plot_name(number, &place, metric)), &chart(metric, &names, &values))?;
             }
             rest = others;
         }
@@ -170,9 +167,12 @@ fn write_mean_plots(number: usize, comparison: &Comparison, out: &Path) -> Resul
             rest.into_iter().partition(is_rival);
         let names: Vec<String> = arena.iter().map(|row| row.policy.clone()).collect();
         for metric in PLOTTED {
-            let mean = |row: &&ComparisonRow| row.estimate(metric).map(|estimate| estimate.mean);
-            let values: Vec<Option<f64>> = arena.iter().map(mean).collect();
-            write(&out.join(plot_name(number, &place, metric)), &chart(metric, &names, &values).to_svg())?;
+            let value = |row: &&ComparisonRow| match row.estimate(metric) {
+                Some(estimate) => (Some(estimate.mean), estimate.ci95_low.zip(estimate.ci95_high)),
+                None => (None, None),
+            };
+            let values: Vec<Value> = arena.iter().map(value).collect();
+            write_plot(&out.join(plot_name(number, &place, metric)), &chart(metric, &names, &values))?;
         }
         rest = others;
     }
@@ -181,20 +181,35 @@ fn write_mean_plots(number: usize, comparison: &Comparison, out: &Path) -> Resul
 
 fn plot_name(number: usize, place: &str, metric: Metric) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
-    let name = format!("{number:02}-{place}-{}.svg", metric.name());
+    let name = format!("{number:02}-{place}-{}", metric.name());
     name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect()
 }
 
-fn chart(metric: Metric, names: &[String], values: &[Option<f64>]) -> plot::Plot {
-    let best = metric.winners(values);
-    let bar =
-        |((name, &value), best): ((&String, &Option<f64>), bool)| Bar { name: name.clone(), value, best };
+/// A value, and its confidence interval where it is a mean.
+type Value = (Option<f64>, Option<(f64, f64)>);
+
+fn chart(metric: Metric, names: &[String], values: &[Value]) -> Plot {
+    let best = metric.winners(&values.iter().map(|(value, _)| *value).collect::<Vec<_>>());
+    let bar = |((name, &(value, interval)), best): ((&String, &Value), bool)| Bar {
+        name: name.clone(),
+        value,
+        interval,
+        best,
+    };
     let bars: Vec<Bar> = names.iter().zip(values).zip(best).map(bar).collect();
     plot::bars(metric, &bars)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), CliError> {
+/// Writes a plot as SVG and as PDF, with these endings.
+fn write_plot(path: &Path, plot: &Plot) -> Result<(), CliError> {
+    // Names have dots of their own.
+    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
+    write(&with("svg"), plot.to_svg())?;
+    write(&with("pdf"), plot.to_pdf())
+}
+
+fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), CliError> {
     let mut file = StagedFile::create(path)?;
-    file.write_all(text.as_bytes()).map_err(|error| CliError::write(path, error))?;
+    file.write_all(contents.as_ref()).map_err(|error| CliError::write(path, error))?;
     file.commit()
 }

@@ -1,9 +1,12 @@
 """Checks of charts as a browser renders them: nothing out of bounds, no text on text, lengths and heights true to the data."""
 
 import csv
+import statistics
 
 WIDTHS = (1400, 1000, 420)
 TOLERANCE_PX = 1.5
+# Two-sided 95 % points of Student's t, by degrees of freedom.
+STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 
 # Boxes of what is drawn, in pixels of the screen, and the scale of each chart.
 CHARTS = """
@@ -14,6 +17,8 @@ CHARTS = """
       box: box(chart),
       texts: [...chart.querySelectorAll('text')].map((node) => ({text: node.textContent, box: box(node)})),
       shapes: [...chart.querySelectorAll('path, rect')].map((node) => ({kind: node.getAttribute('class'), box: box(node), wanted: Number(node.getAttribute('width'))})),
+      // The first of three lines is the interval, the others its ends.
+      intervals: [...chart.querySelectorAll('path.whisker')].filter((_, at) => at % 3 === 0).map(box),
       bars: [...chart.querySelectorAll('rect.bar')].map((node) => ({name: node.querySelector('title').textContent.split(':')[0], box: box(node)})),
     }));"""
 
@@ -74,8 +79,21 @@ def proportional(chart, values, where):
         assert abs(widths[name] - expected) <= TOLERANCE_PX, f"{where}: {name} has {widths[name]:.1f} pixels, {value} is worth {expected:.1f}"
 
 
+def intervals(chart, values, where):
+    """Error bars span the 95 % confidence intervals of means over seeds."""
+    scale = max(bar["box"][2] - bar["box"][0] for bar in chart["bars"]) / max(statistics.mean(each) for each in values.values())
+    shown = [bar for bar in chart["bars"] if len(set(values[bar["name"]])) > 1]
+    assert len(shown) == len(chart["intervals"]), where
+    for bar, drawn in zip(shown, chart["intervals"]):
+        each = values[bar["name"]]
+        half = STUDENT_T[len(each) - 1] * statistics.stdev(each) / len(each) ** 0.5
+        for side, value in ((0, max(0, statistics.mean(each) - half)), (2, statistics.mean(each) + half)):
+            expected = bar["box"][0] + value * scale
+            assert abs(drawn[side] - expected) <= 2 * TOLERANCE_PX, f"{where}: the interval of {bar['name']} reaches {drawn[side]:.1f}, not {expected:.1f}"
+
+
 def at_every_width(browser, frames, charts_min, bars):
-    """All charts of the open page; `bars` has the values behind each bar chart, by its title and the name of the bar."""
+    """All charts of the open page; `bars` has the values of every seed behind each bar chart, by its title and the name of the bar."""
     assert browser.run(FOREIGN_RULES) == [], "rules that are meant for something else apply to charts"
     for width in WIDTHS:
         browser.size(width, 900)
@@ -88,7 +106,9 @@ def at_every_width(browser, frames, charts_min, bars):
             assert chart["texts"] and chart["shapes"], where
             well_formed(chart, where)
             if chart["bars"]:
-                proportional(chart, bars[chart["name"]], where)
+                values = bars[chart["name"]]
+                proportional(chart, {name: statistics.mean(each) for name, each in values.items()}, where)
+                intervals(chart, values, where)
         assert set(bars) <= {chart["name"] for chart in charts}
     browser.size(1440, 900)
 

@@ -159,7 +159,7 @@ def charts(browser, folders):
     policies = sorted({run["policy"] for run in runs})
     of = lambda policy, metric: [run[metric] for run in runs if run["policy"] == policy]
     titles = {"avg JCT (less is better)": "avg_jct_s", "p99 JCT (less is better)": "p99_jct_s", "makespan (less is better)": "makespan_s", "GPU use (more is better)": "gpu_utilization"}
-    bars = {title: {policy: sum(of(policy, metric)) / len(folders) for policy in policies} for title, metric in titles.items()}
+    bars = {title: {policy: of(policy, metric) for policy in policies} for title, metric in titles.items()}
     geometry.at_every_width(browser, FRAMES, 7, bars)
     # The runs are in the order in which they were found.
     for index, policy in enumerate(dict.fromkeys(run["policy"] for run in runs)):
