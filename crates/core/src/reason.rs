@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cluster::NodeShare;
 use crate::ids::JobId;
 use crate::reshape::Reshape;
-use crate::cluster::NodeShare;
 use crate::time::Time;
 use crate::topology::Topology;
 

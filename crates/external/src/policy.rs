@@ -128,7 +128,8 @@ impl External {
         let reasons = changes.reasons.into_iter().map(|(job, why)| (JobId(job), why.into()));
         self.reasons.extend(reasons.filter(|(job, _)| self.known.contains(job)));
         if let Some(at) = changes.wake_at {
-            let at = Time::try_new(at).ok_or_else(|| format!("`wake_at` is {at}: expected a finite number"))?;
+            let at =
+                Time::try_new(at).ok_or_else(|| format!("`wake_at` is {at}: expected a finite number"))?;
             decision.wake_at(at);
         }
         Ok(())

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wharf_core::{
-    GaveWay, JobEnd, JobId, JobState, NodeId, Phase, PhaseCounts, Reshape, Reshapes,
-};
+use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, Phase, PhaseCounts, Reshape, Reshapes};
 use wharf_proto::{
     Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
     NodeSummary, PolicyChange, PolicyReply, Share, Wait, node_summary,

@@ -170,14 +170,22 @@ mod tests {
             ("jobs=-1..3", Err("measurement window `jobs=-1..3`: expected the number of a job, found `-1`")),
             (
                 "time=1..soon",
-                Err("measurement window `time=1..soon`: expected seconds, or a duration such as `12h`, found `soon`"),
+                Err(
+                    "measurement window `time=1..soon`: expected seconds, or a duration such as `12h`, found `soon`",
+                ),
             ),
             ("jobs=3", Err("`jobs=3` is not a measurement window: expected `jobs=A..B` or `time=T1..T2`")),
-            ("users=1..2", Err("`users=1..2` is not a measurement window: expected `jobs=A..B` or `time=T1..T2`")),
+            (
+                "users=1..2",
+                Err("`users=1..2` is not a measurement window: expected `jobs=A..B` or `time=T1..T2`"),
+            ),
         ];
         for (text, expected) in cases {
             let found = text.parse::<Measure>().map(|measure| measure.to_string());
-            assert_eq!(found.map_err(|error| error.to_string()), expected.map(str::to_owned).map_err(str::to_owned));
+            assert_eq!(
+                found.map_err(|error| error.to_string()),
+                expected.map(str::to_owned).map_err(str::to_owned)
+            );
         }
     }
 
@@ -191,7 +199,9 @@ mod tests {
             ("time=20..21", None),
             (
                 "time=11..20",
-                Some("no job is submitted within measurement window `time=11..20`; the trace has submissions from 10 s to 30 s"),
+                Some(
+                    "no job is submitted within measurement window `time=11..20`; the trace has submissions from 10 s to 30 s",
+                ),
             ),
         ];
         for (text, expected) in cases {

@@ -38,7 +38,8 @@ pub(super) fn bars(report: &Report, groups: &[Group<'_>]) -> String {
         };
         format!("{}<div class=\"pairs\">\n{}</div>\n", heading(group), BAR_METRICS.map(chart).concat())
     };
-    groups.iter().map(of_group).collect::<String>() + &over_seeds(groups, "Means over seeds, with their 95 % confidence intervals (Student’s t).")
+    groups.iter().map(of_group).collect::<String>()
+        + &over_seeds(groups, "Means over seeds, with their 95 % confidence intervals (Student’s t).")
 }
 
 pub(super) fn curves(groups: &[Group<'_>]) -> String {

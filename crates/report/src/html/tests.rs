@@ -176,7 +176,17 @@ fn odd_record() -> impl Strategy<Value = JobRecord> {
     let times = (odd_time(), prop::option::of(odd_time()), prop::option::of(odd_time()));
     (times, 0..200_u32, 0.0..1e9).prop_map(|((submit, first_start, end), devices, run_s)| {
         let job = JobId(devices);
-        JobRecord { job, devices, submit, first_start, end, queue_s: run_s, run_s, preemptions: devices, failures: 0 }
+        JobRecord {
+            job,
+            devices,
+            submit,
+            first_start,
+            end,
+            queue_s: run_s,
+            run_s,
+            preemptions: devices,
+            failures: 0,
+        }
     })
 }
 

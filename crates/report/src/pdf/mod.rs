@@ -73,7 +73,12 @@ impl Content {
         }
         if let Some(colour) = paint.stroke {
             let dashes: Vec<String> = paint.dashes.iter().copied().map(num).collect();
-            self.line(format_args!("{} RG {} w 1 j [{}] 0 d", rgb(colour), num(paint.width), dashes.join(" ")));
+            self.line(format_args!(
+                "{} RG {} w 1 j [{}] 0 d",
+                rgb(colour),
+                num(paint.width),
+                dashes.join(" ")
+            ));
         }
         self.line(format_args!("{outline} {operator}"));
         self.line(format_args!("Q"));
@@ -91,7 +96,14 @@ impl Content {
         self.line(format_args!("/O{index} gs"));
     }
 
-    fn write_text(&mut self, paint: &Paint, (x, y): (f64, f64), anchor: Anchor, text: &str, is_upwards: bool) {
+    fn write_text(
+        &mut self,
+        paint: &Paint,
+        (x, y): (f64, f64),
+        anchor: Anchor,
+        text: &str,
+        is_upwards: bool,
+    ) {
         let Some(colour) = paint.fill else { return };
         let bytes = font::encoded(text);
         let width = font::width(&bytes, paint.is_bold) * paint.size;
@@ -232,7 +244,8 @@ mod tests {
         let at = |needle: &[u8]| file.windows(needle.len()).position(|part| part == needle).unwrap();
         let table = at(b"xref\n");
         let text = String::from_utf8_lossy(&file[table..]).into_owned();
-        let offsets: Vec<usize> = text.lines().skip(3).take(7).map(|line| line[..10].parse().unwrap()).collect();
+        let offsets: Vec<usize> =
+            text.lines().skip(3).take(7).map(|line| line[..10].parse().unwrap()).collect();
         for (index, &offset) in offsets.iter().enumerate() {
             assert!(file[offset..].starts_with(format!("{} 0 obj\n", index + 1).as_bytes()), "{index}");
         }

@@ -97,7 +97,8 @@ mod tests {
         let ends: Vec<Vec<f64>> = curves[..4]
             .iter()
             .map(|curve| {
-                let numbers: Vec<f64> = curve.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+                let numbers: Vec<f64> =
+                    curve.split_whitespace().filter_map(|word| word.parse().ok()).collect();
                 numbers[numbers.len() - 2..].to_vec()
             })
             .collect();

@@ -63,7 +63,8 @@ fn draw_bar(canvas: &mut Canvas, metric: Metric, run: &Bar, (left, middle): (f64
     let (class, bar_class, mark) =
         if run.best { ("name strong", "bar best", " ★") } else { ("name", "bar", "") };
     let text = value.map_or_else(|| "no value".to_owned(), |value| metric.unit().show(value)) + mark;
-    let place = |value: f64| if max > 0.0 { (value / max).clamp(0.0, 1.0) * (WIDTH - RIGHT - left) } else { 0.0 };
+    let place =
+        |value: f64| if max > 0.0 { (value / max).clamp(0.0, 1.0) * (WIDTH - RIGHT - left) } else { 0.0 };
     let length = value.map_or(0.0, place);
     let interval = run.shown_interval().map(|(low, high)| (left + place(low), left + place(high)));
     let end = interval.map_or(left + length, |(_, high)| high.max(left + length));
@@ -113,13 +114,22 @@ mod tests {
 
     #[test]
     fn intervals_are_drawn_to_the_scale_of_the_bars() {
-        let with = |name: &str, value: f64, interval| Bar { interval: Some(interval), ..bar(name, Some(value), false) };
-        let runs = [with("a", 100.0, (50.0, 200.0)), with("b", 20.0, (-30.0, 70.0)), with("c", 10.0, (10.0, 10.0))];
+        let with = |name: &str, value: f64, interval| Bar {
+            interval: Some(interval),
+            ..bar(name, Some(value), false)
+        };
+        let runs =
+            [with("a", 100.0, (50.0, 200.0)), with("b", 20.0, (-30.0, 70.0)), with("c", 10.0, (10.0, 10.0))];
         let svg = bars(Metric::AvgJct, &runs).to_inline();
         // From 31.6 to 360 pixels are 200 s, the end of the longest interval.
         let at = |value: f64| px(31.6 + (360.0 - 31.6) * value / 200.0);
-        let whisker = |low: f64, high: f64, y: f64| format!("class=\"whisker\" d=\"M{} {y}L{} {y}\"", at(low), at(high));
-        assert!(svg.contains(&whisker(50.0, 200.0, 49.0)) && svg.contains(&whisker(0.0, 70.0, 77.0)), "{svg}");
+        let whisker = |low: f64, high: f64, y: f64| {
+            format!("class=\"whisker\" d=\"M{} {y}L{} {y}\"", at(low), at(high))
+        };
+        assert!(
+            svg.contains(&whisker(50.0, 200.0, 49.0)) && svg.contains(&whisker(0.0, 70.0, 77.0)),
+            "{svg}"
+        );
         assert_eq!(svg.matches("whisker").count(), 6, "an interval without width is none: {svg}");
         assert!(svg.contains(">a: 1m 40s (50s to 3m 20s)<"), "{svg}");
     }

@@ -59,7 +59,12 @@ pub fn gantt(title: &str, node_devices: &[u32], spans: &[Span], specs: &[JobSpec
     for (note, line) in notes.iter().zip([52.0, 67.0]).filter(|(note, _)| !note.is_empty()) {
         canvas.text("note", (LEFT, chart.bottom() + line), Anchor::Start, note);
     }
-    Plot { title: title.to_owned(), width: WIDTH, height: chart.bottom() + BOTTOM, shapes: canvas.into_shapes() }
+    Plot {
+        title: title.to_owned(),
+        width: WIDTH,
+        height: chart.bottom() + BOTTOM,
+        shapes: canvas.into_shapes(),
+    }
 }
 
 /// The rows and the time axis.

@@ -46,8 +46,8 @@ pub use access::{
     TokenListArgs, TokenRenewArgs, TokenRevokeArgs, Ttl,
 };
 pub use cluster::{
-    ContainerArgs, ExplainJobArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg, TaskArgs,
-    WorkerArgs,
+    ContainerArgs, ExplainJobArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg,
+    TaskArgs, WorkerArgs,
 };
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use cp::{CpArgs, CpPlace};

@@ -60,7 +60,9 @@ pub(super) fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliE
     }
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
     let trace = input::trace(&args.trace, format, terminal)?;
-    measure.map_or(Ok(()), |measure| measure.check(&trace.jobs)).map_err(|error| translate::measure(&error))?;
+    measure
+        .map_or(Ok(()), |measure| measure.check(&trace.jobs))
+        .map_err(|error| translate::measure(&error))?;
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let limits = args.limits.as_deref().map(input::limits).transpose()?.map(|(_, limits)| limits);
     let threads = thread_count(args.threads);

@@ -77,9 +77,8 @@ pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliE
     let given = args.profile.as_deref().map(input::profile).transpose()?;
     let trace = input::trace(&args.trace, None, terminal)?;
     // The kinds are compared as the types of a mixed cluster are, each by itself.
-    let all = ClusterSpec {
-        nodes: nodes.iter().map(|(kind, devices)| node_spec(kind, *devices, 0)).collect(),
-    };
+    let all =
+        ClusterSpec { nodes: nodes.iter().map(|(kind, devices)| node_spec(kind, *devices, 0)).collect() };
     let is_builtin = given.is_none();
     let profile = given.or_else(|| wharf_perf::analytic::profile_for(&all, &trace.jobs));
     let types: Vec<&str> = nodes.iter().map(|(kind, _)| &**kind).collect();
@@ -228,10 +227,7 @@ impl Search<'_> {
 }
 
 fn node_spec(kind: &str, devices: u32, index: u32) -> NodeSpec {
-    NodeSpec {
-        name: format!("n{index}").into(),
-        ..ClusterSpec::uniform(kind, 1, devices).nodes.remove(0)
-    }
+    NodeSpec { name: format!("n{index}").into(), ..ClusterSpec::uniform(kind, 1, devices).nodes.remove(0) }
 }
 
 fn target(text: &str) -> Result<Target, CliError> {

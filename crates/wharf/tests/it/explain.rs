@@ -95,10 +95,14 @@ fn other_presets_have_starts_and_stops_only() {
     let sandbox = Sandbox::new();
     sandbox.write("queue.csv", QUEUE);
     for (preset, policy) in [("muri", "srtf"), ("blox", "las")] {
-        let line = format!("sim --trace queue.csv --cluster 1x4 --policy {policy} --preset {preset} --explain c");
+        let line =
+            format!("sim --trace queue.csv --cluster 1x4 --policy {policy} --preset {preset} --explain c");
         let text = sandbox.wharf(&line).ok();
         assert!(text.contains("it runs on ") && text.contains("it is finished"), "{preset}: {text}");
-        assert!(text.contains("wait reasons are not available") && !text.contains("waits: "), "{preset}: {text}");
+        assert!(
+            text.contains("wait reasons are not available") && !text.contains("waits: "),
+            "{preset}: {text}"
+        );
     }
     let wrong = sandbox.wharf("sim --trace queue.csv --cluster 1x4 --policy fifo --explain d").fails(3);
     assert!(wrong.contains("there is no job `d` in trace `queue`"), "{wrong}");

@@ -144,7 +144,8 @@ fn lost_nodes_are_failure_stops_and_no_preemptions() {
     check("failure", &run(&sandbox, words), &expected);
     assert!(sandbox.wharf(&format!("sim {words}")).ok().contains("failure stops"));
     sandbox.wharf(&format!("sim {words} --out results")).ok();
-    let folder = format!("results/{}", sandbox.names("results").iter().find(|name| name.starts_with("one-")).unwrap());
+    let folder =
+        format!("results/{}", sandbox.names("results").iter().find(|name| name.starts_with("one-")).unwrap());
     let events = sandbox.read(&format!("{folder}/events.jsonl"));
     assert!(events.contains("\"interrupted\"") && !events.contains("\"preempted\""), "{events}");
 }
@@ -181,10 +182,13 @@ fn runs_that_are_cut_off_count_up_to_the_cut() {
         ("gpu_utilization", number(1.0)),
     ];
     check("tracked", &run(&sandbox, tracked), &expected);
-    for policy in ["max-min-fairness", "gavel/fifo", "sia", "pollux", "allox", "crius/fcfs", "muri-s", "themis"] {
+    for policy in
+        ["max-min-fairness", "gavel/fifo", "sia", "pollux", "allox", "crius/fcfs", "muri-s", "themis"]
+    {
         for rounds in [1, 2, 5, 20] {
-            let said =
-                sandbox.wharf(&format!("sim --trace cut.csv --cluster 1x4 --policy {policy} --rounds {rounds} --output json"));
+            let said = sandbox.wharf(&format!(
+                "sim --trace cut.csv --cluster 1x4 --policy {policy} --rounds {rounds} --output json"
+            ));
             let Ok(document) = serde_json::from_str::<Value>(&said.stdout) else {
                 assert!(said.stderr.contains("has no rounds"), "{policy}: {}", said.stderr);
                 continue;
@@ -240,8 +244,11 @@ fn every_number_of_a_summary_is_defined() {
     // All fields, those that are left out where there is nothing to say included.
     let source = std::fs::read_to_string(root.join("crates/report/src/metrics.rs")).unwrap();
     let fields = source.split_once("pub struct Summary {").unwrap().1.split_once("\n}").unwrap().0;
-    let fields: Vec<&str> =
-        fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':')).map(|field| field.0).collect();
+    let fields: Vec<&str> = fields
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':'))
+        .map(|field| field.0)
+        .collect();
     assert!(fields.len() > 30, "{fields:?}");
     for field in fields {
         assert!(help.contains(&format!("`{field}`")), "`wharf help metrics` does not define {field}");

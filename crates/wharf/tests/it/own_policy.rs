@@ -114,7 +114,12 @@ fn exception_in_a_program_is_shown_with_its_traceback() {
     sandbox.write("faulty.py", faulty);
     let said = sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./faulty.py").fails(3);
     let error = said.split_once("error: ").unwrap().1;
-    for part in ["faulty.py", "exit status: 1", "decision.start(cluster.waiting[7])", "IndexError: list index out of range"] {
+    for part in [
+        "faulty.py",
+        "exit status: 1",
+        "decision.start(cluster.waiting[7])",
+        "IndexError: list index out of range",
+    ] {
         assert!(error.contains(part), "{part}: {error}");
     }
     sandbox.write("broken.py", "import no_such_module\n");
@@ -126,7 +131,8 @@ fn exception_in_a_program_is_shown_with_its_traceback() {
 #[test]
 fn program_that_leaves_jobs_unfinished_fails_the_run() {
     let sandbox = Sandbox::new();
-    let trace = "job_id,submit_s,devices,iterations,iteration_ms\na,0,1,100,1000\nb,0,2,100,1000\nc,5,1,100,1000\n";
+    let trace =
+        "job_id,submit_s,devices,iterations,iteration_ms\na,0,1,100,1000\nb,0,2,100,1000\nc,5,1,100,1000\n";
     sandbox.write("jobs.csv", trace);
     let picky = "from wharf.policy import serve\n\n\n\
                  def schedule(cluster, decision):\n    for job in cluster.waiting:\n        \

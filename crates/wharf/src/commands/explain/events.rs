@@ -50,7 +50,8 @@ pub(super) fn read(run: &FoundRun, job: &str) -> Result<Story, CliError> {
     let mut reader = Reader { job, is_waiting: false, held: Vec::new(), lost: None };
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| CliError::read(&path, error))?;
-        let event: Event = serde_json::from_str(&line).map_err(|error| malformed(&path, index + 1, &error))?;
+        let event: Event =
+            serde_json::from_str(&line).map_err(|error| malformed(&path, index + 1, &error))?;
         reader.take(event, &mut story);
     }
     if story.events.is_empty() {
