@@ -257,9 +257,10 @@ fn scale(site: &Site) -> Outcome {
     let sizes: &[u32] = if site.is_long { &[1_000, 10_000, 100_000, 1_000_000] } else { &[1_000, 100_000] };
     for jobs in sizes {
         let trace = site.work.join("scale.csv");
+        let _ = fs::remove_file(&trace);
         let devices = jobs / 10;
         let mut generate = Command::new(wharf());
-        generate.args(["trace", "generate", "--load", "0.9", "--seed", "1", "--quiet", "--force"]);
+        generate.args(["trace", "generate", "--load", "0.9", "--seed", "1", "--quiet"]);
         generate.args(["--jobs", &jobs.to_string(), "--devices", &devices.to_string(), "--to"]).arg(&trace);
         succeeds(&mut generate)?;
         let mut simulate = Command::new(wharf());
