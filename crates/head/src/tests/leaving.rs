@@ -111,3 +111,45 @@ fn demand_is_what_waits_for_devices() {
     };
     assert_eq!(found, [whole, others]);
 }
+
+/// A machine that comes back with other devices is used as it is now; what ran on it runs elsewhere.
+#[test]
+fn node_that_returns_with_other_devices_is_declared_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal.sqlite");
+    let cluster = ClusterSpec::uniform("v100", 2, 4);
+    let mut world = VirtualCluster::new(&journal, &cluster, regime("fifo", 0));
+    world.submit(vec![job(4)]);
+    let first = place(&world);
+    let register = |devices: u32, device_type: &str| wharf_proto::Register {
+        node: cluster.nodes[first.index()].name.to_string(),
+        device_type: device_type.to_owned(),
+        devices,
+        cpus: 16,
+        memory_gib: 64,
+        ..wharf_proto::Register::default()
+    };
+    world.step([Input::Detach { session: u64::from(first.0) }]);
+    world.attach(register(8, "a100"));
+    assert_ne!(place(&world), first, "its devices are gone");
+    assert!(world.has_warned("its devices have changed from 4 x v100 to 8 x a100"));
+    let shown = views::nodes(&world.dispatcher, false);
+    let node = &shown[first.index()];
+    assert_eq!((node.devices, node.device_type.as_str(), node.free, node.cpus), (8, "a100", 8, 16));
+    assert_eq!(views::info(&world.dispatcher).devices, 12);
+    world.submit(vec![job(8)]);
+    assert_eq!(world.phase(1), Phase::Running, "all eight can be used");
+    // Fewer devices, of the same type: the job that used all of them waits.
+    let session = world.attach(register(2, "a100"));
+    assert_eq!(world.phase(1), Phase::Waiting);
+    world.submit(vec![job(2)]);
+    assert_eq!(world.phase(2), Phase::Running);
+    world.step([Input::Detach { session }]);
+    drop(world);
+
+    let (_, replayed) = Journal::open(&journal, EPOCH_UNIX_S, f64::MAX).unwrap();
+    let state = &replayed.state;
+    assert_eq!(state.topology().nodes().len(), 2, "it is the same node");
+    assert_eq!(state.topology().node(first).spec.devices, 2);
+    assert_eq!(state.job(JobId(2)).phase, Phase::Running);
+}

@@ -2,6 +2,7 @@
 
 mod blox_golden;
 mod crius_golden;
+mod defaults;
 mod elastic;
 mod explanations;
 mod failures;

@@ -1,0 +1,108 @@
+//! Schedules under the default preset that can be worked out by hand.
+
+use std::collections::BTreeMap;
+
+use wharf_core::{JobId, JobSpec, NodeShare, Time};
+use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, run};
+use wharf_trace::{Trace, parse_cluster};
+
+/// First starts by job, and the device types of every start.
+#[derive(Default)]
+struct Starts {
+    first_s: BTreeMap<usize, f64>,
+    nodes: Vec<(f64, usize, u32)>,
+}
+
+impl Recorder for Starts {
+    fn started(&mut self, time: Time, job: JobId, placement: &[NodeShare], _group: &[JobId]) {
+        self.first_s.entry(job.index()).or_insert(time.seconds());
+        self.nodes.push((time.seconds(), job.index(), placement[0].node.0));
+    }
+}
+
+/// Submission in seconds, devices, length in seconds.
+type Row = (f64, u32, f64);
+
+fn simulate(rows: &[Row], cluster: &str, policy: &str, settings: &[&str]) -> (Outcome, Starts) {
+    let job = |(index, &(submit_s, devices, length_s)): (usize, &Row)| {
+        let job =
+            JobSpec::new(&index.to_string(), Time::from_seconds(submit_s), devices, length_s * 10.0, 100.0);
+        JobSpec { model: Some("resnet50".into()), ..job }
+    };
+    let trace = Trace { name: "rows".into(), jobs: rows.iter().enumerate().map(job).collect() };
+    let spec = RunSpec {
+        trace: &trace,
+        cluster: &parse_cluster(cluster).expect("a cluster"),
+        policy,
+        preset: &Preset::load("wharf").expect("built in"),
+        settings: &Settings::parse(settings.iter().copied()).expect("key=value"),
+        seed: 0,
+        profile: None,
+        rounds: None,
+    };
+    let mut starts = Starts::default();
+    (run(&spec, &mut starts).expect("a run"), starts)
+}
+
+fn first_start_s(rows: &[Row], cluster: &str, policy: &str, settings: &[&str], job: usize) -> f64 {
+    simulate(rows, cluster, policy, settings).1.first_s[&job]
+}
+
+#[test]
+fn easy_backfill_counts_jobs_of_the_same_decision() {
+    let rows = [(0.0, 3, 100.0), (0.0, 4, 50.0), (0.0, 1, 1000.0)];
+    let settings = ["backfill=easy", "restart_s=0"];
+    assert_eq!(first_start_s(&rows, "1x4", "fifo", &settings, 1), 100.0, "the long job must not delay it");
+    assert_eq!(first_start_s(&rows, "1x4", "fifo", &settings, 2), 150.0);
+    // One that ends in time uses the free device at once.
+    let rows = [(0.0, 3, 100.0), (0.0, 4, 50.0), (0.0, 1, 100.0)];
+    assert_eq!(first_start_s(&rows, "1x4", "fifo", &settings, 2), 0.0);
+}
+
+#[test]
+fn easy_backfill_keeps_nodes_of_the_first_job_free() {
+    // At 100 the first node has four free devices, unless the last job takes one of them for long; the other node has one too.
+    let rows = [(0.0, 3, 100.0), (0.0, 3, 900.0), (1.0, 4, 50.0), (1.0, 1, 2000.0)];
+    let (_, starts) = simulate(&rows, "2x4", "fifo", &["backfill=easy", "restart_s=0"]);
+    assert_eq!(starts.first_s[&2], 100.0);
+    assert_eq!(starts.nodes.iter().find(|start| start.1 == 3), Some(&(1.0, 3, 1)));
+}
+
+#[test]
+fn demotion_of_a_job_that_has_just_started_wakes_the_policy() {
+    let rows = [(0.0, 1, 20_000.0), (0.0, 1, 10.0)];
+    for (policy, settings, expected_s) in [
+        ("tiresias", vec![], 3250.0),
+        ("tiresias", vec!["queue_limits_s=300:900"], 300.0),
+        ("gittins", vec![], 60.0),
+        ("las", vec![], 3600.0),
+        ("las", vec!["quantum_s=500"], 500.0),
+    ] {
+        let found_s = first_start_s(&rows, "1x1", policy, &settings, 1);
+        assert!((found_s - expected_s).abs() < 0.01, "{policy} {settings:?}: {found_s}");
+    }
+}
+
+#[test]
+fn ties_at_a_queue_limit_go_to_the_earlier_submission() {
+    // Both running jobs reach the limit at 300: the later one gives way to the newcomer.
+    let rows = [(0.0, 1, 5000.0), (0.0, 1, 5000.0), (0.0, 1, 5000.0)];
+    let (outcome, starts) = simulate(&rows, "1x2", "tiresias", &["queue_limits_s=300:90000", "restart_s=0"]);
+    let at_limit: Vec<_> = starts.nodes.iter().filter(|start| (start.0 - 300.0).abs() < 0.01).collect();
+    assert_eq!(at_limit.len(), 1);
+    assert_eq!(at_limit[0].1, 2);
+    assert_eq!(outcome.jobs.iter().map(|job| job.preemptions).collect::<Vec<_>>(), [0, 1, 0]);
+}
+
+#[test]
+fn fifo_perf_moves_jobs_to_a_faster_type_that_has_become_free() {
+    // The second job has to begin on the slower device, and gets the faster one at the first round after that is free.
+    let rows = [(0.0, 1, 1000.0), (0.0, 1, 40_000.0)];
+    let (outcome, starts) = simulate(&rows, "v100:1x1,k80:1x1", "fifo-perf", &[]);
+    let of_second: Vec<_> = starts.nodes.iter().filter(|start| start.1 == 1).collect();
+    assert_eq!(of_second.iter().map(|start| start.2).collect::<Vec<_>>(), [1, 0]);
+    let freed_s = outcome.jobs[0].end.expect("done").seconds();
+    assert!(of_second[1].0 >= freed_s && of_second[1].0 <= freed_s + 360.0, "{:?}", of_second[1]);
+    let jct_s = outcome.jobs[1].jct_s().expect("done");
+    assert!(jct_s < 42_000.0, "on the slower device alone it would take much longer: {jct_s}");
+}
