@@ -299,13 +299,15 @@ mod tests {
     fn jobs_csv_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(JOBS_CSV);
-        write_jobs(&path, &fixture::specs(), &fixture::outcome()).unwrap();
+        let mut specs = fixture::specs();
+        specs[1].gang.device_types = ["a100".into(), "v100".into()].into();
+        write_jobs(&path, &specs, &fixture::outcome()).unwrap();
         insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @"
-        job_id,gpus,submit_s,first_start_s,end_s,jct_s,queue_s,run_s,preemptions
-        alpha,1,10.0,10.0,20.0,10.0,0.0,10.0,0
-        beta <b>,2,10.0,30.0,50.0,40.0,20.0,20.0,0
-        gamma,2,20.0,30.0,90.0,70.0,40.0,30.0,3
-        delta,4,30.0,,,,60.0,0.0,0
+        job_id,gpus,submit_s,first_start_s,end_s,jct_s,queue_s,run_s,preemptions,name,user,model,device_type,devices
+        alpha,1,10.0,10.0,20.0,10.0,0.0,10.0,0,alpha,ann,bert,,1
+        beta <b>,2,10.0,30.0,50.0,40.0,20.0,20.0,0,beta <b>,bob,,a100;v100,2
+        gamma,2,20.0,30.0,90.0,70.0,40.0,30.0,3,gamma,ann,,,2
+        delta,4,30.0,,,,60.0,0.0,0,delta,bob,,,4
         ");
         let rows = read_jobs(&path).unwrap();
         assert_eq!(rows[1].job_id, "beta <b>");

@@ -1,5 +1,7 @@
 //! Rows of the CSV files, as they are written and read.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use wharf_core::{JobId, JobSpec, Time};
 use wharf_sim::{JobRecord, Sample};
@@ -9,7 +11,7 @@ use wharf_sim::{JobRecord, Sample};
 pub struct JobRow {
     /// The name in the trace.
     pub job_id: String,
-    /// The devices it asked for.
+    /// The devices it asked for. The column keeps its name for those who read it; `devices` is the same number.
     pub gpus: u32,
     /// When it was submitted.
     pub submit_s: f64,
@@ -25,18 +27,45 @@ pub struct JobRow {
     pub run_s: f64,
     /// How often it was stopped before it was done.
     pub preemptions: u32,
+    /// The name of the job, as `job_id`.
+    pub name: String,
+    /// The user who submitted it.
+    pub user: Option<String>,
+    /// The model that it trains.
+    pub model: Option<String>,
+    /// The device types that it may run on, `;` between them; empty where any will do.
+    pub device_type: Option<String>,
+    /// The devices it asked for.
+    pub devices: u32,
 }
 
 impl JobRow {
     /// The file's first line.
-    pub const COLUMNS: [&'static str; 9] =
-        ["job_id", "gpus", "submit_s", "first_start_s", "end_s", "jct_s", "queue_s", "run_s", "preemptions"];
+    pub const COLUMNS: [&'static str; 14] = [
+        "job_id",
+        "gpus",
+        "submit_s",
+        "first_start_s",
+        "end_s",
+        "jct_s",
+        "queue_s",
+        "run_s",
+        "preemptions",
+        "name",
+        "user",
+        "model",
+        "device_type",
+        "devices",
+    ];
 
     /// The row of a record; a job without a spec is named by its id.
     pub fn new(specs: &[JobSpec], record: &JobRecord) -> Self {
         let spec = specs.get(record.job.index());
+        let text = |text: Option<&Arc<str>>| text.map(ToString::to_string);
+        let name = spec.map_or_else(|| record.job.to_string(), |spec| spec.name.to_string());
+        let types = spec.map(|spec| &spec.gang.device_types).filter(|types| !types.is_empty());
         Self {
-            job_id: spec.map_or_else(|| record.job.to_string(), |spec| spec.name.to_string()),
+            job_id: name.clone(),
             gpus: record.devices,
             submit_s: record.submit.seconds(),
             first_start_s: record.first_start.map(Time::seconds),
@@ -46,6 +75,11 @@ impl JobRow {
             queue_s: record.queue_s + 0.0,
             run_s: record.run_s + 0.0,
             preemptions: record.preemptions,
+            name,
+            user: text(spec.and_then(|spec| spec.user.as_ref())),
+            model: text(spec.and_then(|spec| spec.model.as_ref())),
+            device_type: types.map(|types| types.join(";")),
+            devices: record.devices,
         }
     }
 

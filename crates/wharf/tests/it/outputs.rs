@@ -32,9 +32,9 @@ fn every_run_has_its_files() {
     assert_eq!(sandbox.names("a/out"), ["jobs-fifo-restart_s-1", "jobs-srtf-restart_s-1", "report.html"]);
     assert_eq!(sandbox.names("a/out/jobs-fifo-restart_s-1"), FILES);
     let jobs = sandbox.read("a/out/jobs-fifo-restart_s-1/jobs.csv");
-    let header = "job_id,gpus,submit_s,first_start_s,end_s,jct_s,queue_s,run_s,preemptions";
+    let header = "job_id,gpus,submit_s,first_start_s,end_s,jct_s,queue_s,run_s,preemptions,name,user,model,device_type,devices";
     assert_eq!(jobs.lines().next(), Some(header));
-    assert_eq!(jobs.lines().nth(1), Some("a,1,0.0,0.0,101.0,101.0,0.0,101.0,0"));
+    assert_eq!(jobs.lines().nth(1), Some("a,1,0.0,0.0,101.0,101.0,0.0,101.0,0,a,,,,1"));
 }
 
 #[test]
