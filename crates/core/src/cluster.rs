@@ -29,6 +29,11 @@ impl ClusterSpec {
         Self { nodes: (0..nodes).map(node).collect() }
     }
 
+    /// Whether any node belongs to a pool.
+    pub fn has_pools(&self) -> bool {
+        self.nodes.iter().any(|node| !node.pool.is_empty())
+    }
+
     /// Devices in all nodes.
     pub fn device_count(&self) -> u32 {
         self.nodes.iter().map(|node| node.devices).sum()

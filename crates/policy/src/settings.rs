@@ -15,6 +15,9 @@ pub struct SettingError {
 }
 
 impl Settings {
+    /// No overrides.
+    pub const NONE: Self = Self(BTreeMap::new());
+
     /// Parses overrides of the form `key=value`.
     ///
     /// # Errors
@@ -30,6 +33,21 @@ impl Settings {
             }
         }
         Ok(settings)
+    }
+
+    /// The part of the settings that is for one policy: keys without a policy, and `POLICY.KEY` without its prefix, which wins.
+    pub fn of_policy(&self, policy: &str) -> Self {
+        let (named, shared): (Vec<_>, Vec<_>) = self.iter().partition(|(key, _)| split_policy(key).is_some());
+        let own = named.into_iter().filter_map(|(key, value)| {
+            split_policy(key).filter(|(owner, _)| *owner == policy).map(|(_, key)| (key, value))
+        });
+        let all = shared.into_iter().chain(own);
+        Self(all.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+    }
+
+    /// Removes a key.
+    pub fn remove(&mut self, key: &str) {
+        self.0.remove(key);
     }
 
     /// Sets one key.
@@ -51,6 +69,12 @@ impl Settings {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// The policy and the setting of a key `POLICY.KEY`; `None` for a key without a policy. A policy may have dots in its name, a
+/// setting has none.
+pub fn split_policy(key: &str) -> Option<(&str, &str)> {
+    key.rsplit_once('.').filter(|(policy, key)| !policy.is_empty() && !key.is_empty())
 }
 
 /// A setting with a value that it cannot take.

@@ -1,8 +1,10 @@
 //! The virtual-clock driver: mechanisms, presets and parallel sweeps.
 
+mod assign;
 pub mod compat;
 mod driver;
 pub mod failures;
+mod fit;
 mod flow;
 pub mod forecast;
 mod history;
@@ -17,6 +19,8 @@ pub mod run;
 pub mod scale;
 pub mod sweep;
 
+pub use assign::{Assigned, PartialSetting, assign_settings};
+pub use fit::refusals;
 pub use history::{HistoryEvent, JobHistory, Reshaped};
 pub use measure::{Measure, MeasureError};
 pub use outcome::{

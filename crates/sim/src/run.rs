@@ -3,18 +3,19 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use wharf_core::{ClusterSpec, Engine, Gang, JobSpec, Policy, State, Time, Violation};
+use wharf_core::{ClusterSpec, Engine, JobSpec, Policy, Time, Violation};
 use wharf_external::{Program, Trouble};
 use wharf_perf::resolve::is_resolved;
 use wharf_perf::{Profile, Unresolved, analytic, resolve};
 use wharf_policy::arena::{VARIANTS, Variant};
 use wharf_policy::governor::{Governed, Limits, Origin};
-use wharf_policy::{BadSetting, Placer, Settings, Strategy};
+use wharf_policy::{BadSetting, Settings};
 use wharf_trace::Trace;
 
 use crate::compat::{blox, crius, gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
+use crate::fit::{in_pools, misfits};
 use crate::outcome::{Outcome, Recorder};
 use crate::preset::{Mechanism, Preset, Rules};
 use crate::regime::simulated_regime;
@@ -68,6 +69,16 @@ pub enum RunError {
         preset: String,
         /// What there is.
         known: Vec<String>,
+    },
+    /// A setting for a policy that is not simulated.
+    #[error("`{key}` is for policy `{policy}`, which is not simulated; those that are: {policies}")]
+    UnknownOwner {
+        /// The setting with the policy.
+        key: String,
+        /// The policy.
+        policy: String,
+        /// Those that are simulated.
+        policies: String,
     },
     /// A setting with a value that it cannot take.
     #[error(transparent)]
@@ -162,6 +173,34 @@ pub enum RunError {
         /// What there is.
         most: u32,
     },
+    /// A job of a pool that the cluster does not have.
+    #[error("job `{job}` (row {row} of the trace) belongs to pool `{pool}`; the cluster has {pools}")]
+    UnknownPool {
+        /// The job's name.
+        job: String,
+        /// Its position in the trace, from 1.
+        row: usize,
+        /// The pool.
+        pool: String,
+        /// Those of the cluster.
+        pools: String,
+    },
+}
+
+impl RunError {
+    /// The job that cannot be run, where the error is about one.
+    pub fn job(&self) -> Option<&str> {
+        match self {
+            Self::ImpossibleGang { job, .. } | Self::UnknownPool { job, .. } => Some(job),
+            Self::NoSpeed(unresolved) => unresolved.jobs.first().map(|job| &*job.name),
+            Self::Muri(error) => error.job(),
+            Self::Blox(error) => error.job(),
+            Self::Gavel(error) => error.job(),
+            Self::Sia(error) => error.job(),
+            Self::Crius(error) => error.job(),
+            _ => None,
+        }
+    }
 }
 
 impl From<gavel::GavelError> for RunError {
@@ -417,7 +456,9 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
         return Err(no_rounds(spec));
     }
     let jobs = resolved(spec)?;
-    check_gangs(spec, &jobs, rules.placement)?;
+    if let Some(error) = misfits(spec, &jobs, rules.placement).next() {
+        return Err(error);
+    }
     let failures = match spec.settings.get("failures") {
         Some(path) => Failures::read(Path::new(path), spec.cluster)?,
         None => Failures::draw(spec.cluster.nodes.len(), rules.node_mtbf_h, rules.node_repair_h, spec.seed),
@@ -430,23 +471,21 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
 /// # Errors
 /// Jobs that it does not know, or that fit nowhere.
 pub fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
-    let jobs = &spec.trace.jobs;
-    let is_told = jobs.iter().all(|job| job.iteration_ms > 0.0);
+    let is_told = spec.trace.jobs.iter().all(|job| job.iteration_ms > 0.0);
     if is_told && !matches!(spec.preset.mechanism, Mechanism::Wharf(_)) {
-        // Other mechanisms know nothing of types.
-        return Ok(Cow::Borrowed(jobs));
+        // Other mechanisms know nothing of types and pools.
+        return Ok(Cow::Borrowed(&spec.trace.jobs));
     }
+    let mut jobs = in_pools(&spec.trace.jobs, spec.cluster);
     let builtin = match spec.profile {
-        None => analytic::profile_for(spec.cluster, jobs),
+        None => analytic::profile_for(spec.cluster, &jobs),
         Some(_) => None,
     };
-    let Some(profile) = spec.profile.or(builtin.as_ref()) else { return Ok(Cow::Borrowed(jobs)) };
-    if is_resolved(profile, jobs) {
-        return Ok(Cow::Borrowed(jobs));
+    let Some(profile) = spec.profile.or(builtin.as_ref()) else { return Ok(jobs) };
+    if !is_resolved(profile, &jobs) {
+        resolve(profile, jobs.to_mut(), spec.cluster)?;
     }
-    let mut jobs = jobs.clone();
-    resolve(profile, &mut jobs, spec.cluster)?;
-    Ok(Cow::Owned(jobs))
+    Ok(jobs)
 }
 
 /// Puts limits around a policy, where there are any.
@@ -465,43 +504,4 @@ fn govern(policy: Box<dyn Policy>, limits: Option<&Limits>) -> Result<Box<dyn Po
 fn fill(mut jobs: Vec<JobSpec>, limits: &Limits) -> Vec<JobSpec> {
     jobs.iter_mut().for_each(|job| limits.fill(job));
     jobs
-}
-
-/// Every gang must fit the empty cluster, or its job would wait for ever.
-fn check_gangs(spec: &RunSpec<'_>, jobs: &[JobSpec], placement: Strategy) -> Result<(), RunError> {
-    let empty = State::new(spec.cluster, 1);
-    let mut placer = placement.placer(spec.seed);
-    let mut fitting: Vec<&Gang> = Vec::new();
-    let mut shares = Vec::new();
-    for (index, job) in jobs.iter().enumerate() {
-        if fitting.contains(&&job.gang) {
-            continue;
-        }
-        if !placer.place(empty.topology(), empty.schedule(), &job.gang, &mut shares) {
-            return Err(impossible_gang(spec, &empty, placer.as_mut(), job, index));
-        }
-        fitting.push(&job.gang);
-    }
-    Ok(())
-}
-
-fn impossible_gang(
-    spec: &RunSpec<'_>,
-    empty: &State,
-    placer: &mut dyn Placer,
-    job: &JobSpec,
-    index: usize,
-) -> RunError {
-    let mut shares = Vec::new();
-    let mut fits = |devices: u32| {
-        let gang = Gang { devices, devices_min: devices, devices_max: devices, ..job.gang.clone() };
-        placer.place(empty.topology(), empty.schedule(), &gang, &mut shares)
-    };
-    let most = (1..=job.gang.devices.min(spec.cluster.device_count())).rev().find(|&devices| fits(devices));
-    RunError::ImpossibleGang {
-        job: job.name.to_string(),
-        row: index + 1,
-        devices: job.gang.devices,
-        most: most.unwrap_or(0),
-    }
 }

@@ -1,4 +1,4 @@
-//! CSV records (RFC 4180) with exact line numbers.
+//! CSV records (RFC 4180), and records with `|` between the fields, with exact line numbers.
 //!
 //! Why not the `csv` crate: a finding needs the line that an editor shows (blank lines and quoted line breaks
 //! counted), and a quote that is never closed must be an error, not the end of the file.
@@ -25,9 +25,40 @@ pub(crate) enum Step {
     End,
 }
 
+/// What stands between the fields of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Separator {
+    /// A comma; text may be in double quotes.
+    Comma,
+    /// A vertical bar, perhaps also after the last field; nothing is quoted.
+    Bar,
+}
+
+impl Separator {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Comma => b',',
+            Self::Bar => b'|',
+        }
+    }
+
+    /// What to do about a row with fewer fields than the header, or with more.
+    fn width_hint(self, is_short: bool) -> &'static str {
+        match (self, is_short) {
+            (Self::Comma, true) => "the row was cut, or a comma is missing",
+            (Self::Comma, false) => "put text that contains commas in double quotes",
+            (Self::Bar, true) => "the row was cut, or has another separator than the header",
+            (Self::Bar, false) => {
+                "a value contains `|`: leave columns of free text out of the dump, such as JobName"
+            }
+        }
+    }
+}
+
 /// Reads rows of a CSV file whose first record is a header.
 pub(crate) struct CsvRows {
     lines: Lines,
+    separator: Separator,
     schema: &'static Schema,
     /// For each column of the schema, its place in the file.
     headers: Vec<Option<usize>>,
@@ -41,12 +72,27 @@ pub(crate) struct CsvRows {
 
 impl CsvRows {
     /// Reads the header and reports what is wrong with it.
-    pub(crate) fn new(lines: Lines, schema: &'static Schema, findings: &mut Findings) -> io::Result<Self> {
+    pub(crate) fn new(
+        lines: Lines,
+        separator: Separator,
+        schema: &'static Schema,
+        findings: &mut Findings,
+    ) -> io::Result<Self> {
         let headers = vec![None; schema.columns.len()];
-        let mut rows =
-            Self { lines, schema, headers, width: 0, fields: Vec::new(), first: None, measure: "the header" };
+        let (width, fields, first, measure) = (0, Vec::new(), None, "the header");
+        let mut rows = Self { lines, separator, schema, headers, width, fields, first, measure };
         let mut row = Row::default();
         if rows.read_record(&mut row, findings)? == Step::Row {
+            if separator == Separator::Bar && rows.fields.len() == 1 {
+                let message = format!("found no `|` in the header {}", shown(&row.text));
+                let note = Note::error(Rule::WrongSeparator, message);
+                findings.push(
+                    row.line,
+                    None,
+                    note.hint("dump with `sacct --parsable2` and without `--delimiter`"),
+                );
+                return Ok(rows);
+            }
             rows.set_header(&row, findings);
             schema.check_header(&rows.headers, row.line, findings);
         }
@@ -61,8 +107,8 @@ impl CsvRows {
     ) -> io::Result<Self> {
         let width = schema.columns.len();
         let headers = (0..width).map(Some).collect();
-        let (fields, first, measure) = (Vec::new(), None, "the format");
-        let mut rows = Self { lines, schema, headers, width, fields, first, measure };
+        let (separator, fields, first, measure) = (Separator::Comma, Vec::new(), None, "the format");
+        let mut rows = Self { lines, separator, schema, headers, width, fields, first, measure };
         let mut row = Row::default();
         if rows.read_record(&mut row, findings)? == Step::Row {
             let field = |(start, end): &(u32, u32)| &row.text[*start as usize..*end as usize];
@@ -86,7 +132,11 @@ impl CsvRows {
                     findings.push_named(row.line, named(), note);
                 }
                 Some(index) => self.headers[index] = Some(place),
-                None => findings.push_named(row.line, named(), self.schema.unknown_column(name)),
+                None => {
+                    if let Some(note) = self.schema.unknown_column(name) {
+                        findings.push_named(row.line, named(), note);
+                    }
+                }
             }
         }
     }
@@ -114,10 +164,7 @@ impl CsvRows {
         }
         if self.fields.len() != self.width {
             let message = format!("found {} fields, {} has {}", self.fields.len(), self.measure, self.width);
-            let hint = match self.fields.len() < self.width {
-                true => "the row was cut, or a comma is missing",
-                false => "put text that contains commas in double quotes",
-            };
+            let hint = self.separator.width_hint(self.fields.len() < self.width);
             findings.push(row.line, None, Note::error(Rule::TruncatedRow, message).hint(hint));
             return Ok(Step::Bad);
         }
@@ -141,11 +188,11 @@ impl CsvRows {
             Ok(line) => line,
             Err(step) => return Ok(step),
         };
-        if line.contains('"') {
+        if self.separator == Separator::Comma && line.contains('"') {
             return self.read_quoted(row, findings);
         }
         row.text.push_str(line);
-        split_plain(line, &mut self.fields);
+        split_plain(line, self.separator.byte(), &mut self.fields);
         Ok(Step::Row)
     }
 
@@ -221,9 +268,9 @@ fn too_long() -> Note {
     Note::error(Rule::LineTooLong, format!("the line is longer than {LINE_BYTES_MAX} bytes"))
 }
 
-fn split_plain(line: &str, fields: &mut Vec<(u32, u32)>) {
+fn split_plain(line: &str, separator: u8, fields: &mut Vec<(u32, u32)>) {
     let mut start = 0;
-    for part in line.as_bytes().split(|byte| *byte == b',') {
+    for part in line.as_bytes().split(|byte| *byte == separator) {
         let lead = part.len() - part.trim_ascii_start().len();
         let from = start + lead;
         let length = part.trim_ascii().len();

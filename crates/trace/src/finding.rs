@@ -37,6 +37,8 @@ rules! {
     BadJson = "bad-json",
     /// A CSV row with fewer or more fields than the header, or a quote that is never closed.
     TruncatedRow = "truncated-row",
+    /// A header whose columns are separated in another way than the format's.
+    WrongSeparator = "wrong-separator",
     /// A line longer than [`crate::LINE_BYTES_MAX`].
     LineTooLong = "line-too-long",
     /// A file without a single job (or node).
@@ -95,6 +97,16 @@ rules! {
     DroppedRows = "dropped-rows",
     /// Jobs of a log that are not quite what the row says: one finding a reason, with their number.
     AdaptedJobs = "adapted-jobs",
+    /// A time before the one that it follows: an end before its start, a start before its submission.
+    TimesBackwards = "times-backwards",
+    /// A job step without its job.
+    OrphanStep = "orphan-step",
+    /// A pool that the cluster does not have.
+    UnknownPool = "unknown-pool",
+    /// A job that a simulation rejects on the cluster given, for another reason than the size of its gang.
+    NotSimulated = "not-simulated",
+    /// Rows that were skipped because they are invalid: one finding a rule, with their number.
+    SkippedRows = "skipped-rows",
 }
 
 impl fmt::Display for Rule {
@@ -159,11 +171,28 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Collects findings of one file: all of them, or only the first error.
+/// Which findings are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Everything, up to a limit for each rule.
+    All,
+    /// The first error, and counts.
+    FirstError,
+    /// The first error that is not in a row, and counts; invalid rows are counted, too.
+    ValidRows,
+}
+
+/// Collects findings about a trace.
 #[derive(Debug)]
 pub(crate) struct Findings {
     file: Arc<str>,
-    keep_all: bool,
+    keep: Keep,
+    /// Whether the header was read, so that errors are about rows.
+    is_in_rows: bool,
+    /// Invalid rows, where only valid ones are kept.
+    skipped: Vec<Skipped>,
+    /// The line of the last of them.
+    last_skipped: u64,
     list: Vec<Finding>,
     /// Per rule: how many were seen, and the first that was not listed.
     seen: BTreeMap<Rule, (usize, Option<Finding>)>,
@@ -171,53 +200,101 @@ pub(crate) struct Findings {
     tallies: Vec<Tally>,
 }
 
+/// Invalid rows that broke the same rule.
+#[derive(Debug)]
+struct Skipped {
+    /// The error of the first.
+    first: Finding,
+    /// How many there are.
+    count: u64,
+    /// The lines of the first ones.
+    lines: Vec<u64>,
+}
+
+impl Skipped {
+    /// Lines that are listed.
+    const LINES_MAX: usize = 5;
+
+    fn into_finding(self) -> Finding {
+        let Self { first, count, lines } = self;
+        let plural = if count == 1 { "" } else { "s" };
+        let listed: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let more = if count > lines.len() as u64 { ", …" } else { "" };
+        let message = format!(
+            "{count} row{plural} skipped ({}): {} (line{plural} {}{more})",
+            first.rule,
+            first.message,
+            listed.join(", ")
+        );
+        Finding { rule: Rule::SkippedRows, severity: Severity::Warning, message, ..first }
+    }
+}
+
 /// Rows that had the same thing happen to them.
 #[derive(Debug)]
 struct Tally {
+    file: Arc<str>,
     rule: Rule,
     reason: &'static str,
     count: u64,
     /// The first of them.
     line: u64,
     job: String,
+    /// The part of the first that the reason is about, where it has parts.
+    part: Option<String>,
 }
 
 impl Tally {
-    fn into_finding(self, file: &Arc<str>) -> Finding {
-        let Self { rule, reason, count, line, job } = self;
+    fn into_finding(self) -> Finding {
+        let Self { file, rule, reason, count, line, job, part } = self;
         let plural = if count == 1 { "" } else { "s" };
-        let first = shown(&job);
+        let mut first = shown(&job);
+        if let Some(part) = part {
+            first = format!("{first}, {part}");
+        }
         let message = match rule {
             Rule::DroppedRows => format!("{count} row{plural} dropped: {reason} (first: {first})"),
             _ => format!("{reason} ({count} job{plural}, first: {first})"),
         };
-        Finding {
-            file: file.clone(),
-            line,
-            column: None,
-            rule,
-            severity: Severity::Warning,
-            message,
-            hint: None,
-        }
+        let (column, severity, hint) = (None, Severity::Warning, None);
+        Finding { file, line, column, rule, severity, message, hint }
     }
 }
 
 impl Findings {
-    /// Everything is kept (up to a limit a rule).
-    pub(crate) fn all(file: &str) -> Self {
-        let (list, seen, tallies) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { file: file.into(), keep_all: true, list, seen, tallies }
+    /// No findings so far.
+    pub(crate) fn new(file: &str, keep: Keep) -> Self {
+        Self {
+            file: file.into(),
+            keep,
+            is_in_rows: false,
+            skipped: Vec::new(),
+            last_skipped: 0,
+            list: Vec::new(),
+            seen: BTreeMap::new(),
+            tallies: Vec::new(),
+        }
     }
 
-    /// Only the first error is kept, and what is counted; other warnings are dropped.
+    /// The first error is kept, and counts; other warnings are dropped.
     pub(crate) fn first_error(file: &str) -> Self {
-        Self { keep_all: false, ..Self::all(file) }
+        Self::new(file, Keep::FirstError)
+    }
+
+    /// What follows is about another file.
+    pub(crate) fn set_file(&mut self, file: &str) {
+        self.file = file.into();
+        (self.is_in_rows, self.last_skipped) = (false, 0);
+    }
+
+    /// What follows is about rows, until the end of the file is met.
+    pub(crate) fn set_in_rows(&mut self, is_in_rows: bool) {
+        self.is_in_rows = is_in_rows;
     }
 
     /// Whether nothing more is wanted.
     pub(crate) fn is_full(&self) -> bool {
-        !self.keep_all && !self.list.is_empty()
+        self.keep != Keep::All && !self.list.is_empty()
     }
 
     /// Whether no error was found so far.
@@ -226,10 +303,22 @@ impl Findings {
     }
 
     /// Counts a row. Such counts are kept even where other warnings are not: nothing is left out in silence.
-    pub(crate) fn tally(&mut self, rule: Rule, reason: &'static str, line: u64, job: &str) {
-        match self.tallies.iter_mut().find(|tally| tally.rule == rule && tally.reason == reason) {
+    pub(crate) fn tally(
+        &mut self,
+        rule: Rule,
+        reason: &'static str,
+        line: u64,
+        job: &str,
+        part: Option<String>,
+    ) {
+        let is_same =
+            |tally: &&mut Tally| tally.rule == rule && tally.reason == reason && tally.file == self.file;
+        match self.tallies.iter_mut().find(is_same) {
             Some(tally) => tally.count += 1,
-            None => self.tallies.push(Tally { rule, reason, count: 1, line, job: job.to_owned() }),
+            None => {
+                let (file, job) = (self.file.clone(), job.to_owned());
+                self.tallies.push(Tally { file, rule, reason, count: 1, line, job, part });
+            }
         }
     }
 
@@ -240,7 +329,7 @@ impl Findings {
 
     /// Adds a finding about a column whose name is the file's own.
     pub(crate) fn push_named(&mut self, line: u64, column: Option<Cow<'static, str>>, note: Note) {
-        if self.is_full() || (!self.keep_all && note.severity == Severity::Warning) {
+        if self.is_full() || (self.keep != Keep::All && note.severity == Severity::Warning) {
             return;
         }
         let finding = Finding {
@@ -252,12 +341,32 @@ impl Findings {
             message: note.message,
             hint: note.hint,
         };
+        if self.keep == Keep::ValidRows && self.is_in_rows {
+            self.skip(finding);
+            return;
+        }
         let (count, first_unlisted) = self.seen.entry(finding.rule).or_default();
         *count += 1;
         if *count <= FINDINGS_PER_RULE_MAX {
             self.list.push(finding);
         } else if first_unlisted.is_none() {
             *first_unlisted = Some(finding);
+        }
+    }
+
+    /// Counts an invalid row, by its first error.
+    fn skip(&mut self, error: Finding) {
+        if std::mem::replace(&mut self.last_skipped, error.line) == error.line {
+            return;
+        }
+        match self.skipped.iter_mut().find(|skipped| skipped.first.rule == error.rule) {
+            Some(skipped) => {
+                skipped.count += 1;
+                if skipped.lines.len() < Skipped::LINES_MAX {
+                    skipped.lines.push(error.line);
+                }
+            }
+            None => self.skipped.push(Skipped { count: 1, lines: vec![error.line], first: error }),
         }
     }
 
@@ -270,7 +379,7 @@ impl Findings {
                 self.list.push(finding);
             }
         }
-        self.list.extend(self.tallies.into_iter().map(|tally| tally.into_finding(&self.file)));
+        self.list.extend(self.tallies.into_iter().map(Tally::into_finding));
         self.list
     }
 
@@ -281,8 +390,9 @@ impl Findings {
 
     /// The counts, or the first error.
     pub(crate) fn into_notes(mut self) -> Result<Vec<Finding>, Finding> {
-        let tallies = std::mem::take(&mut self.tallies);
-        let notes = tallies.into_iter().map(|tally| tally.into_finding(&self.file)).collect();
+        let skipped = std::mem::take(&mut self.skipped).into_iter().map(Skipped::into_finding);
+        let tallies = std::mem::take(&mut self.tallies).into_iter().map(Tally::into_finding);
+        let notes = skipped.chain(tallies).collect();
         self.into_first_error().map_or(Ok(notes), Err)
     }
 }

@@ -4,36 +4,28 @@ use std::path::{Path, PathBuf};
 
 use crate::format::Format;
 
-/// A folder with a public log in it.
-#[derive(Debug)]
-pub(crate) struct Folder {
-    /// The file with the jobs.
-    pub(crate) main: PathBuf,
-    /// Its format.
-    pub(crate) format: Format,
-    /// A second table that says who submitted which job, and when.
-    pub(crate) jobs: Option<PathBuf>,
-}
-
-/// What to look for, the best first.
-const KNOWN: [(&str, Format, Option<&str>); 3] = [
-    ("pai_task_table.csv", Format::Pai, Some("pai_job_table.csv")),
-    ("cluster_log.csv", Format::Helios, None),
-    ("cluster_job_log", Format::Philly, None),
+/// The names of logs, the best first.
+const LOGS: [(&str, Format); 3] = [
+    ("pai_task_table.csv", Format::Pai),
+    ("cluster_log.csv", Format::Helios),
+    ("cluster_job_log", Format::Philly),
 ];
 
-impl Folder {
-    /// The log in a folder; `None` for a file, and for a folder without any.
-    pub(crate) fn resolve(path: &Path, format: Option<Format>) -> Option<Self> {
-        if !path.is_dir() {
-            return None;
-        }
-        let wanted = KNOWN.into_iter().filter(|(_, known, _)| format.is_none_or(|format| format == *known));
-        wanted.into_iter().find_map(|(name, format, jobs)| {
-            let main = find(path, name)?;
-            Some(Self { main, format, jobs: jobs.and_then(|name| find(path, name)) })
-        })
+/// The table of users and submissions that belongs to a PAI task table.
+const JOB_TABLE: &str = "pai_job_table.csv";
+
+/// The log in a folder and its format; `None` for a file, and for a folder without any.
+pub(crate) fn find_log(path: &Path, format: Option<Format>) -> Option<(PathBuf, Format)> {
+    if !path.is_dir() {
+        return None;
     }
+    let wanted = LOGS.into_iter().filter(|(_, known)| format.is_none_or(|format| format == *known));
+    wanted.into_iter().find_map(|(name, format)| Some((find(path, name)?, format)))
+}
+
+/// The job table next to a task table, however the task table is called.
+pub(crate) fn find_job_table(tasks: &Path) -> Option<PathBuf> {
+    find(tasks.parent().unwrap_or(Path::new("")), JOB_TABLE)
 }
 
 /// A file by name, plain or compressed.

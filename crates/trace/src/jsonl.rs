@@ -8,8 +8,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::csv::{Step, read_text};
-use crate::finding::{Findings, Note, Rule, Severity};
-use crate::row::{Cell, Kind, Row, Schema};
+use crate::finding::{Findings, Note, Rule};
+use crate::row::{Cell, Kind, Row, Schema, UnknownColumns};
 use crate::source::Lines;
 use crate::text::shown;
 
@@ -64,8 +64,10 @@ pub(crate) fn fill(row: &mut Row, schema: &Schema, object: &Object<'_>, findings
     let mut step = Step::Row;
     for (key, value) in &object.0 {
         let Some(index) = schema.find(key) else {
-            findings.push_named(row.line, Some(Cow::Owned(key.to_string())), schema.unknown_column(key));
-            if schema.unknown == Severity::Error {
+            if let Some(note) = schema.unknown_column(key) {
+                findings.push_named(row.line, Some(Cow::Owned(key.to_string())), note);
+            }
+            if schema.unknown == UnknownColumns::Error {
                 step = Step::Bad;
             }
             continue;

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod csv;
+mod edit;
 mod error;
 mod finding;
 mod folder;
@@ -16,17 +17,18 @@ mod generate;
 mod json;
 mod jsonl;
 mod lint;
+mod placed;
 mod read;
 mod row;
 mod source;
 mod stats;
-mod tabs;
 mod text;
 mod write;
 
 use wharf_core::JobSpec;
 
 pub use cluster::{ClusterError, DEVICES_MAX, parse_cluster, parse_cluster_file, write_cluster};
+pub use edit::{Edit, EditError, JobFilter, Range, RangeError};
 pub use error::TraceError;
 pub use finding::{FINDINGS_PER_RULE_MAX, Finding, Rule, Severity};
 pub use format::{Format, UnknownFormat};
@@ -34,8 +36,10 @@ pub use generate::{
     Arrivals, Deadlines, Durations, GangMix, GeneratorModel, GeneratorSettings, MixError, Rate,
     SettingsError, generate, generator_models,
 };
-pub use lint::{LintOptions, lint, lint_reader};
-pub use read::{NotedTrace, parse_noted, parse_trace, parse_trace_reader, read_noted, read_trace};
+pub use lint::{LintOptions, Linted, Subject, lint, lint_reader};
+pub use read::{
+    NotedTrace, ReadOptions, parse_noted, parse_trace, parse_trace_reader, read_noted, read_trace,
+};
 pub use source::{LINE_BYTES_MAX, SourceError};
 pub use stats::{DeviceUse, Distribution, ModelUse, TraceStats, stats};
 pub use write::{Loss, write_trace};

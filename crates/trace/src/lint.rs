@@ -1,19 +1,18 @@
 //! The linter: everything that is wrong, or odd, in a trace file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf_core::{ClusterSpec, Gang, JobSpec, Time};
+use wharf_core::{JobSpec, Time};
 
+use crate::Trace;
 use crate::error::TraceError;
-use crate::finding::{Finding, Findings, Note, Rule};
-use crate::folder::Folder;
-use crate::format::{Format, Roles};
-use crate::read::{choose, scan};
+use crate::finding::{Finding, Findings, Keep, Note, Rule, Severity};
+use crate::format::{Codec, Format, Roles};
+use crate::read::{Input, Located, read_jobs};
 use crate::row::RowCheck;
-use crate::source::{self, Source};
 use crate::text::shown;
 use wharf_core::nearest::nearest;
 
@@ -22,20 +21,75 @@ use wharf_core::nearest::nearest;
 pub struct LintOptions<'a> {
     /// The format; told from the content where it is `None`.
     pub format: Option<Format>,
-    /// The cluster that every job must fit.
-    pub cluster: Option<&'a ClusterSpec>,
     /// The models that have profiles; others are reported.
     pub known_models: Option<&'a [&'a str]>,
+}
+
+/// What a linter found, and the jobs that it read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Linted {
+    /// Errors and warnings, by line.
+    pub findings: Vec<Finding>,
+    /// The jobs without errors, as [`crate::read_trace`] returns them where there are no errors at all.
+    pub trace: Trace,
+    lines: Vec<u64>,
+    file: Arc<str>,
+    codec: &'static Codec,
+}
+
+/// The property of a job that a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The job as a whole.
+    Job,
+    /// Its number of devices.
+    Devices,
+    /// The device types that it may run on.
+    DeviceTypes,
+    /// Its model.
+    Model,
+}
+
+impl Linted {
+    /// Adds an error about a job, by its place in `trace`. It is reported at the line that the job begins at.
+    pub fn reject(
+        &mut self,
+        job: usize,
+        subject: Subject,
+        rule: Rule,
+        message: String,
+        hint: Option<String>,
+    ) {
+        let roles = &self.codec.roles;
+        let column = match subject {
+            Subject::Job => roles.id,
+            Subject::Devices => roles.devices,
+            Subject::DeviceTypes => roles.device_types.unwrap_or(roles.devices),
+            Subject::Model => roles.model,
+        };
+        self.findings.push(Finding {
+            file: self.file.clone(),
+            line: self.lines.get(job).copied().unwrap_or(1),
+            column: Some(self.codec.schema.columns[column].name.into()),
+            rule,
+            severity: Severity::Error,
+            message,
+            hint,
+        });
+    }
+
+    /// Whether a reader refuses the file.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+    }
 }
 
 /// Lists what is wrong with a trace file, errors and warnings, by line.
 ///
 /// An `Err` means that there are no lines to speak of: no such file, a directory, not text.
-pub fn lint(path: &Path, options: &LintOptions<'_>) -> Result<Vec<Finding>, TraceError> {
-    let folder = Folder::resolve(path, options.format);
-    let main = folder.as_ref().map_or(path, |folder| &folder.main);
-    let format = options.format.or(folder.as_ref().map(|folder| folder.format));
-    lint_source(source::open(main)?, Some(main), &LintOptions { format, ..*options })
+pub fn lint(path: &Path, options: &LintOptions<'_>) -> Result<Linted, TraceError> {
+    lint_input(Input::open(path, options.format)?, options)
 }
 
 /// Lists what is wrong with a trace from any reader; `name` stands for the file.
@@ -43,27 +97,22 @@ pub fn lint_reader(
     reader: impl Read + 'static,
     name: &str,
     options: &LintOptions<'_>,
-) -> Result<Vec<Finding>, TraceError> {
-    lint_source(source::from_reader(Box::new(reader), name)?, None, options)
+) -> Result<Linted, TraceError> {
+    lint_input(Input::from_reader(reader, name, options.format)?, options)
 }
 
-fn lint_source(
-    source: Source,
-    path: Option<&Path>,
-    options: &LintOptions<'_>,
-) -> Result<Vec<Finding>, TraceError> {
-    let format = choose(&source, options.format, path)?;
-    let mut findings = Findings::all(&source.file);
+fn lint_input(input: Input, options: &LintOptions<'_>) -> Result<Linted, TraceError> {
+    let (format, file) = (input.format, Arc::from(input.source.file.as_str()));
+    let mut findings = Findings::new(&file, Keep::All);
     let mut checks = Checks {
         is_log: format.is_log(),
         roles: format.codec().roles,
-        capacity: options.cluster.map(Capacity::new),
         known_models: options.known_models,
         unknown_models: BTreeSet::new(),
         last_submit: Time::ZERO,
     };
-    scan(source, format, &mut findings, |job, row| checks.check(&job, row))?;
-    Ok(findings.into_list())
+    let Located { trace, lines } = read_jobs(input, &mut findings, |job, row| checks.check(job, row))?;
+    Ok(Linted { findings: findings.into_list(), trace, lines, file, codec: format.codec() })
 }
 
 /// Checks that need more than the row itself.
@@ -71,7 +120,6 @@ struct Checks<'a> {
     /// Whether it is a log, where rows in another order are too usual to list.
     is_log: bool,
     roles: Roles,
-    capacity: Option<Capacity<'a>>,
     known_models: Option<&'a [&'a str]>,
     /// Reported already: once a model is enough.
     unknown_models: BTreeSet<Arc<str>>,
@@ -81,7 +129,6 @@ struct Checks<'a> {
 impl Checks<'_> {
     fn check(&mut self, job: &JobSpec, row: &mut RowCheck<'_>) {
         self.check_order(job, row);
-        self.check_capacity(job, row);
         self.check_model(job, row);
         self.check_stages(job, row);
     }
@@ -99,34 +146,6 @@ impl Checks<'_> {
             );
         }
         self.last_submit = job.submit;
-    }
-
-    fn check_capacity(&self, job: &JobSpec, row: &mut RowCheck<'_>) {
-        let Some(capacity) = &self.capacity else { return };
-        let available = capacity.for_types(&job.gang.device_types);
-        let gang = &job.gang;
-        if available == 0 {
-            let wanted: Vec<&str> = gang.device_types.iter().map(|name| &**name).collect();
-            let message = format!("the cluster has no device of type {}", shown(&wanted.join(";")));
-            let note = Note::error(Rule::ImpossibleGang, message);
-            row.error(
-                self.roles.device_types.unwrap_or(self.roles.devices),
-                note.hint(capacity.types_in_words()),
-            );
-        } else if gang.devices_min > available {
-            let message =
-                format!("needs {} devices, the cluster has {available}{}", gang.devices_min, of_types(job));
-            let note = Note::error(Rule::ImpossibleGang, message);
-            row.error(
-                self.roles.devices,
-                note.hint("such a job waits for ever: use a larger cluster or drop it"),
-            );
-        } else if gang.devices > available {
-            let message =
-                format!("asks for {} devices, the cluster has {available}{}", gang.devices, of_types(job));
-            let note = Note::warning(Rule::ImpossibleGang, message);
-            row.warn(self.roles.devices, note.hint("it can only run shrunk"));
-        }
     }
 
     fn check_model(&mut self, job: &JobSpec, row: &mut RowCheck<'_>) {
@@ -156,40 +175,5 @@ impl Checks<'_> {
                 row.warn(self.roles.stages + place, note);
             }
         }
-    }
-}
-
-fn of_types(job: &JobSpec) -> &'static str {
-    if job.gang.device_types.is_empty() { "" } else { " of the types allowed" }
-}
-
-/// Devices of each type.
-struct Capacity<'a> {
-    by_type: BTreeMap<&'a str, u32>,
-    total: u32,
-}
-
-impl<'a> Capacity<'a> {
-    fn new(cluster: &'a ClusterSpec) -> Self {
-        let mut by_type = BTreeMap::new();
-        for node in &cluster.nodes {
-            let count: &mut u32 = by_type.entry(&*node.device_type).or_default();
-            *count = count.saturating_add(node.devices);
-        }
-        let total = by_type.values().fold(0u32, |sum, count| sum.saturating_add(*count));
-        Self { by_type, total }
-    }
-
-    fn for_types(&self, types: &[Arc<str>]) -> u32 {
-        if types.is_empty() || types.iter().any(|name| &**name == Gang::OTHERS) {
-            return self.total;
-        }
-        let types: BTreeSet<&str> = types.iter().map(|name| &**name).collect();
-        types.iter().fold(0u32, |sum, name| sum.saturating_add(self.by_type.get(name).copied().unwrap_or(0)))
-    }
-
-    fn types_in_words(&self) -> String {
-        let types: Vec<_> = self.by_type.keys().map(|name| format!("`{name}`")).collect();
-        format!("it has {}", types.join(", "))
     }
 }

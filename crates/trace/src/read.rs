@@ -4,27 +4,45 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
 use std::io::{self, Cursor, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use wharf_core::{JobSpec, Time};
 
 use crate::Trace;
 use crate::csv::{CsvRows, Step};
 use crate::error::TraceError;
-use crate::finding::{Finding, Findings, Note, Rule};
-use crate::folder::Folder;
+use crate::finding::{Finding, Findings, Keep, Note, Rule};
+use crate::folder;
 use crate::format::{Codec, Format, Shared, Syntax, pai};
 use crate::json::JsonElements;
 use crate::jsonl::JsonRows;
+use crate::placed::PlacedRows;
 use crate::row::{Row, RowCheck, Schema};
 use crate::source::{self, Lines, Source, SourceError};
-use crate::tabs::TabRows;
 use crate::text::shown;
+
+/// How a trace is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions {
+    /// The format; told from the content where it is `None`.
+    pub format: Option<Format>,
+    /// Skip rows that are invalid, and count them, instead of failing at the first.
+    pub skip_invalid: bool,
+    /// Leave out jobs of logs that failed, were killed or cancelled.
+    pub only_completed: bool,
+}
+
+impl From<Option<Format>> for ReadOptions {
+    fn from(format: Option<Format>) -> Self {
+        Self { format, ..Self::default() }
+    }
+}
 
 /// Reads a trace file, gzip-compressed or plain; `format` is told from the content where it is `None`.
 ///
 /// Jobs come sorted by submission; ties keep the file's order. A folder is read where it holds a public log, as its
-/// owners publish it. What was left out, or changed, is told by [`read_noted`] only.
+/// owners publish it. Rows that were left out and jobs that were changed are reported by [`read_noted`] only.
 pub fn read_trace(path: &Path, format: Option<Format>) -> Result<Trace, TraceError> {
     Ok(read_noted(path, format)?.trace)
 }
@@ -39,17 +57,11 @@ pub struct NotedTrace {
     pub notes: Vec<Finding>,
 }
 
-/// As [`read_trace`], and says what was left out, or changed.
-pub fn read_noted(path: &Path, format: Option<Format>) -> Result<NotedTrace, TraceError> {
-    let folder = Folder::resolve(path, format);
-    let main = folder.as_ref().map_or(path, |folder| &folder.main);
-    let format = format.or(folder.as_ref().map(|folder| folder.format));
-    let mut read = read_source(source::open(main)?, format, Some(main), trace_name(path))?;
-    if let Some(jobs) = folder.as_ref().and_then(|folder| folder.jobs.as_deref()) {
-        pai::add_job_table(&mut read, jobs)?;
-    }
-    finish(&mut read.trace.jobs, read.format);
-    Ok(NotedTrace { trace: read.trace, notes: read.notes })
+/// As [`read_trace`], with a report of the rows that were left out and the jobs that were changed.
+pub fn read_noted(path: &Path, options: impl Into<ReadOptions>) -> Result<NotedTrace, TraceError> {
+    let options = options.into();
+    let input = Input::open(path, options.format)?;
+    read_input(Input { only_completed: options.only_completed, ..input }, options)
 }
 
 /// Reads a trace from text. `name` becomes the trace's name and stands for the file in messages.
@@ -66,51 +78,113 @@ pub fn parse_trace_reader(
     Ok(parse_noted(reader, name, format)?.trace)
 }
 
-/// As [`parse_trace_reader`], and says what was left out, or changed.
+/// As [`parse_trace_reader`], with a report of the rows that were left out and the jobs that were changed.
 pub fn parse_noted(
     reader: impl Read + 'static,
     name: &str,
-    format: Option<Format>,
+    options: impl Into<ReadOptions>,
 ) -> Result<NotedTrace, TraceError> {
-    let source = source::from_reader(Box::new(reader), name)?;
-    let mut read = read_source(source, format, None, trace_name(Path::new(name)))?;
-    finish(&mut read.trace.jobs, read.format);
-    Ok(NotedTrace { trace: read.trace, notes: read.notes })
+    let options = options.into();
+    let input = Input::from_reader(reader, name, options.format)?;
+    read_input(Input { only_completed: options.only_completed, ..input }, options)
 }
 
-/// A trace whose times are still the file's own.
-pub(crate) struct RawTrace {
-    pub(crate) trace: Trace,
-    pub(crate) notes: Vec<Finding>,
-    format: Format,
-}
-
-fn read_source(
-    source: Source,
-    format: Option<Format>,
-    path: Option<&Path>,
-    name: String,
-) -> Result<RawTrace, TraceError> {
-    let format = choose(&source, format, path)?;
-    let mut findings = Findings::first_error(&source.file);
-    let mut jobs = Vec::new();
-    if format.has_tasks() {
-        let mut merged = pai::Merger::default();
-        scan(source, format, &mut findings, |job, _| merged.add(&mut jobs, job))?;
-    } else {
-        scan(source, format, &mut findings, |job, _| jobs.push(job))?;
-    }
+fn read_input(input: Input, options: ReadOptions) -> Result<NotedTrace, TraceError> {
+    let keep = if options.skip_invalid { Keep::ValidRows } else { Keep::FirstError };
+    let mut findings = Findings::new(&input.source.file, keep);
+    let read = read_jobs(input, &mut findings, |_, _| ())?;
     let notes = findings.into_notes().map_err(|finding| TraceError::Invalid(Box::new(finding)))?;
-    Ok(RawTrace { trace: Trace { name, jobs }, notes, format })
+    Ok(NotedTrace { trace: read.trace, notes })
 }
 
-/// Puts jobs in order, and a log's times on a clock that begins with its first submission.
-fn finish(jobs: &mut [JobSpec], format: Format) {
-    if !jobs.is_sorted_by_key(|job: &JobSpec| job.submit) {
-        jobs.sort_by_key(|job| job.submit);
+/// Text with the format that it is read in.
+pub(crate) struct Input {
+    pub(crate) source: Source,
+    pub(crate) format: Format,
+    /// The trace's name.
+    name: String,
+    /// A second table with users and submissions.
+    job_table: Option<PathBuf>,
+    only_completed: bool,
+}
+
+impl Input {
+    /// A file, or the log in a folder.
+    pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<Self, TraceError> {
+        let (main, format) = match folder::find_log(path, format) {
+            Some((main, format)) => (main, Some(format)),
+            None => (path.to_owned(), format),
+        };
+        let source = source::open(&main)?;
+        let format = choose(&source, format, Some(&main))?;
+        let job_table = (format == Format::Pai).then(|| folder::find_job_table(&main)).flatten();
+        Ok(Self { source, format, name: trace_name(path), job_table, only_completed: false })
     }
-    if let (true, Some(first)) = (format.is_log(), jobs.first().map(|job| job.submit)) {
-        jobs.iter_mut().for_each(|job| job.submit = Time::from_seconds(job.submit.since(first)));
+
+    /// Any reader; `name` stands for the file.
+    pub(crate) fn from_reader(
+        reader: impl Read + 'static,
+        name: &str,
+        format: Option<Format>,
+    ) -> Result<Self, TraceError> {
+        let source = source::from_reader(Box::new(reader), name)?;
+        let format = choose(&source, format, None)?;
+        let name = trace_name(Path::new(name));
+        Ok(Self { source, format, name, job_table: None, only_completed: false })
+    }
+}
+
+/// A trace, and the line of each job.
+#[derive(Debug, Default)]
+pub(crate) struct Located {
+    pub(crate) trace: Trace,
+    pub(crate) lines: Vec<u64>,
+}
+
+/// Reads jobs, with the rows of one job put together, in the order of submission, on a clock that begins with the first
+/// submission where the file is a log. `check` sees every row that is a job, or a part of one.
+pub(crate) fn read_jobs(
+    input: Input,
+    findings: &mut Findings,
+    mut check: impl FnMut(&JobSpec, &mut RowCheck<'_>),
+) -> Result<Located, TraceError> {
+    let Input { source, format, name, job_table, only_completed } = input;
+    let mut read = Located { trace: Trace { name, jobs: Vec::new() }, lines: Vec::new() };
+    let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+    scan(source, format, only_completed, findings, |job, row| {
+        check(&job, row);
+        if let Some(merge) = format.codec().merge {
+            let place = *places.entry(job.name.clone()).or_insert(read.lines.len());
+            if let Some(known) = read.trace.jobs.get_mut(place) {
+                merge(known, &job);
+                return;
+            }
+        }
+        read.lines.push(row.row.line);
+        read.trace.jobs.push(job);
+    })?;
+    if !findings.is_full() && format == Format::Pai {
+        pai::add_job_table(&mut read.trace.jobs, job_table.as_deref(), findings)?;
+    }
+    read.sort();
+    if let (true, Some(first)) = (format.is_log(), read.trace.jobs.first().map(|job| job.submit)) {
+        for job in &mut read.trace.jobs {
+            job.submit = Time::from_seconds(job.submit.since(first));
+        }
+    }
+    Ok(read)
+}
+
+impl Located {
+    /// Puts jobs in the order of submission; ties keep the file's order.
+    fn sort(&mut self) {
+        let jobs = &mut self.trace.jobs;
+        if jobs.is_sorted_by_key(|job| job.submit) {
+            return;
+        }
+        let mut both: Vec<(JobSpec, u64)> = jobs.drain(..).zip(self.lines.drain(..)).collect();
+        both.sort_by_key(|(job, _)| job.submit);
+        (*jobs, self.lines) = both.into_iter().unzip();
     }
 }
 
@@ -125,11 +199,7 @@ fn trace_name(path: &Path) -> String {
 }
 
 /// The format asked for, or else the one that the text looks like.
-pub(crate) fn choose(
-    source: &Source,
-    format: Option<Format>,
-    path: Option<&Path>,
-) -> Result<Format, TraceError> {
+fn choose(source: &Source, format: Option<Format>, path: Option<&Path>) -> Result<Format, TraceError> {
     let format = format.or_else(|| Format::detect(&source.head, path));
     format.ok_or_else(|| TraceError::UnknownFormat {
         file: source.file.clone(),
@@ -140,9 +210,10 @@ pub(crate) fn choose(
 /// Decodes every row and hands over each good job with access to its row, so that more can be checked.
 ///
 /// Ends early where the findings want no more.
-pub(crate) fn scan(
+fn scan(
     source: Source,
     format: Format,
+    only_completed: bool,
     findings: &mut Findings,
     mut each: impl FnMut(JobSpec, &mut RowCheck<'_>),
 ) -> Result<(), TraceError> {
@@ -151,9 +222,10 @@ pub(crate) fn scan(
     let failed = |line, source| SourceError::Read { file: file.clone(), line, source };
     let mut rows = Rows::new(source.into_lines(), codec.syntax, codec.schema, findings)
         .map_err(|error| failed(0, error))?;
+    findings.set_in_rows(true);
     let mut row = Row::default();
     let mut ids = SeenIds::default();
-    let mut shared = Shared::new();
+    let mut shared = Shared::new(only_completed);
     let mut is_empty = true;
     let mut job_count = 0u64;
     while !findings.is_full() {
@@ -179,12 +251,16 @@ pub(crate) fn scan(
             }
         }
     }
+    if let Some((line, note)) = shared.steps.orphan() {
+        findings.push(line, Some(codec.schema.columns[codec.roles.id].name), note);
+    }
+    findings.set_in_rows(false);
     if is_empty && findings.is_clean() {
         let note = Note::error(Rule::NoRows, "the file has no jobs").hint("a trace has one line a job");
         findings.push(rows.line().max(1), None, note);
     } else if job_count == 0 && findings.is_clean() {
         let note = Note::error(Rule::NoRows, "no row of the file is a job: all were dropped")
-            .hint("`wharf trace lint` says why");
+            .hint(format.hint_of_no_jobs());
         findings.push(rows.line().max(1), None, note);
     }
     Ok(())
@@ -206,7 +282,7 @@ pub(crate) enum Rows {
     Csv(CsvRows),
     JsonLines(JsonRows),
     JsonDocument(JsonElements),
-    Tabs(TabRows),
+    Placed(PlacedRows),
 }
 
 impl Rows {
@@ -217,11 +293,11 @@ impl Rows {
         findings: &mut Findings,
     ) -> io::Result<Self> {
         Ok(match syntax {
-            Syntax::Csv => Self::Csv(CsvRows::new(lines, schema, findings)?),
+            Syntax::Csv(separator) => Self::Csv(CsvRows::new(lines, separator, schema, findings)?),
             Syntax::CsvWithoutHeader => Self::Csv(CsvRows::without_header(lines, schema, findings)?),
             Syntax::JsonLines => Self::JsonLines(JsonRows::new(lines, schema)),
             Syntax::JsonDocument => Self::JsonDocument(JsonElements::new(lines.into_reader(), schema)),
-            Syntax::Tabs { layouts, number } => Self::Tabs(TabRows::new(lines, schema, layouts, number)),
+            Syntax::Placed(placed) => Self::Placed(PlacedRows::new(lines, schema, placed)),
         })
     }
 
@@ -230,7 +306,7 @@ impl Rows {
             Self::Csv(rows) => rows.line(),
             Self::JsonLines(rows) => rows.line(),
             Self::JsonDocument(rows) => rows.line(),
-            Self::Tabs(rows) => rows.line(),
+            Self::Placed(rows) => rows.line(),
         }
     }
 
@@ -239,7 +315,7 @@ impl Rows {
             Self::Csv(rows) => rows.read(row, findings),
             Self::JsonLines(rows) => rows.read(row, findings),
             Self::JsonDocument(rows) => rows.read(row, findings),
-            Self::Tabs(rows) => rows.read(row, findings),
+            Self::Placed(rows) => rows.read(row, findings),
         }
     }
 }

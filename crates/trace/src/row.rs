@@ -1,6 +1,6 @@
 //! One row of a table, whatever the file's syntax, and typed access to its cells that says what is wrong.
 
-use crate::finding::{Findings, Note, Rule, Severity};
+use crate::finding::{Findings, Note, Rule};
 use crate::text::shown;
 use wharf_core::nearest::nearest;
 
@@ -11,14 +11,28 @@ pub(crate) struct Column {
     pub(crate) required: bool,
 }
 
+/// Sets of columns of which one must be there as a whole.
+pub(crate) type Alternatives = &'static [&'static [usize]];
+
+/// How columns that a format does not know are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownColumns {
+    /// As an error: they are probably misspelt.
+    Error,
+    /// As a warning.
+    Warning,
+    /// Not at all: the format has far more columns than a trace needs.
+    Ignored,
+}
+
 /// The columns that a format knows; a column's position is how code refers to it.
 #[derive(Debug)]
 pub(crate) struct Schema {
     pub(crate) columns: &'static [Column],
-    /// Sets of columns of which at least one must be there as a whole.
-    pub(crate) any_of: &'static [&'static [usize]],
-    /// Whether a column that is not known makes the file useless.
-    pub(crate) unknown: Severity,
+    /// Groups of alternatives: of each group, one set of columns must be there as a whole.
+    pub(crate) any_of: &'static [Alternatives],
+    /// How a column that is not known is reported.
+    pub(crate) unknown: UnknownColumns,
 }
 
 impl Schema {
@@ -32,7 +46,7 @@ impl Schema {
     }
 
     /// The note about a column that is not known.
-    pub(crate) fn unknown_column(&self, name: &str) -> Note {
+    pub(crate) fn unknown_column(&self, name: &str) -> Option<Note> {
         let known = self.names();
         let message = format!("unknown column {}", shown(name));
         let hint = match nearest(name, known.iter().copied()) {
@@ -40,10 +54,11 @@ impl Schema {
             None => format!("known columns are {}", known.join(", ")),
         };
         let note = match self.unknown {
-            Severity::Error => Note::error(Rule::UnknownColumn, message),
-            Severity::Warning => Note::warning(Rule::UnknownColumn, message + ", ignored"),
+            UnknownColumns::Error => Note::error(Rule::UnknownColumn, message),
+            UnknownColumns::Warning => Note::warning(Rule::UnknownColumn, message + ", ignored"),
+            UnknownColumns::Ignored => return None,
         };
-        note.hint(hint)
+        Some(note.hint(hint))
     }
 
     /// Reports what a header lacks; `headers` has each known column's place in the file.
@@ -55,19 +70,21 @@ impl Schema {
                 .hint(format!("add `{name}` to the header and a value to each row"));
             findings.push(line, Some(name), note);
         }
-        if !self.any_of.is_empty() && self.any_of.iter().all(|set| set.iter().any(missing)) {
-            let note = Note::error(Rule::MissingColumn, format!("the header has none of {}", self.choices()));
-            findings.push(line, None, note);
+        for &group in self.any_of {
+            if group.iter().all(|set| set.iter().any(missing)) {
+                let message = format!("the header has none of {}", self.choices(group));
+                findings.push(line, None, Note::error(Rule::MissingColumn, message));
+            }
         }
     }
 
-    /// The alternatives of `any_of` in words.
-    pub(crate) fn choices(&self) -> String {
+    /// Alternatives in words.
+    pub(crate) fn choices(&self, group: Alternatives) -> String {
         let set = |set: &&[usize]| {
             let names: Vec<_> = set.iter().map(|index| format!("`{}`", self.columns[*index].name)).collect();
             names.join(" with ")
         };
-        self.any_of.iter().map(set).collect::<Vec<_>>().join(", or ")
+        group.iter().map(set).collect::<Vec<_>>().join(", or ")
     }
 }
 
@@ -141,22 +158,32 @@ impl<'a> RowCheck<'a> {
 
     /// Leaves the row out and counts it; `name` is the column that says which row it is.
     pub(crate) fn drop(&mut self, name: usize, reason: &'static str) {
-        // One reason a row is enough.
-        if !self.is_dropped {
-            self.is_dropped = true;
-            self.count_row(Rule::DroppedRows, name, reason);
-        }
+        self.drop_part(name, reason, None);
     }
 
     /// Counts a row that becomes a job a little unlike it.
     pub(crate) fn adapt(&mut self, name: usize, reason: &'static str) {
-        self.count_row(Rule::AdaptedJobs, name, reason);
+        self.adapt_part(name, reason, None);
     }
 
-    fn count_row(&mut self, rule: Rule, name: usize, reason: &'static str) {
+    /// As [`Self::adapt`], because of a part of the row.
+    pub(crate) fn adapt_part(&mut self, name: usize, reason: &'static str, part: Option<String>) {
+        self.count_row(Rule::AdaptedJobs, name, reason, part);
+    }
+
+    /// As [`Self::drop`], because of a part of the row.
+    pub(crate) fn drop_part(&mut self, name: usize, reason: &'static str, part: Option<String>) {
+        // One reason a row is enough.
+        if !self.is_dropped {
+            self.is_dropped = true;
+            self.count_row(Rule::DroppedRows, name, reason, part);
+        }
+    }
+
+    fn count_row(&mut self, rule: Rule, name: usize, reason: &'static str, part: Option<String>) {
         let line = self.row.line;
         let name = self.raw(name).map_or_else(|| format!("line {line}"), str::to_owned);
-        self.findings.tally(rule, reason, line, &name);
+        self.findings.tally(rule, reason, line, &name, part);
     }
 
     fn kind(&self, column: usize) -> Kind {

@@ -1,5 +1,6 @@
 //! Inputs named on the command line, read.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use wharf_core::ClusterSpec;
 use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
-use wharf_sim::{Preset, Settings};
-use wharf_trace::{Format, Trace, parse_cluster, parse_noted, read_noted};
+use wharf_sim::{PartialSetting, Preset, Settings, assign_settings};
+use wharf_trace::{Format, ReadOptions, Trace, parse_cluster, parse_noted, read_noted};
 
 use crate::error::{CliError, translate};
 use crate::output::Terminal;
@@ -25,12 +26,20 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 ///
 /// # Errors
 /// Where there is none, or it is not valid.
-pub(crate) fn trace(path: &Path, format: Option<Format>, terminal: &Terminal) -> Result<Trace, CliError> {
-    let read =
-        if is_standard(path) { parse_noted(io::stdin(), "stdin", format) } else { read_noted(path, format) };
+pub(crate) fn trace(
+    path: &Path,
+    options: impl Into<ReadOptions>,
+    terminal: &Terminal,
+) -> Result<Trace, CliError> {
+    let options = options.into();
+    let read = if is_standard(path) {
+        parse_noted(io::stdin(), "stdin", options)
+    } else {
+        read_noted(path, options)
+    };
     let read = read.map_err(|error| translate::trace(&error))?;
     for note in &read.notes {
-        terminal.warn(&format!("{}: {}", note.file, note.message));
+        terminal.warn(&format!("{}:{}: {}", note.file, note.line, note.message));
     }
     Ok(read.trace)
 }
@@ -93,9 +102,38 @@ pub(crate) fn limits(path: &Path) -> Result<(String, Limits), CliError> {
 pub(crate) fn settings(texts: &[String]) -> Result<Settings, CliError> {
     Settings::parse(texts.iter().map(String::as_str)).map_err(|error| {
         CliError::usage(format!("`--set {}` is not of the form KEY=VALUE", error.text)).hint(
-            "for example `--set packing_num=2`; `wharf policy explain POLICY` lists the knobs of a policy",
+            "for example `--set packing_num=2`, or `--set POLICY.KEY=VALUE` for one of several policies; `wharf policy explain \
+             POLICY` lists the settings of a policy",
         )
     })
+}
+
+/// The settings of each policy: those that it has, and those that are for it alone.
+///
+/// # Errors
+/// A setting of a policy that is not simulated, or one that no policy has.
+pub(crate) fn settings_by_policy(
+    settings: &Settings,
+    policies: &[String],
+    preset: &Preset,
+    terminal: &Terminal,
+) -> Result<BTreeMap<String, Settings>, CliError> {
+    let assigned = assign_settings(settings, policies, preset).map_err(|error| translate::run(&error))?;
+    for PartialSetting { key, with, without } in &assigned.partial {
+        let (with, without) = (with.join(", "), without.join(", "));
+        terminal.note(&format!("`{key}` applies to {with}; not a setting of {without}"));
+    }
+    Ok(assigned.settings)
+}
+
+/// Reports pools of jobs that a cluster without pools ignores.
+pub(crate) fn note_pools(trace: &Trace, cluster: &ClusterSpec, terminal: &Terminal) {
+    let count = trace.jobs.iter().filter(|job| job.gang.pool().is_some()).count();
+    if count > 0 && !cluster.has_pools() {
+        terminal.note(&format!(
+            "the pools of {count} jobs are ignored: no node of the cluster belongs to a pool"
+        ));
+    }
 }
 
 /// Adds what `--failures` says to the settings: a file, or mean hours between failures and to repair.

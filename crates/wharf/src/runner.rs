@@ -1,5 +1,6 @@
 //! Several policies on one trace and cluster: run in parallel, summed up and, where asked for, written to files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::num::NonZeroUsize;
@@ -39,8 +40,8 @@ pub(crate) struct Batch {
     pub cluster: ClusterSpec,
     /// The rules.
     pub preset: Preset,
-    /// Overrides, the same for all policies.
-    pub settings: Settings,
+    /// Overrides, by policy.
+    pub settings: BTreeMap<String, Settings>,
     /// Who may have how much.
     pub limits: Option<Limits>,
     /// The seed.
@@ -55,8 +56,8 @@ pub(crate) struct Batch {
     pub policies: Vec<String>,
     /// How many of them at the same time.
     pub threads: NonZeroUsize,
-    /// What `wharf sim --policy NAME` needs beside the name to do one of the runs again, where that is known.
-    pub again: Option<Vec<String>>,
+    /// The options that repeat the run of a policy, where that is possible.
+    pub again: BTreeMap<String, Vec<String>>,
 }
 
 /// Where results go, beside the terminal.
@@ -170,13 +171,18 @@ impl Batch {
         Ok(())
     }
 
+    fn settings_of(&self, policy: &str) -> &Settings {
+        static NONE: Settings = Settings::NONE;
+        self.settings.get(policy).unwrap_or(&NONE)
+    }
+
     fn spec<'a>(&'a self, policy: &'a str) -> RunSpec<'a> {
         RunSpec {
             trace: &self.trace,
             cluster: &self.cluster,
             policy,
             preset: &self.preset,
-            settings: &self.settings,
+            settings: self.settings_of(policy),
             seed: self.seed,
             profile: self.profile.as_ref(),
             rounds: self.rounds,
@@ -245,7 +251,7 @@ impl Batch {
     /// What a page shows of a run.
     fn page_run(&self, summary: &Summary, outcome: &Outcome) -> PageRun {
         let run = PageRun::new(summary.clone(), &self.cluster, &self.trace.jobs, outcome);
-        let Some(again) = &self.again else { return run };
+        let Some(again) = self.again.get(&summary.policy) else { return run };
         let head = ["wharf", "sim", "--policy", &summary.policy];
         run.with_command(line(head.into_iter().chain(again.iter().map(String::as_str))))
     }
@@ -337,10 +343,11 @@ impl Batch {
 
     /// The run's directory: trace, policy, and settings where there are any.
     fn run_name(&self, policy: &str) -> String {
-        let variant = self.settings.iter().map(|(key, value)| match Path::new(value).file_stem() {
-            Some(stem) if Path::new(value).is_file() => format!("-{key}-{}", stem.to_string_lossy()),
-            _ => format!("-{key}-{value}"),
-        });
+        let variant =
+            self.settings_of(policy).iter().map(|(key, value)| match Path::new(value).file_stem() {
+                Some(stem) if Path::new(value).is_file() => format!("-{key}-{}", stem.to_string_lossy()),
+                _ => format!("-{key}-{value}"),
+            });
         let name: String = std::iter::once(format!("{}-{policy}", self.trace.name)).chain(variant).collect();
         let plain = |letter: char| letter.is_alphanumeric() || "-_.+".contains(letter);
         let name: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();

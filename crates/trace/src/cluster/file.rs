@@ -8,9 +8,9 @@ use std::sync::Arc;
 use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, NodeSpec};
 
 use super::{ClusterError, DEVICE_TYPE, DEVICES_MAX, crius};
-use crate::csv::{CsvRows, Step, write_text};
-use crate::finding::{Findings, Note, Rule, Severity};
-use crate::row::{Column, Row, RowCheck, Schema};
+use crate::csv::{CsvRows, Separator, Step, write_text};
+use crate::finding::{Findings, Note, Rule};
+use crate::row::{Column, Row, RowCheck, Schema, UnknownColumns};
 use crate::source::{self, SourceError};
 use crate::text::{Interner, shown};
 
@@ -23,9 +23,10 @@ static NATIVE: Schema = Schema {
         Column { name: "cpus", required: false },
         Column { name: "memory_gib", required: false },
         Column { name: "switch", required: false },
+        Column { name: "pool", required: false },
     ],
     any_of: &[],
-    unknown: Severity::Error,
+    unknown: UnknownColumns::Error,
 };
 
 /// One row a kind of node, as the Muri and Tiresias simulators have it.
@@ -38,13 +39,13 @@ static MURI: Schema = Schema {
         Column { name: "mem_p_node", required: true },
     ],
     any_of: &[],
-    unknown: Severity::Error,
+    unknown: UnknownColumns::Error,
 };
 
 /// Reads a cluster file, gzip-compressed or plain; which kind is told from its header. JSON is the Crius simulator's.
 ///
-/// Wharf's own has the columns `name,device_type,devices,cpus,memory_gib,switch` and a row for each node; the
-/// last three may be left out. The Muri simulator's has `num_switch,num_node_p_switch,num_gpu_p_node,
+/// Wharf's own has the columns `name,device_type,devices,cpus,memory_gib,switch,pool` and a row for each node; the
+/// last four may be left out. The Muri simulator's has `num_switch,num_node_p_switch,num_gpu_p_node,
 /// num_cpu_p_node,mem_p_node`; further rows add further nodes on further switches.
 pub fn parse_cluster_file(path: &Path) -> Result<ClusterSpec, ClusterError> {
     let source = source::open(path)?;
@@ -61,8 +62,8 @@ pub fn parse_cluster_file(path: &Path) -> Result<ClusterSpec, ClusterError> {
     let schema = if is_muri { &MURI } else { &NATIVE };
     let mut findings = Findings::first_error(&file);
     let failed = |line, source| SourceError::Read { file: file.clone(), line, source };
-    let mut rows =
-        CsvRows::new(source.into_lines(), schema, &mut findings).map_err(|error| failed(1, error))?;
+    let mut rows = CsvRows::new(source.into_lines(), Separator::Comma, schema, &mut findings)
+        .map_err(|error| failed(1, error))?;
     let mut builder = Builder::default();
     let mut row = Row::default();
     while !findings.is_full() {
@@ -92,6 +93,7 @@ struct Builder {
     /// From a node's name to its line.
     lines: HashMap<Arc<str>, u64>,
     device_types: Interner,
+    pools: Interner,
 }
 
 impl Builder {
@@ -104,6 +106,7 @@ impl Builder {
         let cpus = row.count(3);
         let memory_gib = row.count(4);
         let switch = row.count(5).unwrap_or(0);
+        let pool = row.text(6).unwrap_or_default();
         let (name, devices) = (name?, devices?);
         self.add_devices(row, DEVICES, u64::from(devices))?;
         let name: Arc<str> = name.into();
@@ -118,7 +121,7 @@ impl Builder {
             cpus: cpus.unwrap_or(NodeSpec::CPUS_PER_DEVICE * devices),
             memory_gib: memory_gib.unwrap_or(NodeSpec::MEMORY_GIB_PER_DEVICE * devices),
             switch,
-            pool: NodeSpec::no_pool(),
+            pool: self.pools.get(pool),
         });
         Some(())
     }
@@ -185,13 +188,20 @@ fn devices_per_node(row: &mut RowCheck<'_>, column: usize) -> Option<u32> {
 /// Writes a cluster as Wharf's own CSV.
 pub fn write_cluster(cluster: &ClusterSpec, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    let names: Vec<_> = NATIVE.columns.iter().map(|column| column.name).collect();
+    let has_pools = cluster.has_pools();
+    let width = NATIVE.columns.len() - usize::from(!has_pools);
+    let names: Vec<_> = NATIVE.columns[..width].iter().map(|column| column.name).collect();
     writeln!(out, "{}", names.join(","))?;
     for node in &cluster.nodes {
         write_text(&mut out, &node.name)?;
         out.write_all(b",")?;
         write_text(&mut out, &node.device_type)?;
-        writeln!(out, ",{},{},{},{}", node.devices, node.cpus, node.memory_gib, node.switch)?;
+        write!(out, ",{},{},{},{}", node.devices, node.cpus, node.memory_gib, node.switch)?;
+        if has_pools {
+            out.write_all(b",")?;
+            write_text(&mut out, &node.pool)?;
+        }
+        writeln!(out)?;
     }
     out.flush()
 }

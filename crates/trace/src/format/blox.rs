@@ -7,8 +7,8 @@ use wharf_core::{Gang, JobSpec};
 
 use super::log::read_only;
 use super::{Codec, Roles, Shared, Syntax};
-use crate::finding::Severity;
-use crate::row::{Column, RowCheck, Schema};
+use crate::csv::Separator;
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 use wharf_perf::Workload;
 
 pub(super) static STREAM: Codec = Codec {
@@ -18,6 +18,7 @@ pub(super) static STREAM: Codec = Codec {
     syntax: Syntax::JsonDocument,
     schema: &STREAM_SCHEMA,
     roles: Roles { id: JOB_ID, submit: ARRIVAL, devices: DEVICES, device_types: None, model: 0, stages: 0 },
+    merge: None,
     decode: decode_stream,
     encode: read_only,
 };
@@ -26,7 +27,7 @@ pub(super) static REPLAY: Codec = Codec {
     name: "blox-csv",
     about: "CSV that the Blox simulator replays",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &REPLAY_SCHEMA,
     roles: Roles {
         id: JOB_ID,
@@ -36,6 +37,7 @@ pub(super) static REPLAY: Codec = Codec {
         model: REPLAY_MODEL,
         stages: 0,
     },
+    merge: None,
     decode: decode_replay,
     encode: read_only,
 };
@@ -53,7 +55,7 @@ static STREAM_SCHEMA: Schema = Schema {
         Column { name: "gpus", required: true },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 const REPLAY_MODEL: usize = 1;
@@ -70,7 +72,7 @@ static REPLAY_SCHEMA: Schema = Schema {
         Column { name: "gpu_demand", required: true },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 /// Whether an object is a stream: it has a member `jobs` that is a list.

@@ -7,14 +7,15 @@ use wharf_core::{Gang, JobSpec, Time};
 
 use super::log::read_only;
 use super::{Codec, Roles, Shared, Syntax};
-use crate::finding::{Note, Rule, Severity};
-use crate::row::{Column, RowCheck, Schema};
+use crate::csv::Separator;
+use crate::finding::{Note, Rule};
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 
 pub(super) static CODEC: Codec = Codec {
     name: "crius",
     about: "CSV of the Crius simulator",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &SCHEMA,
     roles: Roles {
         id: JOB_ID,
@@ -24,6 +25,7 @@ pub(super) static CODEC: Codec = Codec {
         model: MODEL_NAME,
         stages: 0,
     },
+    merge: None,
     decode,
     encode: read_only,
 };
@@ -49,7 +51,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "gpu_type", required: true },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 /// Most devices that Crius gives one job.

@@ -9,7 +9,8 @@ const DAY_S: f64 = 86_400.0;
 impl<'a> RowCheck<'a> {
     /// The text of a cell of a log, where it says anything: logs write nothing, `None` or `nan` for nothing.
     pub(super) fn told(&self, column: usize) -> Option<&'a str> {
-        self.raw(column).filter(|text| !matches!(*text, "None" | "none" | "null" | "nan" | "NaN" | "NULL"))
+        self.raw(column)
+            .filter(|text| !matches!(*text, "None" | "none" | "null" | "nan" | "NaN" | "NULL" | "Unknown"))
     }
 
     /// A date as seconds since 1970, or `None` where there is none. What is no date is reported.

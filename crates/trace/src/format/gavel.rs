@@ -10,8 +10,9 @@ use wharf_perf::Workload;
 
 use super::{Codec, Roles, Shared, Syntax};
 use crate::Trace;
-use crate::finding::{Note, Rule, Severity};
-use crate::row::{Column, RowCheck, Schema};
+use crate::finding::{Note, Rule};
+use crate::placed::Placed;
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 use crate::text::{shown, write_number};
 use crate::write::{Loss, Losses};
 
@@ -19,7 +20,7 @@ pub(super) static CODEC: Codec = Codec {
     name: "gavel",
     about: "tab-separated rows of the Gavel simulator, without a header",
     extension: "trace",
-    syntax: Syntax::Tabs { layouts: LAYOUTS, number: JOB_ID },
+    syntax: Syntax::Placed(Placed::Tabs { layouts: LAYOUTS, number: JOB_ID }),
     schema: &SCHEMA,
     roles: Roles {
         id: JOB_ID,
@@ -29,6 +30,7 @@ pub(super) static CODEC: Codec = Codec {
         model: JOB_TYPE,
         stages: JOB_TYPE,
     },
+    merge: None,
     decode,
     encode,
 };
@@ -58,7 +60,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "job_id", required: false },
     ],
     any_of: &[],
-    unknown: Severity::Error,
+    unknown: UnknownColumns::Error,
 };
 
 /// Which column each field of a line is, told apart by their number: today's form, and the older one.
@@ -171,6 +173,7 @@ fn note_losses(job: &JobSpec, index: usize, losses: &mut Losses) {
         ("stages", job.stages.is_some(), "the format has no stages"),
         ("priority", job.priority != 0, "the format has weights only"),
         ("array", job.array.is_some(), "the format has no job arrays"),
+        ("pool", gang.pool().is_some(), "the format has no pools"),
         (
             "devices_min, devices_max",
             gang.devices_min != gang.devices || gang.devices_max != gang.devices,

@@ -4,22 +4,24 @@ use wharf_core::JobSpec;
 
 use super::log::{self, Logged, read_only};
 use super::{Codec, Roles, Shared, Syntax};
-use crate::finding::Severity;
-use crate::row::{Column, RowCheck, Schema};
+use crate::csv::Separator;
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 
 pub(super) static CODEC: Codec = Codec {
     name: "helios",
     about: "SenseTime's Helios log, `cluster_log.csv`",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &SCHEMA,
     roles: Roles { id: JOB_ID, submit: SUBMIT, devices: DEVICES, device_types: None, model: 0, stages: 0 },
+    merge: None,
     decode,
     encode: read_only,
 };
 
 const JOB_ID: usize = 0;
 const USER: usize = 1;
+const VC: usize = 2;
 const DEVICES: usize = 3;
 const STATE: usize = 6;
 const SUBMIT: usize = 7;
@@ -43,7 +45,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "queue", required: false },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
@@ -65,17 +67,16 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         (None, ..) => Some(log::NO_SUBMIT),
         (_, None, _) => Some(log::NEVER_STARTED),
         (_, _, None) => Some(log::NO_END),
-        (_, _, Some(duration_s)) if duration_s <= 0.0 => Some(log::NO_TIME),
-        _ => None,
+        (_, _, Some(duration_s)) => log::length_problem(duration_s),
     };
     if let Some(reason) = reason {
         row.drop(JOB_ID, reason);
         return None;
     }
     if row.told(STATE).is_some_and(|state| state != "COMPLETED") {
-        row.adapt(JOB_ID, log::ENDED_BADLY);
+        log::end_badly(row, JOB_ID, shared)?;
     }
-    let device_types = shared.list(None);
-    let (submit_s, duration_s, duration_column) = (submit_s?, duration_s?, DURATION);
-    Logged { name: name?, user, submit_s, devices, device_types, duration_s, duration_column }.into_job(row)
+    let pool = row.told(VC).map(|vc| shared.names.get(vc));
+    let job = Logged::new(shared, name?, submit_s?, devices, duration_s?, DURATION);
+    Logged { user, pool, ..job }.into_job(row)
 }

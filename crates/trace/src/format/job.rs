@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use wharf_core::{StageTimes, Time};
 
+use super::sacct::Steps;
 use crate::finding::{Note, Rule};
 use crate::row::RowCheck;
 use crate::text::Interner;
@@ -13,13 +14,18 @@ use crate::text::Interner;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) names: Interner,
+    /// Whether jobs that did not complete are left out.
+    pub(crate) only_completed: bool,
+    /// Job steps and the jobs that they belong to.
+    pub(crate) steps: Steps,
     lists: HashMap<Box<str>, Arc<[Arc<str>]>>,
     none: Arc<[Arc<str>]>,
 }
 
 impl Shared {
-    pub(crate) fn new() -> Self {
-        Self { names: Interner::default(), lists: HashMap::new(), none: Arc::from([]) }
+    pub(crate) fn new(only_completed: bool) -> Self {
+        let (names, steps, lists, none) = Default::default();
+        Self { names, only_completed, steps, lists, none }
     }
 
     /// The names of a `;`-separated list; none for `None`.

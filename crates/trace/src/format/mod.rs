@@ -12,7 +12,9 @@ mod native;
 mod openb;
 pub(crate) mod pai;
 mod philly;
+mod sacct;
 mod sia;
+mod swf;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -25,6 +27,8 @@ use wharf_core::JobSpec;
 pub(crate) use job::Shared;
 
 use crate::Trace;
+use crate::csv::Separator;
+use crate::placed::Placed;
 use crate::row::{RowCheck, Schema};
 use crate::write::Loss;
 use wharf_core::nearest::nearest;
@@ -59,6 +63,14 @@ pub enum Format {
     Pai,
     /// Alibaba's GPU log of 2023, `openb_pod_list_*.csv`.
     Openb,
+    /// Slurm's accounting, as `sacct --parsable2` prints it; GPUs are devices.
+    Sacct,
+    /// As [`Format::Sacct`], with CPUs as devices.
+    SacctCpus,
+    /// As [`Format::Sacct`], with nodes as devices.
+    SacctNodes,
+    /// The Standard Workload Format of the Parallel Workloads Archive; processors are devices.
+    Swf,
 }
 
 /// The name of no format.
@@ -96,6 +108,10 @@ impl Format {
         Self::Helios,
         Self::Pai,
         Self::Openb,
+        Self::Sacct,
+        Self::SacctCpus,
+        Self::SacctNodes,
+        Self::Swf,
     ];
 
     /// Formats that are told apart by the columns of their header; earlier ones win where the scores are equal.
@@ -118,17 +134,28 @@ impl Format {
 
     /// Whether it is a log of what happened: its clock begins anywhere, and not all of its rows are jobs to replay.
     pub(crate) const fn is_log(self) -> bool {
-        matches!(self, Self::Philly | Self::PhillyCsv | Self::Helios | Self::Pai | Self::Openb)
+        matches!(self, Self::Philly | Self::PhillyCsv | Self::Helios | Self::Pai | Self::Openb | Self::Swf)
+            || self.is_sacct()
     }
 
     /// Whether a row names a job of its own, so that a name that comes again is a mistake.
     pub(crate) const fn names_each_row(self) -> bool {
-        !matches!(self, Self::Pai | Self::PhillyCsv)
+        self.codec().merge.is_none() && !matches!(self, Self::PhillyCsv)
     }
 
-    /// Whether several rows make a job.
-    pub(crate) const fn has_tasks(self) -> bool {
-        matches!(self, Self::Pai)
+    const fn is_sacct(self) -> bool {
+        matches!(self, Self::Sacct | Self::SacctCpus | Self::SacctNodes)
+    }
+
+    /// What to do about a file without any job to replay.
+    pub(crate) const fn hint_of_no_jobs(self) -> &'static str {
+        match self {
+            Self::Sacct => {
+                "`wharf trace lint` says why; on a cluster without GPUs, read CPUs or nodes as devices: format `sacct-cpus` \
+                 or `sacct-nodes`"
+            }
+            _ => "`wharf trace lint` says why",
+        }
     }
 
     /// The name on the command line.
@@ -149,9 +176,9 @@ impl Format {
     /// Tells the format from the beginning of a file and, where that leaves it open, from its name.
     ///
     /// A JSON list of objects is a Philly log, one of lists is a Blox stream; a JSON object is such a stream where it has a
-    /// list `jobs`, and else means JSON Lines. Tabs between a job's values are Gavel's rows. Otherwise the first line is
-    /// taken as a CSV header: the format that
-    /// knows most of its columns wins, and one that knows none of them is not considered.
+    /// list `jobs`, and else means JSON Lines. Tabs between a job's values are Gavel's rows, 18 numbers (after comments with
+    /// `;`) are the Standard Workload Format, and a header with `JobID` is Slurm's. Otherwise the first line is taken as a
+    /// CSV header: the format that knows most of its columns wins, and one that knows none of them is not considered.
     pub fn detect(head: &[u8], path: Option<&Path>) -> Option<Self> {
         let text = String::from_utf8_lossy(head);
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -167,6 +194,12 @@ impl Format {
         let header = text.lines().next().unwrap_or_default();
         if gavel::is_row(header) {
             return Some(Self::Gavel);
+        }
+        if swf::is_log(text) {
+            return Some(Self::Swf);
+        }
+        if sacct::is_header(header) {
+            return Some(Self::Sacct);
         }
         let names: Vec<&str> = header.split(',').map(|name| name.trim().trim_matches('"')).collect();
         let known = |format: Self| {
@@ -202,6 +235,10 @@ impl Format {
             Self::Helios => &helios::CODEC,
             Self::Pai => &pai::CODEC,
             Self::Openb => &openb::CODEC,
+            Self::Sacct => &sacct::GPUS,
+            Self::SacctCpus => &sacct::CPUS,
+            Self::SacctNodes => &sacct::NODES,
+            Self::Swf => &swf::CODEC,
         }
     }
 }
@@ -224,18 +261,17 @@ impl FromStr for Format {
 /// How a format's rows are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
-    Csv,
+    /// Fields with a separator between them, below a header.
+    Csv(Separator),
     CsvWithoutHeader,
     JsonLines,
     JsonDocument,
-    /// No header: a line's number of fields says which column each is; one more column has the line's number.
-    Tabs {
-        layouts: &'static [&'static [usize]],
-        number: usize,
-    },
+    /// No header: what a field is follows from its place.
+    Placed(Placed),
 }
 
 /// Everything the rest of the crate knows about a format.
+#[derive(Debug)]
 pub(crate) struct Codec {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
@@ -243,6 +279,8 @@ pub(crate) struct Codec {
     pub(crate) syntax: Syntax,
     pub(crate) schema: &'static Schema,
     pub(crate) roles: Roles,
+    /// Adds a row to the job of the same name, where several rows may make a job.
+    pub(crate) merge: Option<fn(&mut JobSpec, &JobSpec)>,
     /// Makes a job of a row, or reports why not.
     pub(crate) decode: fn(&mut RowCheck<'_>, &mut Shared) -> Option<JobSpec>,
     /// Writes a trace and lists what the format could not hold.
@@ -309,6 +347,11 @@ mod tests {
                 "",
                 Some(Format::Openb),
             ),
+            ("JobID|User|Submit|State\n", "", Some(Format::Sacct)),
+            ("JobIDRaw,User,Submit,State\n", "", Some(Format::Sacct)),
+            ("; Version: 2\n; Computer: x\n", "", Some(Format::Swf)),
+            ("1 0 0 60 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1\n", "", Some(Format::Swf)),
+            ("1 0 0 60 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1\n", "", None),
             ("0ab,worker,1.0,Terminated,5.0,9.0,600.0,29.3,100.0,V100\n", "", Some(Format::Pai)),
             (
                 "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",

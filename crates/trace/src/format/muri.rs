@@ -8,9 +8,9 @@ use wharf_core::{Gang, JobSpec, StageTimes};
 
 use super::{Codec, Roles, Shared, Syntax};
 use crate::Trace;
+use crate::csv::Separator;
 use crate::csv::write_text;
-use crate::finding::Severity;
-use crate::row::{Column, RowCheck, Schema};
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 use crate::text::write_number;
 use crate::write::{Loss, Losses};
 
@@ -18,7 +18,7 @@ pub(super) static CODEC: Codec = Codec {
     name: "muri",
     about: "CSV of the Muri simulator, times in milliseconds",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &SCHEMA,
     roles: Roles {
         id: JOB_ID,
@@ -28,6 +28,7 @@ pub(super) static CODEC: Codec = Codec {
         model: MODEL,
         stages: STAGES,
     },
+    merge: None,
     decode,
     encode,
 };
@@ -60,7 +61,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "priority", required: false },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 const MS_PER_S: f64 = 1000.0;
@@ -163,6 +164,7 @@ fn note_losses(job: &JobSpec, losses: &mut Losses) {
         ("device_types", !job.gang.device_types.is_empty(), "the format has no device types"),
         ("deadline_s", job.deadline.is_some(), "the format has no deadlines"),
         ("array", job.array.is_some(), "the format has no job arrays"),
+        ("pool", job.gang.pool().is_some(), "the format has no pools"),
         (
             "devices_min, devices_max",
             job.gang.devices_min != job.gang.devices || job.gang.devices_max != job.gang.devices,

@@ -1,13 +1,15 @@
 //! Wharf's own columns, as CSV and as JSON Lines: every field of a job, and each number bit by bit.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use wharf_core::{ArrayElement, Gang, JobSpec, Time};
+use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Time};
 
 use super::{Codec, Roles, Shared, Syntax};
 use crate::Trace;
-use crate::finding::{Note, Rule, Severity};
-use crate::row::{Column, RowCheck, Schema};
+use crate::csv::Separator;
+use crate::finding::{Note, Rule};
+use crate::row::{Alternatives, Column, RowCheck, Schema, UnknownColumns};
 use crate::text::write_number;
 use crate::write::Loss;
 use crate::{csv, jsonl};
@@ -16,9 +18,10 @@ pub(super) static CSV: Codec = Codec {
     name: "csv",
     about: "Wharf's own columns as CSV",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &SCHEMA,
     roles: ROLES,
+    merge: None,
     decode,
     encode: encode_csv,
 };
@@ -30,6 +33,7 @@ pub(super) static JSONL: Codec = Codec {
     syntax: Syntax::JsonLines,
     schema: &SCHEMA,
     roles: ROLES,
+    merge: None,
     decode,
     encode: encode_jsonl,
 };
@@ -63,6 +67,10 @@ const DEADLINE_S: usize = 16;
 const ARRAY: usize = 17;
 const ARRAY_INDEX: usize = 18;
 const WEIGHT: usize = 19;
+const POOL: usize = 20;
+
+/// The columns that tell how long a job is.
+const LENGTHS: Alternatives = &[&[ITERATIONS, ITERATION_MS], &[DURATION_S], &[ITERATIONS, MODEL]];
 
 static SCHEMA: Schema = Schema {
     columns: &[
@@ -86,9 +94,10 @@ static SCHEMA: Schema = Schema {
         Column { name: "array", required: false },
         Column { name: "array_index", required: false },
         Column { name: "weight", required: false },
+        Column { name: "pool", required: false },
     ],
-    any_of: &[&[ITERATIONS, ITERATION_MS], &[DURATION_S], &[ITERATIONS, MODEL]],
-    unknown: Severity::Error,
+    any_of: &[LENGTHS],
+    unknown: UnknownColumns::Error,
 };
 
 fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
@@ -145,7 +154,9 @@ fn decode_gang(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<Gang> {
         let message = format!("found {devices_max}, expected at least the {devices} that `devices` asks for");
         row.error(DEVICES_MAX, Note::error(Rule::GangRange, message));
     }
-    Some(Gang { devices, devices_min, devices_max, device_types, needs: None })
+    let pool = row.text(POOL).map(|pool| shared.names.get(pool));
+    let needs = pool.map(|pool| Arc::new(Needs { pool: Some(pool), ..Needs::default() }));
+    Some(Gang { devices, devices_min, devices_max, device_types, needs })
 }
 
 /// Iterations, milliseconds an iteration, and the declared duration.
@@ -156,13 +167,13 @@ fn decode_length(row: &mut RowCheck<'_>) -> Option<(f64, f64, Option<f64>)> {
     const SECOND_MS: f64 = 1000.0;
     if !row.has(ITERATIONS) && !row.has(ITERATION_MS) {
         let has_columns = |set: &&[usize]| set.iter().all(|column| row.has_column(*column));
-        if !row.schema.any_of.iter().any(has_columns) {
+        if !LENGTHS.iter().any(has_columns) {
             // Reported with the header.
             row.is_bad = true;
             return None;
         }
         if !row.has(DURATION_S) {
-            let message = format!("the row has none of {}", row.schema.choices());
+            let message = format!("the row has none of {}", row.schema.choices(LENGTHS));
             row.error(DURATION_S, Note::error(Rule::MissingValue, message));
             return None;
         }
@@ -221,6 +232,7 @@ fn used(job: &JobSpec) -> [bool; SCHEMA_WIDTH] {
     }
     used[PRIORITY] = job.priority != 0;
     used[WEIGHT] = job.weight != 1.0;
+    used[POOL] = job.gang.pool().is_some();
     used[DEADLINE_S] = job.deadline.is_some();
     used[ARRAY] = job.array.is_some();
     used[ARRAY_INDEX] = job.array.is_some();
@@ -233,7 +245,7 @@ const SCHEMA_WIDTH: usize = SCHEMA.columns.len();
 enum Value<'a> {
     None,
     Text(&'a str),
-    List(&'a [std::sync::Arc<str>]),
+    List(&'a [Arc<str>]),
     Number(f64),
 }
 
@@ -262,6 +274,7 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
         NETWORK_MS => number(job.stages.map(|stages| stages.network_ms)),
         PRIORITY => Value::Number(job.priority.into()),
         WEIGHT => Value::Number(job.weight),
+        POOL => text(job.gang.pool().map(|pool| &**pool)),
         DEADLINE_S => number(job.deadline.map(Time::seconds)),
         ARRAY => text(job.array.as_ref().map(|element| &*element.array)),
         ARRAY_INDEX => number(job.array.as_ref().map(|element| element.index.into())),

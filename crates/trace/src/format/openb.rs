@@ -4,14 +4,14 @@ use wharf_core::JobSpec;
 
 use super::log::{self, Logged, read_only};
 use super::{Codec, Roles, Shared, Syntax};
-use crate::finding::Severity;
-use crate::row::{Column, RowCheck, Schema};
+use crate::csv::Separator;
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 
 pub(super) static CODEC: Codec = Codec {
     name: "openb",
     about: "Alibaba's GPU log of 2023, `openb_pod_list_*.csv`",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &SCHEMA,
     roles: Roles {
         id: NAME,
@@ -21,6 +21,7 @@ pub(super) static CODEC: Codec = Codec {
         model: 0,
         stages: 0,
     },
+    merge: None,
     decode,
     encode: read_only,
 };
@@ -49,7 +50,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "scheduled_time", required: true },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 /// A whole GPU.
@@ -71,8 +72,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         (None, ..) => Some(log::NO_SUBMIT),
         (_, None, _) => Some(log::NEVER_STARTED),
         (_, _, None) => Some(log::NO_END),
-        (_, Some(start_s), Some(end_s)) if end_s <= start_s => Some(log::NO_TIME),
-        _ => None,
+        (_, Some(start_s), Some(end_s)) => log::length_problem(end_s - start_s),
     };
     if let Some(reason) = reason {
         row.drop(NAME, reason);
@@ -82,12 +82,12 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         row.adapt(NAME, log::PART_OF_GPU);
     }
     if row.told(PHASE) == Some("Failed") {
-        row.adapt(NAME, log::ENDED_BADLY);
+        log::end_badly(row, NAME, shared)?;
     }
     let types = types
         .map(|types| types.split(';').filter(|name| !name.trim().is_empty()).collect::<Vec<_>>().join(";"));
     let device_types = shared.list(types.as_deref().filter(|types| !types.is_empty()));
-    let (submit_s, duration_s) = (creation_s?, deletion_s? - scheduled_s?);
-    let (user, duration_column) = (None, DELETION);
-    Logged { name: name?, user, submit_s, devices, device_types, duration_s, duration_column }.into_job(row)
+    let duration_s = deletion_s? - scheduled_s?;
+    let job = Logged::new(shared, name?, creation_s?, devices, duration_s, DELETION);
+    Logged { device_types, ..job }.into_job(row)
 }

@@ -4,7 +4,6 @@
 //! A job has one or more tasks of different roles; those with GPUs are its gang.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,9 +13,8 @@ use super::log::{self, Logged, read_only};
 use super::{Codec, Roles, Shared, Syntax};
 use crate::csv::{CsvRows, Step};
 use crate::error::TraceError;
-use crate::finding::{Findings, Note, Rule, Severity};
-use crate::read::RawTrace;
-use crate::row::{Column, Row, RowCheck, Schema};
+use crate::finding::{Findings, Note, Rule};
+use crate::row::{Column, Row, RowCheck, Schema, UnknownColumns};
 use crate::source::{self, SourceError};
 use crate::text::Interner;
 
@@ -27,6 +25,7 @@ pub(super) static CODEC: Codec = Codec {
     syntax: Syntax::CsvWithoutHeader,
     schema: &SCHEMA,
     roles: Roles { id: JOB_NAME, submit: START, devices: PLAN_GPU, device_types: None, model: 0, stages: 0 },
+    merge: Some(merge),
     decode,
     encode: read_only,
 };
@@ -52,7 +51,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "gpu_type", required: true },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 /// Percent of a whole GPU.
@@ -85,8 +84,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         (None, _) => Some(log::NEVER_STARTED),
         (_, None) => Some(log::NO_END),
         _ if !has_ended => Some(log::NO_END),
-        (Some(start_s), Some(end_s)) if end_s <= start_s => Some(log::NO_TIME),
-        _ => None,
+        (Some(start_s), Some(end_s)) => log::length_problem(end_s - start_s),
     };
     if let Some(reason) = reason {
         row.drop(JOB_NAME, reason);
@@ -94,14 +92,13 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     }
     let devices = decode_devices(row, instances.unwrap_or(1.0), percent)?;
     if status == "Failed" {
-        row.adapt(JOB_NAME, log::ENDED_BADLY);
+        log::end_badly(row, JOB_NAME, shared)?;
     }
     if percent % WHOLE_PERCENT != 0.0 {
         row.adapt(JOB_NAME, log::PART_OF_GPU);
     }
     let (submit_s, duration_s) = (start_s?, end_s? - start_s?);
-    let (user, device_types, duration_column) = (None, shared.list(None), END);
-    Logged { name: name?, user, submit_s, devices, device_types, duration_s, duration_column }.into_job(row)
+    Logged::new(shared, name?, submit_s, devices, duration_s, END).into_job(row)
 }
 
 /// Each instance has its own GPUs, or its own part of one.
@@ -115,24 +112,7 @@ fn decode_devices(row: &mut RowCheck<'_>, instances: f64, percent: f64) -> Optio
     None
 }
 
-/// Puts the tasks of a job together: it runs from the first start to the last end, on the devices of all.
-#[derive(Debug, Default)]
-pub(crate) struct Merger {
-    places: HashMap<Arc<str>, u32>,
-}
-
-impl Merger {
-    pub(crate) fn add(&mut self, jobs: &mut Vec<JobSpec>, task: JobSpec) {
-        match self.places.entry(task.name.clone()) {
-            Entry::Vacant(entry) => {
-                entry.insert(jobs.len() as u32);
-                jobs.push(task);
-            }
-            Entry::Occupied(entry) => merge(&mut jobs[*entry.get() as usize], &task),
-        }
-    }
-}
-
+/// Adds a task to its job: it runs from the first start to the last end, on the devices of all tasks.
 fn merge(job: &mut JobSpec, task: &JobSpec) {
     let end = |job: &JobSpec| job.submit.plus(job.declared_s());
     let last = end(job).max(end(task));
@@ -157,30 +137,41 @@ static TABLE_SCHEMA: Schema = Schema {
         Column { name: "end_time", required: true },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
-/// Adds users and submissions from the job table.
-pub(crate) fn add_job_table(read: &mut RawTrace, path: &Path) -> Result<(), TraceError> {
+/// Adds users and submissions from the job table. Without one, every job is counted as changed.
+pub(crate) fn add_job_table(
+    jobs: &mut [JobSpec],
+    path: Option<&Path>,
+    findings: &mut Findings,
+) -> Result<(), TraceError> {
     const UNKNOWN: &str = "not in the job table, so without a user, and submitted when started";
+    const NO_TABLE: &str =
+        "no `pai_job_table.csv` next to the tasks, so without a user, and submitted when started";
+    let Some(path) = path else {
+        jobs.iter().for_each(|job| findings.tally(Rule::AdaptedJobs, NO_TABLE, 1, &job.name, None));
+        return Ok(());
+    };
     let places: HashMap<Arc<str>, usize> =
-        read.trace.jobs.iter().enumerate().map(|(place, job)| (job.name.clone(), place)).collect();
+        jobs.iter().enumerate().map(|(place, job)| (job.name.clone(), place)).collect();
     let mut is_known = vec![false; places.len()];
     let source = source::open(path)?;
     let file = source.file.clone();
+    findings.set_file(&file);
     let failed = |line, source| SourceError::Read { file: file.clone(), line, source };
-    let mut findings = Findings::first_error(&file);
-    let mut rows = CsvRows::without_header(source.into_lines(), &TABLE_SCHEMA, &mut findings)
+    let mut rows = CsvRows::without_header(source.into_lines(), &TABLE_SCHEMA, findings)
         .map_err(|error| failed(0, error))?;
+    findings.set_in_rows(true);
     let (mut row, mut users) = (Row::default(), Interner::default());
     while !findings.is_full() {
-        match rows.read(&mut row, &mut findings).map_err(|error| failed(rows.line(), error))? {
+        match rows.read(&mut row, findings).map_err(|error| failed(rows.line(), error))? {
             Step::End => break,
             Step::Bad => {}
             Step::Row => {
-                let mut check = RowCheck::new(&row, &TABLE_SCHEMA, &mut findings);
+                let mut check = RowCheck::new(&row, &TABLE_SCHEMA, findings);
                 let Some(&place) = check.raw(JOB_NAME).and_then(|name| places.get(name)) else { continue };
-                let job = &mut read.trace.jobs[place];
+                let job = &mut jobs[place];
                 job.user = check.told(TABLE_USER).map(|user| users.get(user));
                 let submit_s =
                     if check.told(TABLE_SUBMIT).is_some() { check.length(TABLE_SUBMIT) } else { None };
@@ -191,10 +182,8 @@ pub(crate) fn add_job_table(read: &mut RawTrace, path: &Path) -> Result<(), Trac
             }
         }
     }
-    for (job, _) in read.trace.jobs.iter().zip(&is_known).filter(|(_, is_known)| !**is_known) {
-        findings.tally(Rule::AdaptedJobs, UNKNOWN, 1, &job.name);
+    for (job, _) in jobs.iter().zip(&is_known).filter(|(_, is_known)| !**is_known) {
+        findings.tally(Rule::AdaptedJobs, UNKNOWN, 1, &job.name, None);
     }
-    let notes = findings.into_notes().map_err(|finding| TraceError::Invalid(Box::new(finding)))?;
-    read.notes.extend(notes);
     Ok(())
 }

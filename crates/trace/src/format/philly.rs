@@ -9,8 +9,9 @@ use wharf_core::JobSpec;
 use super::date::parse_date;
 use super::log::{self, Logged, read_only};
 use super::{Codec, Roles, Shared, Syntax};
-use crate::finding::{Note, Rule, Severity};
-use crate::row::{Column, RowCheck, Schema};
+use crate::csv::Separator;
+use crate::finding::{Note, Rule};
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 
 pub(super) static LOG: Codec = Codec {
     name: "philly",
@@ -26,6 +27,7 @@ pub(super) static LOG: Codec = Codec {
         model: 0,
         stages: 0,
     },
+    merge: None,
     decode: decode_log,
     encode: read_only,
 };
@@ -34,7 +36,7 @@ pub(super) static TABLE: Codec = Codec {
     name: "philly-csv",
     about: "jobs of the Philly log as a table",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &TABLE_SCHEMA,
     roles: Roles {
         id: TIMESTAMP,
@@ -44,11 +46,13 @@ pub(super) static TABLE: Codec = Codec {
         model: 0,
         stages: 0,
     },
+    merge: None,
     decode: decode_table,
     encode: read_only,
 };
 
 const STATUS: usize = 0;
+const VC: usize = 1;
 const JOB_ID: usize = 2;
 const ATTEMPTS: usize = 3;
 const SUBMITTED: usize = 4;
@@ -64,7 +68,7 @@ static LOG_SCHEMA: Schema = Schema {
         Column { name: "user", required: false },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 const TIMESTAMP: usize = 0;
@@ -80,7 +84,7 @@ static TABLE_SCHEMA: Schema = Schema {
         Column { name: "cluster", required: false },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 /// One start of a job.
@@ -101,10 +105,10 @@ struct Machine<'a> {
 }
 
 impl Attempt<'_> {
-    /// How long it took, where both ends are known.
+    /// How long it took, where both ends are known; below zero where it ends before it starts.
     fn seconds(&self) -> Option<f64> {
         let time = |text: &Option<Cow<'_, str>>| parse_date(text.as_deref()?);
-        Some(time(&self.end_time)? - time(&self.start_time)?).filter(|seconds| *seconds >= 0.0)
+        Some(time(&self.end_time)? - time(&self.start_time)?)
     }
 
     /// Whether nothing is said about its end.
@@ -140,15 +144,14 @@ fn decode_log(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         return None;
     };
     if !status {
-        row.adapt(JOB_ID, log::ENDED_BADLY);
+        log::end_badly(row, JOB_ID, shared)?;
     }
     if attempts.len() > 1 {
         row.adapt(JOB_ID, MANY);
     }
-    let Work { devices, duration_s } = work;
-    let device_types = shared.list(None);
-    let duration_column = ATTEMPTS;
-    Logged { name: name?, user, submit_s, devices, device_types, duration_s, duration_column }.into_job(row)
+    let pool = row.told(VC).map(|vc| shared.names.get(vc));
+    let job = Logged::new(shared, name?, submit_s, work.devices, work.duration_s, ATTEMPTS);
+    Logged { user, pool, ..job }.into_job(row)
 }
 
 fn decode_attempts<'a>(row: &mut RowCheck<'a>) -> Option<Vec<Attempt<'a>>> {
@@ -167,30 +170,44 @@ fn decode_attempts<'a>(row: &mut RowCheck<'a>) -> Option<Vec<Attempt<'a>>> {
 /// Devices and seconds of a job, or why it is none.
 fn weigh(row: &mut RowCheck<'_>, attempts: &[Attempt<'_>]) -> Option<Work> {
     const PARTLY: &str = "attempts without a start or an end left out";
+    const BACKWARDS: &str = "attempts that end before they start left out";
     let Some(last) = attempts.last() else {
         row.drop(JOB_ID, log::NEVER_STARTED);
         return None;
     };
     let devices = attempts.iter().map(Attempt::devices).max().unwrap_or(0);
     let lengths: Vec<f64> = attempts.iter().filter_map(Attempt::seconds).collect();
-    let duration_s: f64 = lengths.iter().sum();
+    let duration_s: f64 = lengths.iter().filter(|seconds| **seconds > 0.0).sum();
+    let backwards =
+        attempts.iter().position(|attempt| attempt.seconds().is_some_and(|seconds| seconds < 0.0));
+    let backwards = backwards.map(|place| describe_attempt(place, &attempts[place]));
     let reason = if devices == 0 {
         Some(log::NO_GPU)
     } else if last.is_open() {
         Some(log::NO_END)
     } else if duration_s == 0.0 {
-        Some(log::NO_TIME)
+        Some(if backwards.is_some() { log::BACKWARDS } else { log::NO_TIME })
     } else {
         None
     };
     if let Some(reason) = reason {
-        row.drop(JOB_ID, reason);
+        row.drop_part(JOB_ID, reason, backwards.filter(|_| reason == log::BACKWARDS));
         return None;
+    }
+    if backwards.is_some() {
+        row.adapt_part(JOB_ID, BACKWARDS, backwards);
     }
     if lengths.len() < attempts.len() {
         row.adapt(JOB_ID, PARTLY);
     }
     Some(Work { devices: u32::try_from(devices).ok()?, duration_s })
+}
+
+/// An attempt, counted from 1, with its times.
+fn describe_attempt(place: usize, attempt: &Attempt<'_>) -> String {
+    let time = |text: &Option<Cow<'_, str>>| text.as_deref().unwrap_or_default().to_owned();
+    let (start, end) = (time(&attempt.start_time), time(&attempt.end_time));
+    format!("attempt {} from {start} to {end}", place + 1)
 }
 
 /// The table has no names: a job is called by its line.
@@ -205,16 +222,12 @@ fn decode_table(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> 
     let reason = match submit_s {
         None => Some(log::NO_SUBMIT),
         Some(_) if devices == 0 => Some(log::NO_GPU),
-        Some(_) if duration_s == 0.0 => Some(log::NO_TIME),
-        Some(_) => None,
+        Some(_) => log::length_problem(duration_s),
     };
     if let Some(reason) = reason {
         row.drop(TIMESTAMP, reason);
         return None;
     }
     let name = row.row.line.to_string();
-    let device_types = shared.list(None);
-    let (submit_s, duration_column) = (submit_s?, TABLE_DURATION);
-    Logged { name: &name, user: None, submit_s, devices, device_types, duration_s, duration_column }
-        .into_job(row)
+    Logged::new(shared, &name, submit_s?, devices, duration_s, TABLE_DURATION).into_job(row)
 }

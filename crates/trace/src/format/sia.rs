@@ -8,8 +8,9 @@ use wharf_core::{Gang, JobSpec};
 
 use super::log::read_only;
 use super::{Codec, Roles, Shared, Syntax};
-use crate::finding::{Note, Rule, Severity};
-use crate::row::{Column, RowCheck, Schema};
+use crate::csv::Separator;
+use crate::finding::{Note, Rule};
+use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 use crate::text::shown;
 use wharf_core::nearest::nearest;
 
@@ -17,7 +18,7 @@ pub(super) static CODEC: Codec = Codec {
     name: "sia",
     about: "workload CSV of the Pollux and Sia simulators",
     extension: "csv",
-    syntax: Syntax::Csv,
+    syntax: Syntax::Csv(Separator::Comma),
     schema: &SCHEMA,
     roles: Roles {
         id: NAME,
@@ -27,6 +28,7 @@ pub(super) static CODEC: Codec = Codec {
         model: APPLICATION,
         stages: 0,
     },
+    merge: None,
     decode,
     encode: read_only,
 };
@@ -48,7 +50,7 @@ static SCHEMA: Schema = Schema {
         Column { name: "category", required: false },
     ],
     any_of: &[],
-    unknown: Severity::Warning,
+    unknown: UnknownColumns::Warning,
 };
 
 /// Most devices that Sia gives one job, whatever its profile says.

@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 
 /// What a stream of random numbers is for. The text is part of the seed: renaming one changes its draws.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Arrivals,
     Bursts,
     Durations,
@@ -14,6 +14,7 @@ pub(super) enum Purpose {
     Users,
     Priorities,
     Deadlines,
+    Blocks,
 }
 
 impl Purpose {
@@ -27,16 +28,17 @@ impl Purpose {
             Self::Users => b"users",
             Self::Priorities => b"priorities",
             Self::Deadlines => b"deadlines",
+            Self::Blocks => b"blocks",
         }
     }
 }
 
 /// A portable stream of random numbers.
-pub(super) struct Draw(ChaCha8Rng);
+pub(crate) struct Draw(ChaCha8Rng);
 
 impl Draw {
     /// The stream of a seed for a purpose. The key is laid out here, not by a library that may change its mind.
-    pub(super) fn new(seed: u64, purpose: Purpose) -> Self {
+    pub(crate) fn new(seed: u64, purpose: Purpose) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         for (byte, letter) in key[8..].iter_mut().zip(purpose.label()) {
@@ -46,7 +48,7 @@ impl Draw {
     }
 
     /// Evenly from 0 to 1, without 1.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1u64 << 53) as f64;
         (self.0.next_u64() >> 11) as f64 * STEP
     }
@@ -81,7 +83,7 @@ pub(super) struct Weighted {
 
 impl Weighted {
     /// Weights must be finite, not negative, and not all zero.
-    pub(super) fn new(weights: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn new(weights: impl Iterator<Item = f64>) -> Self {
         let sums = weights.scan(0.0, |sum, weight| {
             *sum += weight;
             Some(*sum)

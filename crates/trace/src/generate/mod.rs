@@ -3,7 +3,7 @@
 //! The same settings give the same bytes. Times are rounded to whole milliseconds and iterations to whole ones,
 //! so a platform whose logarithm differs in the last bit still writes the same file.
 
-mod draw;
+pub(crate) mod draw;
 mod models;
 mod settings;
 

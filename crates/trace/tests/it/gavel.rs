@@ -71,7 +71,7 @@ fn what_is_odd_is_told() {
         ),
     ] {
         let options = LintOptions { format: Some(Format::Gavel), ..LintOptions::default() };
-        let findings = lint_reader(std::io::Cursor::new(row.to_owned()), "t", &options).unwrap();
+        let findings = lint_reader(std::io::Cursor::new(row.to_owned()), "t", &options).unwrap().findings;
         let shown: Vec<_> = findings.iter().map(ToString::to_string).collect();
         assert_eq!(shown, [expected], "{row}");
         let is_error = findings[0].severity == Severity::Error;
@@ -108,6 +108,6 @@ fn reference_traces_are_read_whole() {
         let trace = read_trace(&path, None).unwrap();
         assert_eq!(trace.jobs.len(), jobs, "{file}");
         assert_eq!(trace.jobs.iter().map(|job| job.gang.devices).sum::<u32>(), devices, "{file}");
-        assert_eq!(lint(&path, &LintOptions::default()).unwrap(), [], "{file}");
+        assert_eq!(lint(&path, &LintOptions::default()).unwrap().findings, [], "{file}");
     }
 }

@@ -56,7 +56,7 @@ fn endless_line_does_not_fill_the_memory() {
     let mut text = String::from("job_id,submit_s,devices,duration_s\n");
     text.push_str(&"9".repeat(3 << 20));
     text.push_str("\na,0,1,-5\n");
-    let findings = lint_reader(Cursor::new(text), "t", &LintOptions::default()).unwrap();
+    let findings = lint_reader(Cursor::new(text), "t", &LintOptions::default()).unwrap().findings;
     let found: Vec<_> = findings.iter().map(|finding| (finding.line, finding.rule.code())).collect();
     assert_eq!(found, [(2, "line-too-long"), (3, "negative-duration")]);
 }
@@ -68,7 +68,7 @@ fn endless_job_of_a_document_does_not_fill_the_memory() {
         format!("{{\"note\": \"{long}\", \"jobs\": [[0, 1, {long}, 3],\n[1, 2, 3, 0],\n[2, 2, 3, 1]]}}");
     // The head of the file is all note: nothing there says what it is.
     let options = LintOptions { format: Some(Format::Blox), ..LintOptions::default() };
-    let findings = lint_reader(Cursor::new(text), "t", &options).unwrap();
+    let findings = lint_reader(Cursor::new(text), "t", &options).unwrap().findings;
     let found: Vec<_> = findings.iter().map(|finding| (finding.line, finding.rule.code())).collect();
     assert_eq!(found, [(1, "line-too-long"), (2, "zero-gang")]);
 }
@@ -89,7 +89,7 @@ fn reader_stops_at_the_linters_first_error() {
     let text = "job_id,submit_s,devices,duration_s\na,5,1,1\nb,0,1,ten\nc,0,0,1\n";
     let error = parse_trace(text, "t", None).unwrap_err();
     assert_eq!(error.to_string(), "t:3:duration_s: error[not-a-number]: found `ten`, expected a number");
-    let findings = lint_reader(Cursor::new(text), "t", &LintOptions::default()).unwrap();
+    let findings = lint_reader(Cursor::new(text), "t", &LintOptions::default()).unwrap().findings;
     assert_eq!(Some(&findings[0]), error.finding());
 }
 
@@ -97,7 +97,7 @@ fn reader_stops_at_the_linters_first_error() {
 fn findings_of_one_rule_are_cut_off_with_a_count() {
     let rows: String = (0..5000).map(|index| format!("{index},0,0,1\n")).collect();
     let text = format!("job_id,submit_s,devices,duration_s\n{rows}");
-    let findings = lint_reader(Cursor::new(text), "t", &LintOptions::default()).unwrap();
+    let findings = lint_reader(Cursor::new(text), "t", &LintOptions::default()).unwrap().findings;
     assert_eq!(findings.len(), 1001);
     assert!(findings[1000].message.ends_with("(and 3999 more like this)"), "{}", findings[1000]);
 }
@@ -178,10 +178,13 @@ proptest! {
         let read = parse_trace_reader(Cursor::new(bytes.clone()), "t", format);
         let options = LintOptions { format, ..LintOptions::default() };
         match (read, lint_reader(Cursor::new(bytes), "t", &options)) {
-            (Ok(_), Ok(findings)) => {
+            (Ok(read), Ok(linted)) => {
+                prop_assert_eq!(&read, &linted.trace);
+                let findings = linted.findings;
                 prop_assert!(findings.iter().all(|finding| finding.severity == wharf_trace::Severity::Warning));
             }
-            (Err(TraceError::Invalid(first)), Ok(findings)) => {
+            (Err(TraceError::Invalid(first)), Ok(linted)) => {
+                let findings = linted.findings;
                 let errors = findings.iter().find(|finding| finding.severity == wharf_trace::Severity::Error);
                 prop_assert_eq!(Some(&*first), errors);
             }

@@ -1,6 +1,8 @@
 //! What the crate promises to its users, in tables that can be read as documentation.
 
+mod accounting;
 mod cluster;
+mod edit;
 mod gavel;
 mod generator;
 mod hostile;

@@ -99,6 +99,6 @@ fn reference_traces_round_trip_and_lint_clean() {
             let again = parse_trace(&String::from_utf8(out).unwrap(), &trace.name, None).unwrap();
             assert_eq!(again, trace, "{} as {format}", path.display());
         }
-        assert_eq!(lint(&path, &LintOptions::default()).unwrap(), [], "{}", path.display());
+        assert_eq!(lint(&path, &LintOptions::default()).unwrap().findings, [], "{}", path.display());
     }
 }

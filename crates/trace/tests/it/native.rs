@@ -67,8 +67,7 @@ fn examples_lint_clean() {
     for (file, job_count) in [("small.csv", 5), ("small.jsonl", 3)] {
         let path = folder.join(file);
         assert_eq!(read_trace(&path, None).unwrap().jobs.len(), job_count);
-        let options = LintOptions { cluster: Some(&cluster), ..LintOptions::default() };
-        assert_eq!(lint(&path, &options).unwrap(), []);
+        assert_eq!(lint(&path, &LintOptions::default()).unwrap().findings, []);
     }
 }
 

@@ -35,6 +35,7 @@ mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod trace_edit;
 mod tune;
 mod usage;
 
@@ -91,6 +92,10 @@ pub use step::StepArgs;
 pub use submit::{JobFlags, SubmitArgs};
 pub use sweep::SweepArgs;
 pub use trace::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, StatsArgs, TraceCommand};
+pub use trace_edit::{
+    TraceFilterArgs, TraceHeadArgs, TraceIo, TraceResampleArgs, TraceScaleArgs, TraceShiftArgs,
+    TraceSliceArgs,
+};
 pub use tune::{TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
 pub use usage::{UsageArgs, UsageBy};
 

@@ -20,6 +20,7 @@ Examples:
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --limits limits.toml
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --measure jobs=1000..1999
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --explain job-17
+  wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,tiresias --set fifo.backfill=easy --set tiresias.queue_limits_s=300:900
   wharf sim --trace jobs.csv --cluster v100:4x4,p100:4x4,k80:4x4 --policy all --out mixed
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
 pub struct SimArgs {
@@ -40,7 +41,9 @@ pub struct SimArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "wharf", env = env::PRESET.name, hide_env_values = true)]
     pub preset: String,
 
-    /// Override a number of the preset or a knob of the policies; may be given several times
+    /// Override a setting of the preset or the policies; may be given several times
+    ///
+    /// A setting that only some of the policies have applies to those, with a notice; `POLICY.KEY=VALUE` applies to one policy.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 

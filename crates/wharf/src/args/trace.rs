@@ -4,6 +4,11 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
+use super::trace_edit::{
+    TraceFilterArgs, TraceHeadArgs, TraceIo, TraceResampleArgs, TraceScaleArgs, TraceShiftArgs,
+    TraceSliceArgs,
+};
+
 /// `wharf trace`
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
@@ -11,7 +16,8 @@ Examples:
   wharf trace generate --jobs 1000 --seed 7 --to jobs.csv
   wharf trace lint jobs.csv --cluster 8x8
   wharf trace stats jobs.csv
-  wharf trace convert trace1.csv jobs.jsonl")]
+  wharf trace convert trace1.csv jobs.jsonl
+  wharf trace convert sacct.txt | wharf trace filter --user amy | wharf trace head -n 100 - first.csv")]
 pub enum TraceCommand {
     /// Convert a trace to another format
     Convert(ConvertArgs),
@@ -21,6 +27,18 @@ pub enum TraceCommand {
     Stats(StatsArgs),
     /// Generate a realistic trace from a seed
     Generate(GenerateArgs),
+    /// Keep the first jobs of a trace
+    Head(TraceHeadArgs),
+    /// Keep a range of jobs, or a window of time
+    Slice(TraceSliceArgs),
+    /// Keep the jobs that meet criteria
+    Filter(TraceFilterArgs),
+    /// Change the arrival rate, lengths or devices of jobs by factors
+    Scale(TraceScaleArgs),
+    /// Draw jobs of a trace at random, with replacement
+    Resample(TraceResampleArgs),
+    /// Move all times of a trace
+    Shift(TraceShiftArgs),
 }
 
 /// `wharf trace convert`
@@ -32,26 +50,17 @@ Examples:
   wharf trace convert - muri.csv --to muri < jobs.csv
   wharf trace convert Venus/cluster_log.csv venus.csv
   wharf trace convert cluster-trace-gpu-v2020/data pai.jsonl
+  wharf trace convert sacct.txt jobs.csv --skip-invalid
+  wharf trace convert sacct.txt jobs.csv --from sacct-cpus
 
-Formats that are written: csv, jsonl, muri, gavel. Formats that are read besides: blox, blox-csv, sia, crius, and the public logs
-philly, philly-csv, helios, pai and openb (docs/traces.md). A folder is read where it holds such a log.
-What is left out of a log, and what the target format cannot hold, is told on standard error.")]
+Formats that are written: csv, jsonl, muri, gavel. Formats that are only read: blox, blox-csv, sia, crius, Slurm's accounting (sacct,
+sacct-cpus, sacct-nodes), the Standard Workload Format (swf), and the public logs philly, philly-csv, helios, pai and openb
+(docs/traces.md). A folder is read where it holds such a log.
+Rows that are left out, and what the target format cannot hold, are reported on standard error.")]
 pub struct ConvertArgs {
-    /// The trace to read, or the folder of a public log; `-` is standard input
-    #[arg(value_name = "INPUT")]
-    pub input: PathBuf,
-
-    /// The file to write; `-` is standard output
-    #[arg(value_name = "OUTPUT", default_value = "-")]
-    pub target: PathBuf,
-
-    /// The format to read; told from the content where not given
-    #[arg(long, value_name = "FORMAT")]
-    pub from: Option<String>,
-
-    /// The format to write; told from OUTPUT's ending where not given, and else Wharf's own CSV
-    #[arg(long, value_name = "FORMAT")]
-    pub to: Option<String>,
+    /// Input and output
+    #[command(flatten)]
+    pub io: TraceIo,
 }
 
 /// `wharf trace lint`
@@ -62,7 +71,9 @@ Examples:
   wharf trace lint jobs.csv more.jsonl --cluster 8x8
   wharf trace lint jobs.csv --output json
   wharf trace lint Venus/cluster_log.csv
+  wharf trace lint trace1.csv --cluster n8g8.csv --preset muri --policy muri-l
 
+With `--cluster`, every check that `wharf sim` makes before a run is made as well.
 Rows of a log that are no jobs to replay are counted by reason, as warnings.
 Exits with 0 where no file has an error (warnings are no errors), and with 3 otherwise.")]
 pub struct LintArgs {
@@ -73,6 +84,18 @@ pub struct LintArgs {
     /// The cluster that every job must fit, as in `wharf sim`
     #[arg(long, short, value_name = "FILE|FORM")]
     pub cluster: Option<String>,
+
+    /// Rules of the simulation, as in `wharf sim`
+    #[arg(long, value_name = "NAME|FILE", default_value = "wharf", requires = "cluster")]
+    pub preset: String,
+
+    /// Policy of the simulation, where a preset's checks depend on it [default: the preset's first]
+    #[arg(long, short, value_name = "POLICY", requires = "cluster")]
+    pub policy: Option<String>,
+
+    /// Speeds of models, as in `wharf sim`
+    #[arg(long, value_name = "PATH", requires = "cluster")]
+    pub profile: Option<PathBuf>,
 
     /// The format; told from the content where not given
     #[arg(long, value_name = "NAME")]

@@ -1,10 +1,12 @@
 //! `wharf sim`
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::Path;
 
 use wharf_document::shell::line;
 use wharf_sim::Measure;
+use wharf_sim::Settings;
 use wharf_sim::sweep::parallel::thread_count;
 
 use crate::args::SimArgs;
@@ -49,20 +51,29 @@ pub(super) fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliE
     let mut policies = distinct(&args.policy)?;
     let measure = args.measure.as_deref().map(str::parse::<Measure>).transpose();
     let measure = measure.map_err(|error| translate::measure(&error))?;
-    let mut settings = input::settings(&args.set)?;
-    if let Some(failures) = &args.failures {
-        input::add_failures(failures, &mut settings)?;
-    }
+    let settings = input::settings(&args.set)?;
     let format = args.format.as_deref().map(input::format).transpose()?;
     let preset = input::preset(&args.preset)?;
     if policies == [ALL] {
         policies = super::policies::names(&preset);
+    }
+    let mut settings = input::settings_by_policy(&settings, &policies, &preset, terminal)?;
+    // What came through a pipe is gone.
+    let again = match args.trace == Path::new("-") {
+        true => BTreeMap::new(),
+        false => settings.iter().map(|(policy, set)| (policy.clone(), again(args, set))).collect(),
+    };
+    if let Some(failures) = &args.failures {
+        for settings in settings.values_mut() {
+            input::add_failures(failures, settings)?;
+        }
     }
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
     let trace = input::trace(&args.trace, format, terminal)?;
     measure
         .map_or(Ok(()), |measure| measure.check(&trace.jobs))
         .map_err(|error| translate::measure(&error))?;
+    input::note_pools(&trace, &cluster, terminal);
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let limits = args.limits.as_deref().map(input::limits).transpose()?.map(|(_, limits)| limits);
     let threads = thread_count(args.threads);
@@ -79,21 +90,20 @@ pub(super) fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliE
         measure,
         policies,
         threads,
-        // What came through a pipe is gone.
-        again: (args.trace != Path::new("-")).then(|| again(args)),
+        again,
     })
 }
 
-/// The options that do a run again, without its policy.
-fn again(args: &SimArgs) -> Vec<String> {
+/// The options that repeat a run with these settings, without its policy.
+fn again(args: &SimArgs, settings: &Settings) -> Vec<String> {
     let path = |path: &Path| path.display().to_string();
     let mut words: Vec<String> = Vec::new();
     let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
     add("--trace", path(&args.trace));
     add("--cluster", args.cluster.clone());
     add("--preset", args.preset.clone());
-    for set in &args.set {
-        add("--set", set.clone());
+    for (key, value) in settings.iter() {
+        add("--set", format!("{key}={value}"));
     }
     let optional = [
         ("--failures", args.failures.clone()),

@@ -71,12 +71,15 @@ pub fn run(error: &RunError) -> CliError {
         }
         RunError::NoRounds { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("leave `--rounds` away, or take a policy that shares time in rounds, such as `max-min-fairness-perf`"),
+        RunError::UnknownOwner { policy, policies, .. } => {
+            CliError::from_error(ErrorKind::Usage, error).hint_nearest(policy, policies.split(", "))
+        }
         RunError::UnknownSetting { key, known, .. } => {
             let failed = CliError::from_error(ErrorKind::Usage, error);
             let failed = failed.hint_nearest(key, known.iter().map(String::as_str));
             if known.is_empty() { failed } else { failed.hint(format!("it has {}", known.join(", "))) }
         }
-        RunError::ImpossibleGang { .. } | RunError::Muri(MuriError::TooLarge { .. }) => {
+        RunError::ImpossibleGang { .. } | RunError::UnknownPool { .. } | RunError::Muri(MuriError::TooLarge { .. }) => {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }

@@ -168,3 +168,53 @@ fn failures_come_from_a_file_or_from_the_seed() {
     sandbox.wharf(&format!("{SIM} fifo --failures mtbf=1,repare=2")).fails(2);
     sandbox.wharf(&format!("{SIM} fifo --failures mtbf=often")).fails(2);
 }
+
+#[test]
+fn settings_of_some_policies_apply_to_those() {
+    let sandbox = Sandbox::new();
+    let run = "sim --trace jobs.csv --cluster 1x2 --policy fifo,tiresias --out out";
+    let said = sandbox.wharf(&format!("{run} --set queue_limits_s=300:900"));
+    assert!(
+        said.stderr.contains("`queue_limits_s` applies to tiresias; not a setting of fifo\n"),
+        "{}",
+        said.stderr
+    );
+    said.ok();
+    assert_eq!(sandbox.names("out"), ["jobs-fifo", "jobs-tiresias-queue_limits_s-300_900", "report.html"]);
+    // The report repeats each run with its own settings.
+    let command = "wharf sim --policy tiresias --trace jobs.csv --cluster 1x2 --preset wharf --set queue_limits_s=300:900 --seed 0";
+    assert!(sandbox.read("out/report.html").contains(command), "{command}");
+    let said = sandbox.wharf(
+        "sim --trace jobs.csv --cluster 1x2 --policy fifo,tiresias --out own --set tiresias.queue_limits_s=300:900 \
+         --set restart_s=1 --set fifo.restart_s=2",
+    );
+    assert_eq!(said.stderr, "results are in `own`\n");
+    said.ok();
+    let runs = ["jobs-fifo-restart_s-2", "jobs-tiresias-queue_limits_s-300_900-restart_s-1", "report.html"];
+    assert_eq!(sandbox.names("own"), runs);
+}
+
+#[test]
+fn settings_that_no_policy_has_are_rejected_with_what_there_is() {
+    let sandbox = Sandbox::new();
+    for (set, expected) in [
+        (
+            "las.restart_s=1",
+            "`las.restart_s` is for policy `las`, which is not simulated; those that are: fifo, tiresias",
+        ),
+        ("tiresia.restart_s=1", "hint: did you mean `tiresias`?"),
+        ("fifo.queue_limits_s=1", "`queue_limits_s` is not a setting of policy `fifo` under preset `wharf`"),
+        (
+            "queue_limit_s=1",
+            "`queue_limit_s` is not a setting of policy `fifo, tiresias` under preset `wharf`",
+        ),
+        ("queue_limit_s=1", "hint: did you mean `queue_limits_s`?"),
+        ("fifo.=1", "`fifo.` is not a setting of policy `fifo, tiresias` under preset `wharf`"),
+        ("tiresias.queue_limits_s=x", "setting `queue_limits_s` cannot be `x`"),
+    ] {
+        let error = sandbox
+            .wharf(&format!("sim --trace jobs.csv --cluster 1x2 --policy fifo,tiresias --set {set}"))
+            .fails(2);
+        assert!(error.contains(expected), "{set}: {error}");
+    }
+}

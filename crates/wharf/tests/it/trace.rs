@@ -91,16 +91,17 @@ fn logs_are_converted_and_what_is_left_out_is_told() {
     let sandbox = Sandbox::new();
     let said = sandbox.wharf(&format!("trace convert {} helios.csv", sample("helios.csv")));
     assert!(
-        said.stderr.contains("helios.csv: 1 row dropped: no GPU asked for (first: `902`)\n"),
+        said.stderr.contains("helios.csv:3: 1 row dropped: no GPU asked for (first: `902`)\n"),
         "{}",
         said.stderr
     );
     said.ok();
-    let header = "job_id,user,submit_s,devices,iterations,iteration_ms,duration_s\n";
+    let header = "job_id,user,submit_s,devices,iterations,iteration_ms,duration_s,pool\n";
     assert_eq!(
         sandbox.read("helios.csv"),
         format!(
-            "{header}901,uAaaa,0,8,7200,1000,7200\n903,uAaaa,120,16,120,1000,120\n906,uBbbb,600,4,86400,1000,86400\n"
+            "{header}901,uAaaa,0,8,7200,1000,7200,vcOne\n903,uAaaa,120,16,120,1000,120,vcTwo\n\
+             906,uBbbb,600,4,86400,1000,86400,vcOne\n"
         )
     );
     let quiet = sandbox.wharf(&format!("trace convert {} - --quiet", sample("openb.csv")));
@@ -164,4 +165,245 @@ fn blox_preset_runs_a_stream() {
     let error =
         sandbox.wharf(&format!("sim --trace {trace} --cluster 2x4 --policy muri-s --preset blox")).fails(2);
     assert!(error.contains("the preset has las, fifo, srtf, tiresias"), "{error}");
+}
+
+/// Traces and clusters that `wharf sim` rejects: the linter rejects them at the job's line, with the same options.
+#[test]
+fn lint_rejects_what_sim_rejects() {
+    let sandbox = Sandbox::new();
+    let native =
+        "job_id,submit_s,devices,duration_s,iterations,iteration_ms,model,device_types,pool,devices_min\n";
+    sandbox.write("pools.csv", "name,device_type,devices,pool\nn0,v100,4,x\nn1,v100,4,y\n");
+    sandbox.write("racks.csv", "name,device_type,devices,switch\nn0,gpu,4,0\nn1,gpu,4,1\n");
+    sandbox.write("uneven.csv", "name,device_type,devices\nn0,gpu,4\nn1,gpu,2\n");
+    for (row, cluster, options, expected) in [
+        (
+            "a,0,25,5,,,,,,",
+            "a100:2x4,v100:4x4",
+            "",
+            "4:devices: error[impossible-gang]: needs 25 devices, the cluster can give it at most 16",
+        ),
+        // Of two types, a gang has one.
+        (
+            "a,0,24,5,,,,,,",
+            "a100:2x4,v100:4x4",
+            "",
+            "4:devices: error[impossible-gang]: needs 24 devices, the cluster can give it at most 16",
+        ),
+        (
+            "a,0,16,5,,,,a100,,",
+            "a100:2x4,v100:4x4",
+            "",
+            "4:devices: error[impossible-gang]: needs 16 devices, the cluster can give it at most 8",
+        ),
+        // An elastic job is placed on what it asks for.
+        (
+            "a,0,16,5,,,,,,4",
+            "2x4",
+            "",
+            "4:devices: error[impossible-gang]: needs 16 devices, the cluster can give it at most 8",
+        ),
+        (
+            "a,0,2,5,,,,tpu;k80,,",
+            "a100:2x4,v100:4x4",
+            "",
+            "4:device_types: error[impossible-gang]: the cluster has no device of type `tpu;k80`",
+        ),
+        // No gang spans switches.
+        (
+            "a,0,8,5,,,,,,",
+            "racks.csv",
+            "",
+            "4:devices: error[impossible-gang]: needs 8 devices, the cluster can give it at most 4",
+        ),
+        (
+            "a,0,8,5,,,,,x,",
+            "pools.csv",
+            "",
+            "4:devices: error[impossible-gang]: needs 8 devices, the cluster can give it at most 4",
+        ),
+        ("a,0,2,5,,,,,z,", "pools.csv", "", "4:job_id: error[unknown-pool]: the cluster has no pool `z`"),
+        (
+            "a,0,2,,50,,nonesuch,,,",
+            "2x4",
+            "",
+            "4:model: error[not-simulated]: the job tells no `iteration_ms`, and the profile has no model `nonesuch`",
+        ),
+        (
+            "a,0,1,5,,,,,,",
+            "1x1",
+            "--preset muri --policy muri-l",
+            "2:job_id: error[not-simulated]: job ok has no usable stage times, which muri-l needs",
+        ),
+        (
+            "a,0,6,5,,,,,,",
+            "2x4",
+            "--preset blox --policy fifo",
+            "4:job_id: error[not-simulated]: job a needs 6 devices, which this mechanism never finds",
+        ),
+    ] {
+        sandbox.write("t.csv", &format!("{native}ok,0,1,5,,,,,,\n\n{row}\n"));
+        let policy = if options.is_empty() { "--policy fifo" } else { "" };
+        let simulated = sandbox.wharf(&format!("sim --trace t.csv --cluster {cluster} {policy} {options}"));
+        let linted = sandbox.wharf(&format!("trace lint t.csv --cluster {cluster} {options}"));
+        let shown = format!("{row} on {cluster} {options}:\n{}\n{}", simulated.stderr, linted.stdout);
+        assert_eq!(linted.code == Some(0), simulated.code == Some(0), "{shown}");
+        if linted.code != Some(0) {
+            assert!(linted.stdout.contains(&format!("t.csv:{expected}")), "{shown}");
+            assert_eq!(linted.code, Some(3), "{shown}");
+        }
+    }
+    let error = sandbox.wharf("trace lint jobs.csv --cluster uneven.csv --preset muri").fails(3);
+    assert!(error.contains("this mechanism needs equal nodes"), "{error}");
+}
+
+#[test]
+fn trace_commands_compose_in_a_pipe() {
+    let sandbox = Sandbox::new();
+    let dump = sample("sacct.txt");
+    let piped = sandbox
+        .shell(&format!(
+            "\"$WHARF\" trace convert {dump} -q | \"$WHARF\" trace filter --user bob,cyd --devices ..8 | \
+             \"$WHARF\" trace slice --jobs 1.. | \"$WHARF\" trace scale --durations 0.5 | \"$WHARF\" trace shift | \
+             \"$WHARF\" trace head -n 1 - --to csv"
+        ))
+        .ok();
+    assert_eq!(
+        piped,
+        "job_id,user,submit_s,devices,device_types,iterations,iteration_ms,duration_s,array,array_index,pool\n\
+         1202_2,bob,0,1,v100,1815,1000,1800,1202,2,gpu\n"
+    );
+    sandbox.wharf(&format!("trace filter {dump} completed.csv --only-completed --quiet")).ok();
+    assert_eq!(
+        sandbox.read("completed.csv").lines().count(),
+        4,
+        "a header, two completed jobs and a requeued one"
+    );
+    let twice = |seed: u32| sandbox.wharf(&format!("trace resample jobs.csv -n 20 --seed {seed}")).ok();
+    assert_eq!(twice(3), twice(3));
+    assert_eq!(twice(3).lines().count(), 21);
+    assert_ne!(twice(3), twice(4));
+}
+
+#[test]
+fn trace_commands_that_leave_nothing_fail_with_the_file() {
+    let sandbox = Sandbox::new();
+    for (command, code, expected) in [
+        ("trace filter jobs.csv --user nobody", 3, "error: jobs.csv: no job passes the filter, of 3"),
+        (
+            "trace slice jobs.csv --jobs 3..9",
+            3,
+            "error: jobs.csv: positions 3..9 are outside the trace, which has jobs 0 to 2",
+        ),
+        (
+            "trace slice jobs.csv --time 1e6..",
+            3,
+            "error: jobs.csv: no job is submitted in the window 1000000.. s",
+        ),
+        ("trace head jobs.csv -n 0", 3, "error: jobs.csv: no job is left of 3: 0 were asked for"),
+        (
+            "trace scale jobs.csv --devices 0",
+            3,
+            "error: jobs.csv: the factor of devices is 0, expected a number above 0",
+        ),
+        (
+            "trace filter jobs.csv --devices 8..1",
+            2,
+            "expected FROM..TO, FROM.., ..TO or one number from 0, found `8..1`",
+        ),
+        ("trace slice jobs.csv", 2, "the following required arguments were not provided"),
+        ("trace slice jobs.csv --jobs 1.. --time 1..", 2, "cannot be used with"),
+    ] {
+        let error = sandbox.wharf(command).fails(code);
+        assert!(error.contains(expected), "{command}: {error}");
+    }
+}
+
+#[test]
+fn invalid_rows_of_a_dump_are_skipped_with_a_report() {
+    let sandbox = Sandbox::new();
+    let dump = std::fs::read_to_string(sample("sacct.txt")).unwrap();
+    sandbox.write("bad.txt", &dump.replace("2024-03-04T09:11:10", "2024-03-04T09:01:05"));
+    let error = sandbox.wharf("trace convert bad.txt").fails(3);
+    assert!(
+        error.contains(
+            "bad.txt:5:End: error[times-backwards]: the job ends at 2024-03-04T09:01:05, 5 s before it starts"
+        ),
+        "{error}"
+    );
+    let said = sandbox.wharf("trace convert bad.txt good.csv --skip-invalid");
+    assert!(
+        said.stderr.contains("warning: bad.txt:5: 1 row skipped (times-backwards): the job ends at 2024-03-04T09:01:05, 5 s before it starts (line 5)\n"),
+        "{}",
+        said.stderr
+    );
+    said.ok();
+    assert_eq!(sandbox.read("good.csv").lines().count(), 5);
+}
+
+/// The commands of the worked example, as its page shows them, on its dump.
+#[test]
+fn worked_example_from_slurm_runs_as_documented() {
+    let folder = format!("{}/../../examples/slurm-accounting", env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(format!("{folder}/README.md")).unwrap();
+    let sandbox = Sandbox::new();
+    for name in ["sacct.txt", "cluster.csv"] {
+        sandbox.write(name, &std::fs::read_to_string(format!("{folder}/{name}")).unwrap());
+    }
+    let commands: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("wharf ")).collect();
+    assert_eq!(commands.len(), 6, "{commands:?}");
+    for command in commands {
+        let command = command.split("  #").next().unwrap_or_default();
+        sandbox.shell(&format!("\"$WHARF\" {}", command.replace("| wharf ", "| \"$WHARF\" "))).ok();
+    }
+    let policies = ["fifo", "las", "sjf", "srtf", "tiresias"];
+    let runs = sandbox.names("results");
+    let has = |policy: &str| runs.iter().any(|run| run.starts_with(&format!("jobs-{policy}")));
+    assert!(policies.into_iter().all(has), "{runs:?}");
+    let report = sandbox.read("report.html");
+    assert!(policies.iter().all(|policy| report.contains(policy)));
+    // Every job ran in the partition that Slurm ran it in.
+    let jobs = sandbox.read("jobs.csv");
+    let pools: std::collections::BTreeMap<&str, &str> = jobs
+        .lines()
+        .skip(1)
+        .filter_map(|row| row.split_once(',').zip(row.rsplit_once(',')))
+        .map(|(first, last)| (first.0, last.1))
+        .collect();
+    let run = runs.iter().find(|run| run.starts_with("jobs-srtf")).unwrap();
+    let mut checked = 0;
+    for line in sandbox.read(&format!("results/{run}/events.jsonl")).lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let Some(nodes) = event.get("nodes").and_then(Value::as_array) else { continue };
+        let pool = pools[event["job"].as_str().unwrap()];
+        // Nodes 0 to 2 are `gpu`, 3 and 4 are `legacy`.
+        let is_gpu = |node: &Value| node[0].as_u64().unwrap() < 3;
+        assert!(nodes.iter().all(|node| is_gpu(node) == (pool == "gpu")), "{line}");
+        checked += 1;
+    }
+    assert!(checked >= pools.len(), "{checked} placements of {} jobs", pools.len());
+}
+
+#[test]
+fn pools_of_jobs_are_ignored_on_a_cluster_without_pools() {
+    let sandbox = Sandbox::new();
+    let trace = sample("helios.csv");
+    let said = sandbox.wharf(&format!("sim --trace {trace} --cluster 4x8 --policy fifo --output json"));
+    let note = "the pools of 3 jobs are ignored: no node of the cluster belongs to a pool\n";
+    assert!(said.stderr.contains(note), "{}", said.stderr);
+    let document: Value = serde_json::from_str(&said.ok()).unwrap();
+    assert_eq!(document["runs"][0]["finished"], 3);
+    sandbox.write(
+        "pools.csv",
+        "name,device_type,devices,pool\nn0,gpu,8,vcOne\nn1,gpu,8,vcTwo\nn2,gpu,8,vcTwo\n",
+    );
+    let said = sandbox.wharf(&format!("sim --trace {trace} --cluster pools.csv --policy fifo --output json"));
+    assert!(!said.stderr.contains("ignored"), "{}", said.stderr);
+    said.ok();
+    sandbox.write("other.csv", "name,device_type,devices,pool\nn0,gpu,16,vcTwo\n");
+    let error = sandbox.wharf(&format!("sim --trace {trace} --cluster other.csv --policy fifo")).fails(3);
+    assert!(
+        error.contains("job `901` (row 1 of the trace) belongs to pool `vcOne`; the cluster has vcTwo"),
+        "{error}"
+    );
 }

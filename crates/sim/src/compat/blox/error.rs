@@ -58,3 +58,16 @@ pub enum BloxError {
         jobs: usize,
     },
 }
+
+impl BloxError {
+    /// The job that the error is about, where there is one.
+    pub fn job(&self) -> Option<&str> {
+        match self {
+            Self::NoGang { job }
+            | Self::NoPlace { job, .. }
+            | Self::NoLength { job, .. }
+            | Self::TooLong { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+}

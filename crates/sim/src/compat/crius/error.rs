@@ -32,3 +32,13 @@ pub enum CriusError {
         known: String,
     },
 }
+
+impl CriusError {
+    /// The job that the error is about, where there is one.
+    pub fn job(&self) -> Option<&str> {
+        match self {
+            Self::NoModel { job } | Self::NoGang { job } | Self::NoType { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+}

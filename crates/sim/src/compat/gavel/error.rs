@@ -124,3 +124,19 @@ pub enum GavelError {
         problem: String,
     },
 }
+
+impl GavelError {
+    /// The job that the error is about, where there is one.
+    pub fn job(&self) -> Option<&str> {
+        match self {
+            Self::NoGang { job }
+            | Self::NoLength { job, .. }
+            | Self::NoModel { job }
+            | Self::NoSpeed { job, .. }
+            | Self::TooLarge { job, .. }
+            | Self::NoFit { job, .. }
+            | Self::OneDeviceOnly { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+}

@@ -71,3 +71,16 @@ pub enum MuriError {
         variant: &'static str,
     },
 }
+
+impl MuriError {
+    /// The job that the error is about, where there is one.
+    pub fn job(&self) -> Option<&str> {
+        match self {
+            Self::NoGang { job }
+            | Self::TooLarge { job, .. }
+            | Self::NoLength { job, .. }
+            | Self::NoStages { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+}

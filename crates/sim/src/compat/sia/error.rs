@@ -92,3 +92,17 @@ pub enum SiaError {
         epoch: usize,
     },
 }
+
+impl SiaError {
+    /// The job that the error is about, where there is one.
+    pub fn job(&self) -> Option<&str> {
+        match self {
+            Self::UnknownApplication { job, .. }
+            | Self::NoBatchSize { job }
+            | Self::NoSuchNode { job, .. }
+            | Self::NoStepTime { job, .. }
+            | Self::NoGradients { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+}

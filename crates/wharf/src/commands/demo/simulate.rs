@@ -1,5 +1,7 @@
 //! `wharf demo --simulate`: all policies on a generated trace.
 
+use std::collections::BTreeMap;
+
 use wharf_policy::registry::policies;
 use wharf_sim::sweep::parallel::thread_count;
 use wharf_sim::{RunError, RunSpec, Settings, check};
@@ -74,7 +76,7 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
         cluster_name,
         cluster,
         preset,
-        settings,
+        settings: BTreeMap::new(),
         limits: None,
         seed: args.seed,
         profile: None,
@@ -82,7 +84,7 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
         measure: None,
         policies,
         threads,
-        again: None,
+        again: BTreeMap::new(),
     })
 }
 

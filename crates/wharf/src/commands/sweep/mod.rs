@@ -32,7 +32,7 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
     let plan = Plan::profiled(&scenario, &data, &store::build_version()?, profile)
         .map_err(|error| translate::scenario(&error))?;
     for note in &plan.notes {
-        terminal.warn(&format!("{}: {}", note.file, note.message));
+        terminal.warn(&format!("{}:{}: {}", note.file, note.line, note.message));
     }
     if args.dry_run {
         list(&plan, terminal)?;

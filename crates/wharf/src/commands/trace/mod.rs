@@ -1,20 +1,21 @@
-//! `wharf trace`: convert, lint, stats, generate.
+//! `wharf trace`
 
-use std::io::{self, Write};
+mod edit;
+mod lint;
+
 use std::path::Path;
 
 use serde::Serialize;
 use wharf_trace::{
-    Arrivals, Deadlines, Durations, Finding, Format, GangMix, GeneratorSettings, LintOptions, Loss, Rate,
-    Severity, Trace, TraceStats, generate, generator_models, lint, lint_reader, stats, write_trace,
+    Arrivals, Deadlines, Durations, Edit, Format, GangMix, GeneratorSettings, Loss, Rate, Trace, TraceStats,
+    generate, stats, write_trace,
 };
 
-use crate::args::{ArrivalKind, ConvertArgs, GenerateArgs, LintArgs, OutputFormat, StatsArgs, TraceCommand};
-use crate::error::{CliError, ErrorKind, translate};
+use crate::args::{ArrivalKind, GenerateArgs, OutputFormat, StatsArgs, TraceCommand};
+use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input::{self, is_standard};
 use crate::output::Terminal;
-use crate::output::grid::Grid;
 use crate::staging::StagedFile;
 
 /// Does what the arguments say.
@@ -23,20 +24,19 @@ use crate::staging::StagedFile;
 /// Whatever is wrong with the input or the output.
 pub(super) fn execute(command: &TraceCommand, terminal: &Terminal) -> Result<Exit, CliError> {
     match command {
-        TraceCommand::Convert(args) => convert(args, terminal),
-        TraceCommand::Lint(args) => lint_files(args, terminal),
+        TraceCommand::Convert(args) => edit::execute(&args.io, |_| None, terminal),
+        TraceCommand::Lint(args) => lint::execute(args, terminal),
+        TraceCommand::Head(args) => edit::execute(&args.io, |_| Some(Edit::Head(args.jobs)), terminal),
+        TraceCommand::Slice(args) => edit::execute(&args.io, |_| edit::slice(args), terminal),
+        TraceCommand::Filter(args) => edit::execute(&args.io, |_| Some(edit::filter(args)), terminal),
+        TraceCommand::Scale(args) => edit::execute(&args.io, |_| Some(edit::scale(args)), terminal),
+        TraceCommand::Resample(args) => {
+            edit::execute(&args.io, |jobs| Some(edit::resample(args, jobs)), terminal)
+        }
+        TraceCommand::Shift(args) => edit::execute(&args.io, |_| Some(Edit::Shift(args.start)), terminal),
         TraceCommand::Stats(args) => describe(args, terminal),
         TraceCommand::Generate(args) => generate_trace(args, terminal),
     }
-}
-
-fn convert(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let from = args.from.as_deref().map(input::format).transpose()?;
-    let to = output_format(args.to.as_deref(), &args.target)?;
-    let trace = input::trace(&args.input, from, terminal)?;
-    write(&trace, to, &args.target, terminal)?;
-    terminal.detail(&format!("{} jobs written as {to}", trace.jobs.len()));
-    Ok(Exit::Ok)
 }
 
 /// The format asked for, or the one of the file's ending, or Wharf's own CSV.
@@ -66,72 +66,6 @@ fn write(trace: &Trace, format: Format, path: &Path, terminal: &Terminal) -> Res
         terminal.warn(&loss);
     }
     Ok(())
-}
-
-#[derive(Serialize)]
-struct LintDocument<'a> {
-    schema: u32,
-    errors: usize,
-    warnings: usize,
-    findings: &'a [Finding],
-}
-
-fn lint_files(args: &LintArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let cluster = args.cluster.as_deref().map(input::cluster).transpose()?.map(|(_, cluster)| cluster);
-    let models: Vec<&str> = generator_models().iter().map(|model| model.name).collect();
-    let options = LintOptions {
-        format: args.format.as_deref().map(input::format).transpose()?,
-        cluster: cluster.as_ref(),
-        known_models: Some(&models),
-    };
-    let mut findings = Vec::new();
-    for file in &args.files {
-        let found = if is_standard(file) {
-            lint_reader(io::stdin(), "stdin", &options)
-        } else {
-            lint(file, &options)
-        };
-        findings.extend(found.map_err(|error| translate::trace(&error))?);
-    }
-    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
-    let warnings = findings.len() - errors;
-    if terminal.format == OutputFormat::Json {
-        terminal.json(&LintDocument { schema: 1, errors, warnings, findings: &findings })?;
-    } else {
-        match terminal.format {
-            OutputFormat::Plain => terminal.grid(&findings_grid(&findings))?,
-            _ => terminal.stream(|out| print_findings(&findings, out).map_err(CliError::stdout))?,
-        }
-        let verdict = if errors > 0 { "not valid" } else { "valid" };
-        terminal.note(&format!("{verdict}: {}, {}", counted(errors, "error"), counted(warnings, "warning")));
-    }
-    Ok(if errors > 0 { Exit::Input } else { Exit::Ok })
-}
-
-fn findings_grid(findings: &[Finding]) -> Grid<7> {
-    let mut grid = Grid::new(["file", "line", "column", "severity", "rule", "message", "hint"]);
-    for finding in findings {
-        let [line, severity, rule] =
-            [finding.line.to_string(), finding.severity.to_string(), finding.rule.to_string()];
-        let (column, hint) =
-            (finding.column.as_deref().unwrap_or_default(), finding.hint.as_deref().unwrap_or_default());
-        grid.push([&finding.file, &line, column, &severity, &rule, &finding.message, hint]);
-    }
-    grid
-}
-
-fn print_findings(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
-    for finding in findings {
-        writeln!(out, "{finding}")?;
-        if let Some(hint) = &finding.hint {
-            writeln!(out, "  hint: {hint}")?;
-        }
-    }
-    Ok(())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[derive(Serialize)]

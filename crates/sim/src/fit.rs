@@ -1,0 +1,106 @@
+//! Which jobs of a trace a cluster can hold: the checks that a simulation and the linter share.
+
+use std::borrow::Cow;
+
+use wharf_core::{ClusterSpec, Gang, JobSpec, Needs, State};
+use wharf_perf::Unresolved;
+use wharf_policy::{Placer, Strategy};
+
+use crate::preset::Mechanism;
+use crate::run::{RunError, RunSpec, check, resolved};
+
+/// The jobs, without their pools where no node of the cluster belongs to one: such a cluster is one pool for all.
+pub(crate) fn in_pools<'a>(jobs: &'a [JobSpec], cluster: &ClusterSpec) -> Cow<'a, [JobSpec]> {
+    let mut jobs = Cow::Borrowed(jobs);
+    if cluster.has_pools() || jobs.iter().all(|job| job.gang.pool().is_none()) {
+        return jobs;
+    }
+    for job in jobs.to_mut() {
+        let needs = job.gang.needs.take().map(|needs| Needs { pool: None, ..(*needs).clone() });
+        job.gang.needs = needs.filter(|needs| *needs != Needs::default()).map(Into::into);
+    }
+    jobs
+}
+
+/// Everything that keeps the jobs of a trace from being simulated, in the order of the trace.
+///
+/// Under the presets of published systems, only the first problem: their checks end with it.
+pub fn refusals(spec: &RunSpec<'_>) -> Vec<RunError> {
+    let Mechanism::Wharf(rules) = &spec.preset.mechanism else {
+        return check(spec).err().into_iter().collect();
+    };
+    let jobs = match resolved(spec) {
+        Ok(jobs) => jobs,
+        Err(RunError::NoSpeed(unresolved)) => {
+            let alone = |job| RunError::NoSpeed(Unresolved { jobs: vec![job] });
+            return unresolved.jobs.into_iter().map(alone).collect();
+        }
+        Err(error) => return vec![error],
+    };
+    match rules.with(spec.settings) {
+        Ok(rules) => misfits(spec, &jobs, rules.placement).collect(),
+        Err(error) => vec![error.into()],
+    }
+}
+
+/// The jobs that would wait for ever: their gang does not fit the empty cluster, or their pool does not exist.
+pub(crate) fn misfits<'a>(
+    spec: &'a RunSpec<'_>,
+    jobs: &'a [JobSpec],
+    placement: Strategy,
+) -> impl Iterator<Item = RunError> + 'a {
+    let empty = State::new(spec.cluster, 1);
+    let mut placer = placement.placer(spec.seed);
+    let mut fitting: Vec<&Gang> = Vec::new();
+    let mut shares = Vec::new();
+    jobs.iter().enumerate().filter_map(move |(index, job)| {
+        if let Some(place) = fitting.iter().position(|gang| **gang == job.gang) {
+            // Traces repeat few gangs: those seen last are compared first.
+            fitting[..=place].rotate_right(1);
+            return None;
+        }
+        if let Some(error) = unknown_pool(spec.cluster, job, index) {
+            return Some(error);
+        }
+        if placer.place(empty.topology(), empty.schedule(), &job.gang, &mut shares) {
+            fitting.insert(0, &job.gang);
+            return None;
+        }
+        Some(impossible_gang(spec, &empty, placer.as_mut(), job, index))
+    })
+}
+
+fn unknown_pool(cluster: &ClusterSpec, job: &JobSpec, index: usize) -> Option<RunError> {
+    let pool = job.gang.pool().filter(|_| cluster.has_pools())?;
+    let mut pools: Vec<&str> =
+        cluster.nodes.iter().map(|node| &*node.pool).filter(|name| !name.is_empty()).collect();
+    pools.sort_unstable();
+    pools.dedup();
+    (!pools.contains(&&**pool)).then(|| RunError::UnknownPool {
+        job: job.name.to_string(),
+        row: index + 1,
+        pool: pool.to_string(),
+        pools: pools.join(", "),
+    })
+}
+
+fn impossible_gang(
+    spec: &RunSpec<'_>,
+    empty: &State,
+    placer: &mut dyn Placer,
+    job: &JobSpec,
+    index: usize,
+) -> RunError {
+    let mut shares = Vec::new();
+    let mut fits = |devices: u32| {
+        let gang = Gang { devices, devices_min: devices, devices_max: devices, ..job.gang.clone() };
+        placer.place(empty.topology(), empty.schedule(), &gang, &mut shares)
+    };
+    let most = (1..=job.gang.devices.min(spec.cluster.device_count())).rev().find(|&devices| fits(devices));
+    RunError::ImpossibleGang {
+        job: job.name.to_string(),
+        row: index + 1,
+        devices: job.gang.devices,
+        most: most.unwrap_or(0),
+    }
+}
