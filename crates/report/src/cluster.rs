@@ -160,7 +160,8 @@ impl Record {
             device_count: self.nodes.iter().map(|node| node.devices).sum(),
             rules: MetricRules::Wharf,
             tally: Tally {
-                over: Some(time(self.now_s)),
+                // Failed and cancelled jobs are over, too, though not finished.
+                over: self.jobs.iter().map(|job| time(job.end_s.unwrap_or(self.now_s))).max(),
                 reshapes: self.reshapes(),
                 deadlines: self.deadlines(&time),
                 ..Tally::default()

@@ -11,7 +11,7 @@ name = "mini"
 [[matrix]]
 label = "ours"
 policies = ["fifo", { policy = "fifo", set = { backfill = "easy" }, label = "fifo, backfill" }, "srtf"]
-traces = ["jobs.csv", { name = "drawn", generate = { jobs = 40, devices = 32 } }]
+traces = ["jobs.csv", { name = "drawn", generate = { jobs = 40, seed = "each", devices = 32 } }]
 clusters = ["4x8"]
 seeds = [0, 1]
 [[matrix]]
