@@ -38,6 +38,8 @@ pub struct JobSpec {
     pub deadline: Option<Time>,
     /// The array it is an element of.
     pub array: Option<ArrayElement>,
+    /// Its row in a trace file that is not sorted by submission, from 0; 0 for all jobs of a sorted one.
+    pub row: u32,
 }
 
 impl JobSpec {
@@ -58,6 +60,7 @@ impl JobSpec {
             weight: 1.0,
             deadline: None,
             array: None,
+            row: 0,
         }
     }
 

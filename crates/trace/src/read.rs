@@ -182,6 +182,9 @@ impl Located {
         if jobs.is_sorted_by_key(|job| job.submit) {
             return;
         }
+        for (row, job) in (0..).zip(jobs.iter_mut()) {
+            job.row = row;
+        }
         let mut both: Vec<(JobSpec, u64)> = jobs.drain(..).zip(self.lines.drain(..)).collect();
         both.sort_by_key(|(job, _)| job.submit);
         (*jobs, self.lines) = both.into_iter().unzip();

@@ -74,11 +74,19 @@ impl Inputs {
     /// The rounds of a run as the recordings have them, its throughput, and what came out.
     fn run(&self, policy: &str, rounds: usize, set: &[&str]) -> (Vec<RecordedRound>, Vec<f64>, Outcome) {
         let (mut seen, mut throughput) = (Vec::new(), Vec::new());
+        let places = self.places();
         let outcome = self.watch(policy, rounds, set, &mut |round| {
-            seen.push(seen_round(round));
+            seen.push(seen_round(round, &places));
             throughput.push(round.throughput);
         });
         (seen, throughput, outcome)
+    }
+
+    /// The place of each job in the trace's file, which recordings number jobs by.
+    fn places(&self) -> Vec<u32> {
+        let jobs = &self.trace.jobs;
+        let is_sorted = jobs.iter().all(|job| job.row == 0);
+        (0..).zip(jobs).map(|(index, job)| if is_sorted { index } else { job.row }).collect()
     }
 
     fn watch(
@@ -105,9 +113,13 @@ impl Inputs {
     }
 }
 
-fn seen_round(round: &RoundState<'_>) -> RecordedRound {
+fn seen_round(round: &RoundState<'_>, places: &[u32]) -> RecordedRound {
     let world = round.world;
-    let name = |job: u32| format!("job_{:02}", round.jobs[job as usize] + 1);
+    let width = places.len().to_string().len();
+    let name = |job: u32| {
+        let place = places[round.jobs[job as usize] as usize] + 1;
+        format!("job_{place:0width$}")
+    };
     let with_debt = world.running.iter().chain(&world.pending).filter(|job| world.job(**job).debt_s > 0.0);
     RecordedRound {
         round: round.index,
@@ -135,12 +147,15 @@ fn pending_row(world: &World, job: u32, name: String) -> PendingRow {
     (name, kind, state.quota.devices, state.remaining, u8::from(state.is_blocker))
 }
 
+fn recorded_rounds(inputs: &Inputs, tag: &str) -> Vec<RecordedRound> {
+    let rounds = unpacked(&inputs.folder.join(format!("golden/{tag}.jsonl.gz")));
+    rounds.lines().map(|line| serde_json::from_str(line).expect("a round")).collect()
+}
+
 /// The first thing that differs from a recording.
 fn first_difference(inputs: &Inputs, tag: &str) -> Option<String> {
     let golden = inputs.folder.join("golden");
-    let rounds = unpacked(&golden.join(format!("{tag}.jsonl.gz")));
-    let theirs: Vec<RecordedRound> =
-        rounds.lines().map(|line| serde_json::from_str(line).expect("a round")).collect();
+    let theirs = recorded_rounds(inputs, tag);
     let series = unpacked(&golden.join(format!("{tag}.series.json.gz")));
     let series: Series = serde_json::from_str(&series).expect("series");
     let metrics = std::fs::read_to_string(golden.join("metrics.json")).expect("metrics");
@@ -229,34 +244,46 @@ fn gavel_is_equal_round_by_round_where_ties_do_not_matter() {
     check(&["gavel_tiny"]);
 }
 
+/// The largest relative difference from the aggregates of a recording, and its name.
+fn distance(inputs: &Inputs, tag: &str, set: &[&str]) -> (f64, &'static str) {
+    let metrics = std::fs::read_to_string(inputs.folder.join("golden/metrics.json")).expect("metrics");
+    let metrics: Value = serde_json::from_str(&metrics).expect("metrics");
+    let expected = |name: &str| metrics[tag]["metrics"][name].as_f64().expect("a number");
+    let rounds = expected("rounds") as usize;
+    let (_, _, outcome) = inputs.run(tag.split('_').next().unwrap_or_default(), rounds, set);
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let jct: Vec<f64> = outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect();
+    let counted = outcome.jobs.iter().filter(|job| job.first_start.is_some() || job.queue_s > 0.0);
+    let mut found = vec![
+        ("avg_queue_s_all", mean(counted.map(|job| job.queue_s).collect())),
+        ("thr_avg", outcome.tally.throughput.expect("throughput").average),
+    ];
+    // Of fewer jobs a mean says nothing.
+    if expected("finished") >= 20.0 {
+        found.extend([("finished", jct.len() as f64), ("avg_jct_s", mean(jct))]);
+    }
+    let distances = found.into_iter().map(|(name, found)| ((found / expected(name) - 1.0).abs(), name));
+    distances.max_by(|one, other| one.0.total_cmp(&other.0)).expect("figures")
+}
+
 /// In `gavel_tinyd` the published solver breaks ties otherwise. With eight threads instead of two it would itself be 3.7 % away.
 #[test]
 fn gavel_comes_near_where_ties_decide() {
     needs!(REFERENCE);
-    let folder = reference("crius");
-    let metrics = std::fs::read_to_string(folder.join("golden/metrics.json")).expect("metrics");
-    let metrics: Value = serde_json::from_str(&metrics).expect("metrics");
-    let expected = |name: &str| metrics["gavel_tinyd"]["metrics"][name].as_f64().expect("a number");
-    let (_, _, outcome) = Inputs::new(folder).run("gavel", 300, &["density=0.05"]);
-    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-    let jct: Vec<f64> = outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect();
-    let found = [
-        ("finished", jct.len() as f64),
-        ("avg_jct_s", mean(jct)),
-        ("avg_queue_s_all", mean(outcome.jobs.iter().map(|job| job.queue_s).collect())),
-        ("thr_avg", outcome.tally.throughput.expect("throughput").average),
-    ];
-    for (name, found) in found {
-        let expected = expected(name);
-        assert!((found / expected - 1.0).abs() <= 0.03, "{name}: {found} is not near {expected}");
-    }
+    let (distance, name) = distance(&Inputs::new(reference("crius")), "gavel_tinyd", &["density=0.05"]);
+    assert!(distance <= 0.03, "{name}: {distance}");
 }
 
-/// `sia_tinyd` hangs on the last bit of the goodputs: with the published solver itself, changing those by one bit at random moved its
-/// mean queueing time by 3 to 21 % in five runs. So roots and pivots are equal to the last bit.
+/// The published solver does not find the best choice (`policy/src/arena/sia.rs`), so that runs are near only. With one bit of the
+/// goodputs changed at random its own mean queueing time in `sia_tinyd` moved by 3 to 21 % in five runs.
 #[test]
-fn sia_is_equal_round_by_round() {
-    check(&["sia_tiny", "sia_tinyd"]);
+fn sia_comes_near_with_the_best_choices() {
+    needs!(REFERENCE);
+    let inputs = Inputs::new(reference("crius"));
+    for (tag, set, limit) in [("sia_tiny", &[][..], 0.11), ("sia_tinyd", &["density=0.05"][..], 0.25)] {
+        let (distance, name) = distance(&inputs, tag, set);
+        assert!(distance <= limit, "{tag}: {name}: {distance}");
+    }
 }
 
 #[test]
@@ -284,6 +311,18 @@ fn gandiva_is_equal_round_by_round() {
 #[test]
 fn elasticflow_is_equal_round_by_round() {
     check(&["elasticflow_tiny", "elasticflow_tinyd", "elasticflow-l_tiny", "elasticflow-l_tinyd"]);
+}
+
+/// The rows of this trace are not sorted by submission: jobs are numbered and submitted in the order of the file.
+#[test]
+fn elasticflow_on_an_unsorted_trace_is_equal_round_by_round() {
+    needs!(REFERENCE);
+    let inputs = Inputs::of(reference("crius"), "simulate_trace_pai", "sim_cluster_spec");
+    let theirs = recorded_rounds(&inputs, "elasticflow-l_pai_500");
+    let (ours, _, _) = inputs.run("elasticflow-l", theirs.len(), &[]);
+    assert_eq!(ours.len(), theirs.len());
+    let first = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+    assert!(first.is_none(), "{:?}", first.map(|(ours, theirs)| difference_of_rounds(ours, theirs)));
 }
 
 /// Who runs has what its quota says, nobody else has anything, and nobody is in two queues.

@@ -112,6 +112,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         weight: weight?,
         deadline,
         array: None,
+        row: 0,
     })
 }
 

@@ -105,6 +105,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         weight: 1.0,
         deadline: None,
         array: None,
+        row: 0,
     })
 }
 

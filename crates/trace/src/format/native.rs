@@ -132,6 +132,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         weight: weight?,
         deadline,
         array,
+        row: 0,
     })
 }
 

@@ -98,6 +98,7 @@ fn draw_jobs(settings: &GeneratorSettings) -> Vec<JobSpec> {
             weight: 1.0,
             deadline: None,
             array: None,
+            row: 0,
         }
     };
     (0..settings.job_count).map(job).collect()

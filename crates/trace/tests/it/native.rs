@@ -46,6 +46,7 @@ fn csv_and_json_lines_say_the_same() {
         weight: 2.5,
         deadline: Some(Time::from_seconds(99.5)),
         array: Some(ArrayElement { array: "sweep".into(), index: 7 }),
+        row: 0,
     };
     assert_eq!(parse_trace(csv, "t", None).unwrap().jobs, std::slice::from_ref(&job));
     assert_eq!(parse_trace(&jsonl.replace('\n', ""), "t", None).unwrap().jobs, [job]);
@@ -139,6 +140,7 @@ prop_compose! {
             weight,
             deadline: deadline_s.map(|slack_s| submit.plus(slack_s)),
             array: array.map(|(array, index)| ArrayElement { array: array.into(), index }),
+            row: 0,
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Arrival {
 pub(super) struct Workload {
     /// When the first job comes.
     pub(super) start_s: f64,
-    /// By round; in the order of the trace within one.
+    /// By round; in the order of the file within one.
     pub(super) arrivals: Vec<Arrival>,
 }
 
@@ -36,20 +36,26 @@ impl Workload {
         settings: &Settings,
         numbers: &Numbers,
     ) -> Result<Self, CriusError> {
-        let start_s = specs.first().map_or(0.0, |spec| spec.submit.seconds().trunc());
+        let mut in_file_order: Vec<usize> = (0..specs.len()).collect();
+        in_file_order.sort_by_key(|&index| specs[index].row);
+        let submit_s = |index: usize| specs[index].submit.seconds().trunc();
+        let start_s = in_file_order.first().map_or(0.0, |&index| submit_s(index));
         let mut arrivals = Vec::with_capacity(specs.len());
-        for (index, (spec, &row)) in specs.iter().zip(rows).enumerate() {
+        let mut round = 0;
+        for index in in_file_order {
+            let (spec, row) = (&specs[index], rows[index]);
+            // The published code reads the file once: a job that comes before the row above joins its round.
+            round = round_of(submit_s(index) - start_s, numbers.round_s).max(round);
             let quota = quota(spec, site)?;
             let batch = f64::from(spec.batch_size.unwrap_or(0));
             let job = Job::new(row, batch, quota, 0.0, iterations(spec, settings, numbers));
             arrivals.push(Arrival {
                 spec: index as u32,
-                round: round_of(spec.submit.seconds().trunc() - start_s, numbers.round_s),
+                round,
                 job,
                 deadline_s: spec.deadline.map(|deadline| deadline.seconds().trunc()),
             });
         }
-        arrivals.sort_by_key(|arrival| arrival.round);
         Ok(Self { start_s, arrivals })
     }
 
