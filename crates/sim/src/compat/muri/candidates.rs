@@ -141,19 +141,25 @@ fn compare(a: (f64, u32, usize), b: (f64, u32, usize)) -> std::cmp::Ordering {
     a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2)))
 }
 
+/// The queues and the running jobs after an event.
+type Decision = (Vec<Vec<u32>>, Vec<u32>);
+
 /// Tiresias' queues in front of the candidates.
 #[derive(Debug)]
 pub(super) struct QueueFront<'a> {
     demotion: Demotion<'a>,
     queues: Vec<Vec<u32>>,
     queue_of: Vec<usize>,
+    /// A time at which a job is due at once, and what was decided at that time so far.
+    repeated: (f64, Vec<Decision>),
 }
 
 impl<'a> QueueFront<'a> {
     pub(super) fn new(workload: &Workload, limits: &'a [f64]) -> Self {
         let demotion = Demotion::new(limits, true);
         let queues = vec![Vec::new(); demotion.queue_count()];
-        Self { demotion, queues, queue_of: vec![0; workload.jobs.len()] }
+        let queue_of = vec![0; workload.jobs.len()];
+        Self { demotion, queues, queue_of, repeated: (f64::NEG_INFINITY, Vec::new()) }
     }
 
     pub(super) fn insert(&mut self, job: u32) {
@@ -185,7 +191,11 @@ impl<'a> QueueFront<'a> {
         }
     }
 
-    /// Moves waiting jobs behind running ones in each queue, and tells when the next job changes its queue.
+    /// Moves waiting jobs behind running ones in each queue, and returns when the next job changes its queue.
+    ///
+    /// Rounding can leave a job short of its limit by less than the clock resolves. The published code then decides again at the
+    /// same time, with the queues in their new order, until that job does not run any more; where the decisions repeat themselves
+    /// it would hang, and the job is passed over here.
     pub(super) fn settle(
         &mut self,
         time: f64,
@@ -196,10 +206,24 @@ impl<'a> QueueFront<'a> {
         for queue in &mut self.queues {
             queue.sort_by_key(|&job| !tracker.jobs[job as usize].running);
         }
-        running.iter().fold(f64::INFINITY, |jump: f64, &job| {
-            let facts = &workload.jobs[job as usize];
+        let due = |&job: &u32| {
             let executed_s = tracker.jobs[job as usize].executed_s;
-            jump.min(self.demotion.due_time(self.queue_of[job as usize], facts, executed_s, time))
-        })
+            let queue = self.queue_of[job as usize];
+            self.demotion.due_time(queue, &workload.jobs[job as usize], executed_s, time)
+        };
+        let next = running.iter().map(due).fold(f64::INFINITY, f64::min);
+        if next > time {
+            return next;
+        }
+        let later = running.iter().map(due).filter(|&due| due > time).fold(f64::INFINITY, f64::min);
+        let decision = (self.queues.clone(), running.to_vec());
+        if self.repeated.0 != time {
+            self.repeated = (time, Vec::new());
+        }
+        if self.repeated.1.contains(&decision) {
+            return later;
+        }
+        self.repeated.1.push(decision);
+        time
     }
 }

@@ -32,13 +32,11 @@ impl<'a> Demotion<'a> {
         self.limits.get(queue).is_some_and(|&limit| service >= limit)
     }
 
-    /// When a running job will have had its queue's service.
+    /// When a running job reaches its queue's limit. Where rounding leaves it short of the limit this is `time` itself.
     pub(super) fn due_time(&self, queue: usize, job: &Job, executed_s: f64, time: f64) -> f64 {
         let Some(&limit) = self.limits.get(queue) else { return f64::INFINITY };
         let seconds = if self.gputime { (limit / f64::from(job.devices)).ceil() } else { limit };
-        let due = seconds - executed_s + time;
-        // Rounding can leave a job a hair short of its limit for ever; the published code would hang.
-        if due > time { due } else { f64::INFINITY }
+        seconds - executed_s + time
     }
 }
 
@@ -172,10 +170,12 @@ pub(super) fn run(
         std::mem::swap(&mut running, &mut next);
         tracker.settle(time, running.len(), shape.devices() - free);
         clock.plan_exact(running.iter().map(|&job| tracker.end_of(time, job)));
-        jump = running.iter().fold(f64::INFINITY, |jump: f64, &job| {
+        let due = running.iter().map(|&job| {
             let executed_s = tracker.jobs[job as usize].executed_s;
-            jump.min(demotion.due_time(queues.queue_of[job as usize], &jobs[job as usize], executed_s, time))
+            demotion.due_time(queues.queue_of[job as usize], &jobs[job as usize], executed_s, time)
         });
+        // Deciding again at the same time changes nothing: the published code would hang.
+        jump = due.filter(|&due| due > time).fold(f64::INFINITY, f64::min);
     }
     tracker.into_outcome()
 }
