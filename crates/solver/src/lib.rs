@@ -6,5 +6,4 @@ pub mod fairness;
 pub mod lp;
 pub mod matching;
 pub mod packing;
-pub mod pivoting;
 pub mod sharing;

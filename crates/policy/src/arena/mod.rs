@@ -13,7 +13,6 @@ mod gavel;
 mod job;
 pub mod numbers;
 mod query;
-mod root;
 mod sia;
 mod site;
 mod table;

@@ -1,71 +1,61 @@
-//! Sia as the published simulator has it: type and number of devices are chosen together when a job is taken in, with at most three
-//! others changing theirs.
+//! Sia as Crius's simulator has it: an integer program chooses type and number of devices together when a job is admitted,
+//! with at most three other jobs changing theirs.
 //!
-//! Kept as published: throughput is taken to grow with the number of devices; where a job does not fit one device, that of one
-//! device is half of what it should be; the number of devices of a running job follows the program one change late,
-//! and only where its type changes do its devices; a newcomer is worth a thousand; and the solver is given -10^9 for what cannot
-//! run. It divides all values by that, so that goodputs are hardly more than its tolerance: what it finds is seldom the best, and which of
-//! many near ones depends on how it pivots. [`pivoting`](wharf_solver::pivoting) therefore pivots as it does, and roots are those of
-//! the library that the published results were made with.
+//! Kept as published: throughput grows linearly with the number of devices; where a job does not fit one device, the throughput of one
+//! device is half of its real value; the number of devices of a running job follows the program one change late,
+//! and its devices change only with its type; admitting a job is worth a thousand.
+//!
+//! Not as published: the solver. [`adjust`] finds the best choice, with its documented tie rule. The published solver receives -10^9 as the
+//! value of infeasible configurations and divides all values by it, which leaves goodputs near its tolerance: its choice is often not the
+//! best, and depends on its pivots.
 
 use wharf_perf::cells::DEVICE_COUNTS as COUNTS;
-use wharf_solver::pivoting::{Constraint, Outcome, Program, solve};
+use wharf_solver::choice::{Configuration, Holder, adjust};
 
 use super::Rules;
 use super::gavel::{CHANGES_MAX, place_all};
 use super::query::INFEASIBLE;
-use super::root::root;
 use super::site::{Kind, Shape};
 use super::world::{Tried, World};
 
-/// Seconds that a restart costs.
+/// Cost of a restart, in seconds.
 const RESTART_S: f64 = 600.0;
-/// Least part of its time that a job makes use of.
+/// Least useful share of a job's time.
 const USE_MIN: f64 = 0.01;
-/// Most that a configuration is worth.
+/// Largest value of a configuration.
 const VALUE_MAX: f64 = 3000.0;
-/// What taking a newcomer in is worth.
+/// Value of admitting a job, whatever its configuration.
 const NEWCOMER: f64 = 1000.0;
 
 /// `sia`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sia {
-    /// Jobs that were taken in, each with what the last program gave it, as a number of [`COUNTS`] by type.
-    admitted: Vec<(u32, usize)>,
-    /// Whether a job was ever taken in; from then on changes are limited.
-    has_admitted: bool,
-    /// What newcomers were worth that were given nothing in this pass, since anything changed: the like of them get nothing either.
-    refused: Vec<Vec<f64>>,
+    /// Admitted jobs in order, each with its configuration in the last program.
+    admitted: Vec<Admitted>,
 }
 
-fn kind_of(configuration: usize) -> Kind {
-    Kind((configuration / COUNTS.len()) as u8)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Admitted {
+    job: u32,
+    kind: Kind,
+    devices: u32,
 }
 
-fn count_of(configuration: usize) -> u32 {
-    COUNTS[configuration % COUNTS.len()]
+impl Admitted {
+    fn new(job: u32, configuration: Configuration) -> Self {
+        Self { job, kind: Kind(configuration.kind as u8), devices: configuration.count }
+    }
+
+    fn has(&self, configuration: &Configuration) -> bool {
+        configuration.kind == self.kind.index() && configuration.count == self.devices
+    }
 }
 
 impl Sia {
-    /// Takes a job in, if the program and the places allow.
+    /// Admits a job, if the program and the placement allow.
     fn fit(&mut self, world: &mut World, job: u32, force_opt: bool) -> bool {
-        let own = row(world, job);
-        if own.iter().all(|value| *value <= INFEASIBLE) || self.refused.contains(&own) {
-            return false;
-        }
-        let others = self.admitted.iter().flat_map(|&(job, _)| row(world, job));
-        let values: Vec<f64> = others.chain(own.iter().copied()).collect();
-        let kinds = world.site().kinds();
-        let capacity: Vec<u32> = kinds.map(|kind| world.site().kind(kind).device_count()).collect();
-        let held: Vec<usize> = self.admitted.iter().map(|&(_, held)| held).collect();
-        let Some(found) = choose(&values, &capacity, self.has_admitted.then_some(&held)) else {
-            self.refused.push(own);
-            return false;
-        };
-        self.refused.clear();
-        let before = self.admitted.clone();
-        self.admitted = before.iter().map(|&(job, _)| job).chain([job]).zip(found).collect();
-        self.has_admitted = true;
+        let Some(next) = self.program(world, job) else { return false };
+        let before = std::mem::replace(&mut self.admitted, next);
         let is_placed = self.apply(world, &before, force_opt);
         if !is_placed {
             self.admitted.pop();
@@ -73,21 +63,43 @@ impl Sia {
         is_placed
     }
 
-    /// Makes the world follow the program: whose type changed is placed anew, with the number of devices of before. Where that
-    /// fails everybody keeps what he has, but not the number that is noted.
-    fn apply(&self, world: &mut World, before: &[(u32, usize)], force_opt: bool) -> bool {
+    /// The configurations of all jobs with the largest sum of values, the newcomer last; `None` where the newcomer gets none.
+    fn program(&self, world: &World, job: u32) -> Option<Vec<Admitted>> {
+        let mut own = row(world, job);
+        own.iter_mut().for_each(|configuration| configuration.value += NEWCOMER);
+        let rows: Vec<Vec<Configuration>> =
+            self.admitted.iter().map(|admitted| row(world, admitted.job)).collect();
+        let mut holders = Vec::with_capacity(rows.len());
+        for (admitted, configurations) in self.admitted.iter().zip(&rows) {
+            let current = configurations.iter().position(|known| admitted.has(known))?;
+            holders.push(Holder { configurations, current });
+        }
+        let kinds = world.site().kinds();
+        let capacity: Vec<u32> = kinds.map(|kind| world.site().kind(kind).device_count()).collect();
+        let found = adjust(&capacity, &holders, &own, CHANGES_MAX)?;
+        let mut next = self.admitted.clone();
+        for (index, to) in found.changes {
+            next[index] = Admitted::new(next[index].job, rows[index][to]);
+        }
+        next.push(Admitted::new(job, own[found.pick]));
+        Some(next)
+    }
+
+    /// Carries the program out: jobs whose type changed are placed again, with the number of devices of the program before. Where that
+    /// fails all jobs keep their devices, but not the recorded number.
+    fn apply(&self, world: &mut World, before: &[Admitted], force_opt: bool) -> bool {
         let mut changed = Vec::new();
-        for (index, &(job, now)) in self.admitted.iter().enumerate() {
-            let was = before.get(index).map(|&(_, was)| was);
-            world.job_mut(job).quota.devices = count_of(was.unwrap_or(now));
-            if was.is_none_or(|was| kind_of(was) != kind_of(now)) {
-                changed.push((job, kind_of(now)));
+        for (index, now) in self.admitted.iter().enumerate() {
+            let was = before.get(index);
+            world.job_mut(now.job).quota.devices = was.unwrap_or(now).devices;
+            if was.is_none_or(|was| was.kind != now.kind) {
+                changed.push((now.job, now.kind));
             }
         }
         let is_placed = place_all(world, &changed, force_opt);
         if is_placed {
-            for &(job, _) in &self.admitted {
-                let quota = &mut world.job_mut(job).quota;
+            for admitted in &self.admitted {
+                let quota = &mut world.job_mut(admitted.job).quota;
                 quota.devices = quota.shape.devices();
             }
         }
@@ -95,64 +107,26 @@ impl Sia {
     }
 }
 
-/// What each job is given, the newcomer last, by the published program; `None` where the newcomer is given nothing.
-fn choose(values: &[f64], capacity: &[u32], held: Option<&Vec<usize>>) -> Option<Vec<usize>> {
-    let width = capacity.len() * COUNTS.len();
-    let jobs = values.len() / width;
-    let outcome = solve(&program(values, capacity, held));
-    // Going in circles ends the published simulator; here the newcomer waits.
-    let Outcome::Found(found) = outcome else { return None };
-    let given = |job: usize| (0..width).find(|configuration| found[configuration * jobs + job]);
-    (0..jobs).map(given).collect()
-}
-
-/// The published program, with its columns and rows in their order: columns by configuration, then by job.
-fn program(values: &[f64], capacity: &[u32], held: Option<&Vec<usize>>) -> Program {
-    let width = capacity.len() * COUNTS.len();
-    let jobs = values.len() / width;
-    let at = |job: usize, configuration: usize| configuration * jobs + job;
-    let mut costs = vec![0.0; values.len()];
-    for (index, value) in values.iter().enumerate() {
-        let (job, configuration) = (index / width, index % width);
-        let bonus = if job + 1 == jobs { NEWCOMER } else { 0.0 };
-        costs[at(job, configuration)] = -(value + bonus);
-    }
-    let at_most =
-        |entries: Vec<(usize, f64)>, upper: f64| Constraint { entries, lower: f64::NEG_INFINITY, upper };
-    let all = |job: usize, value: f64| (0..width).map(move |configuration| (at(job, configuration), value));
-    let mut constraints = vec![at_most(all(jobs - 1, 1.0).collect(), 1.0)];
-    for (kind, &capacity) in capacity.iter().enumerate() {
-        let columns = at(0, kind * COUNTS.len())..at(0, (kind + 1) * COUNTS.len());
-        let entries = columns.map(|column| (column, f64::from(count_of(column / jobs)))).collect();
-        constraints.push(at_most(entries, f64::from(capacity)));
-    }
-    if let Some(held) = held {
-        let kept = held.iter().enumerate().map(|(job, &held)| (at(job, held), -1.0));
-        let limit = CHANGES_MAX as f64 - jobs as f64;
-        constraints.push(at_most(kept.chain(all(jobs - 1, -1.0)).collect(), limit));
-    }
-    let one = |job: usize| Constraint { entries: all(job, 1.0).collect(), lower: 1.0, upper: 1.0 };
-    constraints.extend((0..jobs - 1).map(one));
-    Program { costs, constraints }
-}
-
-/// What a job is worth in each configuration.
-fn row(world: &World, job: u32) -> Vec<f64> {
-    let kinds = world.site().kinds();
-    let throughputs: Vec<f64> =
-        kinds.flat_map(|kind| COUNTS.map(|devices| throughput(world, job, kind, devices))).collect();
-    let feasible = || throughputs.iter().enumerate().filter(|(_, throughput)| **throughput > 0.0);
-    let least = feasible().map(|(_, &throughput)| throughput).fold(f64::INFINITY, f64::min);
-    let fewest = feasible().map(|(index, _)| count_of(index)).min().unwrap_or(1);
+/// The configurations in which a job can run, with their values.
+fn row(world: &World, job: u32) -> Vec<Configuration> {
+    let on = |kind: Kind| {
+        COUNTS.map(|count| {
+            let value = throughput(world, job, kind, count);
+            Configuration { kind: kind.index(), count, value }
+        })
+    };
+    let mut row: Vec<Configuration> = world.site().kinds().flat_map(on).collect();
+    row.retain(|configuration| configuration.value > 0.0);
+    let least = row.iter().map(|configuration| configuration.value).fold(f64::INFINITY, f64::min);
+    let fewest = row.iter().map(|configuration| configuration.count).min().unwrap_or(1);
     let state = world.job(job);
     let useful_s = state.executed_s - f64::from(state.reschedules) * RESTART_S;
     let useful = (useful_s / (state.executed_s + RESTART_S)).max(USE_MIN);
-    let value = |throughput: f64| {
-        let goodput = f64::from(fewest) * (throughput / least);
-        root(goodput * useful).min(VALUE_MAX)
-    };
-    let of = |throughput: f64| if throughput > 0.0 { value(throughput) } else { INFEASIBLE };
-    throughputs.into_iter().map(of).collect()
+    for configuration in &mut row {
+        let goodput = f64::from(fewest) * (configuration.value / least);
+        configuration.value = (goodput * useful).sqrt().min(VALUE_MAX);
+    }
+    row
 }
 
 /// Samples per second by the published model: in proportion to the devices.
@@ -182,13 +156,11 @@ fn throughput(world: &World, job: u32, kind: Kind, devices: u32) -> f64 {
 impl Rules for Sia {
     fn on_ends(&mut self, world: &mut World) {
         world.release_ended();
-        self.admitted.retain(|(job, _)| !world.ended.contains(job));
-        self.refused.clear();
+        self.admitted.retain(|admitted| !world.ended.contains(&admitted.job));
         world.retry(|world, job| Tried::or_waits(self.fit(world, job, false)));
     }
 
     fn on_arrivals(&mut self, world: &mut World) {
-        self.refused.clear();
         world.drop_impossible();
         world.take_in(|world, job| Tried::or_waits(self.fit(world, job, true)));
     }

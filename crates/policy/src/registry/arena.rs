@@ -98,7 +98,8 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
     name: "crius/sia",
     summary: "the type and number for each new job by an integer program, as Crius's simulator has Sia",
     explanation: "As crius/gavel, with configurations of 1, 2, 4, 8 and 16 devices of each type and goodput that grows linearly with them. \
-        A job that runs may change its type, never its number.",
+        A job that runs may change its type, never its number. The program is solved to its optimum; of equal optima the one counts in \
+        which the newcomer is worth most, then one with the fewest changes, then one in which later jobs change.",
     advice: "To compare with what was published; `sia` is Sia as its paper has it.",
     build: |args| build("crius/sia", args),
     ..BASE

@@ -20,7 +20,7 @@
 //! | AntMan's utilisation sums keep float residue that orders devices | `antman` | placement depends on history |
 //! | AntMan's reserved devices are held idle by waiting jobs | `antman` | no work conservation |
 //! | Themis compares with a share of the cluster, not with a speed on it | `themis` | long iterations look unfair |
-//! | Themis takes whatever optimum its solver ends at, error included | `themis` | many allocations are equally optimal; jobs alike run in no particular order |
+//! | Themis takes whatever optimum its solver ends at, error included | `themis` | many allocations are equally optimal; jobs alike run in no particular order, here in a pseudo-random one |
 //!
 //! CPU and memory limits of the published placement never bind on its cluster and are left out.
 //!

@@ -5,7 +5,7 @@
 //! solver, and this policy alone is close to the published results rather than equal. In particular, jobs of
 //! one model that have not run yet differ in their exact shares by less than a general solver's error, so that the
 //! published code takes them in no particular order; exact shares would instead take the longest together and last,
-//! which doubles completion times where many jobs arrive at once. [`solver_error`] stands for that error.
+//! which doubles completion times where many jobs arrive at once. [`solver_error`] is a pseudo-random tie rule in place of that error.
 
 use wharf_solver::fairness::{Claim, FinishTimeFairness};
 
