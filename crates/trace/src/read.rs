@@ -1,7 +1,7 @@
 //! Traces in: one pass over the rows that the reader and the linter share.
 
-use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::csv::{CsvRows, Step};
 use crate::error::TraceError;
 use crate::finding::{Finding, Findings, Keep, Note, Rule};
 use crate::folder;
-use crate::format::{Codec, Format, Shared, Syntax, pai};
+use crate::format::{Codec, Format, Shared, Steps, Syntax, log, pai};
 use crate::json::JsonElements;
 use crate::jsonl::JsonRows;
 use crate::placed::PlacedRows;
@@ -151,7 +151,7 @@ pub(crate) fn read_jobs(
     let Input { source, format, name, job_table, only_completed } = input;
     let mut read = Located { trace: Trace { name, jobs: Vec::new() }, lines: Vec::new() };
     let mut places: HashMap<Arc<str>, usize> = HashMap::new();
-    scan(source, format, only_completed, findings, |job, row| {
+    let steps = scan(source, format, only_completed, findings, |job, row| {
         check(&job, row);
         if let Some(merge) = format.codec().merge {
             let place = *places.entry(job.name.clone()).or_insert(read.lines.len());
@@ -163,6 +163,20 @@ pub(crate) fn read_jobs(
         read.lines.push(row.row.line);
         read.trace.jobs.push(job);
     })?;
+    for (line, job) in steps.not_completed() {
+        let (rule, reason) = match only_completed {
+            true => (Rule::DroppedRows, log::NOT_COMPLETED),
+            false => (Rule::AdaptedJobs, log::ENDED_BADLY),
+        };
+        findings.tally(rule, reason, line, job, None);
+    }
+    if only_completed {
+        let left_out: HashSet<&str> = steps.not_completed().into_iter().map(|(_, job)| job).collect();
+        read.retain(|job| !left_out.contains(&*job.name));
+        if read.lines.is_empty() && findings.is_clean() {
+            findings.push(1, None, no_jobs(format));
+        }
+    }
     if !findings.is_full() && format == Format::Pai {
         pai::add_job_table(&mut read.trace.jobs, job_table.as_deref(), findings)?;
     }
@@ -176,6 +190,13 @@ pub(crate) fn read_jobs(
 }
 
 impl Located {
+    /// Keeps some of the jobs.
+    fn retain(&mut self, is_kept: impl Fn(&JobSpec) -> bool) {
+        let mut kept = self.trace.jobs.iter().map(&is_kept).collect::<Vec<bool>>().into_iter();
+        self.lines.retain(|_| kept.next().unwrap_or(false));
+        self.trace.jobs.retain(is_kept);
+    }
+
     /// Puts jobs in the order of submission; ties keep the file's order.
     fn sort(&mut self) {
         let jobs = &mut self.trace.jobs;
@@ -219,7 +240,7 @@ fn scan(
     only_completed: bool,
     findings: &mut Findings,
     mut each: impl FnMut(JobSpec, &mut RowCheck<'_>),
-) -> Result<(), TraceError> {
+) -> Result<Steps, TraceError> {
     let codec = format.codec();
     let file = source.file.clone();
     let failed = |line, source| SourceError::Read { file: file.clone(), line, source };
@@ -262,11 +283,13 @@ fn scan(
         let note = Note::error(Rule::NoRows, "the file has no jobs").hint("a trace has one line a job");
         findings.push(rows.line().max(1), None, note);
     } else if job_count == 0 && findings.is_clean() {
-        let note = Note::error(Rule::NoRows, "no row of the file is a job: all were dropped")
-            .hint(format.hint_of_no_jobs());
-        findings.push(rows.line().max(1), None, note);
+        findings.push(rows.line().max(1), None, no_jobs(format));
     }
-    Ok(())
+    Ok(shared.steps)
+}
+
+fn no_jobs(format: Format) -> Note {
+    Note::error(Rule::NoRows, "no row of the file is a job: all were dropped").hint(format.hint_of_no_jobs())
 }
 
 fn check_id(check: &mut RowCheck<'_>, codec: &Codec, ids: &mut SeenIds) {

@@ -19,8 +19,9 @@ pub(super) const BACKWARDS: &str = "ends before it starts";
 pub(super) const NO_SUBMIT: &str = "no submission recorded";
 
 /// What is done to jobs, in the words of all logs.
-const ENDED_BADLY: &str = "failed, killed or cancelled, but kept: the devices were held for as long";
-const NOT_COMPLETED: &str = "failed, killed or cancelled";
+pub(crate) const ENDED_BADLY: &str =
+    "failed, killed or cancelled, but kept: the devices were held for as long";
+pub(crate) const NOT_COMPLETED: &str = "failed, killed or cancelled";
 pub(super) const PART_OF_GPU: &str = "a part of a GPU asked for, a whole one given for each part";
 
 /// Counts a job that failed, or was killed or cancelled; `None` where only others are wanted.

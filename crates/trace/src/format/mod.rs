@@ -6,7 +6,7 @@ mod date;
 mod gavel;
 mod helios;
 mod job;
-mod log;
+pub(crate) mod log;
 mod muri;
 mod native;
 mod openb;
@@ -25,6 +25,7 @@ use thiserror::Error;
 use wharf_core::JobSpec;
 
 pub(crate) use job::Shared;
+pub(crate) use sacct::Steps;
 
 use crate::Trace;
 use crate::csv::Separator;

@@ -146,6 +146,7 @@ struct Run {
     end_s: f64,
     line: u64,
     is_requeued: bool,
+    is_completed: bool,
 }
 
 impl Steps {
@@ -158,6 +159,14 @@ impl Steps {
         if !self.jobs.contains(job) {
             self.waiting.entry(job.into()).or_insert((line, step.into()));
         }
+    }
+
+    /// The jobs whose last run did not complete, with the lines of these runs.
+    pub(crate) fn not_completed(&self) -> Vec<(u64, &str)> {
+        let last = self.runs.iter().filter(|(_, run)| !run.is_completed);
+        let mut jobs: Vec<(u64, &str)> = last.map(|(job, run)| (run.line, &**job)).collect();
+        jobs.sort_unstable();
+        jobs
     }
 
     /// The first step without a job, and what is to be said about it.
@@ -199,14 +208,12 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared, count_devices: CountDevic
     }
     let (submit_s, duration_s) = (times.submit_s?, times.duration_s?);
     let start_s = times.start_s.unwrap_or(submit_s);
-    let is_requeued = is_requeued(state);
-    let run = Run { start_s, end_s: start_s + duration_s, line: row.row.line, is_requeued };
+    let (is_requeued, is_completed) = (is_requeued(state), first_word(state) == "COMPLETED");
+    let (line, end_s) = (row.row.line, start_s + duration_s);
+    let run = Run { start_s, end_s, line, is_requeued, is_completed };
     check_run(row, id_column, &mut shared.steps, id, run);
     if row.is_bad {
         return None;
-    }
-    if !is_requeued && first_word(state) != "COMPLETED" {
-        log::end_badly(row, id_column, shared)?;
     }
     let user = row.told(USER).map(|user| shared.names.get(user));
     let pool = row.told(PARTITION).map(|partition| shared.names.get(partition));

@@ -21,11 +21,11 @@ fn sacct_sample_becomes_jobs_without_steps_and_with_requeued_runs_added_up() {
         ],
         &[
             "3: warning[dropped-rows]: 2 rows dropped: job steps: their jobs have rows of their own (first: `1201.batch`)",
-            &format!("6: warning[adapted-jobs]: {ENDED_BADLY} (2 jobs, first: `1202_2`)"),
             "8: warning[dropped-rows]: 1 row dropped: no GPU allocated (first: `1205`)",
             "9: warning[dropped-rows]: 1 row dropped: never started (first: `1206`)",
             "11: warning[adapted-jobs]: requeued, with the lengths of the runs added up (1 job, first: `1207`)",
             "12: warning[dropped-rows]: 1 row dropped: no end recorded, so that nobody knows how long it ran (first: `1208`)",
+            &format!("6: warning[adapted-jobs]: {ENDED_BADLY} (2 jobs, first: `1202_2`)"),
         ],
     );
     let jobs = read_noted(&sample("sacct.txt"), None).unwrap().trace.jobs;
@@ -288,4 +288,43 @@ fn invalid_rows_are_skipped_and_counted_where_asked_to() {
         let error = parse_noted(Cursor::new(text), "t", options).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
+}
+
+/// The state of a job is that of its last run.
+#[test]
+fn only_completed_jobs_are_kept_with_all_their_runs() {
+    let rows = [
+        run("1", 1, 2, "COMPLETED"),
+        run("2", 1, 2, "FAILED"),
+        run("3", 1, 4, "PREEMPTED"),
+        run("3", 10, 20, "COMPLETED"),
+        run("4", 1, 4, "PREEMPTED"),
+        run("4", 10, 20, "CANCELLED by 1000"),
+        run("5", 1, 4, "NODE_FAIL"),
+    ];
+    let text = format!("{HEADER}\n{}", rows.concat());
+    let read = |only_completed| {
+        let options = ReadOptions { only_completed, ..ReadOptions::default() };
+        parse_noted(Cursor::new(text.clone()), "t", options).unwrap()
+    };
+    let lengths = |jobs: &[JobSpec]| -> Vec<(String, f64)> {
+        jobs.iter().map(|job| (job.name.to_string(), job.solo_s())).collect()
+    };
+    let named =
+        |all: &[(&str, f64)]| all.iter().map(|(name, s)| ((*name).to_owned(), *s)).collect::<Vec<_>>();
+    let all = read(false);
+    assert_eq!(
+        lengths(&all.trace.jobs),
+        named(&[("1", 60.0), ("2", 60.0), ("3", 780.0), ("4", 780.0), ("5", 180.0)])
+    );
+    let ended = format!("3: warning[adapted-jobs]: {ENDED_BADLY} (3 jobs, first: `2`)");
+    assert_eq!(messages(&all.notes).last(), Some(&ended));
+    let completed = read(true);
+    assert_eq!(lengths(&completed.trace.jobs), named(&[("1", 60.0), ("3", 780.0)]));
+    let dropped = "3: warning[dropped-rows]: 3 rows dropped: failed, killed or cancelled (first: `2`)";
+    assert_eq!(messages(&completed.notes).last().map(String::as_str), Some(dropped));
+    let failed = format!("{HEADER}\n{}", run("2", 1, 2, "FAILED"));
+    let options = ReadOptions { only_completed: true, ..ReadOptions::default() };
+    let error = parse_noted(Cursor::new(failed), "t", options).unwrap_err();
+    assert_eq!(error.to_string(), "t:1: error[no-rows]: no row of the file is a job: all were dropped");
 }
