@@ -133,6 +133,11 @@ fn trace_is_submitted_to_a_running_head_and_outlasts_it() {
         let told = told.to_string();
         assert!(told.contains("finished") && told.matches("job_launched").count() <= 1, "{told}");
     }
+    // No node has a pool, so that those of rows do not matter.
+    let rows = std::fs::read_to_string(&path).unwrap();
+    let pooled: Vec<String> =
+        rows.lines().zip(["pool", "vc1", "vc2"]).map(|(row, pool)| format!("{row},{pool}\n")).collect();
+    std::fs::write(&path, pooled.concat()).unwrap();
     let words =
         ["submit", "--trace", &path, "--now", "--wait", "--workdir", &folder, "--output-file", "%x.out"];
     let ids = cluster.say(&[&words[..], &["--", "echo", "{job} {devices}", "{iterations}"]].concat());

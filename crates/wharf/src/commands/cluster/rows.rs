@@ -43,6 +43,13 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
     }
     interrupt::say_when_interrupted("jobs that were submitted stay; `wharf cancel` ends them".to_owned());
     with(&args.home, async |client| {
+        let mut specs = specs;
+        if args.to_job().pool.is_none()
+            && !client.list_nodes().await?.iter().any(|node| !node.pool.is_empty())
+        {
+            // As in a simulation: a cluster without pools is one pool for all.
+            specs.iter_mut().for_each(|spec| spec.pool.clear());
+        }
         let began = Instant::now();
         let mut specs = specs.into_iter();
         let mut ids = Vec::new();
