@@ -27,7 +27,7 @@ pub(super) fn execute(
         let file = if is_standard(&io.input) { "stdin".into() } else { io.input.display().to_string() };
         edit.apply(&mut trace).map_err(|error| {
             CliError::new(ErrorKind::Input, format!("{file}: {error}"))
-                .hint("`wharf trace stats` shows the users, sizes, lengths and times of a trace")
+                .hint("`wharf trace stats` shows sizes, models, lengths and times of a trace")
         })?;
     }
     write(&trace, to, &io.target, terminal)?;
