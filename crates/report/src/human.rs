@@ -95,12 +95,15 @@ pub(crate) fn trimmed(value: f64, decimals: usize) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// At most `limit` characters, the last of them `…` where something was cut.
+/// At most `limit` characters, with `…` in the middle where something was cut: names often differ at their ends.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
+    let count = text.chars().count();
+    if count <= limit {
         return text.to_owned();
     }
-    text.chars().take(limit.saturating_sub(1)).chain(['…']).collect()
+    let kept = limit.saturating_sub(1);
+    let (head, tail) = (kept - kept / 2, kept / 2);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(count - tail)).collect()
 }
 
 #[cfg(test)]
@@ -140,6 +143,7 @@ mod tests {
         }
         assert_eq!(percent(0.8754), "87.5 %");
         assert_eq!(duration_tick(5400.0), "1.5h");
-        assert_eq!(shortened("abcdef", 4), "abc…");
+        assert_eq!(shortened("abcdef", 4), "ab…f");
+        assert_eq!((shortened("abcd", 4).as_str(), shortened("abcd", 1).as_str()), ("abcd", "…"));
     }
 }
