@@ -70,6 +70,7 @@ const STEPS: &[Step] = &[
     Step { name: "sweep of muri's figures", work: |site| sweep(site, "muri-figures", false) },
     Step { name: "sweep of mixed devices", work: |site| sweep(site, "mixed", false) },
     Step { name: "generated requests", work: requests },
+    Step { name: "oracles", work: oracles },
     Step { name: "chaos", work: chaos },
     Step { name: "machines", work: |_| tests("package(wharf) & test(/^netns::/)", &[]) },
     Step { name: "pilots", work: |_| tests("package(wharf) & test(/^pilot::/)", &[("WHARF_PILOT", "full")]) },
@@ -244,6 +245,11 @@ fn requests(_: &Site) -> Outcome {
         Some(ms) if ms <= REQUEST_MS_MAX => Ok(figures),
         _ => Err(format!("{line}: p99.99 is to be at most {REQUEST_MS_MAX} ms")),
     }
+}
+
+fn oracles(site: &Site) -> Outcome {
+    let cases = if site.is_long { "10000" } else { "1000" };
+    tests("package(wharf-sim) & test(/^oracle::/)", &[("WHARF_ORACLE_CASES", cases)])
 }
 
 fn chaos(site: &Site) -> Outcome {

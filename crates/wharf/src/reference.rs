@@ -52,6 +52,9 @@ pub fn markdown() -> String {
 /// What a comparison of all policies shows.
 const SIDE_BY_SIDE: &str = include_str!("side_by_side.md");
 
+/// How policies are checked.
+const ORACLES: &str = include_str!("oracles.md");
+
 /// What the numbers of a run mean.
 const METRICS: &str = include_str!("metrics.md");
 
@@ -63,8 +66,9 @@ pub fn metrics_markdown() -> String {
 /// `docs/policies.md`: every policy, how it decides and what can be set.
 pub fn policies_markdown() -> String {
     let mut text = format!(
-        "# Policies\n\nGenerated from the registry by `cargo xtask docs`; do not edit.\n\n{}\n",
-        SIDE_BY_SIDE.trim_end()
+        "# Policies\n\nGenerated from the registry by `cargo xtask docs`; do not edit.\n\n{}\n\n{}\n",
+        SIDE_BY_SIDE.trim_end(),
+        ORACLES.trim_end()
     );
     for policy in wharf_policy::registry::policies() {
         let _ = write!(text, "\n## {}\n\n{}.\n\n", policy.name, capitalised(policy.summary));

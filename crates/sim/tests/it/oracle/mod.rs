@@ -39,7 +39,7 @@ struct Schedule {
 }
 
 fn cases() -> u64 {
-    std::env::var("WHARF_ORACLE_CASES").map_or(150, |text| text.parse().expect("a number of cases"))
+    std::env::var("WHARF_ORACLE_CASES").map_or(60, |text| text.parse().expect("a number of cases"))
 }
 
 fn pick<T: Clone>(rng: &mut ChaCha8Rng, choices: &[T]) -> T {
