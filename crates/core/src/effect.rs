@@ -99,6 +99,20 @@ pub enum Command {
     },
 }
 
+/// Why a command had no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ignored {
+    /// It is about an older placement, or the job is over.
+    #[error("it is over, or has moved on")]
+    Stale,
+    /// There is no such job or node.
+    #[error("there is no such job or node")]
+    Unknown,
+    /// The job is not in a phase in which that can be done.
+    #[error("not possible in its present phase")]
+    WrongPhase,
+}
+
 /// Something that the outside must do. It has no choice left to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {

@@ -2,7 +2,7 @@
 
 use crate::audit::Violation;
 use crate::cluster::{ClusterSpec, NodeSpec};
-use crate::effect::{Command, Effect, Outbox};
+use crate::effect::{Command, Effect, Ignored, Outbox};
 use crate::event::{Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
@@ -22,20 +22,6 @@ pub trait Log {
 /// Keeps no events.
 impl Log for () {
     fn event(&mut self, _time: Time, _event: &Event, _state: &State) {}
-}
-
-/// Why a command had no effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Ignored {
-    /// It is about an older placement, or the job is over.
-    #[error("it is over, or has moved on")]
-    Stale,
-    /// There is no such job or node.
-    #[error("there is no such job or node")]
-    Unknown,
-    /// The job is not in a phase in which that can be done.
-    #[error("not possible in its present phase")]
-    WrongPhase,
 }
 
 /// The state, the policy that changes it and the model that predicts it.
@@ -172,9 +158,7 @@ impl Engine {
         match command {
             Command::AddNode(spec) => {
                 let node = NodeId::from_index(self.state.topology().nodes().len());
-                self.record(now, Event::NodeJoined { node }, Detail::Node(spec), log);
-                self.tell(now, Change::Node(node));
-                self.is_dirty = true;
+                self.join(now, node, spec, log);
             }
             Command::ReplaceNode(node, spec) => self.replace_node(now, node, spec, log)?,
             Command::LoseNode(node) => self.lose_node(now, node, log)?,
@@ -481,6 +465,7 @@ impl Engine {
         Ok(())
     }
 
+    /// A node is there as another machine; one with other devices loses its jobs.
     fn replace_node(
         &mut self,
         now: Time,
@@ -494,10 +479,14 @@ impl Engine {
         if is_other && self.state.schedule().is_there(node) {
             self.lose_node(now, node, log)?;
         }
+        self.join(now, node, spec, log);
+        Ok(())
+    }
+
+    fn join(&mut self, now: Time, node: NodeId, spec: NodeSpec, log: &mut dyn Log) {
         self.record(now, Event::NodeJoined { node }, Detail::Node(spec), log);
         self.tell(now, Change::Node(node));
         self.is_dirty = true;
-        Ok(())
     }
 
     fn cordon(&mut self, now: Time, node: NodeId, log: &mut dyn Log) -> Result<(), Ignored> {
