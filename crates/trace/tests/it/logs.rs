@@ -64,14 +64,17 @@ pub(crate) fn check(name: &str, format: Format, jobs: &[&str], notes: &[&str]) {
     assert_native(&read.trace, name);
 }
 
+/// Wharf's own formats keep everything but the order of an unsorted file.
 fn assert_native(trace: &Trace, what: &str) {
+    let mut sorted = trace.clone();
+    sorted.jobs.iter_mut().for_each(|job| job.row = 0);
     for format in [Format::NativeCsv, Format::NativeJsonl] {
         let mut out = Vec::new();
         let losses = write_trace(trace, format, &mut out).expect("a vector takes it");
         assert_eq!(losses, [], "{what} as {format}");
         let text = String::from_utf8(out).expect("text");
         let again = parse_trace(&text, &trace.name, None).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!(&again, trace, "{what} as {format}");
+        assert_eq!(again, sorted, "{what} as {format}");
     }
 }
 

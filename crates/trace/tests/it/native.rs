@@ -170,3 +170,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn parse_of_an_unsorted_file_keeps_the_rows_of_jobs() {
+    let rows = |text: &str| -> Vec<(String, u32)> {
+        let text = format!("job_id,submit_s,devices,duration_s\n{text}");
+        let jobs = parse_trace(&text, "t", None).expect("a trace").jobs;
+        jobs.iter().map(|job| (job.name.to_string(), job.row)).collect()
+    };
+    assert_eq!(rows("a,5,1,1\nb,3,1,1\nc,4,1,1\n"), [("b".into(), 1), ("c".into(), 2), ("a".into(), 0)]);
+    assert_eq!(rows("a,3,1,1\nb,5,1,1\n"), [("a".into(), 0), ("b".into(), 0)]);
+}
