@@ -6,9 +6,11 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs, thread};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -20,9 +22,6 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// How long a program that is not needed any more may take to end by itself.
 const END: Duration = Duration::from_secs(1);
-
-/// How often it is looked whether it has ended: the standard library cannot wait for that with a limit.
-const POLL: Duration = Duration::from_millis(5);
 
 /// How much of an invalid answer is shown.
 const SHOWN_MAX: usize = 200;
@@ -202,12 +201,7 @@ impl Link {
     /// How a program ended that has closed its output, or reads no more; one that goes on all the same is killed.
     fn ended(&mut self) -> Trouble {
         drop(self.questions.take());
-        let until = Instant::now() + END;
-        let mut status = self.child.try_wait();
-        while matches!(status, Ok(None)) && Instant::now() < until {
-            thread::sleep(POLL);
-            status = self.child.try_wait();
-        }
+        let status = self.wait_for_end().and_then(|()| self.child.try_wait());
         let how = match status {
             Ok(Some(status)) => status.to_string(),
             Ok(None) => "it closed its output".to_owned(),
@@ -215,6 +209,14 @@ impl Link {
         };
         // Children that it left behind may hold its standard error open, but are not waited for long.
         Trouble::Ended { how, said: self.errors.recv_timeout(END).unwrap_or_default() }
+    }
+
+    /// Waits until it has ended, for a moment.
+    fn wait_for_end(&self) -> io::Result<()> {
+        let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
+        let timeout = Timespec { tv_sec: END.as_secs() as i64, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout))?;
+        Ok(())
     }
 
     /// Closes its input, and kills it where it has not ended by itself soon after.

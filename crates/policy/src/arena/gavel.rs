@@ -9,8 +9,8 @@
 //! depends on its heuristics and cuts, even on the number of its threads. No short rule predicts it: the best of fourteen is right in 176 of 316
 //! ties of programs that it solved, and not in those that decide `gavel_tiny`. The rule of [`adjust`] is right in 84, as often as
 //! guessing; it is one of three with which `gavel_tiny` and `gavel_tinyd` are met. `gavel_small` differs from round 21 on: jobs 5 and 30
-//! are equal, and the published solver exchanges them in rounds 27 and 28 although nothing about them changes. Of sixty rules
-//! none meets all three recordings to 3 %. For a job that fits nowhere the published solver takes any
+//! are equal, and the published solver exchanges them in rounds 27 and 28 although nothing about them changes. Of about
+//! fifty rules, none with which `gavel_tiny` stays equal meets `gavel_small` to 3 %. For a job that fits nowhere the published solver takes any
 //! choice near the best (within a ten-thousandth of the -10^9 that such a job is worth), [`adjust`] takes the best.
 
 use wharf_solver::choice::{Configuration, Holder, adjust};

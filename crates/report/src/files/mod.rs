@@ -360,8 +360,11 @@ mod tests {
         let header = JobRow::COLUMNS.join(",");
         let cases = [
             ("a,b\n1,2\n".to_owned(), "bad.csv has columns `a,b`, expected `job_id,gpus,"),
-            (format!("{header}\nx,1,NaN,,,,0,0,0\n"), "bad.csv has a number that is not finite in line 2"),
-            (format!("{header}\nx,one,0,,,,0,0,0\n"), "bad.csv is not the table expected"),
+            (
+                format!("{header}\nx,1,NaN,,,,0,0,0,x,,,,1\n"),
+                "bad.csv has a number that is not finite in line 2",
+            ),
+            (format!("{header}\nx,one,0,,,,0,0,0,x,,,,1\n"), "bad.csv is not the table expected"),
         ];
         for (text, expected) in cases {
             fs::write(&path, text).unwrap();

@@ -163,7 +163,7 @@ fn document(title: &str, (width, height): (f64, f64), content: &Content) -> Vec<
     let mut file = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n".to_vec();
     let mut table = "0000000000 65535 f \n".to_owned();
     for (index, object) in objects.iter().enumerate() {
-        let _ = write!(table, "{:010} 00000 n \n", file.len());
+        let _ = writeln!(table, "{:010} 00000 n ", file.len());
         file.extend(format!("{} 0 obj\n", index + 1).bytes());
         file.extend(object);
         file.extend(b"\nendobj\n");

@@ -104,7 +104,7 @@ fn bursts() -> Trace {
     let rows: String = (0..400)
         .map(|index| format!("j{index},{},1,5\n", (index / 10 * 3600) as f64 + f64::from(index % 10) * 0.1))
         .collect();
-    parse_trace(&format!("job_id,submit_s,devices,duration_s\n{rows}"), "t", None).unwrap()
+    parse_trace(&format!("job_id,submit_s,devices,duration_s\n{rows}"), "t", None).expect("a trace")
 }
 
 #[test]

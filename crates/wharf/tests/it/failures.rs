@@ -126,7 +126,7 @@ fn unknown_names_suggest_the_nearest() {
     assert!(error.contains("setting `backfill` cannot be `yes`"), "{error}");
     insta::assert_snapshot!(sim("--policy fifo --set backfill"), @"
     error: `--set backfill` is not of the form KEY=VALUE
-    hint: for example `--set packing_num=2`; `wharf policy explain POLICY` lists the knobs of a policy
+    hint: for example `--set packing_num=2`, or `--set POLICY.KEY=VALUE` for one of several policies; `wharf policy explain POLICY` lists the settings of a policy
     ");
     insta::assert_snapshot!(sim("--policy fifo,srtf,fifo"), @"error: policy `fifo` is listed twice");
     let error = sandbox.wharf("policy explain tiresas").fails(2);

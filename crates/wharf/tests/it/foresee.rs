@@ -21,6 +21,9 @@ fn a_waiting_job_is_told_who_is_ahead_what_would_help_and_when_it_starts() {
     let submit = |words: &[&str]| cluster.say(&[&["submit"], &hour[..], words].concat());
     submit(&["--gang", "4", "--", "sh", "-c", &script]);
     fs::read(&started).unwrap();
+    let limit = std::time::Duration::from_secs(30);
+    let is_running = || cluster.say(&["jobs"]).contains("running").then_some(());
+    wharf_testing::machine::until("the report of the first job's start", limit, is_running);
     submit(&["--gang", "2", "--", "true"]);
     submit(&["--gang", "4", "--", "true"]);
     submit(&["--gang", "4", "--after-any", "2", "--", "true"]);

@@ -202,7 +202,7 @@ fn shown(case: &Case, product: &Schedule, oracle: &Schedule) -> String {
     let line = |start: Option<&Start>| {
         start.map_or(String::new(), |(time, job, placement)| format!("{time}: {job} on {placement:?}"))
     };
-    writeln!(text, "{:<60} | {}", "product", "oracle").expect("a string");
+    writeln!(text, "{:<60} | oracle", "product").expect("a string");
     for index in 0..product.starts.len().max(oracle.starts.len()) {
         let (left, right) = (line(product.starts.get(index)), line(oracle.starts.get(index)));
         writeln!(text, "{left:<60} | {right}").expect("a string");

@@ -65,7 +65,7 @@ fn level_start(level: usize) -> f64 {
 }
 
 fn gittins_level(service_s: f64) -> usize {
-    (0..=24).rev().find(|&level| service_s + ROUNDING >= level_start(level)).unwrap()
+    (0..=24).rev().find(|&level| service_s + ROUNDING >= level_start(level)).expect("level 0 begins at 0")
 }
 
 /// The best ratio of jobs that finish within more service to the service that is spent on all, for each level.

@@ -192,7 +192,7 @@ fn write(args: &DemoArgs, record: &Record, arrivals: &[Arrival], out: OutDir) ->
         runs: vec![run],
         tables: vec![("Jobs".to_owned(), record.table())],
     };
-    out.write(REPORT_HTML.as_ref(), &render(&page))?;
+    out.write(REPORT_HTML.as_ref(), render(&page))?;
     let within = |name: &str| Path::new(FOLDER).join(name);
     out.write(&within("gantt.svg"), &gantt)?;
     for (name, text) in carried::TRAINERS.iter().chain(carried::SDK) {

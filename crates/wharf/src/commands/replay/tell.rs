@@ -83,10 +83,10 @@ impl<'a> Comparison<'a> {
             ],
             tables: vec![(self.verdict(), self.metrics()), ("Job by job".to_owned(), self.jobs())],
         };
-        out.write(REPORT_HTML.as_ref(), &render(&page))?;
+        out.write(REPORT_HTML.as_ref(), render(&page))?;
         let text = serde_json::to_string_pretty(&self.document()).unwrap_or_default() + "\n";
         out.write(Path::new("summary.json"), &text)?;
-        out.write(Path::new("jobs.tsv"), &self.jobs().to_plain())?;
+        out.write(Path::new("jobs.tsv"), self.jobs().to_plain())?;
         out.commit()
     }
 

@@ -146,22 +146,32 @@ fn what_has_died_is_started_again() {
         let text = std::fs::read_to_string(path).unwrap();
         Pid::from_raw(text.split(' ').next().unwrap().parse().unwrap())
     };
-    kill(pid("worker-1", "worker"), Signal::SIGKILL).unwrap();
+    // A process does not die at once.
+    let end = |node: &str, name: &str| {
+        let pid = pid(node, name);
+        kill(pid, Signal::SIGKILL).unwrap();
+        until("the end of a process", || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let lives = stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'));
+            (!lives).then_some(())
+        });
+    };
+    end("worker-1", "worker");
     let said = lab.up(&[]).ends(0);
     assert_eq!(said.phases(), ["reach", "reach start", "reach"]);
     assert!(said.stderr.contains("worker-1: start (its worker does not run)"), "{said:?}");
     // The head comes back at the same port, so that the other nodes are not disturbed.
-    kill(pid("head", "head"), Signal::SIGKILL).unwrap();
+    end("head", "head");
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach start", "reach", "reach"]);
     // A node whose files are gone is set up anew, under its name.
-    kill(pid("worker-2", "worker"), Signal::SIGKILL).unwrap();
+    end("worker-2", "worker");
     let home = lab.home("worker-2");
     let mut marks = lab.marks("three");
     std::fs::remove_dir_all(&home).unwrap();
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach", "reach", "reach setup start"]);
     // A head that was set up anew is another one: all join again.
-    kill(pid("head", "head"), Signal::SIGKILL).unwrap();
-    kill(pid("head", "worker"), Signal::SIGKILL).unwrap();
+    end("head", "head");
+    end("head", "worker");
     marks.extend(lab.marks("three"));
     std::fs::remove_dir_all(lab.home("head")).unwrap();
     let said = lab.up(&[]).ends(0);
