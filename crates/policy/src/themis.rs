@@ -78,6 +78,8 @@ impl Themis {
         for &(_, job) in invited {
             if self.waiting.contains(&job) && !self.start_on_free(decision, job, &mut failed) {
                 self.start_instead(decision, job, &outbid);
+                // Victims may have left more than it takes, for gangs that had no room before.
+                failed.clear();
             }
         }
         let end = self.lease_end(decision.view().now);

@@ -6,9 +6,11 @@
 
 mod place;
 mod queue;
+mod room;
+mod themis;
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use rand::rngs::ChaCha8Rng;
@@ -19,6 +21,7 @@ use wharf_trace::Trace;
 
 use place::Strategy;
 use queue::{Backfill, Order, Queue};
+use themis::Themis;
 use world::{Job, Node, NodeEvent, Phase, Placement, Rule, Start, World};
 
 /// Seconds between checkpoints, where nodes fail.
@@ -314,6 +317,22 @@ fn gittins_on_random_traces_agrees_with_its_oracle() {
         for (setting, ratio) in [("preempt_ratio=1", 1.0), ("preempt_ratio=2", 2.0)] {
             let order = Order::Gittins { ratio, finished_s: Vec::new(), index: Vec::new(), lesson: 0 };
             agree("gittins", &[placement, setting], queue(order, Backfill::Greedy, strategy));
+        }
+    }
+}
+
+#[test]
+fn themis_on_random_traces_agrees_with_its_oracle() {
+    for (placement, strategy) in STRATEGIES {
+        for (settings, lease_s, knob) in [
+            (vec![], 1200.0, 0.8),
+            (vec!["lease_s=120", "fairness_knob=0"], 120.0, 0.0),
+            (vec!["lease_s=90"], 90.0, 0.8),
+        ] {
+            let settings = [vec![placement], settings].concat();
+            agree("themis", &settings, || {
+                Box::new(Themis { lease_s, knob, strategy, boundary: None, leases: BTreeMap::new() })
+            });
         }
     }
 }

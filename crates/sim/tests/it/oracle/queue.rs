@@ -54,11 +54,6 @@ fn service_s(world: &World<'_>, job: usize) -> f64 {
     world.attained_s(job) * world.jobs[job].devices as f64
 }
 
-fn since_s(world: &World<'_>, job: usize) -> f64 {
-    let Phase::Running(_, since) = world.lives[job].phase else { panic!("job {job} has no devices") };
-    since
-}
-
 /// Levels of the Gittins index begin at 0, 60, 120, 240, ... device-seconds.
 fn level_start(level: usize) -> f64 {
     if level == 0 { 0.0 } else { 60.0 * f64::powi(2.0, level as i32 - 1) }
@@ -135,7 +130,7 @@ impl Queue {
         let mut jobs = world.running();
         jobs.retain(|&job| !world.fresh.contains(&job) && self.may_preempt(key, self.key(world, job)));
         if let Order::Las { quantum_s } = self.order {
-            jobs.retain(|&job| world.now >= since_s(world, job) + quantum_s);
+            jobs.retain(|&job| world.now >= world.since_s(job) + quantum_s);
         }
         jobs.sort_by(|&a, &b| order(self.key(world, b), self.key(world, a)).then(b.cmp(&a)));
         jobs
@@ -342,7 +337,7 @@ impl Rule for Queue {
             match &self.order {
                 Order::Fifo { .. } | Order::Sjf | Order::Shortest { .. } => {}
                 Order::Las { quantum_s } => {
-                    times.push(since_s(world, job) + quantum_s);
+                    times.push(world.since_s(job) + quantum_s);
                     times.extend(waiting.iter().map(|&other| {
                         let behind_s = self.key(world, other).1 + quantum_s - service_s;
                         world.now + behind_s / devices(job)

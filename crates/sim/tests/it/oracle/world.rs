@@ -166,6 +166,16 @@ impl<'a> World<'a> {
         }
     }
 
+    /// When a running job got its devices.
+    pub(super) fn since_s(&self, job: usize) -> f64 {
+        let Phase::Running(_, since) = self.lives[job].phase else { panic!("job {job} has no devices") };
+        since
+    }
+
+    pub(super) fn up_nodes(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|&node| !self.is_down[node]).collect()
+    }
+
     /// Seconds with devices until now.
     pub(super) fn attained_s(&self, job: usize) -> f64 {
         let present = match self.lives[job].phase {
