@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use super::world::World;
 
+/// Jobs that leave, and nodes with numbers of devices.
+pub(super) type Room = (Vec<usize>, Vec<(usize, usize)>);
+
 /// Lets candidates leave one after the other until a node has enough devices, or whole nodes of one switch for a gang larger than a
 /// node. Returns who has to leave, and nodes with numbers of devices.
-pub(super) fn make_room(
-    world: &World<'_>,
-    job: usize,
-    candidates: &[usize],
-) -> Option<(Vec<usize>, Vec<(usize, usize)>)> {
+pub(super) fn make_room(world: &World<'_>, job: usize, candidates: &[usize]) -> Option<Room> {
     let spec = &world.jobs[job];
     let up = world.up_nodes();
     let is_allowed = |node: usize| spec.types.is_empty() || spec.types.contains(&world.nodes[node].kind);
@@ -43,12 +42,7 @@ pub(super) fn make_room(
 }
 
 /// Wholly clear nodes of one type and switch, or of all switches where none has enough devices.
-fn whole_nodes(
-    world: &World<'_>,
-    job: usize,
-    candidates: &[usize],
-    nodes: &[usize],
-) -> Option<(Vec<usize>, Vec<(usize, usize)>)> {
+fn whole_nodes(world: &World<'_>, job: usize, candidates: &[usize], nodes: &[usize]) -> Option<Room> {
     let devices = world.jobs[job].devices;
     let place_of = |node: usize| (world.nodes[node].kind, world.nodes[node].switch);
     let size_of = |nodes: &[usize]| nodes.iter().map(|&node| world.nodes[node].size).sum::<usize>();

@@ -33,7 +33,7 @@ impl Themis {
     }
 
     fn lease_end(&self, now: f64) -> f64 {
-        let next = self.boundary.unwrap();
+        let next = self.boundary.expect("set by the first decision");
         if (next - now) * 2.0 >= self.lease_s { next } else { next + self.lease_s }
     }
 
