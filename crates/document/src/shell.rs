@@ -21,21 +21,21 @@ pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 pub fn split(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
             ' ' => words.extend(word.take()),
             '\'' => {
                 let word = word.get_or_insert_default();
                 loop {
-                    match letters.next()? {
+                    match characters.next()? {
                         '\'' => break,
-                        letter => word.push(letter),
+                        character => word.push(character),
                     }
                 }
             }
-            '\\' => word.get_or_insert_default().push(letters.next()?),
-            letter => word.get_or_insert_default().push(letter),
+            '\\' => word.get_or_insert_default().push(characters.next()?),
+            character => word.get_or_insert_default().push(character),
         }
     }
     words.extend(word);

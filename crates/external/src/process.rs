@@ -170,7 +170,7 @@ impl Link {
             .map_err(failed)?;
         let (last, errors) = channel();
         if let Some(output) = child.stderr.take() {
-            // Nobody may want to know any more.
+            // The receiver may be gone.
             thread::spawn(move || drop(last.send(pass_on(output))));
         }
         let (sender, answers) = sync_channel(1);

@@ -7,7 +7,11 @@ use thiserror::Error;
 use wharf_core::{JobSpec, Time};
 
 use crate::Trace;
+use crate::generate::GeneratorSettings;
 use crate::generate::draw::{Draw, Purpose};
+
+/// Latest submission: beyond it, seconds are not told apart well enough.
+const SUBMIT_MAX_S: f64 = 1e12;
 
 /// A change of a trace. Jobs keep their order, and what is not named stays as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -182,6 +186,14 @@ pub enum EditError {
         /// The start.
         start_s: f64,
     },
+    /// A sample of more jobs than a trace can have.
+    #[error("a sample of {wanted} jobs, expected at most {most}")]
+    TooManyJobs {
+        /// The size that was asked for.
+        wanted: usize,
+        /// The largest trace.
+        most: u32,
+    },
     /// A number that becomes too large.
     #[error("{what} of job `{job}` become too large to compute with")]
     TooLarge {
@@ -247,7 +259,9 @@ fn move_jobs(jobs: &mut [JobSpec], to_s: impl Fn(Time) -> f64, allowance: f64) -
         let late = |what| EditError::TooLarge { what, job: job.name.to_string() };
         let submit_s = to_s(job.submit);
         let deadline_s = job.deadline.map(|deadline| submit_s + deadline.since(job.submit) * allowance);
-        job.submit = Time::try_new(submit_s).ok_or_else(|| late("submissions"))?;
+        job.submit = Time::try_new(submit_s)
+            .filter(|submit| submit.seconds() <= SUBMIT_MAX_S)
+            .ok_or_else(|| late("submissions"))?;
         job.deadline = deadline_s
             .map(|deadline_s| Time::try_new(deadline_s).ok_or_else(|| late("deadlines")))
             .transpose()?;
@@ -286,13 +300,17 @@ fn resample(jobs: &[JobSpec], wanted: usize, seed: u64) -> Result<Vec<JobSpec>, 
     if count == 0 || wanted == 0 {
         return Err(EditError::NoJobs { jobs: count });
     }
+    let most = GeneratorSettings::JOBS_MAX;
+    if wanted > most as usize {
+        return Err(EditError::TooManyJobs { wanted, most });
+    }
     let submit_s = |place: usize| jobs[place].submit.seconds();
     let mean_gap_s = (submit_s(count - 1) - submit_s(0)) / (count - 1).max(1) as f64;
     // The first job follows the last where a block goes round.
     let gap_s = |place: usize| if place == 0 { mean_gap_s } else { submit_s(place) - submit_s(place - 1) };
     let block = ((count as f64).sqrt().ceil() as usize).max(1);
     let mut draw = Draw::new(seed, Purpose::Blocks);
-    let mut drawn = Vec::with_capacity(wanted);
+    let mut drawn = Vec::new();
     let mut now_s = 0.0;
     while drawn.len() < wanted {
         let start = ((draw.unit() * count as f64) as usize).min(count - 1);

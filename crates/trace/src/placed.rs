@@ -73,7 +73,7 @@ impl PlacedRows {
         let mut start = 0;
         let parts: Vec<&str> = match self.placed {
             Placed::Tabs { .. } => text.split('\t').collect(),
-            Placed::Spaces => text.split(|letter: char| letter.is_ascii_whitespace()).collect(),
+            Placed::Spaces => text.split(|character: char| character.is_ascii_whitespace()).collect(),
         };
         for part in parts {
             let from = start + (part.len() - part.trim_start().len());

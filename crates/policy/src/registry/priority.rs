@@ -157,7 +157,7 @@ pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
         limit. Queues are served in order, first come first served in each; a job is preempted only by one of a higher \
         queue, so there are few preemptions and no durations need to be known.",
     must_know: "nothing of jobs' lengths",
-    advice: "As las with fewer restarts: the default choice where nobody knows how long jobs take.",
+    advice: "As las with fewer restarts: the default choice where lengths are unknown.",
     knobs: &[
         KnobInfo {
             name: "queue_limits_s",

@@ -8,7 +8,7 @@ pub(super) fn operators(d: &str) -> String {
     let mut rest = d;
     while let Some(command) = rest.chars().next() {
         rest = &rest[command.len_utf8()..];
-        let end = rest.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let end = rest.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(rest.len());
         let numbers: Vec<f64> = rest[..end].split_whitespace().filter_map(|word| word.parse().ok()).collect();
         rest = &rest[end..];
         pen.draw(command, &numbers);

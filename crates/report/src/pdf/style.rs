@@ -112,8 +112,8 @@ fn blocks(text: &str) -> Vec<(&str, &str)> {
         if head.trim_start().starts_with('@') {
             // It ends where as many braces were closed as opened.
             let mut depth = 1;
-            let end = after.char_indices().find_map(|(at, letter)| {
-                depth += i32::from(letter == '{') - i32::from(letter == '}');
+            let end = after.char_indices().find_map(|(at, character)| {
+                depth += i32::from(character == '{') - i32::from(character == '}');
                 (depth == 0).then_some(at)
             });
             rest = &after[end.map_or(after.len(), |end| end + 1)..];

@@ -182,7 +182,7 @@ impl<'a> Search<'a> {
             let index = overdrawn.map_or_else(|| self.gaining[place], |kind| self.freeing[kind][place]);
             let change = self.changes[index];
             // They are sorted: none behind this one brings more.
-            if self.is_hopeless(priced + change.priced + others) {
+            if self.is_below_best(priced + change.priced + others) {
                 return;
             }
             if self.made.iter().any(|made| made.job == change.job) {
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
 
     /// Keeps the present changes if they are better than the best so far.
     fn propose(&mut self, pick: usize, gain: f64) {
-        if self.is_hopeless(gain) {
+        if self.is_below_best(gain) {
             return;
         }
         let mut changes: Vec<(usize, usize)> = self.made.iter().map(|made| (made.job, made.to)).collect();
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a way that is worth so much at most cannot be the best.
-    fn is_hopeless(&self, most: f64) -> bool {
+    fn is_below_best(&self, most: f64) -> bool {
         self.best.as_ref().is_some_and(|best| most < best.gain - self.tolerance)
     }
 

@@ -13,7 +13,7 @@ use crate::write::Loss;
 /// Reasons to leave a row out, in the words of all logs.
 pub(super) const NO_GPU: &str = "no GPU asked for";
 pub(super) const NEVER_STARTED: &str = "never started";
-pub(super) const NO_END: &str = "no end recorded, so that nobody knows how long it ran";
+pub(super) const NO_END: &str = "no end recorded, so that the length is unknown";
 pub(super) const NO_TIME: &str = "ran for no time";
 pub(super) const BACKWARDS: &str = "ends before it starts";
 pub(super) const NO_SUBMIT: &str = "no submission recorded";

@@ -126,7 +126,7 @@ const GPU_SCHEMA_BASE: Schema = Schema { columns: COLUMNS, any_of: &[], unknown:
 
 /// Whether a line is the header of such a dump, whatever separates its columns.
 pub(super) fn is_header(line: &str) -> bool {
-    let is_separator = |letter: char| letter.is_whitespace() || "|,;".contains(letter);
+    let is_separator = |character: char| character.is_whitespace() || "|,;".contains(character);
     line.split(is_separator).any(|name| matches!(name, "JobID" | "JobIDRaw"))
 }
 

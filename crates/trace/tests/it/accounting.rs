@@ -1,4 +1,4 @@
-//! Slurm's accounting and the Standard Workload Format: what becomes of each row, and what is wrong with bad input.
+//! Slurm's accounting and the Standard Workload Format: results of each row, and errors of bad input.
 
 use std::io::Cursor;
 
@@ -24,7 +24,7 @@ fn sacct_sample_becomes_jobs_without_steps_and_with_requeued_runs_added_up() {
             "8: warning[dropped-rows]: 1 row dropped: no GPU allocated (first: `1205`)",
             "9: warning[dropped-rows]: 1 row dropped: never started (first: `1206`)",
             "11: warning[adapted-jobs]: requeued, with the lengths of the runs added up (1 job, first: `1207`)",
-            "12: warning[dropped-rows]: 1 row dropped: no end recorded, so that nobody knows how long it ran (first: `1208`)",
+            "12: warning[dropped-rows]: 1 row dropped: no end recorded, so that the length is unknown (first: `1208`)",
             &format!("6: warning[adapted-jobs]: {ENDED_BADLY} (2 jobs, first: `1202_2`)"),
         ],
     );

@@ -132,7 +132,7 @@ fn resample_is_seeded_and_keeps_bursts() {
 
 #[test]
 fn changes_that_leave_nothing_are_errors() {
-    let nobody = JobFilter { users: vec!["eve".into()], ..JobFilter::default() };
+    let absent = JobFilter { users: vec!["eve".into()], ..JobFilter::default() };
     let scale = |arrivals, durations, devices| Edit::Scale { arrivals, durations, devices };
     for (edit, expected) in [
         (Edit::Head(0), "no job is left of 4: 0 were asked for"),
@@ -145,7 +145,7 @@ fn changes_that_leave_nothing_are_errors() {
             Edit::Window(range("..10")),
             "no job is submitted in the window ..10 s; the trace has submissions from 10 s to 40 s",
         ),
-        (Edit::Filter(nobody), "no job passes the filter, of 4"),
+        (Edit::Filter(absent), "no job passes the filter, of 4"),
         (scale(0.0, 1.0, 1.0), "the factor of arrivals is 0, expected a number above 0"),
         (scale(1.0, f64::NAN, 1.0), "the factor of durations is NaN, expected a number above 0"),
         (scale(1.0, 1.0, -1.0), "the factor of devices is -1, expected a number above 0"),
@@ -153,7 +153,12 @@ fn changes_that_leave_nothing_are_errors() {
         (Edit::Shift(-1.0), "the first submission cannot be at -1 s, expected a number from 0"),
         (scale(1.0, 1.0, 1e10), "devices of job `a` become too large to compute with"),
         (scale(1e-308, 1.0, 1.0), "submissions of job `a` become too large to compute with"),
+        (Edit::Shift(1e300), "submissions of job `a` become too large to compute with"),
         (Edit::Resample { jobs: 0, seed: 1 }, "no job is left of 4: 0 were asked for"),
+        (
+            Edit::Resample { jobs: 1 << 40, seed: 1 },
+            "a sample of 1099511627776 jobs, expected at most 100000000",
+        ),
     ] {
         assert_eq!(edited(&edit).unwrap_err().to_string(), expected, "{edit:?}");
     }

@@ -145,7 +145,7 @@ fn philly_samples() {
             &format!(
                 "29: warning[adapted-jobs]: {ENDED_BADLY} (1 job, first: `application_1500000000000_0003`)"
             ),
-            "43: warning[dropped-rows]: 1 row dropped: no end recorded, so that nobody knows how long it ran \
+            "43: warning[dropped-rows]: 1 row dropped: no end recorded, so that the length is unknown \
              (first: `application_1500000000000_0004`)",
             "57: warning[dropped-rows]: 1 row dropped: no GPU asked for (first: `application_1500000000000_0005`)",
             "71: warning[adapted-jobs]: attempts without a start or an end left out \
@@ -203,7 +203,7 @@ fn pai_tasks_next_to_their_job_table_keep_users_and_submissions() {
         part.as_str(),
         "2: warning[dropped-rows]: 1 row dropped: tasks without a GPU, such as parameter servers (first: `job00b`)",
         failed.as_str(),
-        "6: warning[dropped-rows]: 1 row dropped: no end recorded, so that nobody knows how long it ran (first: `job00d`)",
+        "6: warning[dropped-rows]: 1 row dropped: no end recorded, so that the length is unknown (first: `job00d`)",
         "7: warning[dropped-rows]: 1 row dropped: never started (first: `job00e`)",
         "8: warning[dropped-rows]: 1 row dropped: ran for no time (first: `job00f`)",
     ];

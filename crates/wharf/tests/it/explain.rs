@@ -86,8 +86,10 @@ fn run_folders_explain_as_the_simulation_does() {
     sandbox.write("queue.csv", &QUEUE.replace("50", "60"));
     let said = sandbox.wharf("explain --run results/queue-fifo-restart_s-0 c");
     assert!(said.stderr.contains("comes out otherwise"), "{}", said.stderr);
-    let wrong = sandbox.wharf("explain --run results nobody").fails(3);
-    assert!(wrong.contains("there is no job `nobody`"), "{wrong}");
+    let wrong = sandbox.wharf("explain --run results unknown").fails(3);
+    assert!(wrong.contains("there is no job `unknown`"), "{wrong}");
+    let wrong = sandbox.wharf("explain --run no-such-folder c").fails(3);
+    assert!(wrong.contains("cannot read no-such-folder"), "{wrong}");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn runs_that_are_cut_off_count_up_to_the_cut() {
         ("avg_queue_s", number(0.0)),
     ];
     check("blox", &blox, &expected);
-    // Nobody is tracked who is done: none of the figures is about others.
+    // No tracked job is finished, and no figure includes other jobs.
     let tracked = "--trace cut.csv --cluster 1x4 --policy fifo --preset blox --set track=3..3 --rounds 7";
     let expected = [
         ("jobs", count(1)),

@@ -12,7 +12,7 @@ use wharf_report::files::{FoundRun, find_runs};
 use wharf_sim::JobHistory;
 
 use crate::args::OutputFormat;
-use crate::error::{CliError, translate};
+use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::runner::Batch;
@@ -45,7 +45,7 @@ pub(super) fn simulated(batch: &Batch, job: &str, terminal: &Terminal) -> Result
 /// # Errors
 /// Where there are no runs, or none has such a job.
 pub(super) fn recorded(folder: &Path, job: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let runs = find_runs(folder).map_err(|error| translate::file(&error, folder, folder))?;
+    let runs = find_runs(folder).map_err(|error| super::compare::failed(&error))?;
     let stories: Result<Vec<Story>, CliError> = runs.iter().map(|run| of_run(run, job, terminal)).collect();
     show(stories?, terminal)
 }
