@@ -371,6 +371,8 @@ impl Engine {
         let iteration_s = self.iteration_s(job);
         self.record(now, Event::JobLaunched { job, ready, iteration_s }, Detail::None, log);
         self.tell(now, Change::Running(job));
+        // Only what runs can be preempted: one that took a while to start may have to make room for what came meanwhile.
+        self.is_dirty |= self.state.job(job).placed_at() < now;
         let neighbours = self.state.schedule().neighbours(self.state.topology(), job);
         self.rate_again(now, &neighbours, log);
     }

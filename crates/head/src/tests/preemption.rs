@@ -1,7 +1,7 @@
 //! Whom a job made room for, and how safe its work is: told, journaled, and known after a restart.
 
 use wharf_core::{ClusterSpec, JobId, Phase, Time};
-use wharf_proto::{Gang, JobSpec, TaskId, TaskProgress, TaskState, from_worker};
+use wharf_proto::{Gang, JobSpec, TaskId, TaskProgress, TaskStarted, TaskState, from_worker};
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::views;
@@ -54,6 +54,23 @@ fn preempted_job_says_for_whom_and_why_also_after_a_restart() {
     let ended = wharf_proto::TaskEnded { task: Some(task), ..wharf_proto::TaskEnded::default() };
     world.step([input((0, from_worker::Message::Ended(ended)))]);
     assert_eq!(views::explain(&world.dispatcher, JobId(0)), "it runs");
+}
+
+#[test]
+fn job_that_takes_long_to_start_gives_way_to_one_that_came_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal.sqlite");
+    let mut world = VirtualCluster::new(&journal, &cluster(), regime("srtf", 0));
+    world.is_silent = true;
+    world.submit(vec![job("long", 9000.0)]);
+    world.set_time(Time::from_seconds(1.0));
+    world.submit(vec![job("short", 60.0)]);
+    assert_eq!((world.phase(0), world.phase(1)), (Phase::Placed, Phase::Waiting));
+    world.is_silent = false;
+    world.set_time(Time::from_seconds(2.0));
+    let started = TaskStarted { task: Some(TaskId { job_id: 0, generation: 1 }), ..TaskStarted::default() };
+    world.step([input((0, from_worker::Message::Started(started)))]);
+    assert_eq!((world.phase(0), world.phase(1)), (Phase::Waiting, Phase::Running));
 }
 
 #[test]

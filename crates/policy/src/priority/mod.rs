@@ -211,7 +211,14 @@ impl<R: Rank> Policy for Priority<R> {
                 }
             }
             Change::Placed(job) => self.classes.remove(job),
-            Change::Running(job) => self.run(view, job),
+            Change::Running(job) => {
+                self.run(view, job);
+                if view.job(job).placed_at() < view.now {
+                    // It is a possible victim of jobs that have looked for some already.
+                    let placement = view.schedule().placement(job).unwrap_or_default();
+                    self.touched.extend(placement.iter().map(|share| share.node));
+                }
+            }
             Change::Stopping(job) => {
                 // Within one decision it may have been stopped and started again.
                 if view.schedule().placement(job).is_none() {
