@@ -151,7 +151,7 @@ fn build() -> Result<(), String> {
 
 /// Cargo, with tests that fail where a component is missing.
 fn cargo(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo();
     command.args(words).env("CI", "true");
     command
 }
@@ -228,6 +228,7 @@ fn hidden(site: &Site, state: &str, names: &[&str]) -> Outcome {
     let _ = fs::remove_dir_all(&skipped);
     fs::create_dir_all(&skipped).map_err(|error| format!("{}: {error}", skipped.display()))?;
     let mut command = Command::new("unshare");
+    crate::forget_package(&mut command);
     command.args(["--mount", "sh", "-c", HIDE, env!("CARGO"), WITH_COMPONENTS]).args(&files);
     command.env_remove("CI").env(SKIPPED_FOLDER, &skipped).env("WHARF_TEST_COMPONENTS", "/nonexistent");
     let mut figures = run(&mut command, |line| line.starts_with("Summary") || line.starts_with("FAIL"))?;

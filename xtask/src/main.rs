@@ -13,7 +13,7 @@ mod suite;
 mod tidy;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -72,6 +72,24 @@ fn root() -> PathBuf {
 fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     root().join(named.unwrap_or_else(|| "target".into()))
+}
+
+/// Cargo, without the variables that describe this package: build scripts read them, so that everything after such a script would be
+/// compiled again whenever cargo is called from here after it was called by a user, and the other way round.
+fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    forget_package(&mut cargo);
+    cargo
+}
+
+/// Takes what cargo has set for this package out of the environment of a command.
+fn forget_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let is_of = |prefix: &str| name.as_encoded_bytes().starts_with(prefix.as_bytes());
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"].iter().any(|prefix| is_of(prefix)) {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// A line on standard error. Where that is closed, no reader is left.

@@ -90,5 +90,5 @@ pub(crate) fn none(complaints: &[String]) -> Outcome {
 
 /// Runs cargo.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
-    succeeds(Command::new(env!("CARGO")).args(arguments))
+    succeeds(crate::cargo().args(arguments))
 }

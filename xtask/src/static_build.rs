@@ -21,7 +21,7 @@ pub(crate) fn run() -> Complaints {
 fn build() -> Result<PathBuf, String> {
     let arch = std::env::consts::ARCH;
     let musl = format!("{arch}-unknown-linux-musl");
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo();
     let target = if has_target(&musl) && has_program("musl-gcc") {
         cargo.env(format!("CC_{}", musl.replace('-', "_")), "musl-gcc");
         musl

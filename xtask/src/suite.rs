@@ -16,7 +16,7 @@ const BUILD: [&str; 4] = ["test", "--workspace", "--no-run", "--tests"];
 
 /// Compiles all tests.
 pub(crate) fn build() -> Result<(), String> {
-    succeeds(Command::new(env!("CARGO")).args(BUILD))
+    succeeds(crate::cargo().args(BUILD))
 }
 
 /// Runs all tests; the figures are counts, the slowest tests and the skipped tests.
@@ -60,7 +60,7 @@ struct Tests {
 
 /// cargo-nextest is faster and has time limits, but a fresh machine does not have it.
 pub(crate) fn has_nextest() -> bool {
-    let version = Command::new(env!("CARGO")).args(["nextest", "--version"]).output();
+    let version = crate::cargo().args(["nextest", "--version"]).output();
     version.is_ok_and(|output| output.status.success())
 }
 
@@ -68,7 +68,7 @@ fn with_nextest(skipped: &Path) -> Result<Tests, String> {
     let report = target().join("nextest/ci/junit.xml");
     // The report of an earlier run must not be taken for this run's.
     let _ = fs::remove_file(&report);
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo();
     command.args(["nextest", "run", "--workspace", "--profile", "ci"]).env(SKIPPED_FOLDER, skipped);
     let ended = succeeds(&mut command);
     let text = fs::read_to_string(&report).map_err(|error| match ended {
@@ -113,7 +113,7 @@ impl Case {
 
 /// Counts from the lines that end each binary's tests.
 fn with_cargo(skipped: &Path) -> Result<Tests, String> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo();
     command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
     command.env(SKIPPED_FOLDER, skipped).current_dir(root()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cargo test: {error}"))?;
