@@ -9,6 +9,8 @@ use super::{Contained, ContainerRuntime, Gpus, Mount, Network};
 pub(crate) fn exec(contained: &Contained, image: &str, command: &[String]) -> Result<Argv, ArgvError> {
     refuse_volumes(contained, contained.mounts())?;
     let mut argv = Argv { words: contained.program.clone(), warnings: Vec::new() };
+    // Its information about itself is not the task's output.
+    argv.push("--quiet");
     argv.push("exec");
     options(contained, &mut argv);
     argv.push("--cleanenv");
@@ -25,7 +27,6 @@ pub(crate) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
 pub(crate) fn stay(contained: &Contained, image: &str) -> Result<Argv, ArgvError> {
     refuse_volumes(contained, contained.mounts())?;
     let mut argv = Argv { words: contained.program.clone(), warnings: Vec::new() };
-    // What it tells of an instance is not the task's output.
     for word in ["--quiet", "instance", "start"] {
         argv.push(word);
     }

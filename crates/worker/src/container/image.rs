@@ -188,7 +188,7 @@ impl Cache<'_> {
 
     /// A file out of a registry.
     fn built(&self, name: &str) -> Result<Ready, String> {
-        let key = format!("{}.sif", named(name));
+        let key = built_name(name);
         self.once(&key, |part| {
             super::enter::say(&format!("pulls the image {name}"));
             let mut words = self.contained.program.clone();
@@ -296,9 +296,7 @@ impl Cache<'_> {
             let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
             PathBuf::from(format!("/var/tmp/{}.ch", user.map(|user| user.name).unwrap_or_default()))
         });
-        // `ch-image` takes the two for the same, and `ch-run` does not.
-        let short = name.strip_suffix(":latest").unwrap_or(name);
-        let there = [name, short].into_iter().find(|name| stored_at(&store, name).is_dir());
+        let there = stored_name(&store, name);
         if there.is_none() {
             let pull = |part: &Path| {
                 super::enter::say(&format!("pulls the image {name}"));
@@ -366,6 +364,18 @@ impl Cache<'_> {
     }
 }
 
+/// What a store of charliecloud has an image under. `ch-image` takes a name with and without `:latest` for the same, and `ch-run`
+/// does not.
+pub(super) fn stored_name<'a>(store: &Path, name: &'a str) -> Option<&'a str> {
+    let short = name.strip_suffix(":latest").unwrap_or(name);
+    [name, short].into_iter().find(|name| stored_at(store, name).is_dir())
+}
+
+/// Name in the cache of the file that apptainer builds from a registry's image.
+pub(super) fn built_name(name: &str) -> String {
+    format!("{}.sif", named(name))
+}
+
 /// The folder of a name in charliecloud's store.
 fn stored_at(store: &Path, name: &str) -> PathBuf {
     store.join("img").join(name.replace('/', "%").replace(':', "+"))
@@ -376,17 +386,19 @@ fn login() -> Option<PathBuf> {
     wharf_image::logins().filter(|folder| wharf_image::login_file(folder).exists())
 }
 
-/// What a file is called in the cache: changed, it is another.
+/// Name of a file in the cache: a changed file has another.
 fn key(image: &str) -> Result<String, String> {
-    let path =
-        fs::canonicalize(image).map_err(|error| format!("the image {image} cannot be had: {error}"))?;
-    let found = path.metadata().map_err(|error| format!("the image {image} cannot be had: {error}"))?;
+    let name = Path::new(image).file_name().unwrap_or_default().to_string_lossy();
+    Ok(format!("{}-{}", named(&name), identity(image)?))
+}
+
+/// Identity of an image that is a file or a folder: it changes when the image is written again.
+pub(super) fn identity(image: &str) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("cannot read the image {image}: {error}");
+    let path = fs::canonicalize(image).map_err(failed)?;
+    let found = path.metadata().map_err(failed)?;
     let facts = format!("{} {} {} {}", path.display(), found.len(), found.mtime(), found.mtime_nsec());
-    Ok(format!(
-        "{}-{}",
-        named(&path.file_name().unwrap_or_default().to_string_lossy()),
-        short_digest(facts.as_bytes())
-    ))
+    Ok(short_digest(facts.as_bytes()))
 }
 
 /// A name with which a file can be called.

@@ -16,6 +16,7 @@ mod enter;
 mod image;
 mod node;
 mod plan;
+mod prefer;
 mod serve;
 mod settings;
 mod spec;
@@ -33,6 +34,7 @@ pub(crate) use engine::clean;
 pub(crate) use enter::{before_switch, enter};
 pub(crate) use node::{Idle, retire};
 pub(crate) use plan::{Planned, Wanted, misleads, plan};
+pub(crate) use prefer::prefer;
 pub use settings::{ContainerMount, ContainerRuntime, ContainerSettings};
 pub(crate) use spec::{Mount, Network, Shm, Spec};
 pub(crate) use tidy::{retire_all, tidy};
@@ -53,6 +55,9 @@ pub(crate) struct Engine {
     pub(crate) name: String,
     /// What its own is found by.
     pub(crate) labels: Vec<String>,
+    /// Where the task begins, within; empty where an earlier version of Wharf has started the task.
+    #[serde(default)]
+    pub(crate) workdir: String,
 }
 
 /// A process that is to run in a container, with everything that was decided beforehand.

@@ -1,6 +1,7 @@
-//! Containers of a node: one for each name, made when the first task needs it, that outlives tasks. They are executed in it.
+//! Containers of a node: one for each name, created when the first task needs it, that outlives tasks. They are executed in it.
 //!
-//! Whoever executes something holds the container with a shared lock; it is removed only by who gets the lock alone.
+//! A process that executes something holds the container with a shared lock; removing it needs the exclusive lock. A container whose
+//! image has changed since, such as one that was built again under the same tag, is replaced as soon as it is idle.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -35,27 +36,55 @@ fn file(contained: &Contained, ending: &str) -> PathBuf {
     folder.join(format!("node-{}.{ending}", contained.spec.name.replace('/', "-")))
 }
 
-/// Takes the container for use, made where it is not there.
+/// What a container was created from.
+#[derive(Debug, PartialEq, Eq)]
+struct Origin {
+    spec: String,
+    /// The image itself, not its name; empty where an earlier version of Wharf has created the container.
+    image: String,
+}
+
+impl Origin {
+    /// Of the file beside an instance.
+    fn parse(text: &str) -> Self {
+        let (spec, image) = text.split_once(' ').unwrap_or((text, ""));
+        Self { spec: spec.to_owned(), image: image.to_owned() }
+    }
+}
+
+/// Takes the container for use: creates it where there is none, and replaces one of another origin that is idle.
 fn taken(
     contained: &Contained,
-    find: impl Fn() -> Result<Option<String>, String>,
+    image_id: &str,
+    find: impl Fn() -> Result<Option<Origin>, String>,
     make: impl Fn() -> Result<(), String>,
     remove: impl Fn() -> Result<(), String>,
 ) -> Result<File, String> {
-    let name = &contained.spec.name;
+    let (name, image) = (&contained.spec.name, &contained.spec.image);
     let failed = |error: std::io::Error| format!("cannot take the container {name} of this node: {error}");
     let gate = lock::open(&file(contained, "lock")).map_err(failed)?;
     gate.lock().map_err(failed)?;
     let used = lock::open(&file(contained, "use")).map_err(failed)?;
     match find()? {
-        Some(hash) if hash == contained.spec.hash => {}
-        Some(_) => {
+        Some(origin) if origin.spec != contained.spec.hash => {
             used.try_lock().map_err(|_| {
-                format!("the container {name} of this node was made from another spec, and tasks run in it; wait for their end, or choose another name")
+                format!("the container {name} of this node was created from another spec, and tasks run in it; wait for their end, or choose another name")
             })?;
             remove()?;
             make()?;
         }
+        Some(origin) if origin.image != image_id => match used.try_lock() {
+            Ok(()) => {
+                say(&format!("the image {image} has changed: the container {name} is replaced"));
+                remove()?;
+                make()?;
+            }
+            Err(_) => say(&format!(
+                "the image {image} has changed, but tasks run in the container {name}: this task uses the earlier image, and the \
+                 container is replaced when it is idle"
+            )),
+        },
+        Some(_) => {}
         None => make()?,
     }
     used.lock_shared().map_err(failed)?;
@@ -70,7 +99,8 @@ pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
         let argv = docker::stay(contained, image).map_err(|error| error.to_string())?;
         apart(contained, &argv.words)
     };
-    let used = taken(contained, || found(contained), make, remove)?;
+    let id = answer(&words(contained, &["image", "inspect", "--format", "{{.Id}}", image]))?;
+    let used = taken(contained, &bare(&id), || found(contained), make, remove)?;
     let variables = InheritedFile::new(&docker::variables_file(contained))?;
     let argv = docker::exec(contained, &variables.path(), command);
     argv.warnings.iter().for_each(|warning| say(warning));
@@ -90,20 +120,26 @@ fn words(contained: &Contained, rest: &[&str]) -> Vec<String> {
     docker::prefix(contained).into_iter().chain(rest.iter().map(|word| (*word).to_owned())).collect()
 }
 
-/// The spec that the running container was made from; one that has stopped is removed.
-fn found(contained: &Contained) -> Result<Option<String>, String> {
+/// An image's id without the name of its hash, which docker puts before it and podman does not.
+fn bare(id: &str) -> String {
+    id.trim().trim_start_matches("sha256:").to_owned()
+}
+
+/// What the running container was created from; one that has stopped is removed.
+fn found(contained: &Contained) -> Result<Option<Origin>, String> {
     let name = &contained.spec.name;
-    let form = "{{.State.Running}} {{index .Config.Labels \"wharf.worker\"}} {{index .Config.Labels \"wharf.spec\"}}";
+    let form = "{{.State.Running}} {{.Image}} {{index .Config.Labels \"wharf.worker\"}} {{index .Config.Labels \"wharf.spec\"}}";
     let Ok(said) = answer(&words(contained, &["container", "inspect", "--format", form, name])) else {
         return Ok(None);
     };
     let mut parts = said.split_whitespace();
-    let (is_running, worker, hash) = (parts.next(), parts.next(), parts.next());
-    if worker != Some(&*contained.state_dir.to_string_lossy()) {
+    let mut part = || parts.next().unwrap_or_default();
+    let (is_running, image, worker, spec) = (part() == "true", bare(part()), part(), part().to_owned());
+    if worker != contained.state_dir.to_string_lossy() {
         return Err(format!("a container {name} is there that is not this worker's; choose another name"));
     }
-    if is_running == Some("true") {
-        return Ok(hash.map(str::to_owned));
+    if is_running {
+        return Ok(Some(Origin { spec, image }));
     }
     tool(&words(contained, &["rm", "-f", name]))?;
     Ok(None)
@@ -145,14 +181,16 @@ pub(super) fn instance(contained: &Contained, image: &str) -> Result<String, Str
     let find = || {
         let listed = answer(&program(&["instance", "list", name]))?;
         let is_there = listed.lines().any(|line| line.split_whitespace().next() == Some(name));
-        Ok(if is_there { std::fs::read_to_string(&mark).ok() } else { None })
+        let written = || std::fs::read_to_string(&mark).unwrap_or_default();
+        Ok(is_there.then(|| Origin::parse(&written())))
     };
+    let id = image::identity(image)?;
     let make = || {
         let argv = apptainer::stay(contained, image).map_err(|error| error.to_string())?;
         apart(contained, &argv.words)?;
-        std::fs::write(&mark, &contained.spec.hash).map_err(|error| error.to_string())
+        std::fs::write(&mark, format!("{} {id}", contained.spec.hash)).map_err(|error| error.to_string())
     };
-    let used = taken(contained, find, make, || tool(&program(&["instance", "stop", name])))?;
+    let used = taken(contained, &id, find, make, || tool(&program(&["instance", "stop", name])))?;
     // Kept open for the next program, which lives as long as the task.
     nix::fcntl::fcntl(&used, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()))
         .map_err(|errno| errno.to_string())?;

@@ -151,6 +151,7 @@ pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
             prefix: super::docker::prefix(&contained),
             name: if container.per_node { container.name.clone() } else { String::new() },
             labels: contained.labels().to_vec(),
+            workdir: contained.workdir.clone(),
         };
         let text = serde_json::to_string(&engine).map_err(|error| error.to_string())?;
         own.insert(ENGINE_VARIABLE.to_owned(), text);
@@ -164,7 +165,6 @@ fn choose(
     container: &Container,
     is_there: impl Fn(&str) -> bool,
 ) -> Result<ContainerRuntime, String> {
-    use ContainerRuntime::{Apptainer, Charliecloud, Docker, Podman, Singularity};
     if let Some(runtime) = ContainerRuntime::of_wire(container.runtime()) {
         return Ok(runtime);
     }
@@ -172,13 +172,7 @@ fn choose(
         return Ok(runtime);
     }
     let image = container.image.as_str();
-    let fitting: &[ContainerRuntime] = if image.ends_with(".sif") {
-        &[Apptainer, Singularity]
-    } else if image.starts_with('/') {
-        &[Charliecloud, Apptainer, Singularity, Podman, Docker]
-    } else {
-        &[Podman, Docker, Apptainer, Singularity, Charliecloud]
-    };
+    let fitting = fitting(image);
     let found = fitting.iter().find(|runtime| is_there(runtime.program()));
     found.copied().ok_or_else(|| {
         let programs: Vec<&str> = fitting.iter().map(|runtime| runtime.program()).collect();
@@ -186,14 +180,31 @@ fn choose(
     })
 }
 
+/// The runtimes that can run an image, the first of which is chosen where none has it already.
+pub(super) fn fitting(image: &str) -> &'static [ContainerRuntime] {
+    use ContainerRuntime::{Apptainer, Charliecloud, Docker, Podman, Singularity};
+    if image.ends_with(".sif") {
+        &[Apptainer, Singularity]
+    } else if image.starts_with('/') {
+        &[Charliecloud, Apptainer, Singularity, Podman, Docker]
+    } else {
+        &[Podman, Docker, Apptainer, Singularity, Charliecloud]
+    }
+}
+
+/// Whether the node has the program of a runtime.
+pub(super) fn is_installed(settings: &ContainerSettings, runtime: ContainerRuntime) -> bool {
+    !program(settings, runtime).is_empty()
+}
+
 /// The runtime whose program a command begins with.
-fn of_command(command: &[String]) -> Option<ContainerRuntime> {
+pub(super) fn of_command(command: &[String]) -> Option<ContainerRuntime> {
     let name = Path::new(command.first()?).file_name()?.to_str()?;
     ContainerRuntime::ALL.into_iter().find(|runtime| runtime.program() == name)
 }
 
 /// The runtime's program by its whole path, and its options; empty where there is none.
-fn program(settings: &ContainerSettings, runtime: ContainerRuntime) -> Vec<String> {
+pub(super) fn program(settings: &ContainerSettings, runtime: ContainerRuntime) -> Vec<String> {
     let own = of_command(&settings.command) == Some(runtime);
     let words = if own { settings.command.clone() } else { vec![runtime.program().to_owned()] };
     let Some((first, options)) = words.split_first() else { return Vec::new() };

@@ -67,6 +67,18 @@ impl ContainerRuntime {
     }
 }
 
+impl From<ContainerRuntime> for Runtime {
+    fn from(runtime: ContainerRuntime) -> Self {
+        match runtime {
+            ContainerRuntime::Docker => Self::Docker,
+            ContainerRuntime::Podman => Self::Podman,
+            ContainerRuntime::Apptainer => Self::Apptainer,
+            ContainerRuntime::Singularity => Self::Singularity,
+            ContainerRuntime::Charliecloud => Self::Charliecloud,
+        }
+    }
+}
+
 impl FromStr for ContainerRuntime {
     type Err = String;
 

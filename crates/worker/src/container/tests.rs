@@ -129,7 +129,7 @@ fn apptainer_is_told_as_measured() {
     let argv = apptainer::exec(&contained, "docker://image:1", &command()).unwrap();
     assert_eq!(
         argv.words.join(" "),
-        "apptainer exec --nv --bind /A:/B --writable-tmpfs --cleanenv --env-file /F --pwd /W docker://image:1 python train.py"
+        "apptainer --quiet exec --nv --bind /A:/B --writable-tmpfs --cleanenv --env-file /F --pwd /W docker://image:1 python train.py"
     );
     assert_eq!(argv.warnings, ["apptainer has no `privileged`: it is left out"]);
     contained.spec.privileged = false;

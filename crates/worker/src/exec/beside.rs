@@ -135,14 +135,20 @@ fn become_neighbour(task: &BesideTask, is_terminal: bool, command: &[String]) ->
         fs::read(process.join("environ")).map_err(failed("cannot read the task's environment"))?;
     let workdir =
         fs::read_link(process.join("cwd")).map_err(failed("cannot read the task's working directory"))?;
-    let workdir = std::env::var_os(WORKDIR).map_or(workdir, PathBuf::from);
+    let chosen = std::env::var_os(WORKDIR);
+    let workdir = chosen.clone().map_or(workdir, PathBuf::from);
     let variables = variables(&environment);
     let rooms = rooms::of(inner, &variables).map_err(failed("cannot look into the task's container"))?;
     rooms.enter().map_err(failed("cannot enter the task's container"))?;
     // Where the worker is killed nobody reads what this says: it must not stay.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|errno| failed("cannot follow the worker")(errno.into()))?;
-    if let Some(words) = rooms::through_engine(&variables, is_terminal, command) {
+    if let Some(words) = rooms::through_engine(
+        &variables,
+        chosen.and_then(|folder| folder.into_string().ok()),
+        is_terminal,
+        command,
+    ) {
         let words =
             words.map_err(|text| failed("cannot reach the task's container")(io::Error::other(text)))?;
         let (program, arguments) =

@@ -97,10 +97,12 @@ fn value(variables: &Variables, name: &str) -> Option<String> {
 /// The engine's command line for a command in the task's container; none where no engine runs it.
 pub(super) fn through_engine(
     variables: &Variables,
+    workdir: Option<String>,
     is_terminal: bool,
     command: &[String],
 ) -> Option<Result<Vec<String>, String>> {
-    let engine: Engine = serde_json::from_str(&value(variables, ENGINE_VARIABLE)?).ok()?;
+    let mut engine: Engine = serde_json::from_str(&value(variables, ENGINE_VARIABLE)?).ok()?;
+    engine.workdir = workdir.unwrap_or(engine.workdir);
     Some(words(&engine, variables, is_terminal, command))
 }
 
@@ -124,6 +126,9 @@ fn words(
         let names = variables.iter().filter_map(|(name, _)| name.to_str());
         let own = names.filter(|name| !misleads(name) && *name != ENGINE_VARIABLE);
         words.extend(own.flat_map(|name| ["-e".to_owned(), name.to_owned()]));
+    }
+    if !engine.workdir.is_empty() {
+        words.extend(["-w".to_owned(), engine.workdir.clone()]);
     }
     words.push(container);
     if command.is_empty() {

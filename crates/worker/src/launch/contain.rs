@@ -18,6 +18,7 @@ pub(super) fn contain(
 ) -> Result<(), String> {
     let Some(spec) = &launch.container else { return Ok(()) };
     let mut spec = spec.clone();
+    container::prefer(config, &mut spec, start.confinement.user.as_deref());
     let mut tools = Vec::new();
     if launch.launcher() == Launcher::Ray {
         tools = ray_tools(config)?;

@@ -324,6 +324,62 @@ async fn podman_runs_tasks() {
 }
 
 #[tokio::test]
+async fn a_container_of_a_node_is_replaced_when_its_image_was_built_again_and_it_is_idle() {
+    needs!(PODMAN, BUSYBOX);
+    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
+    let (engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
+    let worker = Worker::start_with(wharf_worker::WorkerConfig {
+        containers: settings(&engine),
+        ..config(head.address, &dir.path().join("state"))
+    });
+    let mut session = head.session().await;
+    let build = |text: &str| {
+        std::fs::write(image.join("etc/image"), text).unwrap();
+        let archive = dir.path().join("image.tar");
+        let tar = std::process::Command::new("tar")
+            .arg("-C")
+            .arg(&image)
+            .arg("-cf")
+            .arg(&archive)
+            .arg(".")
+            .status();
+        assert!(tar.unwrap().success());
+        engine.run(&["import", &archive.display().to_string(), "localhost/app:1"]);
+    };
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let container = Container {
+        name: "app".into(),
+        per_node: true,
+        mounts: vec![mount(&data, "/data")],
+        workdir: "/data".into(),
+        ..podman("localhost/app:1")
+    };
+    let show = |job| within(id(job, 1), container.clone(), "cat /etc/image");
+    build("first\n");
+    assert_eq!(finished(&mut session, show(1)).await, (0, String::new(), "first\n".into()));
+    // While a task runs in it, it stays as it is, and the others are told.
+    let busy = id(2, 1);
+    let script = "touch up; while ! [ -e go ]; do sleep 0.05; done";
+    session.launch(within(busy, container.clone(), script)).await;
+    until("the task", || data.join("up").exists()).await;
+    build("second\n");
+    let (code, _, output) = finished(&mut session, show(3)).await;
+    assert!(
+        code == 0 && output.contains("but tasks run in the container app") && output.ends_with("first\n"),
+        "{output}"
+    );
+    std::fs::write(data.join("go"), "").unwrap();
+    assert_eq!(session.ended(busy).await.0, 0);
+    let (code, _, output) = finished(&mut session, show(4)).await;
+    let expected =
+        "wharf: container: the image localhost/app:1 has changed: the container app is replaced\nsecond\n";
+    assert_eq!((code, output.as_str()), (0, expected));
+    assert_eq!(finished(&mut session, show(5)).await.2, "second\n", "it is replaced once");
+    worker.shut_down().await;
+}
+
+#[tokio::test]
 async fn images_that_were_imported_are_pruned() {
     needs!(PODMAN, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
