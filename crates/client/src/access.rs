@@ -1,15 +1,20 @@
 //! Where a head is, how it is known, and what it wants to be shown.
 
 use std::path::Path;
+use std::time::Duration;
 
 use wharf_proto::tonic::metadata::{Ascii, MetadataValue};
 use wharf_proto::tonic::service::Interceptor;
 use wharf_proto::tonic::service::interceptor::InterceptedService;
 use wharf_proto::tonic::transport::Channel;
 use wharf_proto::tonic::{Request, Status};
-use wharf_tls::{Fingerprint, Token};
+use wharf_tls::{ConnectError, Fingerprint, Token};
 
 use crate::ClientError;
+
+/// Pauses between attempts to reach a head that does not answer: one that restarts is there again soon.
+const CONNECT_PAUSES: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_millis(300), Duration::from_millis(900)];
 
 /// A head, how to know it, and what to show it.
 #[derive(Clone, Debug)]
@@ -50,7 +55,13 @@ impl Access {
             format!("Bearer {}", self.token.reveal()).parse().map_err(|_| ClientError::Token)?;
         bearer.set_sensitive(true);
         let endpoint = wharf_tls::endpoint(&self.address)?;
-        let channel = wharf_tls::connect(&endpoint, self.authority, None).await?;
+        let mut pauses = CONNECT_PAUSES.into_iter();
+        let channel = loop {
+            match (wharf_tls::connect(&endpoint, self.authority, None).await, pauses.next()) {
+                (Err(ConnectError::Away { .. }), Some(pause)) => tokio::time::sleep(pause).await,
+                (connected, _) => break connected?,
+            }
+        };
         Ok(InterceptedService::new(channel, Bearer(bearer)))
     }
 }

@@ -1,10 +1,12 @@
 //! The calls, one method each.
 
+use std::error::Error as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tokio_stream::Stream;
 use wharf_proto::cluster_client::ClusterClient;
-use wharf_proto::tonic::Streaming;
+use wharf_proto::tonic::{Response, Status, Streaming};
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, Demand, ExecInput, ExecOutput, ExplainRequest,
     ExportRequest, Exported, GetDemandRequest, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply,
@@ -17,6 +19,11 @@ use crate::{Access, ClientError, Connection};
 
 /// A list of a million jobs fits.
 const REPLY_BYTES_MAX: usize = 1 << 30;
+
+/// How long an answer is asked for again where connections break, as they do while a head restarts.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The first pause before that, which doubles up to the last.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// A connection to a head. Clones share it.
 #[derive(Clone)]
@@ -42,6 +49,33 @@ impl Client {
         Ok(Self { inner: inner.max_decoding_message_size(REPLY_BYTES_MAX) })
     }
 
+    /// The answer to a question, asked again where the connection breaks before it comes. Only for calls that change nothing.
+    async fn answer<T>(
+        &self,
+        ask: impl AsyncFn(ClusterClient<Connection>) -> Result<Response<T>, Status>,
+    ) -> Result<T, ClientError> {
+        let (mut pause, longest) = PAUSES;
+        let mut paused = Duration::ZERO;
+        loop {
+            let asked = Instant::now();
+            let status = match ask(self.inner.clone()).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) => status,
+            };
+            // An answer that was awaited for long: the connection has only just broken.
+            if asked.elapsed() > PATIENCE {
+                (pause, paused) = (PAUSES.0, Duration::ZERO);
+            }
+            // What a head itself refuses has no source.
+            if status.source().is_none() || paused >= PATIENCE {
+                return Err(status.into());
+            }
+            tokio::time::sleep(pause).await;
+            paused += pause;
+            pause = (pause * 2).min(longest);
+        }
+    }
+
     /// Hands jobs in; they are durable when this returns their ids, in the order given.
     ///
     /// # Errors
@@ -55,7 +89,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_jobs(&self, filter: ListJobsRequest) -> Result<Vec<JobSummary>, ClientError> {
-        Ok(self.inner.clone().list_jobs(filter).await?.into_inner().jobs)
+        Ok(self.answer(async |mut head| head.list_jobs(filter.clone()).await).await?.jobs)
     }
 
     /// One job with its history.
@@ -63,7 +97,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn get_job(&self, job_id: u32) -> Result<JobDetail, ClientError> {
-        Ok(self.inner.clone().get_job(GetJobRequest { job_id }).await?.into_inner())
+        self.answer(async |mut head| head.get_job(GetJobRequest { job_id }).await).await
     }
 
     /// Cancels, holds, releases, requeues or reprioritises jobs; tells which were left as they are.
@@ -79,7 +113,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
-        Ok(self.inner.clone().list_nodes(ListNodesRequest { all: false }).await?.into_inner().nodes)
+        Ok(self.answer(async |mut head| head.list_nodes(ListNodesRequest { all: false }).await).await?.nodes)
     }
 
     /// All nodes, those that are gone included.
@@ -87,7 +121,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_all_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
-        Ok(self.inner.clone().list_nodes(ListNodesRequest { all: true }).await?.into_inner().nodes)
+        Ok(self.answer(async |mut head| head.list_nodes(ListNodesRequest { all: true }).await).await?.nodes)
     }
 
     /// What waiting jobs could use if there were more devices; jobs that are alike in one row.
@@ -95,7 +129,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn demand(&self) -> Result<Vec<Demand>, ClientError> {
-        Ok(self.inner.clone().get_demand(GetDemandRequest {}).await?.into_inner().demands)
+        Ok(self.answer(async |mut head| head.get_demand(GetDemandRequest {}).await).await?.demands)
     }
 
     /// Lets another policy decide; returns who decided so far, the latest last.
@@ -111,7 +145,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn policies(&self) -> Result<Vec<PolicyChange>, ClientError> {
-        Ok(self.inner.clone().get_policy(GetPolicyRequest {}).await?.into_inner().changes)
+        Ok(self.answer(async |mut head| head.get_policy(GetPolicyRequest {}).await).await?.changes)
     }
 
     /// Replaces the limits in force by those of a TOML document.
@@ -128,7 +162,7 @@ impl Client {
     /// [`ClientError`], as for every call.
     pub async fn limits(&self, user: &str) -> Result<LimitsReply, ClientError> {
         let request = GetLimitsRequest { user: user.to_owned() };
-        Ok(self.inner.clone().get_limits(request).await?.into_inner())
+        self.answer(async |mut head| head.get_limits(request.clone()).await).await
     }
 
     /// Everything that a simulation needs, with at most so many jobs that are over.
@@ -136,7 +170,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn export(&self, past_max: u32) -> Result<Exported, ClientError> {
-        Ok(self.inner.clone().export(ExportRequest { past_max }).await?.into_inner())
+        self.answer(async |mut head| head.export(ExportRequest { past_max }).await).await
     }
 
     /// Cordons, drains or resumes a node.
@@ -170,7 +204,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn usage(&self, request: UsageRequest) -> Result<UsageReply, ClientError> {
-        Ok(self.inner.clone().usage(request).await?.into_inner())
+        self.answer(async |mut head| head.usage(request.clone()).await).await
     }
 
     /// Why a job is where it is.
@@ -178,7 +212,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn explain(&self, job_id: u32) -> Result<String, ClientError> {
-        Ok(self.inner.clone().explain(ExplainRequest { job_id }).await?.into_inner().reason)
+        Ok(self.answer(async |mut head| head.explain(ExplainRequest { job_id }).await).await?.reason)
     }
 
     /// A job's output.
@@ -194,7 +228,11 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn wait(&self, job_id: u32) -> Result<JobSummary, ClientError> {
-        Ok(self.inner.clone().wait(WaitRequest { job_id }).await?.into_inner().summary.unwrap_or_default())
+        Ok(self
+            .answer(async |mut head| head.wait(WaitRequest { job_id }).await)
+            .await?
+            .summary
+            .unwrap_or_default())
     }
 
     /// What the head is and does.
@@ -202,7 +240,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn info(&self) -> Result<InfoReply, ClientError> {
-        Ok(self.inner.clone().info(InfoRequest {}).await?.into_inner())
+        self.answer(async |mut head| head.info(InfoRequest {}).await).await
     }
 
     /// A command beside a running task: its input goes in, its output comes out.

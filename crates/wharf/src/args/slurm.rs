@@ -36,7 +36,10 @@ Examples:
   wharf slurm-shims ~/.local/lib/wharf-slurm
   PATH=~/.local/lib/wharf-slurm:$PATH sbatch train.sh")]
 pub struct ShimsArgs {
-    /// The folder for the links; made if it is not there
+    /// Folder for the links; created if it does not exist
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
+    /// Write into a folder that contains other files without asking
+    #[arg(short, long)]
+    pub yes: bool,
 }

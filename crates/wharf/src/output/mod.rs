@@ -1,11 +1,13 @@
 //! What a command says: data on standard output, everything else on standard error.
 
+mod confirm;
 mod escape;
 pub(crate) mod grid;
 pub(crate) mod progress;
 pub(crate) mod style;
 mod terminal;
 
+pub(crate) use confirm::confirm;
 pub(crate) use escape::escaped;
 pub(crate) use progress::Progress;
 pub(crate) use terminal::Terminal;

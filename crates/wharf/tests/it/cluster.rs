@@ -112,7 +112,8 @@ fn running_jobs_survive_the_death_of_head_and_worker() {
     let mut worker = cluster.worker("only");
     let (started, gate) = (cluster.pipe("started"), cluster.pipe("gate"));
     let script = format!("echo once; echo > {}; read line < {}; exit 7", started.display(), gate.display());
-    cluster.say(&["submit", "--", "sh", "-c", &script]);
+    let mut client = cluster.command(&["submit", "--wait", "--", "sh", "-c", &script]);
+    let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::fs::read(&started).unwrap();
 
     head.kill();
@@ -127,6 +128,9 @@ fn running_jobs_survive_the_death_of_head_and_worker() {
     assert_eq!(waited.status.code(), Some(0));
     assert_eq!(cluster.say(&["logs", "0"]), "once\n", "it ran once");
     assert!(cluster.say(&["explain", "0"]).contains("exit code 7"), "its exit code was not lost");
+    let client = client.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&client.stderr).into_owned();
+    assert_eq!(client.status.code(), Some(7), "a client that waits outlasts the head: {errors}");
 }
 
 #[test]

@@ -108,6 +108,24 @@ fn arrays_have_their_files_their_limit_and_the_worst_exit_code() {
     let expected = [1, 2, 3, 4].map(|n| format!("0_{n}|FAILED|{n}:0\n0_{n}.batch|FAILED|{n}:0\n"));
     assert_eq!(ended, expected.concat());
 
+    // Elements that overwrite each other's output are warned of.
+    let warning = |options: &[&str]| {
+        let said = lab.run(&[&["sbatch", "--hold", "--array=1-2", "--wrap", "true"], options].concat());
+        lab.say(&["scancel", text(&said.stdout).rsplit(' ').next().unwrap().trim()]);
+        text(&said.stderr).to_owned()
+    };
+    let told = warning(&["-o", "all.txt", "-e", "errors-%a.txt"]);
+    assert!(
+        told.starts_with("sbatch: warning: all elements of the array write to ")
+            && told.contains("/all.txt and "),
+        "{told}"
+    );
+    for options in
+        [&["-o", "%j.txt"][..], &["-o", "all.txt", "--open-mode=append"], &["-o", "/dev/null"], &[]]
+    {
+        assert_eq!(warning(options), "", "{options:?}");
+    }
+
     let gate = lab.pipe("gate");
     let id = lab.submit(&["--array=5-8%1", "-o", "/dev/null"], &format!("read line < {}", gate.display()));
     lab.until("the first element", &format!("{id}_5"), "RUNNING None");

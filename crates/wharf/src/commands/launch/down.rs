@@ -1,11 +1,11 @@
 //! `wharf down`: stops everything that `wharf up` has started, on every node, and removes what it has put there.
 
-use super::{confirm, folder, interruptible, launcher, read, tell_failure, unknown, unusable};
+use super::{folder, interruptible, launcher, read, tell_failure, unknown, unusable};
 use crate::args::DownArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::output::Terminal;
+use crate::output::{Terminal, confirm};
 
 /// Does what the arguments say.
 ///

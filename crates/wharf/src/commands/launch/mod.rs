@@ -5,7 +5,6 @@ mod down;
 mod remote;
 mod up;
 
-use std::io::{BufRead as _, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -123,22 +122,6 @@ fn interruptible<T>(work: impl Future<Output = T>) -> Result<Option<T>, CliError
             () = stop.notified() => Ok(None),
         }
     })
-}
-
-/// Asks, unless that is not wanted; without anybody to answer it is an error not to say so.
-fn confirm(question: &str, yes: bool, terminal: &Terminal) -> Result<bool, CliError> {
-    if yes {
-        return Ok(true);
-    }
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Err(CliError::usage(format!("{question} nobody is there to answer")).hint("say `--yes`"));
-    }
-    terminal.ask(&format!("{question} [y/N]"));
-    let mut answer = String::new();
-    let read = stdin.lock().read_line(&mut answer);
-    read.map_err(|error| CliError::input("standard input cannot be read").caused_by(error))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// A node that is not as it should be, where its log is, and what may help.

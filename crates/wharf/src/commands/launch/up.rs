@@ -8,15 +8,14 @@ use wharf_launch::phase::{Phase, Restart};
 use wharf_launch::up::{Options, Planned, PlannedMachine, Report, UpError};
 
 use super::{
-    confirm, failed_provider, folder, interruptible, launcher, prepared, read, tell_failure, unknown,
-    unusable,
+    failed_provider, folder, interruptible, launcher, prepared, read, tell_failure, unknown, unusable,
 };
 use crate::args::{OutputFormat, UpArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::output::Terminal;
 use crate::output::grid::Grid;
+use crate::output::{Terminal, confirm};
 
 /// Does what the arguments say.
 ///

@@ -4,6 +4,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use wharf_client::Client;
+use wharf_proto::JobSpec;
+use wharf_slurm::filename::Names;
 use wharf_slurm::getopt::{self, Order, Parsed};
 use wharf_slurm::{Request, Sources, hostlist, options, script};
 
@@ -137,6 +139,23 @@ fn show(request: &Request) {
     say("sbatch: end of defined options");
 }
 
+/// The files that the elements of an array share and write anew. It is by design that a device such as `/dev/null` is shared.
+fn shared_files(spec: &JobSpec) -> Vec<&str> {
+    if spec.batch.as_ref().is_none_or(|batch| batch.append) {
+        return Vec::new();
+    }
+    let element = |pattern: &str, number: u32| {
+        let array = Some((0, number));
+        Names { job: number, array, node: "", name: &spec.name, user: &spec.user, task: None }.expand(pattern)
+    };
+    let is_shared = |path: &&str| element(path, 0) == element(path, 1) && !path.starts_with("/dev/");
+    [spec.output.as_str(), spec.error_output.as_str()]
+        .into_iter()
+        .filter(|path| !path.is_empty())
+        .filter(is_shared)
+        .collect()
+}
+
 async fn submit(client: &Client, request: &Request, script: &Script<'_>) -> Result<u8, Fail> {
     let Made { spec, shape, array } = make(client, request, script).await?;
     if request.has("test-only") {
@@ -154,6 +173,14 @@ async fn submit(client: &Client, request: &Request, script: &Script<'_>) -> Resu
         return Ok(0);
     }
     let count = array.as_ref().map_or(1, |array| array.indexes.len());
+    if count > 1 && !request.has("quiet") {
+        shared_files(&spec).iter().for_each(|path| {
+            say(&format!(
+                "sbatch: warning: all elements of the array write to {path} and overwrite each other; use %a in its name, or \
+                 --open-mode=append"
+            ));
+        });
+    }
     let ids = client
         .submit(vec![spec])
         .await

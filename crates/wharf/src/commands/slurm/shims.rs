@@ -1,4 +1,4 @@
-//! Links with the bare names of Slurm's commands, for whoever calls them by these.
+//! Links with the bare names of Slurm's commands, for scripts and tools that call them by these.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,19 +8,40 @@ use super::{NAMES, say};
 use crate::args::{BatchArgs, ShimsArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::Terminal;
+use crate::output::{Terminal, confirm};
 
 /// Where shells look for programs that nobody has told where.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Writes links to this program.
+/// Writes links to this program, into a folder that contains other files only after a confirmation: they would hide Slurm's own
+/// commands from every user of such a folder.
 ///
 /// # Errors
 /// Where they cannot be written.
 pub(in crate::commands) fn shims(args: &ShimsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    if let Some(other) = other_file(&args.folder) {
+        let folder = args.folder.display();
+        let question = format!(
+            "{folder} contains other files (such as `{other}`). Write links to {} there?",
+            NAMES.join(", ")
+        );
+        if !confirm(&question, args.yes, terminal)? {
+            terminal.note("nothing was written");
+            return Ok(Exit::Ok);
+        }
+    }
     link(&args.folder).map_err(|error| CliError::write(&args.folder, error))?;
     terminal.note(&format!("put {} before the others in PATH", args.folder.display()));
     Ok(Exit::Ok)
+}
+
+/// The first file of a folder that is no link of Slurm's names, if there is one.
+fn other_file(folder: &Path) -> Option<String> {
+    let names = std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| !NAMES.contains(&name.as_str())).min()
 }
 
 /// Becomes a batch script, which finds Slurm's commands whatever is installed on its node.
