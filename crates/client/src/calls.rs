@@ -215,6 +215,15 @@ impl Client {
         Ok(self.answer(async |mut head| head.explain(ExplainRequest { job_id }).await).await?.reason)
     }
 
+    /// Why a job cannot start on the present nodes, whatever other jobs do; none where it can.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn obstacle(&self, job_id: u32) -> Result<Option<String>, ClientError> {
+        let told = self.answer(async |mut head| head.explain(ExplainRequest { job_id }).await).await?;
+        Ok(told.is_unplaceable.then_some(told.reason))
+    }
+
     /// A job's output.
     ///
     /// # Errors

@@ -255,6 +255,14 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// Whether it stays whatever other jobs do: nodes, pools or limits would have to change.
+    pub fn is_lasting(&self) -> bool {
+        matches!(
+            self,
+            Self::NodesOut { .. } | Self::PoolTooSmall { .. } | Self::OverLimit(_) | Self::PoolRefuses { .. }
+        )
+    }
+
     /// The reason in words, with names for jobs and moments.
     pub fn told(&self, names: &dyn Names) -> String {
         let mut text = String::new();

@@ -62,6 +62,9 @@ pub enum Problem {
     /// Two ways to say the same.
     #[error("cannot be given together with {0}; leave one of them out")]
     Besides(&'static str),
+    /// Something that another field makes possible.
+    #[error("needs `{0}`; set that, or leave this out")]
+    Without(&'static str),
     /// An empty text where one is needed.
     #[error("is empty; leave it out or fill it in")]
     Empty,
@@ -252,8 +255,11 @@ fn check_gang(spec: &JobSpec) -> Result<(), CheckError> {
         return wrong("gang.types", Problem::Empty);
     }
     gang.device_types.iter().try_for_each(|name| check_label("gang.types", name))?;
-    if gang.every_node && (devices.max(devices_min).max(devices_max) > 1 || nodes > 0) {
-        return wrong("per_node", Problem::Besides("the size of a gang"));
+    if gang.every_node && (devices_min.max(devices_max) > 1 || nodes > 0) {
+        return wrong("per_node", Problem::Besides("a range of devices or a number of nodes"));
+    }
+    if gang.every_device && !gang.every_node {
+        return wrong("gang.all", Problem::Without("per_node"));
     }
     // A bound that is not given is what is preferred.
     let preferred = devices.max(1);
@@ -470,13 +476,20 @@ mod tests {
         ] {
             assert_eq!(said, expected);
         }
-        let everywhere = with(|spec| {
-            spec.gang = Some(Gang { every_node: true, devices: 8, ..Gang::default() });
-        });
-        assert_eq!(
-            everywhere,
-            "per_node: cannot be given together with the size of a gang; leave one of them out"
-        );
+        for (gang, expected) in [
+            (Gang { every_node: true, devices: 8, ..Gang::default() }, ""),
+            (Gang { every_node: true, every_device: true, ..Gang::default() }, ""),
+            (
+                Gang { every_node: true, nodes: 2, ..Gang::default() },
+                "per_node: cannot be given together with a range of devices or a number of nodes; leave one of them out",
+            ),
+            (
+                Gang { every_device: true, ..Gang::default() },
+                "gang.all: needs `per_node`; set that, or leave this out",
+            ),
+        ] {
+            assert_eq!(with(|spec| spec.gang = Some(gang)), expected);
+        }
     }
 
     type Change = fn(&mut JobSpec);

@@ -196,8 +196,11 @@ impl Cluster for Shared {
     async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainReply>, Status> {
         let identity = Identity::of(&request)?;
         let job = self.known(request.into_inner().job_id).await?;
-        let reason = self.ask(move |dispatcher| views::explain_to(dispatcher, job, &identity)).await?;
-        Ok(Response::new(ExplainReply { reason }))
+        let explain = move |dispatcher: &Dispatcher| ExplainReply {
+            reason: views::explain_to(dispatcher, job, &identity),
+            is_unplaceable: views::is_unplaceable(dispatcher, job),
+        };
+        Ok(Response::new(self.ask(explain).await?))
     }
 
     type LogsStream = Outgoing<LogChunk>;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wharf_core::{Command, Ignored, JobId, Needs, NodeId, Phase, Time};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::dependency::Kind;
-use wharf_proto::{ChangeJobsRequest, JobSpec as WireSpec, Refusal};
+use wharf_proto::{ChangeJobsRequest, Gang, JobSpec as WireSpec, Refusal};
 
 use crate::dispatcher::Dispatcher;
 use crate::gates::{Edge, Gate, Verdict};
@@ -35,14 +35,9 @@ impl Dispatcher {
     fn admit(&self, specs: Vec<WireSpec>) -> Result<Vec<Admitted>, String> {
         let mut jobs: Vec<(WireSpec, Option<Arc<str>>)> = Vec::new();
         for spec in specs {
-            if spec.gang.as_ref().is_some_and(|gang| gang.every_node) {
-                let nodes = self.nodes_for(&spec.user, &spec.pool);
-                if nodes.is_empty() {
-                    return Err("a job for every node needs a node that is up in its pool".to_owned());
-                }
-                jobs.extend(nodes.into_iter().map(|node| (spec.clone(), Some(node))));
-            } else {
-                jobs.push((spec, None));
+            match spec.gang.as_ref().filter(|gang| gang.every_node) {
+                Some(gang) => jobs.extend(self.on_every_node(&spec, gang)?),
+                None => jobs.push((spec, None)),
             }
         }
         let size = |spec: &WireSpec| spec.array.len().max(1) as u64;
@@ -69,18 +64,41 @@ impl Dispatcher {
         Ok(admitted.map(|((spec, node), dependencies)| Admitted { spec, node, dependencies }).collect())
     }
 
-    /// Names of the working nodes of a pool that a user may use; of all pools where none is named.
-    fn nodes_for(&self, user: &str, pool: &str) -> Vec<Arc<str>> {
+    /// A job for each working node of its pool that its owner may use, with so many devices of the node as its gang says.
+    fn on_every_node(
+        &self,
+        spec: &WireSpec,
+        gang: &Gang,
+    ) -> Result<Vec<(WireSpec, Option<Arc<str>>)>, String> {
         let state = self.engine.state();
         let access = state.access();
-        let wanted = access.pool(pool);
+        let wanted = access.pool(&spec.pool);
         let nodes = state.topology().nodes().iter().enumerate();
-        nodes
+        let nodes = nodes
             .filter(|(index, _)| state.schedule().is_up(NodeId::from_index(*index)))
-            .filter(|(_, node)| wanted.is_empty() || access.pool(&node.spec.pool) == wanted)
-            .filter(|(_, node)| access.permits(user, &node.spec.pool))
-            .map(|(_, node)| node.spec.name.clone())
-            .collect()
+            .map(|(_, node)| &node.spec)
+            .filter(|node| wanted.is_empty() || access.pool(&node.pool) == wanted)
+            .filter(|node| access.permits(&spec.user, &node.pool))
+            .filter(|node| {
+                gang.device_types.is_empty()
+                    || gang.device_types.iter().any(|name| **name == *node.device_type)
+            });
+        let mut jobs = Vec::new();
+        for node in nodes {
+            let devices = if gang.every_device { node.devices.max(1) } else { gang.devices.max(1) };
+            if devices > node.devices.max(1) {
+                return Err(format!(
+                    "a job for every node needs {devices} devices of each, but node {} has {}; ask for fewer, or for all with `gang: all`",
+                    node.name, node.devices
+                ));
+            }
+            let own = WireSpec { gang: Some(Gang { devices, ..gang.clone() }), ..spec.clone() };
+            jobs.push((own, Some(node.name.clone())));
+        }
+        if jobs.is_empty() {
+            return Err("a job for every node needs a node that is up in its pool".to_owned());
+        }
+        Ok(jobs)
     }
 
     fn submit(&mut self, admitted: Admitted) -> Range<u32> {

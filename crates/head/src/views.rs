@@ -250,6 +250,12 @@ fn cancelled_by(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
     })
 }
 
+/// Whether a job waits for other nodes, pools or limits, and not for other jobs.
+pub(crate) fn is_unplaceable(dispatcher: &Dispatcher, job: JobId) -> bool {
+    let is_waiting = dispatcher.engine.state().job(job).phase == Phase::Waiting;
+    is_waiting && dispatcher.engine.explain(dispatcher.now(), job).is_lasting()
+}
+
 /// Why a job is where it is.
 pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
     let life = dispatcher.engine.state().job(job);

@@ -20,8 +20,8 @@ pub use convert::convert;
 pub use environment::{Exported, Kind, export, found};
 pub use hash::{tree, whole_file};
 pub use index::{Entry, Index, Pruned};
-pub use place::{Engine, Form, Place, PlaceError};
-pub use registry::{commit, file as login_file, is_local, login, logins, pull, push};
+pub use place::{Engine, Form, Place, PlaceError, Source};
+pub use registry::{Note, commit, file as login_file, is_local, login, logins, pull, push};
 pub use tool::{ToolError, find, interrupt};
 
 use std::io;

@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use crate::tool;
 
+/// What an image of a registry begins with.
+const REGISTRY: &str = "docker://";
+
 /// A program that keeps images by name and makes them from Dockerfiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engine {
@@ -68,11 +71,37 @@ pub enum PlaceError {
         "`{0}` names no image; write as in `podman:name:tag`, `./folder`, `image.sqfs`, `image.sif` or `files.tar.gz`"
     )]
     Empty(String),
+    /// An image of a registry, which can only be a source.
+    #[error(
+        "`docker://{0}` is in a registry: convert to `podman:{0}` or `docker:{0}`, and send that there with `wharf image push {0}`"
+    )]
+    Registry(String),
     /// A name without an engine.
     #[error(
         "`{0}` is an image's name, and none of podman, docker and ch-image is in PATH; install one, or give a path such as `./{0}`"
     )]
     NoEngine(String),
+}
+
+/// What an image is made from: a place, or a name in a registry that it is pulled from first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `docker://NAME`, in the writing of apptainer and singularity.
+    Registry(String),
+    /// Anything else.
+    Place(Place),
+}
+
+impl FromStr for Source {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        match text.strip_prefix(REGISTRY) {
+            Some("") => Err(PlaceError::Empty(text.to_owned())),
+            Some(name) => Ok(Self::Registry(name.to_owned())),
+            None => text.parse().map(Self::Place),
+        }
+    }
 }
 
 /// `podman:NAME`, `docker:NAME`, `ch-image:NAME`; a path is one that begins with `/`, `./` or `../` or has an image's
@@ -81,6 +110,9 @@ impl FromStr for Place {
     type Err = PlaceError;
 
     fn from_str(text: &str) -> Result<Self, PlaceError> {
+        if let Some(name) = text.strip_prefix(REGISTRY) {
+            return Err(PlaceError::Registry(name.to_owned()));
+        }
         let named = |engine: Engine| {
             let rest = text.strip_prefix(engine.program())?.strip_prefix(':')?;
             Some((engine, rest.to_owned()))
@@ -166,11 +198,17 @@ mod tests {
             ("demo.sqfs", at(Form::Squash, "demo.sqfs")),
             ("out/demo.sif", at(Form::Sif, "out/demo.sif")),
             ("/x/demo.tar.gz", at(Form::Tar, "/x/demo.tar.gz")),
+            ("docker://python:3.12", Err(PlaceError::Registry("python:3.12".into()))),
             ("podman:", Err(PlaceError::Empty("podman:".into()))),
             ("", Err(PlaceError::Empty(String::new()))),
         ];
         for (text, expected) in rows {
             assert_eq!(text.parse::<Place>(), expected, "{text}");
+            let source = text.parse::<Source>();
+            match expected {
+                Err(PlaceError::Registry(name)) => assert_eq!(source, Ok(Source::Registry(name))),
+                expected => assert_eq!(source, expected.map(Source::Place), "{text}"),
+            }
         }
     }
 }

@@ -63,18 +63,36 @@ pub fn pull(engine: Engine, kept: &Path, name: &str) -> Result<(), ImageError> {
     Ok(with_login(engine, kept, "pull", name).arg(name).shown()?)
 }
 
+/// What is recorded with an image that a container becomes.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// Its author.
+    pub author: Option<String>,
+    /// What has changed.
+    pub message: Option<String>,
+}
+
 /// Makes an image of a container as it is now.
 ///
 /// # Errors
 /// There is no such container, or the engine has none.
-pub fn commit(engine: Engine, container: &str, name: &str) -> Result<(), ImageError> {
+pub fn commit(engine: Engine, container: &str, name: &str, note: &Note) -> Result<(), ImageError> {
     if engine == Engine::ChImage {
         return Err(ImageError::Environment(
             "Charliecloud has no containers to commit: run with a writable folder and convert that"
                 .to_owned(),
         ));
     }
-    Tool::new(engine.program()).args(["commit", container, name]).output()?;
+    let mut tool = Tool::new(engine.program()).arg("commit");
+    if let Some(author) = &note.author {
+        tool = tool.args(["--author", author]);
+    }
+    if let Some(message) = &note.message {
+        // The format that podman prefers has no place for a message.
+        let format: &[&str] = if engine == Engine::Podman { &["--format", "docker"] } else { &[] };
+        tool = tool.args(format.iter().copied()).args(["--message", message]);
+    }
+    tool.args([container, name]).output()?;
     Ok(())
 }
 

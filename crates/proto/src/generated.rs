@@ -561,9 +561,12 @@ pub struct Gang {
     /// On exactly so many nodes, evenly; 0: as the policy likes.
     #[prost(uint32, tag = "5")]
     pub nodes: u32,
-    /// Once on every node of the pool, instead of `devices`: one job for each.
+    /// Once on every node of the pool: one job for each, with `devices` of the node.
     #[prost(bool, tag = "6")]
     pub every_node: bool,
+    /// With every_node: with all devices of the node.
+    #[prost(bool, tag = "7")]
+    pub every_device: bool,
     /// The only nodes that will do; empty: any.
     #[prost(string, repeated, tag = "130")]
     pub node_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
@@ -1315,6 +1318,9 @@ pub struct ExplainRequest {
 pub struct ExplainReply {
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
+    /// It waits, and no end of another job would let it start: nodes, pools or limits have to change first.
+    #[prost(bool, tag = "2")]
+    pub is_unplaceable: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogsRequest {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use wharf_image::{Engine, Place};
+use wharf_image::{Engine, Place, Source};
 
 use crate::jobfile::Seconds;
 
@@ -143,12 +143,14 @@ Examples:
   wharf image convert podman:localhost/train:1 ./train       A folder for ch-run
   wharf image convert ./train train.sqfs
   wharf image convert train:1 train.sif
+  wharf image convert docker://python:3.12-slim python.sif   Pulled first
   wharf image convert files.tar.gz docker:train:1")]
 pub struct ImageConvertArgs {
-    /// The image: `podman:NAME`, `docker:NAME`, `ch-image:NAME`, `./folder`, `*.sqfs`, `*.sif` or `*.tar.gz`
+    /// Image: `podman:NAME`, `docker:NAME`, `ch-image:NAME`, `docker://NAME` (in a registry), `./folder`, `*.sqfs`, `*.sif` or
+    /// `*.tar.gz`
     #[arg(value_name = "FROM")]
-    pub from: Place,
-    /// What it is to be, written in the same way
+    pub from: Source,
+    /// Result, written in the same way
     #[arg(value_name = "TO")]
     pub to: Place,
     /// Write over what is there
@@ -159,7 +161,7 @@ pub struct ImageConvertArgs {
 /// `wharf image commit`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  wharf image commit crius-worker registry/lab/crius:2 && wharf image push registry/lab/crius:2"
+    after_help = "Examples:\n  wharf image commit crius-worker registry/lab/crius:2 && wharf image push registry/lab/crius:2\n  wharf image commit crius-worker crius:3 --author 'Ann <ann@example.org>' --message 'NCCL 2.21'"
 )]
 pub struct ImageCommitArgs {
     /// The container's name or id
@@ -168,7 +170,13 @@ pub struct ImageCommitArgs {
     /// What the image is called
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Whose container it is [default: the first of podman, docker]
+    /// Author recorded in the image, such as `Ann <ann@example.org>`
+    #[arg(long, short, value_name = "TEXT")]
+    pub author: Option<String>,
+    /// Message recorded in the image
+    #[arg(long, short, value_name = "TEXT")]
+    pub message: Option<String>,
+    /// Engine of the container [default: the first of podman, docker]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineArg>,
 }

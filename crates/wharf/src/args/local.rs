@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::cluster::{DASHBOARD, HomeArgs};
+use crate::jobfile::Mount;
 
 /// `wharf local`
 #[derive(Debug, Args)]
@@ -55,7 +56,8 @@ pub struct LocalArgs {
 Examples:
   wharf run -- python train.py
   wharf run --gang 2 -- torchrun train.py                          On the cluster that serves here, if one does
-  wharf run --devices gpu:4 --gang 2 -- python train.py --epochs 3  On a cluster of its own")]
+  wharf run --devices gpu:4 --gang 2 -- python train.py --epochs 3  On a cluster of its own
+  wharf run --container python:3.12-slim -- python3 train.py       In a container, which sees this folder")]
 pub struct RunArgs {
     /// Where the cluster is; without one, the command has a cluster of its own for as long as it runs.
     #[command(flatten)]
@@ -66,7 +68,13 @@ pub struct RunArgs {
     /// How many devices the command needs, all or nothing
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub gang: u32,
-    /// The command and its arguments
+    /// Image of a container to run the command in: a name, or a folder, .tar.gz, .sqfs or .sif
+    #[arg(long, value_name = "IMAGE")]
+    pub container: Option<String>,
+    /// Path of the node that the container sees, as SRC:DST or SRC:DST:ro; may be given several times
+    #[arg(long = "mount", value_name = "SRC:DST[:ro]", requires = "container")]
+    pub mounts: Vec<Mount>,
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

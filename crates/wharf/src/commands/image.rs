@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde_json::json;
-use wharf_image::{self as image, Bootstrap, Build, Done, Engine, ImageError, Index, Kind, Place, ToolError};
+use wharf_image::{
+    self as image, Bootstrap, Build, Done, Engine, ImageError, Index, Kind, Note, Place, Source, ToolError,
+};
 
 use crate::args::{
     EngineArg, ImageBaseArgs, ImageBuildArgs, ImageCommand, ImageConvertArgs, ImageFromEnvArgs,
@@ -38,7 +40,9 @@ fn carry_out(command: &ImageCommand, terminal: &Terminal) -> Result<(), CliError
         ImageCommand::FromEnv(args) => from_env(args, terminal)?,
         ImageCommand::Convert(args) => convert(args, terminal)?,
         ImageCommand::Commit(args) => {
-            image::commit(engine(args.engine)?, &args.container, &args.name).map_err(|error| told(&error))?;
+            let note = Note { author: args.author.clone(), message: args.message.clone() };
+            image::commit(engine(args.engine)?, &args.container, &args.name, &note)
+                .map_err(|error| told(&error))?;
             terminal.note(&format!("{} is `{}` as it was now", args.name, args.container));
         }
         ImageCommand::Login(args) => login(args, terminal)?,
@@ -112,8 +116,15 @@ fn from_env(args: &ImageFromEnvArgs, terminal: &Terminal) -> Result<(), CliError
 }
 
 fn convert(args: &ImageConvertArgs, terminal: &Terminal) -> Result<(), CliError> {
-    let done =
-        image::convert(&mut index()?, &args.from, &args.to, args.force).map_err(|error| told(&error))?;
+    let from = match &args.from {
+        Source::Place(place) => place.clone(),
+        Source::Registry(name) => {
+            let engine = engine(None)?;
+            image::pull(engine, &logins()?, name).map_err(|error| told(&error))?;
+            Place::Named(engine, name.clone())
+        }
+    };
+    let done = image::convert(&mut index()?, &from, &args.to, args.force).map_err(|error| told(&error))?;
     tell(terminal, &args.to, done);
     Ok(())
 }

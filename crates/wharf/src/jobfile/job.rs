@@ -180,6 +180,8 @@ record! {
         max: u32,
         /// Types that it may run on, best first.
         types: Vec<String>,
+        /// All devices of each node; with `per_node`.
+        all: bool,
     }
 }
 
@@ -426,10 +428,13 @@ impl Decode for Retry {
 
 /// Why a text is no gang.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a gang; write devices as in `4`, nodes x devices as in `2x4`, or a range as in `2-8`")]
+#[error(
+    "`{0}` is not a gang; write devices as in `4`, nodes x devices as in `2x4`, a range as in `2-8`, or `all` of each node with \
+     `per_node`"
+)]
 pub struct GangError(String);
 
-/// `4`, `2x4` (nodes x devices of each), `2-8` (elastic).
+/// `4`, `2x4` (nodes x devices of each), `2-8` (elastic), `all` (of each node, with `per_node`).
 impl FromStr for Gang {
     type Err = GangError;
 
@@ -438,6 +443,9 @@ impl FromStr for Gang {
             let number = text.trim().parse::<u32>().ok().filter(|&number| number > 0);
             number.ok_or_else(|| GangError(text.to_owned())).map(Some)
         };
+        if text.trim() == "all" {
+            return Ok(Self { all: Some(true), ..Self::default() });
+        }
         let whole = |_| GangError(text.to_owned());
         if let Some((nodes, devices)) = text.split_once(['x', '×']) {
             let (nodes, devices_per_node) = (number(nodes).map_err(whole)?, number(devices).map_err(whole)?);

@@ -174,12 +174,12 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
     let gang = job.gang.clone().unwrap_or_default();
     let types = gang.types.clone().unwrap_or_default();
     let every_node = job.per_node.unwrap_or_default();
-    if every_node && (Gang { types: None, ..gang.clone() }) != Gang::default() {
-        let message = "it runs once on every node, so a gang can only say `types`; leave the rest out";
-        return Err(Wrong::new("per_node", message));
-    }
-    if every_node {
-        return Ok(proto::Gang { every_node, device_types: types, ..proto::Gang::default() });
+    let every_device = gang.all.unwrap_or_default();
+    if every_device && !every_node {
+        return Err(Wrong::new(
+            "gang.all",
+            "all devices of a node are for jobs on every node; set `per_node: true`",
+        ));
     }
     for (name, value) in [
         ("devices", gang.devices),
@@ -192,6 +192,24 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
             let message = "0 is too few; say 1 or more, or leave it out";
             return Err(Wrong::new(&format!("gang.{name}"), message));
         }
+    }
+    if every_node {
+        let devices = gang.devices.or(gang.devices_per_node).unwrap_or(0);
+        let rest = Gang { types: None, all: None, devices: None, devices_per_node: None, ..gang.clone() };
+        if rest != Gang::default()
+            || gang.devices.is_some() && gang.devices_per_node.is_some()
+            || every_device && devices > 0
+        {
+            let message = "it runs once on every node, so a gang can only say `types` and either `devices` of each node or `all`";
+            return Err(Wrong::new("per_node", message));
+        }
+        return Ok(proto::Gang {
+            every_node,
+            every_device,
+            devices,
+            device_types: types,
+            ..proto::Gang::default()
+        });
     }
     let (devices, nodes) = size(&gang)?;
     Ok(proto::Gang {

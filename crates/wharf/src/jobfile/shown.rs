@@ -183,6 +183,7 @@ fn gang(gang: &Gang) -> Map<String, Value> {
     put(&mut fields, "max", json!(gang.devices_max));
     put(&mut fields, "nodes", json!(gang.nodes));
     put(&mut fields, "every_node", json!(gang.every_node));
+    put(&mut fields, "every_device", json!(gang.every_device));
     put(&mut fields, "types", json!(gang.device_types));
     fields
 }

@@ -144,6 +144,11 @@ fn fields_become_what_the_contract_has() {
             ]}),
         ),
         ("{command: 'true', per_node: true}", json!({"gang": {"every_node": true}})),
+        ("{command: 'true', per_node: true, gang: 2}", json!({"gang": {"devices": 2, "every_node": true}})),
+        (
+            "{command: 'true', per_node: true, gang: all}",
+            json!({"gang": {"every_node": true, "every_device": true}}),
+        ),
         (
             "{command: 'true', per_node: true, gang: {types: v100}}",
             json!({"gang": {"every_node": true, "types": ["v100"]}}),
@@ -283,8 +288,12 @@ fn refusals_name_place_field_and_fix() {
             "error: job:2:8: gang.nodes: 0 is too few; say 1 or more, or leave it out\n",
         ),
         (
-            "command: x\nper_node: true\ngang: 4",
-            "error: job:2:1: per_node: it runs once on every node, so a gang can only say `types`; leave the rest out\n",
+            "command: x\nper_node: true\ngang: 2x4",
+            "error: job:2:1: per_node: it runs once on every node, so a gang can only say `types` and either `devices` of each node or `all`\n",
+        ),
+        (
+            "command: x\ngang: all",
+            "error: job:2:1: gang.all: all devices of a node are for jobs on every node; set `per_node: true`\n",
         ),
         (
             "command: x\narray: 0-4000000000",

@@ -137,6 +137,25 @@ fn commands_and_copies_go_into(cluster: &Cluster, runtime: &str, program: &str, 
 }
 
 #[test]
+fn a_command_runs_in_a_container_without_a_cluster() {
+    needs!(CHARLIECLOUD, BUSYBOX);
+    let cluster = Cluster::new();
+    let image = engines::image(cluster.folder.path());
+    std::fs::create_dir(cluster.path("data")).unwrap();
+    std::fs::write(cluster.path("data/in"), "from outside\n").unwrap();
+    let mount = format!("{}:/data", cluster.path("data").display());
+    let image = image.display().to_string();
+    let words = ["run", "--devices", "cpu:1", "--container", &image, "--mount", &mount, "--"];
+    let ran = cluster.run(&[&words[..], &["sh", "-c", "cat /etc/image /data/in; exit 5"]].concat());
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(
+        (ran.status.code(), ran.stdout.as_slice()),
+        (Some(5), &b"inside\nfrom outside\n"[..]),
+        "{told}"
+    );
+}
+
+#[test]
 fn example_crius_worker_profiles_in_a_container_that_stays() {
     needs!(PODMAN, BUSYBOX);
     let cluster = Cluster::new();

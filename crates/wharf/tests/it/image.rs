@@ -238,6 +238,27 @@ fn a_password_is_nowhere_but_in_the_engines_own_file() {
 }
 
 #[test]
+fn a_container_becomes_an_image_with_its_author_and_message() {
+    needs!(PODMAN, BUSYBOX);
+    let yard = Shipyard::new();
+    yard.rootfs("rootfs");
+    yard.run("image convert ./rootfs podman:localhost/bare:1").ok();
+    let podman = |words: &[&str]| {
+        let mut podman = std::process::Command::new("podman");
+        podman.env("CONTAINERS_CONF", yard.path("containers.conf"));
+        podman.env("CONTAINERS_STORAGE_CONF", yard.path("storage.conf"));
+        Said::from(&podman.args(words).output().unwrap()).ok()
+    };
+    podman(&["create", "--name", "changed", "localhost/bare:1", "/bin/true"]);
+    yard.run("image commit changed localhost/kept:1 --engine podman --author Ann --message tuned").ok();
+    let told = podman(&["image", "inspect", "--format", "{{.Author}} {{.Comment}}", "localhost/kept:1"]);
+    assert_eq!(told, "Ann tuned\n");
+    yard.run("image commit changed localhost/kept:2 --engine podman").ok();
+    let unknown = yard.run("image commit missing localhost/kept:3 --engine podman").fails(3);
+    assert!(unknown.contains("missing"), "{unknown}");
+}
+
+#[test]
 fn what_is_missing_is_named_with_its_remedy() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path().join("rootfs")).unwrap();
@@ -252,6 +273,8 @@ fn what_is_missing_is_named_with_its_remedy() {
         ("image convert ./rootfs out.sqfs", 3, "install squashfs-tools"),
         ("image convert ./rootfs name:1", 2, "none of podman, docker and ch-image"),
         ("image convert ./missing out.sqfs", 3, "./missing"),
+        ("image convert docker://name:1 out.sif", 3, "none of podman, docker and ch-image is in PATH"),
+        ("image convert ./rootfs docker://name:1", 2, "send that there with `wharf image push name:1`"),
         ("image build . --tag x --build-arg novalue", 2, "write NAME=VALUE"),
         ("image prune --older-than soon", 2, "is not a duration"),
     ];

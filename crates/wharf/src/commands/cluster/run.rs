@@ -15,6 +15,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
+use crate::jobfile::Container;
 use crate::output::Terminal;
 
 /// Runs the command as a job and passes its exit code on.
@@ -98,7 +99,13 @@ fn spec(args: &RunArgs) -> Result<JobSpec, CliError> {
     }
     let workdir = std::env::current_dir()
         .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;
+    let container = args.container.as_ref().map(|image| Container {
+        image: Some(image.clone()),
+        mounts: Some(args.mounts.clone()),
+        ..Container::default()
+    });
     Ok(JobSpec {
+        container: container.map(|container| container.to_wire(|path| workdir.join(path))),
         name: command.first().cloned().unwrap_or_default(),
         gang: Some(Gang { devices: args.gang, ..Gang::default() }),
         command,

@@ -20,6 +20,9 @@ use crate::jobfile::{Array, Context, Format, Planned, Source, plan, shown};
 use crate::number::JobNumber;
 use crate::output::Terminal;
 
+/// Of how many jobs of a file it is said why they cannot start.
+const OBSTACLES_MAX: usize = 16;
+
 /// Hands jobs in, and waits for them where asked to.
 pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if let Some(form) = args.example {
@@ -53,6 +56,11 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
     with(&args.home, async |client| {
         let taken = hand_in(client, planned).await?;
         tell(&taken, args, terminal)?;
+        for job in taken.iter().take(OBSTACLES_MAX) {
+            if let Some(reason) = client.obstacle(job.job_id).await? {
+                terminal.warn(&format!("job {} waits: {reason}", job.job_id));
+            }
+        }
         let ids: Vec<u32> = taken.iter().flat_map(Taken::ids).collect();
         if args.follow {
             show(client, terminal, ids.first().copied().unwrap_or_default()).await?;
