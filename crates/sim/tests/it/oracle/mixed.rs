@@ -348,18 +348,22 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// How fast a job is on what it has, beside whoever has the same devices.
+    /// How fast a job is on what it has: as fast as on the device where others slow it down most.
     fn speed(&self, job: usize, holding: &Holding) -> f64 {
-        let beside = (0..self.lives.len()).filter(|&other| other != job).filter(|&other| {
-            let held = self.lives[other].held.as_ref();
-            held.is_some_and(|held| !held.devices.is_disjoint(&holding.devices))
-        });
-        if self.case.is_told {
-            let others: Vec<usize> = beside.collect();
-            return 1.0 / self.case.solo_s(job) / self.case.slowdown(job, &others);
-        }
-        let alone = self.case.speed(job, holding.kind, holding.devices.len());
-        beside.fold(alone, |speed, other| speed * self.case.kept(job, other))
+        let on = |device: &(usize, usize)| {
+            let beside: Vec<usize> = (0..self.lives.len())
+                .filter(|&other| other != job)
+                .filter(|&other| {
+                    self.lives[other].held.as_ref().is_some_and(|held| held.devices.contains(device))
+                })
+                .collect();
+            if self.case.is_told {
+                return 1.0 / self.case.solo_s(job) / self.case.slowdown(job, &beside);
+            }
+            let alone = self.case.speed(job, holding.kind, holding.devices.len());
+            beside.iter().fold(alone, |speed, &other| speed * self.case.kept(job, other))
+        };
+        holding.devices.iter().map(on).fold(f64::INFINITY, f64::min)
     }
 
     /// Something happens: what happened before this time is complete.

@@ -42,6 +42,9 @@ fn check(
     if tracker.unfinished > 0 {
         return Err("a job never ended".into());
     }
+    if let Some(error) = tracker.errors.first().filter(|_| policy != "antman") {
+        return Err(error.clone());
+    }
     if !may_stop && tracker.preemptions > 0 {
         return Err("a job was stopped".into());
     }
