@@ -6,6 +6,7 @@
 
 mod benefit;
 mod memory;
+mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +15,11 @@ use wharf_core::{
 };
 
 use crate::placement::{Placer, allowed_types};
-use crate::priority::classes::Classes;
 use crate::priority::{Key, working_devices};
 use crate::rebuild::busy_or_fragmented;
 use crate::room;
 pub use memory::Memory;
+use queue::Queue;
 
 /// A running job with fewer iterations left is not stopped any more.
 const ITERATIONS_LEFT_MIN: f64 = 100.0;
@@ -42,7 +43,7 @@ pub struct PairingOptions {
 pub struct Pairing {
     options: PairingOptions,
     placer: Box<dyn Placer>,
-    waiting: Classes,
+    waiting: Queue,
     placed: BTreeSet<JobId>,
     placement: Vec<NodeShare>,
 }
@@ -58,14 +59,14 @@ struct Seat {
 impl Pairing {
     /// A policy over an idle cluster.
     pub fn new(options: PairingOptions, placer: Box<dyn Placer>) -> Self {
-        let (waiting, placed) = (Classes::default(), BTreeSet::new());
+        let (waiting, placed) = (Queue::default(), BTreeSet::new());
         Self { options, placer, waiting, placed, placement: Vec::new() }
     }
 
     fn wait(&mut self, view: &View<'_>, job: JobId) {
         self.placed.remove(&job);
         let key = Key::of(view.remaining_s(job).unwrap_or(0.0));
-        self.waiting.wait(job, &view.spec(job).gang, key);
+        self.waiting.wait(job, view.spec(job), key);
     }
 
     fn start(&mut self, decision: &mut Decision<'_>, job: JobId, placement: &[NodeShare]) {
@@ -74,7 +75,7 @@ impl Pairing {
             self.placed.insert(job);
         } else {
             // The audit refused: a bug, already reported.
-            self.waiting.block_class_of(job);
+            self.waiting.block(job);
         }
     }
 
@@ -238,12 +239,16 @@ impl Policy for Pairing {
 
     fn schedule(&mut self, decision: &mut Decision<'_>) {
         self.waiting.unblock();
-        while let Some((class, job)) = self.waiting.first_open() {
-            let is_started = self.start_on_idle(decision, job)
+        // Gangs for which a shorter job found neither idle devices nor jobs to stop. Whether two share depends on more than gangs.
+        let mut full: BTreeSet<usize> = BTreeSet::new();
+        while let Some((gang, job)) = self.waiting.first_open() {
+            let is_full = full.contains(&gang);
+            let is_started = !is_full && self.start_on_idle(decision, job)
                 || self.start_shared(decision, job)
-                || self.start_by_preemption(decision, job);
+                || !is_full && self.start_by_preemption(decision, job);
             if !is_started {
-                self.waiting.block(class);
+                full.insert(gang);
+                self.waiting.block(job);
             }
         }
     }

@@ -406,6 +406,7 @@ optimal!(
     LENGTHS_SPEEDS,
     "as many iterations as possible for the money, and jobs with deadlines get what they need to be done in time",
     "As max-sum-throughput-normalized-by-cost-perf, with a lower bound for every job that has a deadline: its remaining work over \
-     the time left. Where not all bounds can be kept, they are lowered alike, and the run reports a fallback.",
+     the time left. A bound that the job could not reach with all its time on its fastest type is dropped. Where the others cannot all \
+     be kept, they are lowered alike. Either is reported as a fallback.",
     "One owner who pays by the hour, and has deadlines."
 );

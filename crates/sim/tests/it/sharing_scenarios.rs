@@ -124,6 +124,22 @@ fn bsbf_refuses_harmful_pairs() {
 }
 
 #[test]
+fn bsbf_where_the_shortest_job_finds_no_partner_starts_a_longer_one_that_does() {
+    let cluster = ClusterSpec::uniform("gpu", 1, 1);
+    // All have gangs of one device. The second would slow the first down, the third leaves the device idle most of the time.
+    let jobs = [
+        with_stages(job(0.0, 1, 1000.0), 2.0, 98.0),
+        with_stages(job(10.0, 1, 900.0), 2.0, 98.0),
+        with_stages(job(10.0, 1, 5000.0), 95.0, 5.0),
+    ];
+    for policy in ["sjf-bsbf", "sjf-bsbfs"] {
+        let outcome = simulate(&jobs, &cluster, policy, &["preempt=off"]);
+        assert_eq!(outcome.jobs[2].first_start, Some(Time::from_seconds(10.0)), "{policy}");
+        assert!(outcome.jobs[1].first_start >= outcome.jobs[0].end, "{policy}");
+    }
+}
+
+#[test]
 fn sharing_is_limited_by_memory() {
     let cluster = ClusterSpec::uniform("gpu", 1, 1);
     let mut jobs =

@@ -29,7 +29,7 @@ struct Filling {
 
 /// Makes the smallest `factor × rate` largest, then the smallest among the jobs that can still have more, and so on.
 ///
-/// The objective is the smallest of all, as in [`max_min`](super::max_min). Exact: no job's level is more than 10⁻⁶ below
+/// The objective is the smallest of all, as in [`max_min`](super::max_min). Exact: no job's level is more than 2 × 10⁻⁶ below
 /// the best that those before it leave.
 pub fn water_filling(program: &Program<'_>, factors: &[f64]) -> Shares {
     let mut model = Model::new(program);

@@ -9,6 +9,8 @@ pub(super) enum Strategy {
     Consolidated,
     BestFit,
     TopologyAware,
+    /// Any free devices of one type; which, is not restated.
+    Any,
 }
 
 type Free = [BTreeSet<usize>];
@@ -31,7 +33,7 @@ pub(super) fn place(strategy: Strategy, nodes: &[Node], free: &Free, job: &Job) 
         let of_kind: Vec<usize> = (0..nodes.len()).filter(|&node| nodes[node].kind == kind).collect();
         match strategy {
             Strategy::Consolidated => consolidated(nodes, free, &of_kind, job.devices),
-            Strategy::BestFit | Strategy::TopologyAware => {
+            Strategy::BestFit | Strategy::TopologyAware | Strategy::Any => {
                 spread(strategy, nodes, free, &of_kind, job.devices)
             }
         }

@@ -13,6 +13,7 @@ pub(super) struct Job {
     pub(super) devices: usize,
     pub(super) work_s: f64,
     pub(super) priority: i32,
+    pub(super) user: usize,
     /// Device types in order of preference; any where empty.
     pub(super) types: Vec<&'static str>,
 }
