@@ -33,6 +33,7 @@ mod pilot;
 mod plan;
 mod policy;
 mod profile;
+mod published;
 mod ray;
 mod reference;
 mod registry;
