@@ -52,3 +52,4 @@ mod submit;
 mod sweep;
 mod trace;
 mod tune;
+mod workflows;
