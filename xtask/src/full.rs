@@ -78,6 +78,10 @@ const STEPS: &[Step] = &[
         name: "live equals simulated",
         work: |_| tests("package(wharf) & test(/^live::/)", &[("WHARF_LIVE", "full")]),
     },
+    Step {
+        name: "workflows",
+        work: |_| tests("package(wharf) & test(/^workflows::/)", &[("WHARF_WORKFLOWS", "full")]),
+    },
     Step { name: "trainers with JAX", work: |_| ci::python_tests(&python_with_jax()) },
     Step { name: "Ray clusters", work: |_| tests("package(wharf) & test(/^ray::/)", &[]) },
     Step { name: "measuring", work: |_| tests("package(wharf) & test(/^measure::/)", &[]) },

@@ -167,11 +167,6 @@ impl Cells {
         self.devices.retain(|name, _| is_type(name));
     }
 
-    /// Forgets all times: for a clock at which they do not hold.
-    pub fn forget_times(&mut self) {
-        self.times_s.clear();
-    }
-
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

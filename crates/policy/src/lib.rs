@@ -28,5 +28,7 @@ pub mod sia;
 pub mod themis;
 
 pub use placement::{Placer, Strategy};
-pub use registry::{BuildArgs, KnobInfo, PolicyInfo, UnknownPolicy, find, policies};
+pub use registry::{
+    BuildArgs, KnobInfo, PolicyInfo, PublishedPolicy, System, UnknownPolicy, find, policies, published,
+};
 pub use settings::{BadSetting, SettingError, Settings};

@@ -121,11 +121,15 @@ impl Settings {
         })
     }
 
-    /// A switch: `on` or `off`.
+    /// A switch: `on` or `off`, or `true` or `false`.
     ///
     /// # Errors
-    /// [`BadSetting`] where it is neither.
+    /// [`BadSetting`] where it is none of them.
     pub fn switch(&self, key: &str, default: bool) -> Result<bool, BadSetting> {
-        self.choice(key, &[("on", true), ("off", false)], default)
+        match self.get(key) {
+            Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            _ => self.choice(key, &[("on", true), ("off", false)], default),
+        }
     }
 }

@@ -298,17 +298,6 @@ impl Records {
         self.prices.values_mut().for_each(|price| source.clone_into(&mut price.source));
     }
 
-    /// All speeds, so many times faster: for a clock that runs faster. Exact times, which hold at their own clock only, are
-    /// written out as speeds first.
-    pub fn speed_up(&mut self, factor: f64) {
-        self.unfold();
-        if let Some(cells) = &mut self.cells {
-            cells.forget_times();
-        }
-        self.comm = CommTables::default();
-        self.entries.values_mut().for_each(|facts| facts.iterations_per_s *= factor);
-    }
-
     /// Keeps the entries that are wanted.
     pub fn retain(&mut self, is_wanted: impl Fn(&Key, &Facts) -> bool) {
         self.entries.retain(|key, facts| is_wanted(key, facts));

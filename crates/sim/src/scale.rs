@@ -2,13 +2,14 @@
 //!
 //! All of it is here, so that a replay and the simulation beside it cannot disagree on what was made shorter.
 
-use wharf_core::{JobSpec, StageTimes, Time};
+use wharf_core::{JobSpec, Time};
 use wharf_policy::{KnobInfo, PolicyInfo, Settings};
 use wharf_trace::Trace;
 
 use crate::preset::Rules;
 
-/// A workload in which everything happens, and takes, `factor` times sooner. Iterations stay as many: each is shorter.
+/// A workload in which everything happens `factor` times sooner and takes a `factor`-th of the time. Jobs have less work, in iterations
+/// as long as before: speeds, whether of a job, a profile or an estimate, stay as they are.
 #[must_use]
 pub fn scale_trace(trace: &Trace, factor: f64) -> Trace {
     let jobs = trace.jobs.iter().map(|job| scale_job(job, factor)).collect();
@@ -20,13 +21,8 @@ fn scale_job(job: &JobSpec, factor: f64) -> JobSpec {
     JobSpec {
         submit: time(job.submit),
         deadline: job.deadline.map(time),
-        iteration_ms: job.iteration_ms / factor,
+        iterations: job.iterations / factor,
         duration_s: job.duration_s.map(|duration_s| duration_s / factor),
-        stages: job.stages.map(|stages| StageTimes {
-            data_ms: stages.data_ms / factor,
-            compute_ms: stages.compute_ms / factor,
-            network_ms: stages.network_ms / factor,
-        }),
         ..job.clone()
     }
 }

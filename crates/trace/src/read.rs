@@ -53,6 +53,8 @@ pub fn read_trace(path: &Path, format: Option<Format>) -> Result<Trace, TraceErr
 pub struct NotedTrace {
     /// The trace.
     pub trace: Trace,
+    /// The format that it was read in.
+    pub format: Format,
     /// Rows that were left out and jobs that were changed: one warning a reason, with their number.
     pub notes: Vec<Finding>,
 }
@@ -92,9 +94,10 @@ pub fn parse_noted(
 fn read_input(input: Input, options: ReadOptions) -> Result<NotedTrace, TraceError> {
     let keep = if options.skip_invalid { Keep::ValidRows } else { Keep::FirstError };
     let mut findings = Findings::new(&input.source.file, keep);
+    let format = input.format;
     let read = read_jobs(input, &mut findings, |_, _| ())?;
     let notes = findings.into_notes().map_err(|finding| TraceError::Invalid(Box::new(finding)))?;
-    Ok(NotedTrace { trace: read.trace, notes })
+    Ok(NotedTrace { trace: read.trace, format, notes })
 }
 
 /// Text with the format that it is read in.

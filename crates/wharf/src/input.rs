@@ -9,9 +9,9 @@ use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
 use wharf_sim::{PartialSetting, Preset, Settings, assign_settings};
-use wharf_trace::{Format, ReadOptions, Trace, parse_cluster, parse_noted, read_noted};
+use wharf_trace::{Edit, Format, ReadOptions, Trace, parse_cluster, parse_noted, read_noted};
 
-use crate::error::{CliError, translate};
+use crate::error::{CliError, ErrorKind, translate};
 use crate::output::Terminal;
 
 /// What stands for standard input and output where a file is expected.
@@ -22,7 +22,7 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == STANDARD
 }
 
-/// Reads a trace from a file, or from standard input for `-`, and tells what was left out of it.
+/// Reads a trace from a file, or from standard input for `-`, and reports rows that were left out.
 ///
 /// # Errors
 /// Where there is none, or it is not valid.
@@ -31,6 +31,18 @@ pub(crate) fn trace(
     options: impl Into<ReadOptions>,
     terminal: &Terminal,
 ) -> Result<Trace, CliError> {
+    Ok(formatted_trace(path, options, terminal)?.0)
+}
+
+/// As [`trace`], with the format that the trace was read in.
+///
+/// # Errors
+/// As [`trace`].
+pub(crate) fn formatted_trace(
+    path: &Path,
+    options: impl Into<ReadOptions>,
+    terminal: &Terminal,
+) -> Result<(Trace, Format), CliError> {
     let options = options.into();
     let read = if is_standard(path) {
         parse_noted(io::stdin(), "stdin", options)
@@ -41,7 +53,15 @@ pub(crate) fn trace(
     for note in &read.notes {
         terminal.warn(&format!("{}:{}: {}", note.file, note.line, note.message));
     }
-    Ok(read.trace)
+    Ok((read.trace, read.format))
+}
+
+/// Moves a trace so that its first job is submitted at 0.
+///
+/// # Errors
+/// Where the trace has no jobs.
+pub(crate) fn start_at_first(trace: &mut Trace) -> Result<(), CliError> {
+    Edit::Shift(0.0).apply(trace).map_err(|error| CliError::from_error(ErrorKind::Input, &error))
 }
 
 /// The format of that name.

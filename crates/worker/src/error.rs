@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::launch::interface::UnknownInterface;
+
 /// Why a worker cannot start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
@@ -23,6 +25,9 @@ pub enum WorkerError {
         /// The other worker's process, as it wrote it down.
         holder: String,
     },
+    /// The machine does not have the configured network interface.
+    #[error(transparent)]
+    Interface(#[from] UnknownInterface),
     /// The head's address cannot be understood.
     #[error("'{address}' is not the address of a head")]
     HeadAddress {

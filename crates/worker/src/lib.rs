@@ -50,6 +50,7 @@ pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
 pub use exec::{BesideTask, beside_main, kept_main};
 pub use keeper::{keeper_main, outlast_signals, stage_main};
+pub use launch::interface::UnknownInterface;
 pub use pace::pace_main;
 pub use ray::ray_main;
 pub use settings::TaskSettings;
@@ -213,6 +214,7 @@ pub async fn run_with(
     shutdown: impl Future<Output = ()>,
     notice: impl FnMut(Notice),
 ) -> Result<(), WorkerError> {
+    config.network_interface.as_deref().map_or(Ok(()), launch::interface::check)?;
     lock::prepare(&config.state_dir)?;
     let _held = lock::take(&config.state_dir).await?;
     let (keeper, hello) = link::Keeper::attach(&config).await?;

@@ -229,9 +229,9 @@ fn elastic(trace: &Trace) -> Trace {
 }
 
 const UNIFORM: &[&str] = &["fifo", "fair", "srtf", "tiresias", "muri-s"];
-const MIXED: &[&str] = &["max-min-fairness-perf", "gandiva", "sia"];
+const MIXED: &[&str] = &["max-min-fairness-perf", "gandiva", "sia", "crius/fcfs"];
 /// On devices of both types with jobs that can be resized. A policy joins by its name.
-const ELASTIC: &[&str] = &["sia", "pollux", "crius"];
+const ELASTIC: &[&str] = &["sia", "pollux", "crius", "crius/gavel"];
 
 #[test]
 fn head_and_simulator_make_the_same_decisions() {

@@ -5,17 +5,25 @@ use wharf_perf::Sharing;
 
 use super::priority::is_positive;
 use super::{BuildArgs, KnobInfo, PolicyInfo};
-use crate::arena::{Arena, Variant};
+use crate::arena::{Arena, Options, Variant};
 use crate::settings::BadSetting;
 
 const PAPER: &str = "Xue et al., Arena, EuroSys'26 (its baselines)";
 
-const KNOBS: &[KnobInfo] = &[KnobInfo {
-    name: "round_s",
-    values: "seconds",
-    default: "300",
-    help: "time between two rounds; nobody gets devices in between",
-}];
+const KNOBS: &[KnobInfo] = &[
+    KnobInfo {
+        name: "round_s",
+        values: "seconds",
+        default: "300",
+        help: "time between two rounds; no job gets devices in between",
+    },
+    KnobInfo {
+        name: "sched_with_opt",
+        values: "on|off",
+        default: "off",
+        help: "Crius's option of this name: with it, a job that crius/gavel cannot admit does not block its type. Speeds are those of the best plan with and without it",
+    },
+];
 
 const BASE: PolicyInfo = PolicyInfo {
     name: "",
@@ -88,7 +96,7 @@ pub(super) const GAVEL: PolicyInfo = PolicyInfo {
     summary: "the type for each job by an integer program, with few changes at a time, as Crius's simulator has Gavel",
     explanation: "Jobs keep the number of devices that they ask for. A job that comes, or is tried again after another ended, is admitted \
         where an integer program finds a type for it and for all that run within the devices of each type, with the most throughput in \
-        all and at most three changes; those that change are placed anew. It waits otherwise, and blocks its type.",
+        all and at most three changes; those that change are placed anew. It waits otherwise, and blocks its type unless sched_with_opt=on.",
     advice: "To compare with what was published; Gavel's own policies, such as `max-sum-throughput-perf`, share time.",
     build: |args| build("crius/gavel", args),
     ..BASE
@@ -125,5 +133,10 @@ fn build(name: &'static str, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, Ba
         value: name.to_owned(),
         expected: "one of Crius's own names".to_owned(),
     })?;
-    Ok(Box::new(Arena::new(variant, round_s, args.placer())))
+    let sched_with_opt = args.settings.switch("sched_with_opt", false)?;
+    Ok(Box::new(Arena::new(
+        variant,
+        Options { round_s, sched_with_opt, ..Options::default() },
+        args.placer(),
+    )))
 }

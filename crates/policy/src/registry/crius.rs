@@ -8,7 +8,7 @@ use super::{BuildArgs, KnobInfo, PolicyInfo};
 use crate::crius::{Crius, Rules, Value};
 use crate::settings::BadSetting;
 
-const KNOBS: &[KnobInfo] = &[
+const DP_KNOBS: [KnobInfo; 9] = [
     KnobInfo {
         name: "value",
         values: "finish|samples|relative",
@@ -60,6 +60,19 @@ const KNOBS: &[KnobInfo] = &[
     MIN_RUN,
 ];
 
+/// The same, and an option of the published code that is always in force here.
+const KNOBS: [KnobInfo; 10] = {
+    let [value, tail, depth, budget, pruning, horizon, patience, round, min_run] = DP_KNOBS;
+    [value, tail, depth, budget, pruning, horizon, patience, round, min_run, BEST_PLAN]
+};
+
+const BEST_PLAN: KnobInfo = KnobInfo {
+    name: "sched_with_opt",
+    values: "on",
+    default: "on",
+    help: "decide by the speed of the best plan, as with Crius's option of this name; `crius-dp` decides by data parallelism",
+};
+
 /// All that Crius may do; its variants take something away.
 const ALL: Rules = Rules {
     may_resize: true,
@@ -98,7 +111,7 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
         (these keep their turn for `patience_s`); until it has started nobody else starts or grows on the types that it can use.",
     must_know: "how fast jobs are on each device type with how many devices, and how many iterations they have left",
     advice: "Mixed clusters with jobs that can run on several types and numbers of devices, where restarts are cheap against the length of jobs.",
-    knobs: KNOBS,
+    knobs: &KNOBS,
     slots: 1,
     sharing: Sharing::None,
     build: |args| build(args, ALL),
@@ -110,6 +123,7 @@ pub(super) const CRIUS_DP: PolicyInfo = PolicyInfo {
     explanation: "As crius, but only those cells count in which a whole copy of the model fits each device, as the profile's table of \
         memory has it. A job that fits none is left waiting. Profiles without such a table know no difference.",
     advice: "To see what other plans than data parallelism are worth.",
+    knobs: &DP_KNOBS,
     build: |args| build(args, Rules { is_data_parallel: true, ..ALL }),
     ..CRIUS
 };
@@ -165,6 +179,15 @@ pub(super) const CRIUS_DDL: PolicyInfo = PolicyInfo {
 
 fn build(args: &BuildArgs<'_>, all: Rules) -> Result<Box<dyn Policy>, BadSetting> {
     let settings = args.settings;
+    if !settings.switch(BEST_PLAN.name, true)? {
+        return Err(BadSetting {
+            key: BEST_PLAN.name.to_owned(),
+            value: settings.get(BEST_PLAN.name).unwrap_or_default().to_owned(),
+            expected:
+                "`on`: this policy decides by the best plan of each job, `crius-dp` by data parallelism"
+                    .to_owned(),
+        });
+    }
     let values = [("finish", Value::Finish), ("samples", Value::Samples), ("relative", Value::Relative)];
     let seconds = |key, default| settings.parsed(key, default, "seconds above 0", is_positive);
     let rules = Rules {

@@ -6,11 +6,14 @@ mod elastic;
 mod fairness;
 mod fractional;
 mod priority;
+mod published;
 mod sharing;
 
 use wharf_core::Policy;
 use wharf_core::nearest::nearest;
 use wharf_perf::Sharing;
+
+pub use published::{PublishedPolicy, System, published};
 
 use crate::placement::{Placer, Strategy};
 use crate::settings::{BadSetting, Settings};
@@ -40,7 +43,7 @@ pub struct PolicyInfo {
 }
 
 /// One setting of a policy.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KnobInfo {
     /// The key in `--set key=value`.
     pub name: &'static str,

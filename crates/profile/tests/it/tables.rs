@@ -253,21 +253,6 @@ fn databases_of_before_have_no_cells() {
     assert_eq!(read(&path).unwrap().records, plain);
 }
 
-#[test]
-fn a_faster_clock_has_speeds_and_no_exact_times() {
-    let source = folder();
-    let mut records = read(source.path()).unwrap().records;
-    let before = records.profile();
-    records.speed_up(10.0);
-    let after = records.profile();
-    let (speed, plan, data) = planned(&after, 2, Locality::Packed);
-    assert_eq!((speed, plan), (Some(2.5), Some("pp2.dp1.tp1".to_owned())));
-    assert!((data.unwrap() - 1.25).abs() < 1e-12);
-    assert_eq!(planned(&after, 1, Locality::Packed).2, Some(0.0));
-    assert_eq!(before.all_entries().count(), after.all_entries().count());
-    assert_eq!(after.cells().unwrap().times().count(), 0);
-}
-
 /// Every answer that was recorded from the published code.
 fn check_truth_table(cells: &Cells, folder: &Path, kind: &str) {
     let mut text = String::new();

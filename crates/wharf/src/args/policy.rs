@@ -1,6 +1,8 @@
 //! `wharf policies`, `wharf policy`
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use wharf_policy::System;
 
 use super::cluster::HomeArgs;
 
@@ -10,11 +12,22 @@ use super::cluster::HomeArgs;
 Examples:
   wharf policies
   wharf policies --preset gavel
+  wharf policies --from muri                  Policy names of Muri, and the policies that they are here
   wharf policies --output json")]
 pub struct PoliciesArgs {
     /// Only those that run under this preset, as they are there
     #[arg(long, value_name = "NAME|FILE")]
     pub preset: Option<String>,
+
+    /// Published system whose policy names to translate
+    #[arg(long, value_name = "SYSTEM", value_parser = published_system(), conflicts_with = "preset")]
+    pub from: Option<System>,
+}
+
+/// Accepts the names of published systems, and lists them in help and errors.
+fn published_system() -> impl TypedValueParser<Value = System> {
+    let names = System::ALL.map(System::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<System>().map_err(|()| "unknown system"))
 }
 
 /// `wharf policy`

@@ -14,6 +14,7 @@ Examples:
   wharf replay --trace jobs.csv --cluster 2x4 --policy srtf --time-scale 60    An hour in a minute
   wharf replay --trace jobs.csv --cluster 2x4 --policy srtf --dry-run          Only plan and predict
   wharf replay --trace jobs.csv --cluster v100:2x4 --policy muri-s --rounds 20 --out replay
+  wharf replay --trace runtime_trace.csv --cluster cluster_spec.json --policy gavel --set sched_with_opt=on
   wharf replay --trace jobs.csv --home ~/.local/state/wharf --policy fifo      On a running cluster")]
 pub struct ReplayArgs {
     /// The trace: a file, or `-` for standard input
@@ -32,7 +33,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
     pub home: Option<PathBuf>,
 
-    /// The policy that decides
+    /// The policy that decides. On a trace of Crius, Muri or Gavel, a name that only that system has means its policy:
+    /// see `wharf policies --from`
     #[arg(long, short, value_name = "POLICY")]
     pub policy: String,
 
@@ -45,7 +47,16 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "PATH", conflicts_with = "home")]
     pub profile: Option<PathBuf>,
 
-    /// How many times faster than the trace: all its times, and all times of the policy, are divided by this
+    /// Network interface for the gangs' processes, on every worker of the replay [default: that of the node's address]
+    #[arg(long, value_name = "NAME", conflicts_with = "home")]
+    pub network_interface: Option<String>,
+
+    /// Keep the time before the first submission, and count rounds from time 0 of the trace [default: start at the first
+    /// submission]
+    #[arg(long)]
+    pub keep_offset: bool,
+
+    /// Speed-up: times of the trace, the jobs' work and all times of the policy are divided by this
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub time_scale: f64,
 

@@ -50,7 +50,10 @@ pub struct SubmitArgs {
     /// {submit_s} filled in
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "example", "follow", "array", "per_node", "name"])]
     pub trace: Option<PathBuf>,
-    /// How many times faster than the trace: all its times are divided by this
+    /// Keep the time before the trace's first submission [default: submit the first row at once]
+    #[arg(long, requires = "trace")]
+    pub keep_offset: bool,
+    /// Speed-up: times of the trace and the jobs' work are divided by this
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "trace")]
     pub time_scale: f64,
     /// Submit all rows at once, whatever their times

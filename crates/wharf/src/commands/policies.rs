@@ -1,6 +1,7 @@
 //! `wharf policies`, `wharf policy explain`: what the registry knows.
 
 use serde::Serialize;
+use wharf_policy::System;
 use wharf_policy::arena::VARIANTS;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
 use wharf_sim::Preset;
@@ -84,6 +85,9 @@ pub(super) fn names(preset: &Preset) -> Vec<String> {
 /// # Errors
 /// Where there is no such preset, or standard output does not take it.
 pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    if let Some(system) = args.from {
+        return list_published(system, terminal);
+    }
     let mut all: Vec<&'static PolicyInfo> = policies().iter().collect();
     if let Some(name) = &args.preset {
         match input::preset(name)?.mechanism {
@@ -108,6 +112,33 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
     if terminal.format == OutputFormat::Table {
         terminal.note("`wharf policy explain NAME` tells how one decides and what its settings mean");
     }
+    Ok(Exit::Ok)
+}
+
+/// Lists the policy names of a published system with the policies that they are here.
+fn list_published(system: System, terminal: &Terminal) -> Result<Exit, CliError> {
+    if terminal.format == OutputFormat::Json {
+        let policies: Vec<_> = system
+            .policies()
+            .iter()
+            .map(|published| {
+                serde_json::json!({
+                    "name": published.name,
+                    "policy": published.policy,
+                    "settings": published.settings,
+                    "note": published.note,
+                })
+            })
+            .collect();
+        let document = serde_json::json!({ "schema": SCHEMA, "from": system.name(), "policies": policies });
+        terminal.json(&document)?;
+        return Ok(Exit::Ok);
+    }
+    let mut grid = Grid::new([system.name(), "wharf", "note"]);
+    for published in system.policies() {
+        grid.push([published.name, &published.options(), published.note]);
+    }
+    terminal.grid(&grid)?;
     Ok(Exit::Ok)
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wharf_policy::System;
 use wharf_profile::ProfileError;
 use wharf_report::FileError;
 use wharf_sim::compat::crius::CriusError;
@@ -137,12 +138,28 @@ pub fn profile(error: &ProfileError) -> CliError {
     with_hint(failed, error.hint().map(str::to_owned))
 }
 
-/// A policy does not exist.
+/// A policy does not exist. A name of a published system is translated; otherwise the nearest name is suggested.
 pub fn policy(error: &wharf_policy::UnknownPolicy) -> CliError {
-    let names = wharf_policy::registry::policies().iter().map(|policy| policy.name);
-    CliError::from_error(ErrorKind::Usage, error)
-        .hint_nearest(&error.name, names)
-        .hint("`wharf policies` lists them all")
+    let unknown = CliError::from_error(ErrorKind::Usage, error);
+    let published: Vec<_> = wharf_policy::published(&error.name).collect();
+    if published.is_empty() {
+        let names = wharf_policy::policies().iter().map(|policy| policy.name);
+        let unknown = unknown.hint_nearest(&error.name, names);
+        return match error.name.parse::<System>() {
+            Ok(system) => unknown.hint(list_of(system)),
+            Err(()) => unknown.hint("`wharf policies` lists them all"),
+        };
+    }
+    let translated = published.iter().fold(unknown, |unknown, policy| {
+        unknown.hint(format!("`{}` of {} is `{}` here", policy.name, policy.system, policy.options()))
+    });
+    // `gavel` is a policy of Crius and a system.
+    let named = error.name.parse::<System>().ok().filter(|named| published[0].system != *named);
+    std::iter::once(published[0].system).chain(named).map(list_of).fold(translated, CliError::hint)
+}
+
+fn list_of(system: System) -> String {
+    format!("`wharf policies --from {}` lists the policies of {system}", system.name())
 }
 
 /// A scenario cannot be run.

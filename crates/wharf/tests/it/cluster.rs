@@ -196,6 +196,35 @@ fn a_job_that_cannot_be_started_says_why() {
 }
 
 #[test]
+fn network_interface_that_a_node_lacks_is_reported_by_worker_and_job() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    let refused =
+        cluster.run(&["worker", "--node", "only", "--devices", "v100:4", "--network-interface", "ib9"]);
+    assert_eq!(refused.status.code(), Some(3));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        told.contains("error: network interface `ib9` does not exist on this node, which has "),
+        "{told}"
+    );
+    assert!(told.contains("hint: give one of them with `--network-interface`"), "{told}");
+
+    let _worker = cluster.worker("only");
+    let submit = |name: &str| {
+        let words =
+            ["submit", "--wait", "--network-interface", name, "--", "sh", "-c", "echo $NCCL_SOCKET_IFNAME"];
+        cluster.run(&words)
+    };
+    let failed = submit("ib9");
+    let told = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_ne!(failed.status.code(), Some(0));
+    assert!(told.contains("network interface `ib9` does not exist on this node, which has "), "{told}");
+    assert!(told.contains("set `network_interface` of the job to one of them, or leave it out"), "{told}");
+    assert_eq!(submit("lo").status.code(), Some(0));
+    assert_eq!(cluster.say(&["logs", "1"]), "lo\n");
+}
+
+#[test]
 fn what_cannot_be_is_told_clearly() {
     let cluster = Cluster::new();
     let alone = cluster.run(&["jobs"]);

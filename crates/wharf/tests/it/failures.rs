@@ -100,6 +100,48 @@ fn unknown_option() {
 }
 
 #[test]
+fn policy_names_of_published_systems_are_translated() {
+    let sandbox = Sandbox::new();
+    let set = |name: &str| sandbox.wharf(&format!("policy set {name}")).fails(2);
+    insta::assert_snapshot!(set("fcfs"), @"
+    error: no policy is named `fcfs`
+    hint: `fcfs` of Crius is `--policy crius/fcfs` here
+    hint: `wharf policies --from crius` lists the policies of Crius
+    ");
+    insta::assert_snapshot!(set("gavel"), @"
+    error: no policy is named `gavel`
+    hint: `gavel` of Crius is `--policy crius/gavel` here
+    hint: `wharf policies --from crius` lists the policies of Crius
+    hint: `wharf policies --from gavel` lists the policies of Gavel
+    ");
+    insta::assert_snapshot!(set("shortest"), @"
+    error: no policy is named `shortest`
+    hint: `shortest` of Muri is `--policy srtf` here
+    hint: `wharf policies --from muri` lists the policies of Muri
+    ");
+    insta::assert_snapshot!(set("multi-resource-gpu-unaware"), @"
+    error: no policy is named `multi-resource-gpu-unaware`
+    hint: `multi-resource-gpu-unaware` of Muri is `--policy muri-l --set blossom=off` here
+    hint: `wharf policies --from muri` lists the policies of Muri
+    ");
+    insta::assert_snapshot!(set("muri"), @"
+    error: no policy is named `muri`
+    hint: did you mean `muri-s`?
+    hint: `wharf policies --from muri` lists the policies of Muri
+    ");
+    // Wherever a policy is named: a head, a simulation, a simulation under another preset.
+    for command in [
+        "head --home state --policy dlas-gpu",
+        "sim --trace jobs.csv --cluster 1x2 --policy dlas-gpu",
+        "sim --trace jobs.csv --cluster 1x2 --preset muri --policy dlas-gpu",
+        "replay --trace jobs.csv --cluster 1x2 --policy dlas-gpu",
+    ] {
+        let error = sandbox.wharf(command).fails(2);
+        assert!(error.contains("hint: `dlas-gpu` of Muri is `--policy tiresias` here"), "{command}: {error}");
+    }
+}
+
+#[test]
 fn unknown_names_suggest_the_nearest() {
     let sandbox = Sandbox::new();
     let sim = |rest: &str| sandbox.wharf(&format!("sim --trace jobs.csv --cluster 1x2 {rest}")).fails(2);

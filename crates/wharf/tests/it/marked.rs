@@ -1,5 +1,6 @@
 //! Commands whose processes, and all that they start, can be found again by a variable in their environment.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -34,8 +35,15 @@ impl Marked {
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(program());
-        command.args(words).current_dir(self.folder.path()).stdin(Stdio::null()).env_clear();
+        let mut command = self.as_marked(program());
+        command.args(words);
+        command
+    }
+
+    /// Any program, with the mark and the folders of this test.
+    pub(crate) fn as_marked(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).stdin(Stdio::null()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("WHARF_HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
         command.env(MARK, self.folder.path()).env("WHARF_CONFIG", "/dev/null");

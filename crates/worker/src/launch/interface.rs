@@ -1,9 +1,56 @@
 //! Which network interface a gang's processes should talk through.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
+use wharf_proto::LaunchTask;
+use wharf_proto::container::{Network, Runtime};
+
+/// An interface that this machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("network interface `{name}` does not exist on this node, which has {}", known.join(", "))]
+pub struct UnknownInterface {
+    /// The name.
+    pub name: String,
+    /// The interfaces of the machine, sorted.
+    pub known: Vec<String>,
+}
+
+/// Checks that this machine has the interfaces of a value of `NCCL_SOCKET_IFNAME`: names with commas between them, each perhaps after
+/// `=`. After `^` it names interfaces to avoid, which need not exist.
+///
+/// # Errors
+/// The first that does not exist.
+pub(crate) fn check(value: &str) -> Result<(), UnknownInterface> {
+    // Where the system lists nothing, nothing can be checked.
+    let Ok(found) = getifaddrs() else { return Ok(()) };
+    check_among(value, &found.map(|interface| interface.interface_name).collect())
+}
+
+fn check_among(value: &str, known: &BTreeSet<String>) -> Result<(), UnknownInterface> {
+    if value.starts_with('^') {
+        return Ok(());
+    }
+    let mut names = value.split(',').map(|name| name.trim_start_matches('='));
+    match names.find(|name| !known.contains(*name)) {
+        Some(name) => Err(UnknownInterface { name: name.to_owned(), known: known.iter().cloned().collect() }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a task sees the interfaces of its node, as far as its job says. Docker and Podman give a container its own.
+pub(super) fn is_of_node(launch: &LaunchTask) -> bool {
+    let Some(container) = &launch.container else { return true };
+    match container.network() {
+        Network::Host => true,
+        Network::Usual => {
+            matches!(container.runtime(), Runtime::Apptainer | Runtime::Singularity | Runtime::Charliecloud)
+        }
+        Network::Bridge | Network::None => false,
+    }
+}
 
 /// The interface that carries an address (or one of a name's addresses), if this machine has it.
 pub(super) fn carrying(address: &str) -> Option<String> {
@@ -44,6 +91,26 @@ fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn check_of_a_missing_interface_lists_those_there_are() {
+        let known: BTreeSet<String> = ["lo", "ib0", "eth0"].map(str::to_owned).into();
+        for (value, missing) in [
+            ("ib0", None),
+            ("ib0,eth0", None),
+            ("=ib0", None),
+            ("^docker0", None),
+            ("ib0.8068", Some("ib0.8068")),
+            ("eth", Some("eth")),
+            ("ib0,ib1", Some("ib1")),
+        ] {
+            let found = check_among(value, &known).err();
+            assert_eq!(found.as_ref().map(|unknown| &*unknown.name), missing, "{value}");
+        }
+        let error = check_among("ib1", &known).unwrap_err().to_string();
+        assert_eq!(error, "network interface `ib1` does not exist on this node, which has eth0, ib0, lo");
+        assert_eq!(check("lo"), Ok(()));
+    }
 
     #[test]
     fn carrying_finds_loopback_and_nothing_for_others() {

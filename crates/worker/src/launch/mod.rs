@@ -3,7 +3,7 @@
 mod command;
 mod contain;
 mod hosts;
-mod interface;
+pub(crate) mod interface;
 mod ray;
 mod spool;
 
@@ -130,6 +130,12 @@ impl Launching {
             .file(addresses, &devices_by_rank(launch))
             .map_err(|error| Exit::of_file(&error, "cannot write the file of the gang's hosts"))?;
         let chosen = Some(&launch.network_interface).filter(|name| !name.is_empty());
+        if let Some(name) = chosen.filter(|_| interface::is_of_node(launch)) {
+            interface::check(name).map_err(|unknown| {
+                let hint = "set `network_interface` of the job to one of them, or leave it out";
+                Exit::refused(format!("{unknown}; {hint}"))
+            })?;
+        }
         let surroundings = Surroundings {
             interface: chosen.or(self.interface.as_ref()).map(String::as_str),
             hostfile: &hostfile,

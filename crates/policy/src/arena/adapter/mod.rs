@@ -46,6 +46,8 @@ pub struct Arena {
     /// Whether the rules should look at waiting jobs again.
     is_news: bool,
     last_round: Option<Time>,
+    /// The round that a wake-up was requested for.
+    due: Option<Time>,
     notes: RoundNotes,
 }
 
@@ -235,11 +237,10 @@ fn devices_of(site: &Site, placement: &[NodeShare]) -> Vec<usize> {
 
 impl Arena {
     /// A policy over an idle cluster.
-    pub fn new(variant: &'static Variant, round_s: f64, placer: Box<dyn Placer>) -> Self {
-        let options = variant.options(Options { round_s, ..Options::default() });
+    pub fn new(variant: &'static Variant, options: Options, placer: Box<dyn Placer>) -> Self {
         Self {
             variant,
-            options,
+            options: variant.options(options),
             seating: Seating::new(placer),
             game: None,
             came: BTreeSet::new(),
@@ -247,6 +248,7 @@ impl Arena {
             told: BTreeSet::new(),
             is_news: false,
             last_round: None,
+            due: None,
             notes: RoundNotes::default(),
         }
     }
@@ -255,8 +257,11 @@ impl Arena {
         self.last_round.map(|last| last.plus(self.options.round_s))
     }
 
-    fn has_news(&self) -> bool {
-        self.is_news || !self.came.is_empty() || self.game.as_ref().is_some_and(|game| !game.ended.is_empty())
+    /// Whether the rules have something to decide. Without jobs they have not: rounds are counted from the first job on, not from when
+    /// nodes joined.
+    fn needs_round(&self) -> bool {
+        let has_ended = || self.game.as_ref().is_some_and(|game| !game.ended.is_empty());
+        !self.told.is_empty() && (self.is_news || !self.came.is_empty() || has_ended())
     }
 
     /// The rules with all that is known; they begin anew where there are none.
@@ -495,12 +500,15 @@ impl Policy for Arena {
     fn schedule(&mut self, decision: &mut Decision<'_>) {
         let now = decision.view().now;
         let is_due = self.next_round().is_none_or(|next| next <= now);
-        if is_due && self.has_news() {
-            self.last_round = Some(now);
+        if is_due && self.needs_round() {
+            // Woken late, the rounds after it are not late as well.
+            self.last_round = Some(self.due.take().filter(|due| *due <= now).unwrap_or(now));
             self.round(decision);
         }
-        if self.has_news() {
-            decision.wake_at(self.next_round().unwrap_or(now));
+        if self.needs_round() {
+            let at = self.next_round().unwrap_or(now);
+            self.due = Some(at);
+            decision.wake_at(at);
         }
     }
 
@@ -514,7 +522,7 @@ impl Policy for Arena {
         if needed > working {
             return Reason::NodesOut { needed, working };
         }
-        if let Some(at) = self.next_round().filter(|at| self.has_news() && *at > view.now) {
+        if let Some(at) = self.next_round().filter(|at| self.needs_round() && *at > view.now) {
             return Reason::NextRound { at };
         }
         if let Some(head) = self.head_before(view, job) {

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use wharf_head::http::HttpConfig;
 use wharf_head::{Head, HeadConfig};
 use wharf_tls::Fingerprint;
-use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, TaskSettings, WorkerConfig};
+use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, TaskSettings, WorkerConfig, WorkerError};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
@@ -214,9 +214,20 @@ fn serve_worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError
             other => terminal.detail(&format!("{other:?}")),
         };
         let run = wharf_worker::run_with(config, async { stopped.notified().await }, told);
-        run.await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
+        run.await.map_err(|error| worker_failed(&error))?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
     })
+}
+
+/// A worker cannot start, or go on.
+pub(super) fn worker_failed(error: &WorkerError) -> CliError {
+    let failed = CliError::from_error(ErrorKind::Input, error);
+    match error {
+        WorkerError::Interface(_) => failed.hint(
+            "give one of them with `--network-interface`, or leave it out: the worker uses that of its `--address`",
+        ),
+        _ => failed,
+    }
 }
 
 /// What a worker is, from its arguments and its head's home.

@@ -10,7 +10,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use wharf_head::Head;
 use wharf_worker::{Notice, WorkerConfig, WorkerError, end_tasks, run_with};
 
-use super::daemon::{start_head, stop_head, tell_dashboard, worker_config};
+use super::daemon::{start_head, stop_head, tell_dashboard, worker_config, worker_failed};
 use crate::args::{Cli, Command};
 use crate::error::{CliError, ErrorKind};
 use crate::interrupt;
@@ -45,12 +45,20 @@ pub(in crate::commands) struct WorkerPlan {
     pub(in crate::commands) switch: u32,
     /// The pool that it belongs to; empty for none.
     pub(in crate::commands) pool: String,
+    /// The network interface for gangs; `None` for that of its address.
+    pub(in crate::commands) network_interface: Option<String>,
 }
 
 impl WorkerPlan {
     /// A node with declared devices.
     pub(in crate::commands) fn new(node: &str, devices: &str) -> Self {
-        Self { node: node.to_owned(), devices: Some(devices.to_owned()), switch: 0, pool: String::new() }
+        Self {
+            node: node.to_owned(),
+            devices: Some(devices.to_owned()),
+            switch: 0,
+            pool: String::new(),
+            network_interface: None,
+        }
     }
 }
 
@@ -121,6 +129,12 @@ impl Embedded {
             words.extend(["--node", &worker.node].map(OsString::from));
             words.extend(["--switch".to_owned(), worker.switch.to_string()].map(OsString::from));
             words.extend(["--pool", &worker.pool].map(OsString::from));
+            words.extend(
+                worker
+                    .network_interface
+                    .iter()
+                    .flat_map(|name| ["--network-interface".into(), OsString::from(name)]),
+            );
             // Without them it finds out for itself.
             words.extend(
                 worker.devices.iter().flat_map(|devices| ["--devices".into(), OsString::from(devices)]),
@@ -140,7 +154,7 @@ impl Embedded {
                 // It has ended, and its end says why.
                 let ended = std::mem::replace(&mut worker.task, tokio::spawn(async { Ok(()) })).await;
                 let failed = ended.map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
-                failed.map_err(|error| CliError::from_error(ErrorKind::Input, &error))?;
+                failed.map_err(|error| worker_failed(&error))?;
             }
         }
         Ok(())

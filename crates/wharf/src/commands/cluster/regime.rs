@@ -59,7 +59,7 @@ pub(super) fn maker(own: &PolicyChoice, seed: u64, profile: Option<Profile>) -> 
                 choice.name
             ));
         }
-        seeded(choice, seed, profile.as_ref()).map_err(|error| error.to_string())
+        seeded(choice, seed, profile.as_ref()).map_err(|error| error.one_line())
     })
 }
 

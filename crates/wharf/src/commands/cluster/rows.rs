@@ -25,7 +25,11 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
     if !args.time_scale.is_finite() || args.time_scale <= 0.0 {
         return Err(CliError::usage("`--time-scale` takes a number above 0"));
     }
-    let trace = scale_trace(&input::trace(path, None, terminal)?, args.time_scale);
+    let mut trace = input::trace(path, None, terminal)?;
+    if !args.keep_offset {
+        input::start_at_first(&mut trace)?;
+    }
+    let trace = scale_trace(&trace, args.time_scale);
     let context = context(None, &args.job)?;
     let began_s = unix_s();
     // All of them before the first is submitted: none is refused half-way.
@@ -111,7 +115,8 @@ fn filled(command: &[String], row: &Row) -> Vec<String> {
         ("job", row.name.to_string()),
         ("user", text(&row.user)),
         ("devices", row.gang.devices.to_string()),
-        ("iterations", row.iterations.to_string()),
+        // A speed-up leaves parts of iterations, of which programs know nothing.
+        ("iterations", row.iterations.ceil().to_string()),
         ("iteration_ms", row.iteration_ms.to_string()),
         ("duration_s", row.declared_s().to_string()),
         ("model", text(&row.model)),

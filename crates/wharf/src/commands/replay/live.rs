@@ -1,11 +1,12 @@
 //! The replay itself: real processes on a cluster that is started for it, or that runs already.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::Client;
-use wharf_profile::Records;
+use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{
     ChangeJobsRequest, Checkpoint, HistoryEntry, JobDetail, JobPhase, JobSpec, ListJobsRequest, LogsRequest,
@@ -25,6 +26,8 @@ const LEAD_S: f64 = 0.5;
 /// Where the policy is called in rounds, what the trace has at the beginning of a round is submitted this much before: a
 /// simulator's arrivals are in time for it.
 const ROUND_LEAD_S: f64 = 0.05;
+/// Longest name of a node, in characters.
+const NODE_NAME_MAX: usize = 64;
 /// Starts that are measured; the middle one counts.
 const SAMPLES: usize = 5;
 
@@ -56,33 +59,40 @@ pub(super) async fn embedded<T>(
 }
 
 /// The cluster that a plan is replayed on, in a folder.
-pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, folder: &Path) -> Result<cluster::Plan, CliError> {
-    let profile = plan.profile.as_ref().map(|(records, _)| written(records, folder)).transpose()?;
-    let worker = |node: &wharf_core::NodeSpec| WorkerPlan {
-        node: node.name.to_string(),
+pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, folder: &Path) -> cluster::Plan {
+    let worker = |(node, name): (&NodeSpec, String)| WorkerPlan {
+        node: name,
         devices: Some(format!("{}:{}", node.device_type, node.devices)),
         switch: node.switch,
         pool: node.pool.to_string(),
+        network_interface: plan.network_interface.clone(),
     };
-    Ok(cluster::Plan {
+    cluster::Plan {
         home: folder.join("home"),
-        workers: plan.cluster.nodes.iter().map(worker).collect(),
+        workers: plan.cluster.nodes.iter().zip(node_names(&plan.cluster)).map(worker).collect(),
         policy: Some(plan.policy.name.to_owned()),
         set: plan.settings(start_cost_s).iter().map(|(key, value)| format!("{key}={value}")).collect(),
         seed: plan.seed,
-        profile,
+        profile: plan.profile.as_ref().map(|(path, _)| path.clone()),
         http: None,
-    })
+    }
 }
 
-/// A file with a profile at the replay's pace, for the head.
-fn written(records: &Records, folder: &Path) -> Result<PathBuf, CliError> {
-    let path = folder.join("profile.json");
-    let mut text = Vec::new();
-    wharf_profile::write_json(records, &mut text)
-        .and_then(|()| std::fs::write(&path, text))
-        .map_err(|error| CliError::write(&path, error))?;
-    Ok(path)
+/// Names that a head accepts for the nodes of a cluster: their own, with `-` for characters such as the `:` before a port; numbers where
+/// those are not unique.
+fn node_names(cluster: &ClusterSpec) -> Vec<String> {
+    let letter =
+        |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
+    let name = |node: &NodeSpec| {
+        let name: String = node.name.chars().map(letter).take(NODE_NAME_MAX).collect();
+        name.trim_start_matches(['-', '.']).to_owned()
+    };
+    let names: Vec<String> = cluster.nodes.iter().map(name).collect();
+    let distinct: BTreeSet<&String> = names.iter().filter(|name| !name.is_empty()).collect();
+    if distinct.len() == names.len() {
+        return names;
+    }
+    (0..names.len()).map(|index| format!("n{index}")).collect()
 }
 
 /// Measures how long it takes from a launch to the first iteration.
@@ -261,6 +271,20 @@ mod tests {
             assert!((at - expected).abs() < 1e-9, "{engine_s}: {at}");
             assert!(lead_s(Some(10.0), engine_s) >= LEAD_S - 1e-9);
         }
+    }
+
+    #[test]
+    fn node_names_are_valid_and_unique() {
+        let names = |names: &[&str]| {
+            let mut cluster = ClusterSpec::uniform("a40", names.len() as u32, 2);
+            cluster.nodes.iter_mut().zip(names).for_each(|(node, name)| node.name = (*name).into());
+            node_names(&cluster)
+        };
+        assert_eq!(names(&["10.2.64.81:4160", "10.2.64.82:4160"]), ["10.2.64.81-4160", "10.2.64.82-4160"]);
+        assert_eq!(names(&["node_01", "gpu a"]), ["node_01", "gpu-a"]);
+        assert_eq!(names(&["fe80::1", "fe80--1"]), ["n0", "n1"]);
+        assert_eq!(names(&["..", "b"]), ["n0", "n1"]);
+        assert_eq!(names(&[&"x".repeat(80)])[0].len(), 64);
     }
 
     #[test]

@@ -51,6 +51,11 @@ pub(super) fn execute(args: &ReplayArgs, terminal: &Terminal) -> Result<Exit, Cl
     if let Some(out) = &args.out {
         terminal.note(&format!("the report is in `{}`", out.display()));
     }
+    if !comparison.has_launches() {
+        let message = format!("the replay launched none of the {} jobs", plan.trace.jobs.len());
+        return Err(CliError::new(ErrorKind::Internal, message)
+            .hint("the simulator launches some of them; a smaller `--time-scale` or more `--rounds` give the cluster more time"));
+    }
     let is_whole = plan.cutoff_s.is_none();
     let failed = lived.record.jobs.iter().filter(|job| !job.is_finished && is_whole).count();
     match failed {
@@ -66,7 +71,7 @@ async fn run(
     terminal: &Terminal,
 ) -> Result<Option<(Plan, f64, Lived)>, CliError> {
     let served = match &args.home {
-        Some(home) => Some(Served::find(home, args, terminal).await?),
+        Some(home) => Some(Served::find(home, terminal).await?),
         None => None,
     };
     let (name, spec) = match (&served, &args.cluster) {
@@ -75,6 +80,9 @@ async fn run(
         (None, None) => return Err(CliError::usage("`--cluster` or `--home` is needed")),
     };
     let mut plan = Plan::resolve(args, name, spec, terminal)?;
+    if let Some(served) = &served {
+        served.check_policy(plan.policy.name)?;
+    }
     if args.dry_run {
         tell_plan(&plan, args, terminal)?;
         return Ok(None);
@@ -94,7 +102,7 @@ async fn run(
             live::replay(&served.client, &plan, folder, &interruptions, terminal).await?
         }
         None => {
-            let home = live::cluster_plan(&plan, start_cost_s, folder)?;
+            let home = live::cluster_plan(&plan, start_cost_s, folder);
             let work =
                 async |client: &Client| live::replay(client, &plan, folder, &interruptions, terminal).await;
             embedded(&home, &interruptions, terminal, work).await?.flatten()
@@ -224,21 +232,16 @@ fn own_users(plan: &mut Plan, terminal: &Terminal) {
 struct Served {
     client: Client,
     cluster: ClusterSpec,
+    /// The policy that decides there.
+    policy: String,
     /// Those that its policy decides by.
     settings: BTreeMap<String, String>,
 }
 
 impl Served {
-    async fn find(home: &Path, args: &ReplayArgs, terminal: &Terminal) -> Result<Self, CliError> {
+    async fn find(home: &Path, terminal: &Terminal) -> Result<Self, CliError> {
         let client = cluster::connect(&HomeArgs { home: Some(home.to_owned()) }).await?;
         let info = client.info().await?;
-        if info.policy != args.policy {
-            return Err(CliError::usage(format!(
-                "the head decides by `{}`, not by `{}`",
-                info.policy, args.policy
-            ))
-            .hint(format!("replay under its own: --policy {}", info.policy)));
-        }
         if info.jobs_live > 0 {
             terminal
                 .warn(&format!("{} other jobs are there, which the prediction leaves out", info.jobs_live));
@@ -256,7 +259,20 @@ impl Served {
         let up = nodes.iter().filter(|node| node.health() == Health::Up);
         let cluster = ClusterSpec { nodes: up.map(node).collect() };
         let settings = client.policies().await?.pop().map(|now| now.settings).unwrap_or_default();
-        Ok(Self { client, cluster, settings: settings.into_iter().collect() })
+        Ok(Self { client, cluster, policy: info.policy, settings: settings.into_iter().collect() })
+    }
+
+    /// Refuses a replay under another policy than that of the head.
+    fn check_policy(&self, policy: &str) -> Result<(), CliError> {
+        if self.policy == policy {
+            return Ok(());
+        }
+        Err(CliError::usage(format!("the head decides by `{}`, not by `{policy}`", self.policy)).hint(
+            format!(
+                "replay under the head's policy, `--policy {}`, or change it: `wharf policy set {policy}`",
+                self.policy
+            ),
+        ))
     }
 
     /// Says where the head decides by other settings than the prediction.

@@ -1,16 +1,15 @@
 //! What is replayed, and what the simulator says will come of it.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::PathBuf;
 
 use wharf_core::ClusterSpec;
 use wharf_perf::Profile;
-use wharf_policy::PolicyInfo;
-use wharf_profile::Records;
+use wharf_policy::{PolicyInfo, PublishedPolicy, System};
 use wharf_report::{RunLabels, Summary};
 use wharf_sim::preset::Mechanism;
 use wharf_sim::{Outcome, Preset, RunSpec, Settings, run, scale_settings, scale_trace};
-use wharf_trace::Trace;
+use wharf_trace::{Format, Trace};
 
 use super::acts::{Moment, Simulated};
 use crate::args::ReplayArgs;
@@ -32,20 +31,14 @@ pub(super) struct Plan {
     preset: Preset,
     pub(super) seed: u64,
     pub(super) time_scale: f64,
-    /// How fast models run, at the replay's pace.
-    pub(super) profile: Option<(Records, Profile)>,
+    /// How fast models run, and the file that says so.
+    pub(super) profile: Option<(PathBuf, Profile)>,
     /// Seconds after the beginning at which it is over, whatever still runs.
     pub(super) cutoff_s: Option<f64>,
+    /// Network interface of all workers.
+    pub(super) network_interface: Option<String>,
     /// Seconds between the moments at which the policy is called, where that is not after every event.
     pub(super) period_s: Option<f64>,
-}
-
-/// A profile for a clock that runs so many times faster.
-fn profile(path: &Path, time_scale: f64) -> Result<(Records, Profile), CliError> {
-    let mut records = wharf_profile::read(path).map_err(|error| translate::profile(&error))?.records;
-    records.speed_up(time_scale);
-    let profile = records.profile();
-    Ok((records, profile))
 }
 
 /// What the simulator says.
@@ -64,16 +57,18 @@ impl Plan {
         terminal: &Terminal,
     ) -> Result<Self, CliError> {
         let usage = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Usage, error);
-        let settings = input::settings(&args.set)?;
+        let mut settings = input::settings(&args.set)?;
         check_numbers(args)?;
         if let Some(key) = REFUSED.iter().find(|key| settings.get(key).is_some()) {
             let wrong = CliError::usage(format!("`{key}` cannot be set: it is as it is on real machines"));
             return Err(if *key == "restart_s" { wrong.hint("see `--start-cost`") } else { wrong });
         }
-        let policy = wharf_policy::find(&args.policy).map_err(|error| {
-            let hint = error.nearest.map(|near| format!("did you mean `{near}`?"));
-            hint.into_iter().fold(usage(&error), CliError::hint)
-        })?;
+        let format = args.format.as_deref().map(input::format).transpose()?;
+        let (mut trace, format) = input::formatted_trace(&args.trace, format, terminal)?;
+        if !args.keep_offset {
+            input::start_at_first(&mut trace)?;
+        }
+        let policy = find_policy(&args.policy, format, &mut settings, terminal)?;
         let preset = input::preset("wharf")?;
         let Mechanism::Wharf(rules) = &preset.mechanism else {
             return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
@@ -85,17 +80,19 @@ impl Plan {
             settings.set(knob.name, &given);
         }
         let rules = rules.with(&settings).map_err(|error| usage(&error))?;
-        let format = args.format.as_deref().map(input::format).transpose()?;
-        let trace = scale_trace(&input::trace(&args.trace, format, terminal)?, args.time_scale);
-        let profile = args.profile.as_deref().map(|path| profile(path, args.time_scale)).transpose()?;
+        let profile = match &args.profile {
+            Some(path) => Some((path.clone(), input::profile(path)?)),
+            None => None,
+        };
         let mut plan = Self {
-            trace,
+            trace: scale_trace(&trace, args.time_scale),
             profile,
             cluster_name,
             cluster,
             policy,
             cutoff_s: args.rounds.map(|rounds| f64::from(rounds) * rules.round_s),
             period_s: rules.in_rounds.then_some(rules.round_s),
+            network_interface: args.network_interface.clone(),
             settings,
             seed: args.seed,
             time_scale: args.time_scale,
@@ -129,6 +126,9 @@ impl Plan {
     }
 
     /// Simulates it with a start cost.
+    ///
+    /// # Errors
+    /// What cannot be simulated, and a plan under which no job starts.
     pub(super) fn predict(&self, start_cost_s: f64) -> Result<Prediction, CliError> {
         let mut simulated = Simulated::default();
         let outcome = self.with_spec(start_cost_s, |spec| run(spec, &mut simulated));
@@ -137,8 +137,34 @@ impl Plan {
         if let Some(cutoff_s) = self.cutoff_s {
             cut(&mut outcome, &mut acts, cutoff_s);
         }
+        if acts.is_empty() {
+            return Err(self.launches_nothing());
+        }
         let summary = self.summary("simulated", &outcome);
         Ok(Prediction { outcome, acts, summary })
+    }
+
+    /// The error for a plan under which no job starts.
+    fn launches_nothing(&self) -> CliError {
+        let jobs = &self.trace.jobs;
+        let first_s = jobs.first().map_or(0.0, |job| job.submit.seconds());
+        match self.cutoff_s {
+            Some(cutoff_s) if first_s > cutoff_s => CliError::usage(format!(
+                "the replay would launch nothing: its rounds end after {cutoff_s:.1} s, the first job is submitted at {first_s:.1} s"
+            ))
+            .hint("leave out `--keep-offset` to start at the first submission, or raise `--rounds`"),
+            Some(cutoff_s) => CliError::usage(format!(
+                "the replay would launch nothing: policy `{}` starts no job within {cutoff_s:.1} s, when its rounds end",
+                self.policy.name
+            ))
+            .hint("raise `--rounds`"),
+            None => CliError::input(format!(
+                "the replay would launch nothing: policy `{}` starts none of the {} jobs",
+                self.policy.name,
+                jobs.len()
+            ))
+            .hint("`wharf sim --explain JOB` with the same options shows why a job waits"),
+        }
     }
 
     /// The metrics of a run.
@@ -151,6 +177,45 @@ impl Plan {
             seed: self.seed,
         };
         Summary::new(labels, outcome, 0.0)
+    }
+}
+
+/// The policy of that name. On a trace of a published system, a name that only that system has is its policy, with the settings that
+/// it needs.
+fn find_policy(
+    name: &str,
+    format: Format,
+    settings: &mut Settings,
+    terminal: &Terminal,
+) -> Result<&'static PolicyInfo, CliError> {
+    let published = system_of(format).and_then(|system| system.find(name));
+    match (wharf_policy::find(name), published) {
+        (Ok(policy), Some(PublishedPolicy { system, policy: other, .. })) if *other != policy.name => {
+            terminal
+                .note(&format!("policy `{name}` is Wharf's own; `{name}` of {system} is `--policy {other}`"));
+            Ok(policy)
+        }
+        (Ok(policy), _) => Ok(policy),
+        (Err(unknown), None) => Err(translate::policy(&unknown)),
+        (Err(_), Some(published)) => {
+            terminal.note(&format!("policy `{name}` of {} is `{}`", published.system, published.options()));
+            for (key, value) in published.settings.iter().filter_map(|setting| setting.split_once('=')) {
+                if settings.get(key).is_none() {
+                    settings.set(key, value);
+                }
+            }
+            wharf_policy::find(published.policy).map_err(|error| translate::policy(&error))
+        }
+    }
+}
+
+/// The published system that has traces of a format.
+fn system_of(format: Format) -> Option<System> {
+    match format {
+        Format::Crius => Some(System::Crius),
+        Format::Muri => Some(System::Muri),
+        Format::Gavel => Some(System::Gavel),
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use wharf_report::table::{Cell, Column, Table};
 use wharf_report::{Metric, Summary};
 use wharf_sim::Outcome;
 
-use super::acts::{self, Moment, Parting};
+use super::acts::{self, Act, Moment, Parting};
 use super::live::Lived;
 use super::plan::{Plan, Prediction};
 use crate::args::OutputFormat;
@@ -53,7 +53,12 @@ impl<'a> Comparison<'a> {
         Self { plan, start_cost_s, prediction, outcome, summary, acts, parting, lived }
     }
 
-    /// Prints it in the form that was asked for.
+    /// Whether any job was launched on the cluster.
+    pub(super) fn has_launches(&self) -> bool {
+        self.acts.iter().any(|(_, act)| matches!(act, Act::Launch { .. }))
+    }
+
+    /// Prints it in the chosen output format.
     pub(super) fn tell(&self, terminal: &Terminal) -> Result<(), CliError> {
         match terminal.format {
             OutputFormat::Json => terminal.json(&self.document()),

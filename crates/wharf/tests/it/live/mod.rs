@@ -1,7 +1,7 @@
 //! What was simulated is what will run: traces replayed with real processes on a real cluster.
 //!
-//! Short replays under two policies are always done, one of them on devices of several types. With `WHARF_LIVE=full` it is what
-//! takes minutes: jobs of at least half a minute under six policies, side by side.
+//! Short replays under three policies are always done, one of them on devices of several types, one in rounds of its own. With
+//! `WHARF_LIVE=full` jobs take at least half a minute, under eight policies, side by side.
 mod scenario;
 
 use std::io::Write as _;
@@ -17,13 +17,15 @@ const TOLERANCE: f64 = 0.03;
 /// Events at least this far apart, as a machine that does something else, too, needs it.
 const GAP_S: f64 = 0.75;
 
-const FULL: [Wanted; 6] = [
+const FULL: [Wanted; 8] = [
     long("fifo", UNIFORM, 0, 0),
     long("srtf", UNIFORM, 2, 0),
     long("tiresias", UNIFORM, 2, 0),
     long("muri-s", UNIFORM, 2, 3),
     long("max-min-fairness-perf", MIXED, 2, 0),
     long("gandiva", MIXED, 2, 2),
+    long("crius/fcfs", UNIFORM, 0, 0),
+    long("crius/gavel", MIXED, 0, 0),
 ];
 
 const fn long(policy: &'static str, cluster: &'static str, preemptions: usize, shared: usize) -> Wanted {
@@ -31,7 +33,8 @@ const fn long(policy: &'static str, cluster: &'static str, preemptions: usize, s
     Wanted { policy, cluster, jobs, job_s, arrivals_s, gap_s: GAP_S, preemptions, shared, makespan_s }
 }
 
-const SHORT: [Wanted; 2] = [short("srtf", UNIFORM, 1), short("max-min-fairness-perf", MIXED, 1)];
+const SHORT: [Wanted; 3] =
+    [short("srtf", UNIFORM, 1), short("max-min-fairness-perf", MIXED, 1), short("crius/fcfs", UNIFORM, 0)];
 
 const fn short(policy: &'static str, cluster: &'static str, preemptions: usize) -> Wanted {
     let (jobs, job_s, arrivals_s, makespan_s) = (4, 6.0, 8.0, 40.0);
