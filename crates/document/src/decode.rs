@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use wharf_core::nearest::nearest;
 
+pub use super::node::path;
 use super::node::{Entry, Malformed, Node, Place, Value};
 
 /// What is wrong, where, and what may help.
@@ -59,12 +60,6 @@ pub trait Decode: Sized {
     /// # Errors
     /// What is wrong with it.
     fn decode(node: &Node, at: &str) -> Result<Self, Problem>;
-}
-
-/// The field of a map by its path.
-#[must_use]
-pub fn path(at: &str, name: &str) -> String {
-    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
 }
 
 /// A map whose fields are all known.

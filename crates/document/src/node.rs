@@ -96,6 +96,23 @@ pub struct Entry {
     pub value: Node,
 }
 
+/// A key that a map has more than once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// Where the later one stands, which counts.
+    pub place: Place,
+    /// Where the one before it stands.
+    pub ignored: Place,
+    /// The path to the key.
+    pub field: String,
+}
+
+/// The field of a map by its path.
+#[must_use]
+pub fn path(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+}
+
 impl Node {
     /// Reads a document in the format that its file's name tells; `None` where that tells none.
     ///
@@ -117,7 +134,25 @@ impl Node {
     /// Where and why it is none.
     pub fn from_yaml(text: &str) -> Result<Self, Malformed> {
         // Only `true` and `false` are no texts: `on`, `yes` and `NO` are values of variables, too.
-        let options = serde_saphyr::options! { strict_booleans: true };
+        Self::read_yaml(text, serde_saphyr::options! { strict_booleans: true })
+    }
+
+    /// Reads YAML in which keys may be repeated. The last value of a key counts, as in PyYAML, and the others are returned.
+    ///
+    /// # Errors
+    /// Where and why it is none.
+    pub fn from_yaml_last(text: &str) -> Result<(Self, Vec<Repeated>), Malformed> {
+        let options = serde_saphyr::options! {
+            strict_booleans: true,
+            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        };
+        let mut node = Self::read_yaml(text, options)?;
+        let mut repeated = Vec::new();
+        node.keep_last("", &mut repeated);
+        Ok((node, repeated))
+    }
+
+    fn read_yaml(text: &str, options: serde_saphyr::Options) -> Result<Self, Malformed> {
         let read: Result<YamlNode, _> = serde_saphyr::from_str_with_options(text, options);
         let source = Source::new(text);
         read.map(|node| node.into_node(&source)).map_err(|error| {
@@ -127,6 +162,31 @@ impl Node {
             let message = message.split(" at line ").next().unwrap_or_default().trim_start_matches("error: ");
             Malformed { place, message: message.to_owned() }
         })
+    }
+
+    /// Removes all but the last entry of each key, here and below.
+    fn keep_last(&mut self, at: &str, repeated: &mut Vec<Repeated>) {
+        match &mut self.value {
+            Value::Map(entries) => {
+                let mut kept: Vec<Entry> = Vec::new();
+                for entry in std::mem::take(entries) {
+                    if let Some(index) = kept.iter().position(|earlier| earlier.key == entry.key) {
+                        let ignored = kept.remove(index).place;
+                        repeated.push(Repeated { place: entry.place, ignored, field: path(at, &entry.key) });
+                    }
+                    kept.push(entry);
+                }
+                for entry in &mut kept {
+                    entry.value.keep_last(&path(at, &entry.key), repeated);
+                }
+                *entries = kept;
+            }
+            Value::List(items) => {
+                let items = items.iter_mut().enumerate();
+                items.for_each(|(index, item)| item.keep_last(&format!("{at}[{index}]"), repeated));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {}
+        }
     }
 
     /// Reads TOML.

@@ -147,6 +147,9 @@ pub enum Problem {
     /// Not a value of each parameter for each element.
     #[error("need an array, and for each of its elements as many values as there are names")]
     ParameterRows,
+    /// An argument of `ray start` that cannot be given.
+    #[error("{0}")]
+    RayArgument(String),
     /// A number that is no signal.
     #[error("{0} is not a signal; signals go from 1 to {SIGNAL_MAX}")]
     Signal(i32),

@@ -1,11 +1,13 @@
 //! A job of a job file as a job of Slurm's, without workers in between: Slurm places it, runs it and keeps its output.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use wharf_document::shell::{line, quote};
 use wharf_proto::{JobSpec, Launcher};
 
+use crate::container::{Within, misleads};
 use crate::error::PilotError;
 use crate::queue::{Filter, JobState, Queue, QueueError, QueueJob, Submission};
 
@@ -36,7 +38,8 @@ pub fn submission(spec: &JobSpec, options: &Options) -> Result<Submission, Pilot
     let gang = spec.gang.clone().unwrap_or_default();
     let nodes = gang.nodes.max(1);
     let devices = gang.devices.max(1).div_ceil(nodes);
-    let is_slots = gang.device_types.iter().any(|kind| kind == SLOTS);
+    // A job that names no devices gets processors: not every cluster has others.
+    let is_slots = gang.devices == 0 || gang.device_types.iter().any(|kind| kind == SLOTS);
     let gres = match gang.device_types.first() {
         _ if is_slots => String::new(),
         Some(kind) if *kind != GRES => format!("{GRES}:{kind}:{devices}"),
@@ -48,7 +51,7 @@ pub fn submission(spec: &JobSpec, options: &Options) -> Result<Submission, Pilot
     let indexes = spec.array.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let or = |own: &str, other: &str| if own.is_empty() { other.to_owned() } else { own.to_owned() };
     Ok(Submission {
-        script: script(spec, nodes, tasks_per_node),
+        script: script(spec, nodes, tasks_per_node, !is_slots)?,
         name: spec.name.clone(),
         partition: or(&options.partition, &spec.pool),
         account: options.account.clone(),
@@ -97,6 +100,9 @@ fn refuse(spec: &JobSpec) -> Result<(), PilotError> {
     if !spec.reservation.is_empty() {
         return wrong("reservation", "it is the head's; use `--slurm-option --reservation=...`");
     }
+    if let Some((field, instead)) = unknown_to_slurm(spec) {
+        return wrong(field, &format!("a job of Slurm's own cannot have it; {instead}"));
+    }
     if spec.paced || (spec.command.is_empty() && spec.steps.is_empty()) {
         return wrong("command", "there is nothing to run");
     }
@@ -106,11 +112,73 @@ fn refuse(spec: &JobSpec) -> Result<(), PilotError> {
     Ok(())
 }
 
+/// The first field that would be forgotten otherwise, and what to use in its place.
+fn unknown_to_slurm(spec: &JobSpec) -> Option<(&'static str, &'static str)> {
+    let gang = spec.gang.clone().unwrap_or_default();
+    let is_elastic = |bound: u32| bound > 0 && bound != gang.devices.max(1);
+    let has_codes = spec.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.resume_codes.is_empty());
+    let retries = "Slurm runs it again when a node fails, and only then; leave it out";
+    let signal = "use `--slurm-option --signal=...`";
+    let fields = [
+        ("gang.min", is_elastic(gang.devices_min), "its size is fixed; give `devices` alone"),
+        ("gang.max", is_elastic(gang.devices_max), "its size is fixed; give `devices` alone"),
+        ("priority", spec.priority != 0, "use `--slurm-option --nice=...`"),
+        ("weight", spec.weight > 0.0, "leave it out: shares are Slurm's"),
+        ("deadline", spec.deadline_s > 0.0, "use `--slurm-option --deadline=...`"),
+        ("retries", spec.retries > 0, retries),
+        ("retry", !spec.retry.is_empty(), retries),
+        ("retry_delay", spec.retry_delay_s.is_some(), retries),
+        ("checkpoint.resume_codes", has_codes, retries),
+        ("stop_signal", spec.stop_signal > 0, signal),
+        (
+            "network_interface",
+            !spec.network_interface.is_empty(),
+            "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME in `env`",
+        ),
+        ("data_parallel", spec.data_parallel, "leave it out: plans are told by Wharf's own workers"),
+        ("user", !spec.user.is_empty(), "Slurm runs it as the submitting user; leave it out"),
+    ];
+    fields.into_iter().find(|(_, is_given, _)| *is_given).map(|(field, _, instead)| (field, instead))
+}
+
+/// Variables that a container gets where they are set.
+const INHERITED: [&str; 19] = [
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "WHARF_JOB_ID",
+    "WHARF_NODES",
+    "WHARF_RESTART",
+    "WHARF_ARRAY_INDEX",
+    "WHARF_CHECKPOINT_DIR",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "CUDA_VISIBLE_DEVICES",
+];
+
+/// The job's container, where it has one, for a command with these variables.
+fn within<'a>(spec: &'a JobSpec, env: &'a BTreeMap<String, String>, has_gpus: bool) -> Option<Within<'a>> {
+    let container = spec.container.as_ref()?;
+    Some(Within { container, workdir: &spec.workdir, env, inherited: &INHERITED, has_gpus, sockets: None })
+}
+
 /// What runs on the first node: the environment, then the command there or on every node.
-fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32) -> String {
+fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32, has_gpus: bool) -> Result<String, PilotError> {
     let mut text = String::from("#!/bin/bash\n");
+    let exported = match within(spec, &spec.env, has_gpus) {
+        Some(within) => within.exported(),
+        None => spec.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+    };
     // Writing to a string cannot fail.
-    for (name, value) in &spec.env {
+    for (name, value) in exported {
         let _ = writeln!(text, "export {name}={}", quote(value));
     }
     text.push_str(
@@ -137,22 +205,35 @@ fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32) -> String {
              export MASTER_ADDR MASTER_PORT=$((20000 + SLURM_JOB_ID % 12000))\n",
         );
     }
+    let contained = |words: &[String], env: &BTreeMap<String, String>| match within(spec, env, has_gpus) {
+        None => Ok(words.to_vec()),
+        Some(within) => within.script(words).map(|script| ["sh", "-c", &script].map(str::to_owned).to_vec()),
+    };
     let commands: Vec<String> = if spec.steps.is_empty() {
-        vec![command(&spec.command, is_gang, tasks_per_node)]
+        vec![command(&contained(&spec.command, &spec.env)?, is_gang, tasks_per_node)]
     } else {
         let step = |step: &wharf_proto::Step| {
-            let env: String =
-                step.env.iter().map(|(name, value)| format!("export {name}={}; ", quote(value))).collect();
-            format!("( {env}{} )", command(&step.command, is_gang, tasks_per_node))
+            let mut all = spec.env.clone();
+            all.extend(step.env.clone());
+            // What would mislead the container's program is told to the container alone.
+            let is_kept = |name: &str| spec.container.is_none() || !misleads(name);
+            let env: String = step
+                .env
+                .iter()
+                .filter(|(name, _)| is_kept(name))
+                .map(|(name, value)| format!("export {name}={}; ", quote(value)))
+                .collect();
+            let words = contained(&step.command, &all)?;
+            Ok::<_, PilotError>(format!("( {env}{} )", command(&words, is_gang, tasks_per_node)))
         };
-        spec.steps.iter().map(step).collect()
+        spec.steps.iter().map(step).collect::<Result<_, _>>()?
     };
     let last = commands.len() - 1;
     for (index, command) in commands.into_iter().enumerate() {
         let _ =
             if index < last { writeln!(text, "{command} || exit $?") } else { writeln!(text, "{command}") };
     }
-    text
+    Ok(text)
 }
 
 /// One command, on this node or on all; what it is run by says who it is.
@@ -307,6 +388,77 @@ mod tests {
         };
         let steps = vec![step("echo $B"), step("exit 3"), step("echo never")];
         assert_eq!(run(&JobSpec { steps, ..spec(&[]) }), ("b\n".to_owned(), Some(3)));
+    }
+
+    #[test]
+    fn a_job_that_names_no_devices_asks_for_no_gpu() {
+        let none = JobSpec { gang: Some(Gang { nodes: 2, ..Gang::default() }), ..spec(&["true"]) };
+        let made = submission(&none, &Options::default()).unwrap();
+        assert_eq!((made.gres.as_str(), made.nodes, made.cpus), ("", 2, 1));
+        let one = JobSpec { gang: Some(Gang { devices: 1, ..Gang::default() }), ..spec(&["true"]) };
+        assert_eq!(submission(&one, &Options::default()).unwrap().gres, "gpu:1");
+    }
+
+    #[test]
+    fn a_container_is_a_line_of_the_script() {
+        let container = wharf_proto::Container {
+            runtime: wharf_proto::container::Runtime::Charliecloud.into(),
+            image: "/img".into(),
+            ..wharf_proto::Container::default()
+        };
+        let job = JobSpec {
+            container: Some(container),
+            workdir: "/tmp/x".into(),
+            env: [("A".to_owned(), "1".to_owned()), ("PATH".to_owned(), "/in".to_owned())]
+                .into_iter()
+                .collect(),
+            ..spec(&["python", "a b.py"])
+        };
+        let script = submission(&job, &Options::default()).unwrap().script;
+        let (before, line) = script.trim_end().split_once("env RANK=0").unwrap();
+        assert!(before.contains("export A=1\n") && !before.contains("export PATH"), "{before}");
+        assert_eq!(
+            wharf_document::shell::split(line).unwrap()[3..].join(" "),
+            "sh -c export USER=\"${USER:-$(id -un)}\"\nwharf_env=; [ ! -f /img/ch/environment ] || wharf_env=--set-env\n\
+             exec ch-run $wharf_env --env-no-expand --set-env=PATH=/in --cd=/tmp/x /img -- python 'a b.py'"
+        );
+        let named = wharf_proto::Container { name: "box".into(), ..job.container.clone().unwrap() };
+        let refused =
+            submission(&JobSpec { container: Some(named), ..job }, &Options::default()).unwrap_err();
+        assert_eq!(refused.to_string(), "container.name: only Wharf's own workers can do that; leave it out");
+    }
+
+    #[test]
+    fn fields_that_slurm_would_forget_are_refused_by_name() {
+        let refused = |job: JobSpec| submission(&job, &Options::default()).unwrap_err().to_string();
+        let cannot = "a job of Slurm's own cannot have it;";
+        let elastic = Gang { devices: 2, devices_min: 2, devices_max: 4, ..Gang::default() };
+        for (job, expected) in [
+            (
+                JobSpec { priority: 3, ..spec(&["x"]) },
+                format!("priority: {cannot} use `--slurm-option --nice=...`"),
+            ),
+            (
+                JobSpec { gang: Some(elastic), ..spec(&["x"]) },
+                format!("gang.max: {cannot} its size is fixed; give `devices` alone"),
+            ),
+            (
+                JobSpec { retries: 1, ..spec(&["x"]) },
+                format!(
+                    "retries: {cannot} Slurm runs it again when a node fails, and only then; leave it out"
+                ),
+            ),
+            (
+                JobSpec { stop_signal: 10, ..spec(&["x"]) },
+                format!("stop_signal: {cannot} use `--slurm-option --signal=...`"),
+            ),
+            (
+                JobSpec { network_interface: "ib0".into(), ..spec(&["x"]) },
+                format!("network_interface: {cannot} set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME in `env`"),
+            ),
+        ] {
+            assert_eq!(refused(job), expected);
+        }
     }
 
     #[test]

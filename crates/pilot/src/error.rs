@@ -64,6 +64,9 @@ pub enum PilotError {
         /// Why not.
         reason: String,
     },
+    /// A container cannot be run by Slurm as the job has it.
+    #[error(transparent)]
+    Container(#[from] crate::container::Refused),
 }
 
 impl PilotError {

@@ -6,6 +6,7 @@
 //!
 //! [`direct`] is the other way to a Slurm: a job of a job file as a job of Slurm's, without workers in between.
 
+pub mod container;
 pub mod decide;
 pub mod demand;
 pub mod direct;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_document::decode::Problem;
-use wharf_document::node::Node as Tree;
+use wharf_document::node::{Node as Tree, Value};
 
 use super::Findings;
 use super::nodes::{Role, word};
@@ -70,16 +70,27 @@ impl Containers {
     pub(super) fn read(top: &Section<'_>, findings: &mut Findings) -> Option<Self> {
         let node = top.get("docker")?;
         let section = Section::new(node, "docker", &KEYS, findings);
+        // In Ray's files an empty text means that there are no containers.
+        let is_blank =
+            |key: &str| section.get(key).is_some_and(|node| node.value == Value::Text(String::new()));
         let is_image = |text: &String| word(text, "an image's name");
-        let mut image = |key: &str| section.checked(key, findings, is_image);
+        let mut image =
+            |key: &str| if is_blank(key) { None } else { section.checked(key, findings, is_image) };
         let (both, head, worker) = (image("image"), image("head_image"), image("worker_image"));
-        let name = section.checked("container_name", findings, |text: &String| check_name(text));
+        let has_name = section.get("container_name").is_some() && !is_blank("container_name");
+        let name = if has_name {
+            section.checked("container_name", findings, |text: &String| check_name(text))
+        } else {
+            None
+        };
         let has_image = both.is_some() || head.is_some() || worker.is_some();
         if name.is_none() && !has_image {
-            warn_of_the_rest(&section, node, findings);
+            if !is_blank("image") && !is_blank("container_name") {
+                warn_of_the_rest(&section, node, findings);
+            }
             return None;
         }
-        if name.is_none() && section.get("container_name").is_none() {
+        if !has_name {
             findings.problems.push(section.problem(node, "container_name", "the container needs a name"));
         }
         let (head, worker) = (head.or_else(|| both.clone()), worker.or(both));

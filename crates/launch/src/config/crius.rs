@@ -51,6 +51,7 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
         min_workers: nodes.len() - 1,
         nodes,
         steps: vec![],
+        steps_before: 0,
         mounts: vec![],
         synced: vec![],
         exclude: vec![],

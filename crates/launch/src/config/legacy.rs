@@ -24,6 +24,7 @@ pub(super) fn convert(document: &mut Node, findings: &mut Findings) {
         }
     }
     initial_workers(entries, findings);
+    docker_pull(entries, findings);
     let head = section(entries, "head_node", findings);
     let workers = section(entries, "worker_nodes", findings);
     if head.is_none() && workers.is_none() {
@@ -69,6 +70,18 @@ fn initial_workers(entries: &mut Vec<Entry>, findings: &mut Findings) {
         Some(min) if number(&min.value).is_some_and(|min| min < wanted) => min.value = initial.value,
         Some(_) => {}
         None => entries.push(Entry { key: "min_workers".to_owned(), ..initial }),
+    }
+}
+
+/// `docker.pull` is `pull_before_run` now.
+fn docker_pull(entries: &mut [Entry], findings: &mut Findings) {
+    let docker = entries.iter_mut().find(|entry| entry.key == "docker");
+    let Some(Value::Map(docker)) = docker.map(|entry| &mut entry.value.value) else { return };
+    let Some(mut pull) = remove(docker, "pull") else { return };
+    pull.key = "docker.pull".to_owned();
+    warn(findings, &pull, "it is an old key: it became `pull_before_run`".to_owned());
+    if !docker.iter().any(|entry| entry.key == "pull_before_run") {
+        docker.push(Entry { key: "pull_before_run".to_owned(), ..pull });
     }
 }
 

@@ -203,7 +203,7 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     let zones = zones.iter().flat_map(|zones| zones.split(',')).map(|zone| zone.trim().to_owned());
     let zones = zones.filter(|zone| !zone.is_empty()).collect();
     let use_internal_ips = section.take("use_internal_ips", findings).unwrap_or(false);
-    let (types, nodes) = typed(top, findings);
+    let (types, nodes) = typed(top, node, findings);
     let are_networks =
         |networks: &Vec<String>| match networks.as_slice() {
             [] => Err("nobody could reach the machines; name at least one network, as in `[203.0.113.0/24]`"
@@ -257,15 +257,41 @@ const TYPE_KEYS: [&str; 11] = [
     "devices",
 ];
 
-fn typed(top: &Section<'_>, findings: &mut Findings) -> (BTreeMap<String, Json>, Vec<Node>) {
-    let Some(types) = top.get("available_node_types") else { return (BTreeMap::new(), vec![]) };
-    let section = Section::open(types, "available_node_types", findings);
-    let head_type: Option<String> = top.take("head_node_type", findings);
-    let names: Vec<&str> = section.entries().map(|entry| entry.key.as_str()).collect();
-    if !head_type.as_ref().is_some_and(|name| names.contains(&name.as_str())) {
-        let message = format!("it must be one of the node types: {}", names.join(", "));
-        findings.problems.push(top.problem(types, "head_node_type", message));
+/// The head's type where the file names none, as in Ray's defaults.
+const HEAD_TYPE: &str = "ray.head.default";
+
+/// The type of the head.
+fn head_type(top: &Section<'_>, types: &Tree, names: &[&str], findings: &mut Findings) -> Option<String> {
+    let said: Option<String> = top.take("head_node_type", findings);
+    let (name, is_said) = (said.as_deref().unwrap_or(HEAD_TYPE), top.get("head_node_type").is_some());
+    if names.contains(&name) {
+        return Some(name.to_owned());
     }
+    let message = match is_said {
+        true => format!("`{name}` is not a node type: expected one of {}", names.join(", ")),
+        false => format!(
+            "it is missing, and no node type is named `{HEAD_TYPE}`: name one of {}",
+            names.join(", ")
+        ),
+    };
+    findings.problems.push(top.problem(types, "head_node_type", message));
+    None
+}
+
+fn typed(top: &Section<'_>, provider: &Tree, findings: &mut Findings) -> (BTreeMap<String, Json>, Vec<Node>) {
+    let is_empty = |types: &&Tree| types.value == Value::Map(vec![]);
+    let Some(types) = top.get("available_node_types").filter(|types| !is_empty(types)) else {
+        let message = "it is missing: the type of the head's machine is not assumed";
+        let hint = format!(
+            "as in `available_node_types: {{{HEAD_TYPE}: {{node_config: {{InstanceType: m5.large, ImageId: ami-...}}}}}}`"
+        );
+        let problem = top.problem(provider, "available_node_types", message);
+        findings.problems.push(Problem { hint: Some(hint), ..problem });
+        return (BTreeMap::new(), vec![]);
+    };
+    let section = Section::open(types, "available_node_types", findings);
+    let names: Vec<&str> = section.entries().map(|entry| entry.key.as_str()).collect();
+    let head_type = head_type(top, types, &names, findings);
     let mut configs = BTreeMap::new();
     let mut nodes = Vec::new();
     for entry in section.entries() {
@@ -288,6 +314,9 @@ fn typed(top: &Section<'_>, findings: &mut Findings) -> (BTreeMap<String, Json>,
             ..bare(String::new(), Role::Worker, "")
         };
         let named = |name: String, role| Node { address: name.clone(), name, role, ..alike.clone() };
+        if head_type.as_ref() == Some(&entry.key) || min > 0 {
+            warn_of_image(&own, &entry.value, &config, findings);
+        }
         if head_type.as_ref() == Some(&entry.key) {
             nodes.insert(0, named("head".to_owned(), Role::Head));
         }
@@ -297,6 +326,20 @@ fn typed(top: &Section<'_>, findings: &mut Findings) -> (BTreeMap<String, Json>,
         configs.insert(entry.key.clone(), config);
     }
     (configs, nodes)
+}
+
+/// Ray fills in images that it has a table of; the cloud refuses a request without one.
+fn warn_of_image(own: &Section<'_>, node: &Tree, config: &Json, findings: &mut Findings) {
+    let image = config.get("ImageId").and_then(Json::as_str);
+    let message = match image {
+        Some("latest_dlami") => "`latest_dlami` is a name of Ray's own, which the cloud does not know",
+        None if config.get("LaunchTemplate").is_none() => "it is missing, and `wharf up` knows no default",
+        _ => return,
+    };
+    let hint = "name an image (`ami-...`), or `resolve:ssm:PARAMETER` for the newest of a series".to_owned();
+    let at = format!("{}.ImageId", own.path("node_config"));
+    let place = own.get("node_config").unwrap_or(node);
+    findings.warnings.push(Problem { hint: Some(hint), ..Problem::new(place, &at, message) });
 }
 
 /// What nodes of a type have instead of everybody's: lines that they run, and workers' containers.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wharf_document::decode::Problem;
-use wharf_document::node::Node;
+use wharf_document::node::{Node, Repeated};
 
 pub use container::Container;
 pub use machines::{AwsConfig, ExecConfig, Machines, Reach, SlurmConfig};
@@ -44,8 +44,10 @@ pub struct Cluster {
     pub nodes: Vec<NodeConfig>,
     /// How many workers must come up.
     pub min_workers: usize,
-    /// Ready-made set-up, before the nodes' own lines.
+    /// Ready-made set-up.
     pub steps: Vec<Step>,
+    /// How many of the steps run before the nodes' own setup commands; the others run after them.
+    pub steps_before: usize,
     /// What every node gets.
     pub mounts: Vec<Mount>,
     /// Paths of the head that workers get as well, where they are there.
@@ -161,6 +163,13 @@ struct Findings {
     warnings: Vec<Problem>,
 }
 
+/// The warning about a repeated key.
+fn ignored(Repeated { place, ignored, field }: Repeated) -> Problem {
+    let message =
+        format!("the key is repeated: the value in line {} is ignored, the last one counts", ignored.line);
+    Problem { place, field, message, hint: None }
+}
+
 /// Reads and checks a cluster file.
 ///
 /// # Errors
@@ -173,8 +182,9 @@ pub fn read(path: &Path) -> Result<Cluster, ConfigError> {
         let node = Node::from_json(&text).map_err(|error| invalid(vec![error.into()]))?;
         return crius::cluster(path, &node).map_err(|problem| invalid(vec![problem]));
     }
-    let node = Node::from_yaml(&text).map_err(|error| invalid(vec![error.into()]))?;
+    let (node, repeated) = Node::from_yaml_last(&text).map_err(|error| invalid(vec![error.into()]))?;
     let mut findings = Findings::default();
+    findings.warnings.extend(repeated.into_iter().map(ignored));
     let cluster = ray::cluster(node, path.parent().unwrap_or(Path::new(".")), &mut findings);
     findings.problems.sort_by_key(|problem| (problem.place.line, problem.place.column));
     match cluster {

@@ -6,7 +6,7 @@ use wharf_document::decode::Problem;
 use wharf_document::node::Value;
 
 use super::section::Section;
-use super::{Findings, Provider};
+use super::{Findings, Provider, placeholders};
 
 /// A file or a folder that every node gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub(super) fn read(
             continue;
         };
         let local = folder.join(expand(source));
+        if let Some(problem) = placeholders::in_path(&entry.value, &at, source).filter(|_| !local.exists()) {
+            findings.problems.push(problem);
+            continue;
+        }
         let mut refuse = |message: String| findings.problems.push(Problem::new(&entry.value, &at, message));
         if !local.exists() {
             refuse(format!("there is no `{}` on this machine", local.display()));

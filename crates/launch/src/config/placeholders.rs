@@ -1,4 +1,5 @@
-//! Templates: `ImageId: { AMI ID }` is valid YAML, a map whose key has no value, and somebody forgot to fill it in.
+//! Placeholders that were not filled in: `ImageId: { AMI ID }`, which is valid YAML (a map whose key has no value), and words in capitals such as
+//! `YOUR_HEAD_NODE_HOSTNAME`, which Ray's examples have in the place of addresses, users and numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +21,60 @@ pub(super) fn refuse(node: &Node, at: &str, findings: &mut Findings) {
     let mut found = Vec::new();
     find(node, at, &mut found);
     findings.problems.extend(found.into_iter().map(|placeholder| placeholder.problem));
+    let mut words = Vec::new();
+    find_capitals(node, at, &mut words);
+    findings.problems.extend(words);
+}
+
+/// Fields that hold an address, a user, an image or a number: a word in capitals is none. Elsewhere, as in commands and tags, it may be meant.
+fn is_filled_in(at: &str) -> bool {
+    let name = at.rsplit('.').next().unwrap_or_default();
+    let name = name.split('[').next().unwrap_or_default();
+    match at.split('.').next().unwrap_or_default() {
+        // What a coordinator is has an explanation of its own; programs have arguments of their own.
+        "provider" => {
+            !at.starts_with("provider.config") && !["command", "coordinator_address"].contains(&name)
+        }
+        "auth" => !["ssh_private_key", "ssh_public_key", "ssh_proxy_command"].contains(&name),
+        "docker" => ["image", "head_image", "worker_image"].contains(&name),
+        "available_node_types" | "min_workers" | "max_workers" => {
+            name == "min_workers" || name == "max_workers"
+        }
+        _ => false,
+    }
+}
+
+fn find_capitals(node: &Node, at: &str, found: &mut Vec<Problem>) {
+    match &node.value {
+        Value::Map(entries) => {
+            entries.iter().for_each(|entry| find_capitals(&entry.value, &path(at, &entry.key), found));
+        }
+        Value::List(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, item)| find_capitals(item, &format!("{at}[{index}]"), found));
+        }
+        Value::Text(text) if is_filled_in(at) && (is_capitals(text) || text == "...") => {
+            found.push(unfilled(node, at, text));
+        }
+        Value::Text(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether it is several words in capitals, as in `YOUR_USERNAME`. `GPU_1` is one word and a number, and may be a name.
+fn is_capitals(text: &str) -> bool {
+    let is_word = |part: &&str| part.contains(|letter: char| letter.is_ascii_uppercase());
+    text.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
+        && text.split('_').filter(is_word).count() > 1
+}
+
+/// What is said of a path of this machine that does not exist, where a part of it is a word in capitals.
+pub(super) fn in_path(node: &Node, at: &str, text: &str) -> Option<Problem> {
+    text.split('/').find(|part| is_capitals(part)).map(|part| unfilled(node, at, part))
+}
+
+fn unfilled(node: &Node, at: &str, name: &str) -> Problem {
+    let hint = Some("write the value in its place".to_owned());
+    Problem { hint, ..Problem::new(node, at, format!("the placeholder `{name}` is not filled in")) }
 }
 
 fn find(node: &Node, at: &str, found: &mut Vec<Placeholder>) {
@@ -156,6 +211,30 @@ fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn capitals_are_placeholders_where_an_address_a_user_or_a_number_stands() {
+        for (at, text, is) in [
+            ("provider.head_ip", "YOUR_HEAD_NODE_HOSTNAME", true),
+            ("provider.worker_ips[1]", "WORKER_NODE_2_HOSTNAME", true),
+            ("provider.worker_ips[2]", "...", true),
+            ("provider.worker_ips[0]", "GPU_1", false),
+            ("provider.worker_ips[0]", "NODE1", false),
+            ("provider.worker_ips[0]", "gpu_node", false),
+            ("provider.config.tag", "MY_TAG_NAME", false),
+            ("provider.command[1]", "MAKE_IT", false),
+            ("auth.ssh_user", "YOUR_USERNAME", true),
+            ("auth.ssh_proxy_command", "MY_PROXY", false),
+            ("min_workers", "TYPICALLY_THE_NUMBER_OF_WORKER_IPS", true),
+            ("available_node_types.gpu.max_workers", "HOW_MANY", true),
+            ("available_node_types.gpu.node_config.Tags", "MY_TAG", false),
+            ("docker.image", "YOUR_IMAGE", true),
+            ("docker.container_name", "RAY_BOX", false),
+            ("setup_commands[0]", "RUN_ALL", false),
+        ] {
+            assert_eq!(is_filled_in(at) && (is_capitals(text) || text == "..."), is, "{at}: {text}");
+        }
+    }
 
     #[test]
     fn placeholders_in_commands_are_told_from_shell() {

@@ -57,8 +57,17 @@ const PROCESS_WORKERS: u32 = 1;
 const PROCESS_DEVICES: &str = "cpu:1";
 
 /// The document's cluster; `None` where too little of it can be made out, and then there are problems.
-pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings) -> Option<Cluster> {
+pub(super) fn cluster(document: Tree, folder: &Path, findings: &mut Findings) -> Option<Cluster> {
     placeholders::refuse(&document, "", findings);
+    let unfilled = std::mem::take(&mut findings.problems);
+    let cluster = checked(document, folder, findings);
+    // Other problems of a placeholder follow from it.
+    findings.problems.retain(|problem| !unfilled.iter().any(|other| other.place == problem.place));
+    findings.problems.extend(unfilled);
+    cluster
+}
+
+fn checked(mut document: Tree, folder: &Path, findings: &mut Findings) -> Option<Cluster> {
     legacy::convert(&mut document, findings);
     let document = &document;
     let top = Section::new(document, "", &KEYS, findings);
@@ -100,10 +109,12 @@ pub(super) fn cluster(mut document: Tree, folder: &Path, findings: &mut Findings
         Machines::Aws(aws) => aws.region.as_deref(),
         _ => None,
     };
-    let steps = top.get("steps").map(|node| steps::read(node, region, findings)).unwrap_or_default();
+    let (steps, steps_before) =
+        top.get("steps").map(|node| steps::read(node, region, findings)).unwrap_or_default();
     Some(Cluster {
         name: name?,
         steps,
+        steps_before,
         provider,
         machines,
         min_workers: min_workers(&top, &nodes, document, findings),
@@ -185,7 +196,7 @@ fn provided(
         }
     };
     if provider != Provider::Aws
-        && let Some(types) = top.get("available_node_types")
+        && let Some(types) = top.get("available_node_types").filter(|types| types.value != Value::Map(vec![]))
     {
         let message =
             "nodes of this provider have no types; what is different in one of them goes under `nodes`";
@@ -224,8 +235,13 @@ fn local(node: &Tree, findings: &mut Findings) -> Vec<Node> {
     let keys = ["type", "head_ip", "worker_ips", "external_head_ip", "coordinator_address"];
     let section = Section::new(node, "provider", &keys, findings);
     if let Some(there) = section.get("coordinator_address") {
-        let message = "coordinators are not asked; name the machines with `head_ip` and `worker_ips`";
-        findings.problems.push(Problem::new(there, "provider.coordinator_address", message));
+        let message = "automatic local clusters are not supported: Ray's coordinator server lends machines to clusters, and \
+                       `wharf up` uses the machines that the file names";
+        let hint = "name them with `head_ip` and `worker_ips` in place of `coordinator_address`; users share one such cluster, \
+                    because its head schedules their jobs";
+        let problem = Problem::new(there, "provider.coordinator_address", message);
+        findings.problems.push(Problem { hint: Some(hint.to_owned()), ..problem });
+        return vec![];
     }
     let is_address = |text: &String| address(text);
     let Some(head) = section.checked("head_ip", findings, is_address) else {

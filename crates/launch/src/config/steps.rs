@@ -8,20 +8,36 @@ use super::nodes::{port_number, word};
 use super::section::Section;
 use crate::steps::Step;
 
-const NAMES: [&str; 6] = ["node_ssh", "mount", "cuda", "nccl", "apex", "network"];
+const NAMES: [&str; 7] = ["node_ssh", "mount", "cuda", "nccl", "apex", "network", COMMANDS];
+/// Not a step of its own: where among the steps the nodes' setup commands run.
+const COMMANDS: &str = "setup_commands";
 /// How Amazon's own documents mount their file system.
 const NFS_OPTIONS: &str = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport";
 const NFS_PORT: u32 = 2049;
 const APEX: &str = "https://github.com/NVIDIA/apex";
 
-/// Reads them in their order. `region` is where file systems are that are named by their ids.
-pub(super) fn read(node: &Tree, region: Option<&str>, findings: &mut Findings) -> Vec<Step> {
+/// Reads them in their order, and how many come before the setup commands: all, unless the list says where those run. `region` is where
+/// file systems are that are named by their ids.
+pub(super) fn read(node: &Tree, region: Option<&str>, findings: &mut Findings) -> (Vec<Step>, usize) {
     let Value::List(items) = &node.value else {
         findings.problems.push(Problem::expected(node, "steps", "a list of steps"));
-        return vec![];
+        return (vec![], 0);
     };
-    let read = |(index, item): (usize, &Tree)| one(item, &format!("steps[{index}]"), region, findings);
-    items.iter().enumerate().filter_map(read).collect()
+    let mut steps = Vec::new();
+    let mut before = None;
+    for (index, item) in items.iter().enumerate() {
+        let at = format!("steps[{index}]");
+        if item.value != Value::Text(COMMANDS.to_owned()) {
+            steps.extend(one(item, &at, region, findings));
+        } else if before.is_some() {
+            let message = "`setup_commands` is repeated: they run once";
+            findings.problems.push(Problem::new(item, &at, message));
+        } else {
+            before = Some(steps.len());
+        }
+    }
+    let before = before.unwrap_or(steps.len());
+    (steps, before)
 }
 
 fn one(node: &Tree, at: &str, region: Option<&str>, findings: &mut Findings) -> Option<Step> {
@@ -71,6 +87,11 @@ fn one(node: &Tree, at: &str, region: Option<&str>, findings: &mut Findings) -> 
             let interface =
                 section.checked("interface", findings, |text: &String| word(text, "an interface"));
             Some(Step::Network { interface })
+        }
+        COMMANDS => {
+            let message = "it only says where the setup commands run; write them under the key `setup_commands` of the file";
+            findings.problems.push(Problem::new(told, &at, message));
+            None
         }
         _ => {
             let near = wharf_document::nearest(name, NAMES).map(|name| format!("did you mean `{name}`?"));

@@ -23,13 +23,13 @@ fn entered(node: &NodeConfig, more: &[&str]) -> Argv {
 impl Enter {
     /// Variables and the shell that a script is for.
     pub(super) fn words(shell: Shell, env: &[(&str, &str)], script: &str) -> Argv {
-        let shell: &[&str] = match shell {
+        let program: &[&str] = match shell {
             Shell::Plain => &["sh", "-c"],
             Shell::Login => &["bash", "--login", "-c"],
         };
         let env = env.iter().map(|(name, value)| format!("{name}={value}").into());
-        let words = std::iter::once("env".into()).chain(env).chain(shell.iter().map(OsString::from));
-        words.chain([script.into()]).collect()
+        let words = std::iter::once("env".into()).chain(env).chain(program.iter().map(OsString::from));
+        words.chain([shell.with_settings(script).into()]).collect()
     }
 
     fn rsync(node: &NodeConfig, left: &Left<'_>) -> Argv {

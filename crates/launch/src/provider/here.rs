@@ -55,12 +55,12 @@ impl Here {
 impl Channel for Here {
     fn run(&self, node: &NodeConfig, shell: Shell, env: &[(&str, &str)], script: &str) -> Argv {
         let mut argv = self.env(node, env);
-        let shell: &[&str] = match shell {
+        let program: &[&str] = match shell {
             Shell::Plain => &["sh", "-c"],
             Shell::Login => &["bash", "--login", "-c"],
         };
-        argv.extend(shell.iter().map(OsString::from));
-        argv.push(script.into());
+        argv.extend(program.iter().map(OsString::from));
+        argv.push(shell.with_settings(script).into());
         argv
     }
 

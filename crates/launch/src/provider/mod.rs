@@ -44,8 +44,22 @@ pub type Argv = Vec<OsString>;
 pub enum Shell {
     /// A plain `sh`, for the launcher's own scripts.
     Plain,
-    /// A login shell with the user's settings, for the user's lines and what is started for good.
+    /// A login shell with the user's settings (`~/.bashrc` included), for the user's lines and what is started for good.
     Login,
+}
+
+/// Reads the settings of interactive shells, which a login shell does not read by itself. Ray's launcher does the same, and files rely on it:
+/// one setup command writes `~/.bashrc`, the next one finds what it has set.
+pub(crate) const SETTINGS: &str = "[ ! -f ~/.bashrc ] || . ~/.bashrc";
+
+impl Shell {
+    /// A script with the settings that its shell is to have.
+    fn with_settings(self, script: &str) -> String {
+        match self {
+            Self::Plain => script.to_owned(),
+            Self::Login => format!("{SETTINGS}\n{script}"),
+        }
+    }
 }
 
 /// Why a node was not reached.

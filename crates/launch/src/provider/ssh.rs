@@ -155,11 +155,11 @@ impl Channel for Ssh {
         argv.extend(["--".into(), Self::target(node).into()]);
         let env: String = env.iter().map(|(name, value)| format!("{name}={} ", quote(value))).collect();
         // Many settings of users end at once where the shell is not interactive.
-        let shell = match shell {
+        let program = match shell {
             Shell::Plain => "sh -c",
             Shell::Login => "bash --login -i -c",
         };
-        argv.push(format!("exec env {env}{shell} {}", quote(script)).into());
+        argv.push(format!("exec env {env}{program} {}", quote(&shell.with_settings(script))).into());
         argv
     }
 

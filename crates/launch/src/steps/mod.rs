@@ -140,10 +140,13 @@ impl Step {
     }
 }
 
-/// All lines that set a node up: the steps, then the file's own.
-pub(crate) fn setup_lines(cluster: &Cluster, node: &NodeConfig) -> Vec<String> {
-    let steps = cluster.steps.iter().map(|step| step.script(cluster, node));
-    steps.chain(node.setup.iter().cloned()).collect()
+/// All lines that set a node up, in their order: steps, the file's own commands, and the steps that come after those.
+#[must_use]
+pub fn setup_lines(cluster: &Cluster, node: &NodeConfig) -> Vec<String> {
+    let (before, after) = cluster.steps.split_at(cluster.steps_before.min(cluster.steps.len()));
+    let scripts =
+        |steps: &[Step]| -> Vec<String> { steps.iter().map(|step| step.script(cluster, node)).collect() };
+    [scripts(before), node.setup.clone(), scripts(after)].concat()
 }
 
 /// What takes away what steps have put on a node for the time that the cluster is up; what they have installed stays. It is the same whatever the file

@@ -4,4 +4,5 @@
 
 mod config;
 mod providers;
+mod ray_files;
 mod steps;

@@ -1,7 +1,9 @@
 //! Who runs a job in the place of the head's own workers.
 
 use super::decode::{Decode, Fields, Problem};
+use super::job::Job;
 use super::node::{Node, Value};
+use super::resolve::Wrong;
 
 /// Who runs a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,27 @@ impl SlurmExecutor {
     pub const FIELDS: &[&str] = &["partition", "account", "qos", "options"];
 }
 
+/// Whether a job says what devices it wants; otherwise it only wants to run.
+pub(super) fn names_devices(job: &Job) -> bool {
+    let gang = job.gang.clone().unwrap_or_default();
+    gang.types.is_some()
+        || [gang.devices, gang.devices_per_node, gang.min, gang.max].iter().any(Option::is_some)
+}
+
+/// Refuses fields that Slurm would forget, and that a spec does not tell from what is usual.
+pub(super) fn refuse_for_slurm(job: &Job) -> Result<(), Wrong> {
+    if job.grace.is_some() {
+        let message = "a job of Slurm's own cannot have it; use `--slurm-option --signal=...`";
+        return Err(Wrong::new("grace", message));
+    }
+    if job.account.is_some() {
+        let message = "it is an account of Wharf's; name Slurm's as `executor: {slurm: {account: NAME}}`, \
+                       or with `--slurm-option --account=NAME`";
+        return Err(Wrong::new("account", message));
+    }
+    Ok(())
+}
+
 impl Decode for Executor {
     fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
         if matches!(&node.value, Value::Text(word) if word == SLURM) {
@@ -66,6 +89,21 @@ impl Decode for SlurmExecutor {
 mod tests {
     use super::super::{Format, read};
     use super::*;
+
+    #[test]
+    fn devices_are_named_by_sizes_and_types_but_not_by_nodes() {
+        for (gang, expected) in [
+            ("{}", false),
+            ("{nodes: 2}", false),
+            ("2", true),
+            ("2x4", true),
+            ("{types: [cpu]}", true),
+            ("{min: 1, max: 2}", true),
+        ] {
+            let jobs = read(&format!("command: x\ngang: {gang}\n"), Format::Yaml).unwrap();
+            assert_eq!(names_devices(&jobs[0].job), expected, "{gang}");
+        }
+    }
 
     #[test]
     fn slurm_is_a_word_or_has_settings() {

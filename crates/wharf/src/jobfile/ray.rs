@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use wharf_document::shell::quote;
+use wharf_document::shell::{line, quote};
+use wharf_pilot::container::Within;
+use wharf_proto::JobSpec;
 
+use super::environment;
 use super::job::Job;
 use super::resolve::{Wrong, activation};
 
@@ -37,7 +40,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// The job for Ray, where it is for Ray.
-pub(super) fn ray_job(job: &Job, name: &str) -> Result<Option<RayJob>, Wrong> {
+pub(super) fn ray_job(job: &Job, spec: &JobSpec) -> Result<Option<RayJob>, Wrong> {
     let Some(address) = job.executor.as_ref().and_then(|executor| executor.ray.clone()) else {
         return Ok(None);
     };
@@ -52,11 +55,31 @@ pub(super) fn ray_job(job: &Job, name: &str) -> Result<Option<RayJob>, Wrong> {
     }
     let devices = gang.devices.or(gang.devices_per_node);
     let each = |amount: u64| amount * u64::from(devices.unwrap_or(1).max(1));
+    let mut variables = job.xla.as_ref().map(environment::of_xla).unwrap_or_default();
+    variables.extend(job.nccl.as_ref().map(environment::of_nccl).unwrap_or_default());
+    variables.extend(job.env.clone().unwrap_or_default());
+    if spec.container.is_some() && job.workdir.as_ref().is_some_and(|folder| !folder.starts_with('/')) {
+        return Err(Wrong::new("workdir", "a container needs an absolute path; begin it with `/`"));
+    }
+    let within = spec.container.as_ref().map(|container| Within {
+        container,
+        workdir: job.workdir.as_deref().unwrap_or_default(),
+        env: &variables,
+        inherited: &INHERITED,
+        has_gpus: devices.is_some(),
+        sockets: Some(SOCKETS),
+    });
+    let env_vars = within.as_ref().map_or_else(
+        || variables.clone(),
+        |within| {
+            within.exported().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        },
+    );
     Ok(Some(RayJob {
         address,
-        entrypoint: entrypoint(job),
-        runtime_env: RuntimeEnv { env_vars: job.env.clone().unwrap_or_default() },
-        metadata: [("name", name.to_owned()), ("submitted_by", "wharf".to_owned())].into(),
+        entrypoint: entrypoint(job, within.as_ref())?,
+        runtime_env: RuntimeEnv { env_vars },
+        metadata: [("name", spec.name.clone()), ("submitted_by", "wharf".to_owned())].into(),
         entrypoint_num_cpus: each(job.cpus.unwrap_or(0).into()),
         entrypoint_num_gpus: devices.unwrap_or(0).into(),
         entrypoint_memory: each(job.memory.map_or(0, |memory| memory.0)),
@@ -89,17 +112,49 @@ fn unsupported(job: &Job) -> Option<&'static str> {
         ("checkpoint", job.checkpoint.is_some()),
         ("launcher", job.launcher.is_some()),
         ("held", job.held == Some(true)),
+        ("priority", job.priority.is_some()),
+        ("weight", job.weight.is_some()),
+        ("retry_delay", job.retry_delay.is_some()),
+        ("account", job.account.is_some()),
+        ("export", job.export.is_some()),
+        ("network_interface", job.network_interface.is_some()),
+        ("stop_signal", job.stop_signal.is_some()),
+        ("grace", job.grace.is_some()),
+        ("data_parallel", job.data_parallel == Some(true)),
+        ("gang.min", job.gang.as_ref().is_some_and(|gang| gang.min.is_some())),
+        ("gang.max", job.gang.as_ref().is_some_and(|gang| gang.max.is_some())),
+        ("gang.types", job.gang.as_ref().is_some_and(|gang| gang.types.is_some())),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
 }
 
-/// Ray hands it to a shell: every word is quoted.
-fn entrypoint(job: &Job) -> String {
-    let words = job.command.iter().flat_map(|words| &words.0).map(|word| quote(word));
-    let command = words.collect::<Vec<_>>().join(" ");
+/// Where Ray has its sockets, unless its nodes were started with another `--temp-dir`.
+const SOCKETS: &str = "/tmp/ray";
+/// What Ray tells a driver, and a container has to be told as well.
+const INHERITED: [&str; 6] = [
+    "RAY_ADDRESS",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR",
+    "RAY_AUTH_MODE",
+    "RAY_AUTH_TOKEN",
+    "RAY_AUTH_TOKEN_PATH",
+    "CUDA_VISIBLE_DEVICES",
+];
+
+/// Ray hands it to a shell: every word is quoted. A container's program is run by that shell in the place of the command.
+fn entrypoint(job: &Job, within: Option<&Within<'_>>) -> Result<String, Wrong> {
+    let words: Vec<String> = job.command.iter().flat_map(|words| words.0.clone()).collect();
+    let words = match within {
+        None => words,
+        Some(within) => {
+            let script =
+                within.script(&words).map_err(|refused| Wrong::new(&refused.field, refused.reason))?;
+            ["sh", "-c", &script].map(str::to_owned).to_vec()
+        }
+    };
     let folder = job.workdir.iter().map(|folder| format!("cd {}", quote(folder)));
     let lines = job.activate.iter().flat_map(activation);
-    lines.chain(folder).chain([command]).collect::<Vec<_>>().join(" && ")
+    let command = line(words.iter().map(String::as_str));
+    Ok(lines.chain(folder).chain([command]).collect::<Vec<_>>().join(" && "))
 }
 
 #[cfg(test)]
@@ -112,8 +167,40 @@ mod tests {
 
     fn told(text: &str) -> Result<Value, String> {
         let job = Job::decode(&Node::from_yaml(text).unwrap(), "").unwrap();
-        let ray = ray_job(&job, "train").map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))?;
+        let container = job.container.as_ref().map(|container| container.to_wire(|path| path.into()));
+        let spec = JobSpec { name: "train".into(), container, ..JobSpec::default() };
+        let ray = ray_job(&job, &spec).map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))?;
         Ok(json!(ray))
+    }
+
+    #[test]
+    fn a_container_wraps_the_entry_point() {
+        let text = "
+executor: {ray: x}
+command: [python, 'a b.py']
+workdir: /data
+env: {A: '1', PATH: /in}
+container: {image: 'img:1', runtime: podman}
+";
+        let ray = told(text).unwrap();
+        assert_eq!(ray["runtime_env"]["env_vars"], json!({ "A": "1" }), "PATH is for the container alone");
+        let entrypoint = wharf_document::shell::split(ray["entrypoint"].as_str().unwrap()).unwrap();
+        let expected = [
+            "cd",
+            "/data",
+            "&&",
+            "sh",
+            "-c",
+            "exec podman run --rm -v /data:/data -v /tmp/ray:/tmp/ray -e A -e RAY_ADDRESS -e RAY_JOB_CONFIG_JSON_ENV_VAR \
+             -e RAY_AUTH_MODE -e RAY_AUTH_TOKEN -e RAY_AUTH_TOKEN_PATH -e CUDA_VISIBLE_DEVICES -e PATH=/in -w /data \
+             --network=host --ipc=host img:1 python 'a b.py'",
+        ];
+        assert_eq!(entrypoint, expected);
+        let named = text.replace("runtime: podman", "runtime: podman, name: box");
+        assert_eq!(
+            told(&named).unwrap_err(),
+            "container.name: only Wharf's own workers can do that; leave it out"
+        );
     }
 
     #[test]
@@ -149,6 +236,9 @@ activate: {venv: /v}
             ("output", "log.txt"),
             ("launcher", "torchrun"),
             ("notify", "{mail: a@b}"),
+            ("priority", "3"),
+            ("grace", "30s"),
+            ("network_interface", "ib0"),
         ] {
             let said = told(&format!("executor: {{ray: x}}\ncommand: a\n{field}: {value}\n")).unwrap_err();
             assert_eq!(

@@ -8,7 +8,7 @@ use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
 use super::environment::{self, Export, Variables};
-use super::executor::SlurmExecutor;
+use super::executor::{self, SlurmExecutor};
 use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
 use super::ray::{RayJob, ray_job};
 use super::units::{Deadline, Seconds, Size};
@@ -75,7 +75,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
     };
     let (dependencies, waits) = dependencies(job);
     let retries = job.retries.clone().unwrap_or_default();
-    let spec = JobSpec {
+    let mut spec = JobSpec {
         name: job.name.clone().unwrap_or_else(|| program(job)),
         user: context.user.clone(),
         gang: Some(gang(job)?),
@@ -128,8 +128,15 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
     };
     let checked = wharf_head::check::check(&spec);
     checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
-    let ray = ray_job(job, &spec.name)?;
+    let ray = ray_job(job, &spec)?;
     let slurm = job.executor.as_ref().and_then(|executor| executor.slurm.clone());
+    if slurm.is_some() {
+        executor::refuse_for_slurm(job)?;
+        if !executor::names_devices(job) {
+            // Slurm gives it processors then, and no GPU.
+            spec.gang.get_or_insert_default().devices = 0;
+        }
+    }
     Ok(Resolved { spec, ray, waits, slurm })
 }
 

@@ -309,18 +309,28 @@ fn without_ray_it_says_what_is_missing() {
 
 #[test]
 fn a_ray_cluster_that_is_there_takes_jobs_through_its_own_api() {
-    needs!(RAY);
+    needs!(RAY, CHARLIECLOUD, BUSYBOX);
     let ray = ray_folder();
-    let rays = Rays::new(1, &ray);
+    let rays = Rays::new(2, &ray);
     let file = rays.marked.path("cluster.yaml");
     let text = "name: cluster\ncommand: [sh, -c, 'touch up; until [ -e go ]; do sleep 0.1; done']\nlauncher: ray\n\
-                ray: {cpus: 2, object_store_memory: 100MB}\n";
+                ray: {cpus: 2, object_store_memory: 100MB, head_args: [--port=19379]}\n";
     std::fs::write(&file, text).unwrap();
     rays.say(&["submit", file.to_str().unwrap()]);
     rays.until("the cluster", || rays.marked.path("up").exists().then_some(()));
     let log = rays.say(&["logs", "0"]);
     let address = log.split_once("its dashboard at ").unwrap_or_else(|| panic!("{log}")).1.trim();
+    assert!(log.contains(" is up at 127.0.0.2:19379, "), "{log}");
     let token = rays.folders()[0].join("token");
+    // Another cluster cannot have the same port on this machine, and does not wait for it.
+    let begin = Instant::now();
+    assert_eq!(rays.code(&["submit", "--wait", file.to_str().unwrap()]), Some(75));
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    let refused = rays.say(&["logs", "1"]);
+    assert_eq!(
+        refused,
+        "wharf: port 19379 of `--port` is in use on this node; choose another port, or leave the option out and a free one is used\n"
+    );
     let ask = |words: &[&str]| {
         let mut command = rays.marked.command(words);
         let output = command.env("RAY_AUTH_TOKEN_PATH", &token).env("PATH", &rays.path).output().unwrap();
@@ -341,6 +351,12 @@ fn a_ray_cluster_that_is_there_takes_jobs_through_its_own_api() {
     let (code, said, told) = ask(&[&submit[..], &print[..]].concat());
     assert_eq!(code, Some(0), "{told}");
     assert!(said.contains("hello, ray's own\n"), "{said}");
+    let image = engines::image(&rays.marked.path(""));
+    let container = ["--container", image.to_str().unwrap(), "--runtime", "charliecloud"];
+    let within = ["--follow", "--", "sh", "-c", "echo \"$WHO: $(cat /etc/image)\""];
+    let (code, said, told) = ask(&[&submit[..], &container[..], &within[..]].concat());
+    assert_eq!(code, Some(0), "{said}{told}");
+    assert!(said.contains("ray's own: inside\n"), "{said}");
     let (code, _, told) = ask(&[&submit[..], &["--wait", "--", "sh", "-c", "exit 5"]].concat());
     assert_eq!(code, Some(5), "{told}");
     let (code, id, told) = ask(&[&submit[..], &["--name", "long", "--", "sleep", "600"]].concat());

@@ -70,6 +70,40 @@ fn what_cannot_be_submitted_is_told_without_a_head() {
 }
 
 #[test]
+fn submit_to_slurm_or_ray_refuses_by_name_what_they_cannot_do() {
+    let sandbox = Sandbox::new();
+    let said = |words: &str| sandbox.wharf(&format!("submit --dry-run {words} -- true")).fails(2);
+    let slurm = |words: &str| said(&format!("--slurm {words}"));
+    insta::assert_snapshot!(slurm("--priority 3"), @"error: priority: a job of Slurm's own cannot have it; use `--slurm-option --nice=...`");
+    insta::assert_snapshot!(slurm("--grace 30s"), @"error: grace: a job of Slurm's own cannot have it; use `--slurm-option --signal=...`");
+    insta::assert_snapshot!(slurm("--account lab"), @"error: account: it is an account of Wharf's; name Slurm's as `executor: {slurm: {account: NAME}}`, or with `--slurm-option --account=NAME`");
+    insta::assert_snapshot!(slurm("--gang 2-4"), @"error: gang.max: a job of Slurm's own cannot have it; its size is fixed; give `devices` alone");
+    insta::assert_snapshot!(slurm("--container /img --runtime charliecloud --mount /a:/b:ro"), @"error: container.mounts.ro: ch-run cannot do that; leave it out");
+    insta::assert_snapshot!(said("--ray-address http://n:8265 --priority 3"), @"error: priority: a Ray cluster that is there already cannot do that; leave it out");
+    insta::assert_snapshot!(said("--ray-address http://n:8265 --container /img --runtime podman"), @"error: container.image: podman runs images by name, found the file `/img`; use `runtime: charliecloud` or `apptainer`");
+    let user = sandbox.wharf("submit --ray-address http://n:8265 --user ann -- true").fails(2);
+    insta::assert_snapshot!(user, @"error: user: a Ray cluster runs every job as its own user; leave `--user` out");
+    sandbox.write(
+        "ray.yaml",
+        "command: x\nlauncher: ray\nray: {head_args: [--port=26379, --dashboard-port=26379]}\n",
+    );
+    insta::assert_snapshot!(sandbox.wharf("submit ray.yaml --dry-run").fails(3), @"error: ray.yaml:3:7: ray.head_args: port 26379 is given to `--port` and to `--dashboard-port`; each needs one of its own");
+}
+
+#[test]
+fn slurm_script_has_the_container_and_asks_for_no_gpu_unasked() {
+    let sandbox = Sandbox::new();
+    let script = |words: &str| sandbox.wharf(&format!("submit --slurm --dry-run {words} -- echo hi")).ok();
+    let boxed = script("--container img:1 --runtime podman --workdir /data");
+    assert!(
+        boxed.contains("'exec podman run --rm -v /data:/data -e RANK ")
+            && boxed.contains(" img:1 echo hi'\n"),
+        "{boxed}"
+    );
+    assert!(!script("").contains("podman"));
+}
+
+#[test]
 fn jobs_of_a_file_run_in_their_order_and_are_followed() {
     let cluster = Cluster::new();
     let _head = cluster.head();

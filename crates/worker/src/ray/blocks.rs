@@ -56,6 +56,10 @@ pub(super) enum BlockError {
     Folder { path: PathBuf, source: io::Error },
     #[error("all {slots} blocks of ports from {first} on are taken on this node")]
     Full { slots: u16, first: u16 },
+    #[error(
+        "port {port} of `{option}` is {by} on this node; choose another port, or leave the option out and a free one is used"
+    )]
+    Taken { option: &'static str, port: u16, by: &'static str },
 }
 
 /// So many slots as a Ray node with these processors needs: two workers for each, and some.
@@ -149,6 +153,26 @@ impl Blocks {
         u32::from(base.saturating_sub(self.range.start) / SLOT)
     }
 
+    /// Takes ports that a job names, until what is returned is dropped. Other Ray nodes pass over them from then on.
+    pub(super) fn reserve(&self, ports: &[(&'static str, u16)]) -> Result<Vec<UnixListener>, BlockError> {
+        let failed = |source| BlockError::Folder { path: self.folder.clone(), source };
+        let gate = open_own(&self.folder.join("lock")).map_err(failed)?;
+        gate.lock().map_err(failed)?;
+        let taken = |option, port, by| BlockError::Taken { option, port, by };
+        let reserve = |&(option, port): &(&'static str, u16)| {
+            if !is_free(port) {
+                return Err(taken(option, port, "in use"));
+            }
+            let is_in_block = self.range.contains(&port)
+                && name(&block_name(port - (port - self.range.start) % SLOT)).is_none();
+            if is_in_block {
+                return Err(taken(option, port, "reserved by another Ray cluster"));
+            }
+            name(&port_name(port)).ok_or_else(|| taken(option, port, "reserved by another Ray cluster"))
+        };
+        ports.iter().map(reserve).collect()
+    }
+
     /// Takes slots for a Ray node that has its files in `temp_dir`, beginning with the wanted one.
     pub(super) fn claim(&self, wanted: u32, slots: u16, temp_dir: &Path) -> Result<Block, BlockError> {
         let failed = |source| BlockError::Folder { path: self.folder.clone(), source };
@@ -168,12 +192,12 @@ impl Blocks {
     fn take(&self, slot: u16, slots: u16, temp_dir: &Path) -> Option<Block> {
         let base = self.range.start + slot * SLOT;
         let end = base + slots * SLOT;
-        let names = (slot..slot + slots).map(|slot| name(self.range.start + slot * SLOT));
+        let names = (slot..slot + slots).map(|slot| name(&block_name(self.range.start + slot * SLOT)));
         let names = names.collect::<Option<Vec<UnixListener>>>()?;
         let files = (slot..slot + slots).map(|slot| free_file(&self.folder.join(slot.to_string())));
         let mut files = files.collect::<Option<Vec<File>>>()?;
         // Workers' ports as well: the port of another job's rendezvous may be among them.
-        (base..end).all(is_free).then_some(())?;
+        (base..end).all(|port| is_free(port) && name(&port_name(port)).is_some()).then_some(())?;
         for file in &mut files {
             write_owner(file, temp_dir).ok()?;
         }
@@ -185,10 +209,20 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
 }
 
-/// Takes the name of a slot; none where another process has it.
-fn name(base: u16) -> Option<UnixListener> {
-    let address = SocketAddr::from_abstract_name(format!("wharf-ray-ports-{base}")).ok()?;
+/// Takes a name; none where it is taken already.
+fn name(text: &str) -> Option<UnixListener> {
+    let address = SocketAddr::from_abstract_name(text).ok()?;
     UnixListener::bind_addr(&address).ok()
+}
+
+/// The name of a slot.
+fn block_name(base: u16) -> String {
+    format!("wharf-ray-ports-{base}")
+}
+
+/// The name of a port that a job has fixed.
+fn port_name(port: u16) -> String {
+    format!("wharf-ray-port-{port}")
 }
 
 /// A folder that only this user can look into, whoever else can make folders beside it.
@@ -311,6 +345,28 @@ mod tests {
         drop(first);
         let wide = blocks.claim(0, 2, temp_dir).unwrap();
         assert_eq!((wide.port(0), wide.workers().1), (base, base + 511));
+    }
+
+    #[test]
+    fn reserved_ports_are_taken_once_and_passed_over_by_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let blocks = blocks(&folder.path().join("ports"), 14_336, 3);
+        let (base, temp_dir) = (blocks.range.start, Path::new("/tmp/wr-none"));
+        let refused = |port: u16| blocks.reserve(&[("--port", port)]).unwrap_err().to_string();
+        let text = |port: u16, by: &str| {
+            format!(
+                "port {port} of `--port` is {by} on this node; choose another port, or leave the option out and a free one is used"
+            )
+        };
+        let _held = blocks.reserve(&[("--port", base + 300), ("--dashboard-port", base + 301)]).unwrap();
+        assert_eq!(refused(base + 300), text(base + 300, "reserved by another Ray cluster"));
+        let first = blocks.claim(0, 1, temp_dir).unwrap();
+        assert_eq!(refused(base + 5), text(base + 5, "reserved by another Ray cluster"));
+        // The second slot has the reserved ports.
+        assert_eq!((first.port(0), blocks.claim(0, 1, temp_dir).unwrap().port(0)), (base, base + 512));
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(refused(port), text(port, "in use"));
     }
 
     #[test]

@@ -21,12 +21,62 @@ while seen is None or seen < wanted:
     time.sleep(0 if seen >= wanted else 0.25)
 ";
 
+/// Options of `ray start --head` that name ports, and which ports of a block they are.
+const HEAD_PORTS: [(&str, u16); 3] = [
+    ("--port", port::GCS),
+    ("--ray-client-server-port", port::CLIENT),
+    ("--dashboard-port", port::DASHBOARD),
+];
+/// The same for every node.
+const NODE_PORTS: [(&str, u16); 6] = [
+    ("--node-manager-port", port::NODE_MANAGER),
+    ("--object-manager-port", port::OBJECT_MANAGER),
+    ("--runtime-env-agent-port", port::RUNTIME_ENV_AGENT),
+    ("--dashboard-agent-grpc-port", port::AGENT_GRPC),
+    ("--dashboard-agent-listen-port", port::AGENT_HTTP),
+    ("--metrics-export-port", port::METRICS),
+];
+
+/// The ports that the job's own arguments fix on this node, with their options. The head has checked that they are numbers.
+pub(super) fn fixed_ports(plan: &Plan) -> Vec<(&'static str, u16)> {
+    let of_head = if plan.is_head() { HEAD_PORTS.as_slice() } else { &[] };
+    let options = of_head.iter().chain(&NODE_PORTS).map(|(option, _)| *option);
+    options.filter_map(|option| Some((option, fixed(&plan.arguments, option)?))).collect()
+}
+
+/// The value of an option in either form, `--port=1` or `--port 1`; of several the last, as Ray takes it.
+fn fixed(arguments: &[String], option: &str) -> Option<u16> {
+    let value = |(index, word): (usize, &String)| {
+        match word.strip_prefix(option)? {
+            "" => arguments.get(index + 1).map(String::as_str),
+            rest => rest.strip_prefix('='),
+        }
+        .and_then(|text| text.parse().ok())
+    };
+    arguments.iter().enumerate().filter_map(value).next_back()
+}
+
+/// The port of Ray's head.
+pub(super) fn gcs_port(plan: &Plan, block: &Block) -> u16 {
+    fixed(&plan.arguments, "--port").unwrap_or_else(|| block.port(port::GCS))
+}
+
+/// The port of the dashboard.
+pub(super) fn dashboard_port(plan: &Plan, block: &Block) -> u16 {
+    fixed(&plan.arguments, "--dashboard-port").unwrap_or_else(|| block.port(port::DASHBOARD))
+}
+
+/// Ports of the block for the options that the job's arguments do not have.
+fn chosen_ports(plan: &Plan, block: &Block, options: &[(&str, u16)]) -> Vec<String> {
+    let is_chosen = |(option, _): &&(&str, u16)| fixed(&plan.arguments, option).is_none();
+    let chosen = options.iter().filter(is_chosen);
+    chosen.map(|(option, offset)| format!("{option}={}", block.port(*offset))).collect()
+}
+
 /// The arguments of `ray start` for the first node.
 pub(super) fn head(plan: &Plan, block: &Block, folder: &Path) -> Vec<String> {
     let mut words = vec!["start".to_owned(), "--head".to_owned()];
-    let ports =
-        [("port", port::GCS), ("ray-client-server-port", port::CLIENT), ("dashboard-port", port::DASHBOARD)];
-    words.extend(ports.map(|(name, offset)| format!("--{name}={}", block.port(offset))));
+    words.extend(chosen_ports(plan, block, &HEAD_PORTS));
     words.push(format!("--include-dashboard={}", plan.dashboard.is_some()));
     words.extend(plan.dashboard.iter().map(|host| format!("--dashboard-host={host}")));
     words.extend(common(plan, block, folder));
@@ -45,19 +95,11 @@ fn common(plan: &Plan, block: &Block, folder: &Path) -> Vec<String> {
     let mut set = |name: &str, value: String| words.push(format!("--{name}={value}"));
     set("node-ip-address", plan.rays_address(plan.rank).to_owned());
     set("temp-dir", folder.display().to_string());
-    for (name, offset) in [
-        ("node-manager-port", port::NODE_MANAGER),
-        ("object-manager-port", port::OBJECT_MANAGER),
-        ("runtime-env-agent-port", port::RUNTIME_ENV_AGENT),
-        ("dashboard-agent-grpc-port", port::AGENT_GRPC),
-        ("dashboard-agent-listen-port", port::AGENT_HTTP),
-        ("metrics-export-port", port::METRICS),
-    ] {
-        set(name, block.port(offset).to_string());
-    }
     let (first, last) = block.workers();
-    set("min-worker-port", first.to_string());
-    set("max-worker-port", last.to_string());
+    if !plan.arguments.iter().any(|word| WORKER_PORTS.iter().any(|option| word.starts_with(option))) {
+        set("min-worker-port", first.to_string());
+        set("max-worker-port", last.to_string());
+    }
     set("num-cpus", plan.cpus.to_string());
     set("num-gpus", plan.gpus.to_string());
     for (name, bytes) in [("object-store-memory", plan.object_store_bytes), ("memory", plan.memory_bytes)] {
@@ -65,9 +107,13 @@ fn common(plan: &Plan, block: &Block, folder: &Path) -> Vec<String> {
             set(name, bytes.to_string());
         }
     }
+    words.extend(chosen_ports(plan, block, &NODE_PORTS));
     words.extend(plan.arguments.iter().cloned());
     words
 }
+
+/// Options for the ports of Ray's own workers.
+const WORKER_PORTS: [&str; 3] = ["--min-worker-port", "--max-worker-port", "--worker-port-list"];
 
 /// The option that this version of Ray does not have, where it refused to start because of one.
 pub(super) fn unknown_option(said: &str) -> Option<&str> {
@@ -104,6 +150,21 @@ pub(super) fn python(ray: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fixed_ports_are_found_in_both_forms_and_the_last_one_counts() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (text, expected) in [
+            ("--port=26379", Some(26_379)),
+            ("--port 26379 --x", Some(26_379)),
+            ("--port=1 --port=2", Some(2)),
+            ("--port-list=7 --portable=8", None),
+            ("--labels=a=b", None),
+            ("--port", None),
+        ] {
+            assert_eq!(fixed(&words(text), "--port"), expected, "{text}");
+        }
+    }
 
     #[test]
     fn unknown_options_are_told_from_other_failures() {

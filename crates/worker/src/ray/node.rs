@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -184,6 +185,8 @@ struct Node {
     token: String,
     program: PathBuf,
     blocks: Blocks,
+    /// The ports that the job names are this node's while these are held.
+    _fixed: Vec<UnixListener>,
     /// Options that this version of Ray does not have.
     unknown: Vec<String>,
     folder: Option<PathBuf>,
@@ -199,11 +202,18 @@ impl Node {
         let program = command::find(&plan.program, &search)
             .ok_or_else(|| RayError::NoRay { program: plan.program.clone() })?;
         let blocks = Blocks::of_host()?;
+        let fixed_ports = command::fixed_ports(&plan);
+        let is_rendezvous = |(_, port): &&(&str, u16)| plan.is_head() && plan.ranks > 1 && *port == plan.port;
+        if let Some(&(option, port)) = fixed_ports.iter().find(is_rendezvous) {
+            return Err(BlockError::Taken { option, port, by: "the rendezvous port of this job" }.into());
+        }
+        let fixed = blocks.reserve(&fixed_ports)?;
         Ok(Self {
             plan,
             token,
             program,
             blocks,
+            _fixed: fixed,
             unknown: Vec::new(),
             folder: None,
             block: None,
@@ -239,7 +249,7 @@ impl Node {
     fn welcome(&self, head: &str) {
         let dashboard = match (&self.plan.dashboard, &self.block) {
             (Some(host), Some(block)) => {
-                format!(", its dashboard at http://{host}:{}", block.port(port::DASHBOARD))
+                format!(", its dashboard at http://{host}:{}", command::dashboard_port(&self.plan, block))
             }
             _ => String::new(),
         };
@@ -253,7 +263,7 @@ impl Node {
         while tries < TRIES {
             self.prepare(self.plan.job.wrapping_add(tries))?;
             let Some((block, folder)) = self.block.as_ref().zip(self.folder.as_ref()) else { break };
-            let address = format!("{}:{}", self.plan.rays_address(0), block.port(port::GCS));
+            let address = format!("{}:{}", self.plan.rays_address(0), command::gcs_port(&self.plan, block));
             let words = command::head(&self.plan, block, &folder::rays(folder));
             self.spawn(words)?;
             if self.is_reached(&address, deadline).await? {

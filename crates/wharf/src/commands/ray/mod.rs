@@ -227,6 +227,11 @@ pub(super) fn submit(
         return Err(CliError::usage("some of these jobs are for a Ray cluster, and some are not")
             .hint("submit them from two files"));
     }
+    if args.job.user.is_some() {
+        return Err(CliError::usage(
+            "user: a Ray cluster runs every job as its own user; leave `--user` out",
+        ));
+    }
     if args.follow && count > 1 {
         return Err(CliError::usage("`--follow` shows the output of one job, and these are several")
             .hint("use `--wait`, and `wharf ray logs --follow JOB` for one of them"));

@@ -15,3 +15,4 @@ mod sequences;
 mod ssh;
 mod terminal;
 mod trouble;
+mod workflow;

@@ -39,6 +39,19 @@ fn a_cluster_comes_up_runs_a_job_everywhere_and_leaves_nothing() {
     assert!(said.stderr.contains("nothing is up"), "{said:?}");
 }
 
+#[test]
+fn commands_find_what_earlier_ones_wrote_to_bashrc() {
+    let lab = Lab::new();
+    lab.describe(
+        "cluster_name: rc\nprovider: {type: process, workers: 0}\nsetup_commands:\n\
+         - echo 'export GREETING=hello' >> ~/.bashrc\n- echo \"$GREETING\" > ~/greeting\n\
+         head_start_ray_commands: ['echo \"$GREETING again\" >> ~/greeting']\n",
+    );
+    lab.up(&[]).ends(0);
+    assert_eq!(std::fs::read_to_string(lab.home("head").join("greeting")).unwrap(), "hello\nhello again\n");
+    lab.down("rc");
+}
+
 /// Which phases run when: what has changed, and what runs without a flag, with `--no-restart` and with `--restart-only`.
 const TABLE: [(&str, [&str; 3]); 5] = [
     ("nothing", ["reach", "reach", "reach start"]),

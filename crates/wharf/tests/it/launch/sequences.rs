@@ -364,9 +364,12 @@ fn copied(words: &str) -> Option<String> {
     }
 }
 
+/// What Ray's launcher does before each command, and Wharf's as well: a login shell does not read this file by itself.
+const BASHRC: &str = "[ ! -f ~/.bashrc ] || . ~/.bashrc~";
+
 /// A command, with what differs each time made the same.
 fn worded(step: &str, shim: &str) -> String {
-    let step = step.replace("set --~", "");
+    let step = step.replacen(BASHRC, "", 1).replace("set --~", "");
     let Some(words) = step.strip_prefix("docker run ") else { return step };
     let stage = format!("{shim}/node-{HEAD}/.wharf/dock");
     let words = words.split(" --entrypoint").next().unwrap_or_default();

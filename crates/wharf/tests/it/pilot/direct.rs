@@ -43,6 +43,32 @@ fn job_file_is_run_by_slurm_and_its_state_is_followed() {
 }
 
 #[test]
+fn containers_run_on_slurm_and_no_gpu_is_requested_unasked() {
+    needs!(SLURM, CHARLIECLOUD, BUSYBOX);
+    let slurm = Slurm::start(1, 16, 1);
+    let image = wharf_testing::engines::image(&slurm.path(""));
+    let job = format!(
+        "name: boxed\nexecutor: slurm\ncontainer: {{image: {}, runtime: charliecloud}}\nenv: {{GREETING: \"it's $HOME\"}}\n\
+         output: boxed.txt\ncommand: [sh, -c, 'echo \"$(cat /etc/image)|$IMGVAR|$GREETING|$RANK|$(pwd)|$1\"; exit 3', sh, \"a 'b'\"]\n",
+        image.display()
+    );
+    fs::write(slurm.path("boxed.yaml"), job).unwrap();
+    let output = wharf(&slurm, &["submit", "boxed.yaml", "--wait"]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let folder = slurm.path("").display().to_string();
+    assert_eq!(
+        fs::read_to_string(slurm.path("boxed.txt")).unwrap(),
+        format!("inside|from_image|it's $HOME|0|{}|a 'b'\n", folder.trim_end_matches('/'))
+    );
+    let shown = slurm.run("squeue", &["-h", "-t", "all", "-n", "boxed", "-o", "%b"]);
+    assert_eq!(shown.trim(), "N/A", "no generic resources");
+    let named = ["submit", "boxed.yaml", "--gang", "1", "--type", "tpu"];
+    let refused = wharf(&slurm, &named);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("hint: this Slurm has no such devices; `--type cpu`"), "{told}");
+}
+
+#[test]
 fn exit_codes_refusals_and_cancelling_are_told() {
     needs!(SLURM);
     let slurm = Slurm::start(1, 16, 1);

@@ -59,7 +59,9 @@ fn folder(home: &HomeArgs, args: &PilotFolderArgs) -> Result<PathBuf, CliError> 
 impl From<PilotError> for CliError {
     fn from(error: PilotError) -> Self {
         let kind = match error {
-            PilotError::Setting { .. } | PilotError::Job { .. } => ErrorKind::Usage,
+            PilotError::Setting { .. } | PilotError::Job { .. } | PilotError::Container(_) => {
+                ErrorKind::Usage
+            }
             PilotError::File { what: "write" | "make" | "remove", .. } => ErrorKind::Output,
             _ => ErrorKind::Input,
         };
@@ -67,6 +69,13 @@ impl From<PilotError> for CliError {
             PilotError::InUse { .. } => Some("`wharf pilot status` shows what it does"),
             PilotError::Queue(wharf_pilot::QueueError::Program { .. }) => {
                 Some("is Slurm installed here? its programs have to be in the search path")
+            }
+            PilotError::Queue(wharf_pilot::QueueError::Refused { message, .. })
+                if message.contains("(gres)") =>
+            {
+                Some(
+                    "this Slurm has no such devices; `--type cpu` (in a file `gang: {types: [cpu]}`) asks for processors",
+                )
             }
             _ => None,
         };

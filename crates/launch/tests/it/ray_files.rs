@@ -1,0 +1,206 @@
+//! Cluster files as Ray's repository has them: omitted keys, empty sections, repeated keys, placeholders, old keys.
+use std::path::Path;
+
+use tempfile::TempDir;
+use wharf_launch::config::told;
+use wharf_launch::steps::setup_lines;
+use wharf_launch::{Cluster, read};
+
+/// Reads a text as the file `c.yaml`; what is wrong with it otherwise.
+fn parse(text: &str) -> Result<Cluster, String> {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("c.yaml");
+    std::fs::write(&path, text).unwrap();
+    let start = format!("{}/", folder.path().display());
+    read(&path).map_err(|error| error.to_string().replace(&start, ""))
+}
+
+fn warnings(cluster: &Cluster) -> Vec<String> {
+    cluster.warnings.iter().map(|warning| told(Path::new("c.yaml"), warning)).collect()
+}
+
+fn names(cluster: &Cluster) -> Vec<&str> {
+    cluster.nodes.iter().map(|node| node.name.as_str()).collect()
+}
+
+const LOCAL: &str = "cluster_name: lab\nprovider: {type: local, head_ip: h1, worker_ips: [w1, w2]}\n";
+const AWS: &str = "cluster_name: lab\nprovider: {type: aws, region: eu-west-1, ssh_from: [10.0.0.0/8]}\n";
+const IMAGE: &str = "node_config: {InstanceType: m5.large, ImageId: ami-1}";
+
+#[test]
+fn head_node_type_that_is_omitted_is_the_default_type() {
+    let types = |head: &str| {
+        format!(
+            "{AWS}available_node_types:\n  {head}: {{{IMAGE}}}\n  ray.worker.default: {{min_workers: 1, max_workers: 4, {IMAGE}}}\n"
+        )
+    };
+    let cluster = parse(&types("ray.head.default")).unwrap();
+    assert_eq!(names(&cluster), ["head", "ray.worker.default-1"]);
+    assert_eq!((cluster.nodes[0].kind.as_str(), warnings(&cluster).len()), ("ray.head.default", 0));
+    assert_eq!(
+        parse(&types("big")).unwrap_err(),
+        "c.yaml:4:3: `head_node_type`: it is missing, and no node type is named `ray.head.default`: \
+         name one of big, ray.worker.default"
+    );
+    assert_eq!(
+        parse(&format!("{}head_node_type: huge\n", types("big"))).unwrap_err(),
+        "c.yaml:6:17: `head_node_type`: `huge` is not a node type: expected one of big, ray.worker.default"
+    );
+}
+
+#[test]
+fn a_cloud_cluster_without_node_types_is_refused() {
+    let expected = "c.yaml:2:11: `available_node_types`: it is missing: the type of the head's machine is not assumed \
+                    (as in `available_node_types: {ray.head.default: {node_config: {InstanceType: m5.large, ImageId: ami-...}}}`)";
+    assert_eq!(parse(AWS).unwrap_err(), expected);
+    assert_eq!(
+        parse(&format!("{AWS}available_node_types: {{}}\n")).unwrap_err(),
+        expected.replace("2:11", "3:23")
+    );
+}
+
+#[test]
+fn an_image_that_only_ray_would_fill_in_is_warned_of() {
+    let with = |config: &str| {
+        let text = format!("{AWS}available_node_types:\n  ray.head.default: {{node_config: {{{config}}}}}\n");
+        warnings(&parse(&text).unwrap())
+    };
+    let hint = "(name an image (`ami-...`), or `resolve:ssm:PARAMETER` for the newest of a series)";
+    let at = "c.yaml:4:35: `available_node_types.ray.head.default.node_config.ImageId`:";
+    assert_eq!(
+        with("InstanceType: m5.large"),
+        [format!("{at} it is missing, and `wharf up` knows no default {hint}")]
+    );
+    assert_eq!(
+        with("ImageId: latest_dlami"),
+        [format!("{at} `latest_dlami` is a name of Ray's own, which the cloud does not know {hint}")]
+    );
+    for fine in ["ImageId: ami-1", "LaunchTemplate: {LaunchTemplateName: x}"] {
+        assert_eq!(with(fine), Vec::<String>::new(), "{fine}");
+    }
+}
+
+#[test]
+fn a_docker_section_of_empty_texts_means_no_container() {
+    for docker in [
+        "{image: '', container_name: ''}",
+        "{image: '', container_name: '', pull_before_run: true, run_options: []}",
+        "{image: '', head_image: '', worker_image: '', container_name: ''}",
+    ] {
+        let cluster = parse(&format!("{LOCAL}docker: {docker}\n")).unwrap();
+        assert_eq!((cluster.nodes[0].container.clone(), warnings(&cluster)), (None, vec![]), "{docker}");
+    }
+    for (docker, refused) in [
+        (
+            "{image: x, container_name: ''}",
+            "c.yaml:3:36: `docker.container_name`: the container needs a name",
+        ),
+        (
+            "{image: '', container_name: box}",
+            "c.yaml:3:17: `docker.image`: it is missing; say `image` for all nodes, or `head_image` and `worker_image`",
+        ),
+    ] {
+        assert_eq!(parse(&format!("{LOCAL}docker: {docker}\n")).unwrap_err(), refused, "{docker}");
+    }
+}
+
+#[test]
+fn the_old_key_pull_of_docker_becomes_pull_before_run() {
+    let cluster = parse(&format!("{LOCAL}docker: {{image: x, container_name: box, pull: false}}\n")).unwrap();
+    assert!(!cluster.nodes[0].container.as_ref().unwrap().pulls);
+    assert_eq!(
+        warnings(&cluster),
+        ["c.yaml:3:41: `docker.pull`: it is an old key: it became `pull_before_run`"]
+    );
+}
+
+#[test]
+fn of_repeated_keys_the_last_counts_with_a_warning() {
+    let cluster = parse(&format!(
+        "{LOCAL}setup_commands: []\nauth: {{ssh_user: a, ssh_user: b}}\nsetup_commands: [echo 1]\nsetup_commands: [echo 2]\n"
+    ))
+    .unwrap();
+    assert_eq!(
+        (&*cluster.nodes[0].setup, cluster.nodes[0].ssh.user.as_deref()),
+        (&["echo 2".to_owned()][..], Some("b"))
+    );
+    let mut told = warnings(&cluster);
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "c.yaml:4:21: `auth.ssh_user`: the key is repeated: the value in line 4 is ignored, the last one counts",
+            "c.yaml:5:1: `setup_commands`: the key is repeated: the value in line 3 is ignored, the last one counts",
+            "c.yaml:6:1: `setup_commands`: the key is repeated: the value in line 5 is ignored, the last one counts",
+        ]
+    );
+}
+
+#[test]
+fn words_in_capitals_are_named_as_placeholders_once_each() {
+    let text = "cluster_name: lab\n\
+                provider:\n  type: local\n  head_ip: YOUR_HEAD_NODE_HOSTNAME\n  worker_ips: [WORKER_NODE_1_HOSTNAME, ...]\n\
+                auth: {ssh_user: YOUR_USERNAME}\n\
+                min_workers: TYPICALLY_THE_NUMBER_OF_WORKER_IPS\n\
+                file_mounts: {/tmp/x: /YOUR/REPO/heads/YOUR_BRANCH}\n\
+                setup_commands: [echo SOME_WORD]\n";
+    assert_eq!(
+        parse(text).unwrap_err().lines().collect::<Vec<_>>(),
+        [
+            "c.yaml:4:12: `provider.head_ip`: the placeholder `YOUR_HEAD_NODE_HOSTNAME` is not filled in (write the value in its place)",
+            "c.yaml:5:16: `provider.worker_ips[0]`: the placeholder `WORKER_NODE_1_HOSTNAME` is not filled in (write the value in its place)",
+            "c.yaml:5:40: `provider.worker_ips[1]`: the placeholder `...` is not filled in (write the value in its place)",
+            "c.yaml:6:18: `auth.ssh_user`: the placeholder `YOUR_USERNAME` is not filled in (write the value in its place)",
+            "c.yaml:7:14: `min_workers`: the placeholder `TYPICALLY_THE_NUMBER_OF_WORKER_IPS` is not filled in (write the value in its place)",
+            "c.yaml:8:23: `file_mounts./tmp/x`: the placeholder `YOUR_BRANCH` is not filled in (write the value in its place)",
+        ]
+    );
+}
+
+#[test]
+fn an_automatic_local_cluster_is_refused_with_an_explanation() {
+    let text = "cluster_name: lab\nprovider: {type: local, coordinator_address: 'COORDINATOR_HOST:COORDINATOR_PORT'}\n\
+                max_workers: 2\navailable_node_types: {}\nhead_node_type: {}\nhead_start_ray_commands: []\nfile_mounts: {}\n";
+    assert_eq!(
+        parse(text).unwrap_err(),
+        "c.yaml:2:46: `provider.coordinator_address`: automatic local clusters are not supported: Ray's coordinator server lends \
+         machines to clusters, and `wharf up` uses the machines that the file names (name them with `head_ip` and `worker_ips` in \
+         place of `coordinator_address`; users share one such cluster, because its head schedules their jobs)"
+    );
+}
+
+#[test]
+fn setup_commands_run_where_steps_name_them() {
+    let order = |steps: &str| {
+        let text = format!(
+            "{LOCAL}setup_commands: [pip install torch]\nhead_setup_commands: [echo head]\nsteps: {steps}\n"
+        );
+        let cluster = parse(&text)?;
+        let first =
+            |line: &String| line.lines().next().unwrap_or_default().trim_start_matches(": ").to_owned();
+        Ok::<_, String>(
+            setup_lines(&cluster, &cluster.nodes[0]).iter().map(first).collect::<Vec<_>>().join(", "),
+        )
+    };
+    for (steps, expected) in [
+        ("[network, apex]", "step network, step apex, pip install torch, echo head"),
+        ("[network, setup_commands, apex]", "step network, pip install torch, echo head, step apex"),
+        ("[setup_commands, apex]", "pip install torch, echo head, step apex"),
+        ("[apex, setup_commands]", "step apex, pip install torch, echo head"),
+    ] {
+        assert_eq!(order(steps).unwrap(), expected, "{steps}");
+    }
+    for (steps, refused) in [
+        (
+            "[setup_commands, apex, setup_commands]",
+            "c.yaml:5:31: `steps[2]`: `setup_commands` is repeated: they run once",
+        ),
+        (
+            "[{setup_commands: [x]}]",
+            "c.yaml:5:26: `steps[0].setup_commands`: it only says where the setup commands run; \
+             write them under the key `setup_commands` of the file",
+        ),
+    ] {
+        assert_eq!(order(steps).unwrap_err(), refused, "{steps}");
+    }
+}
