@@ -6,12 +6,12 @@
 //! listens at one of its ports. Files in a folder of the user's own say whose slots they were, so that what a dead owner has left is
 //! removed: no user reads or writes another's.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
@@ -225,15 +225,19 @@ fn port_name(port: u16) -> String {
     format!("wharf-ray-port-{port}")
 }
 
-/// A folder that only this user can look into, whoever else can make folders beside it.
+/// A folder that only this user can look into, whichever users can create folders beside it. One of this user's that others could
+/// look into, but not write to, is closed to them.
 fn own_folder(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     let found = path.symlink_metadata()?;
-    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not this user's alone"));
+    }
+    if found.mode() & 0o077 != 0 {
+        std::fs::set_permissions(path, Permissions::from_mode(0o700))?;
     }
     Ok(())
 }
@@ -379,10 +383,13 @@ mod tests {
     }
 
     #[test]
-    fn own_folder_refuses_what_others_can_enter() {
+    fn own_folder_refuses_what_others_can_write_and_closes_what_they_can_read() {
         let folder = tempfile::tempdir().unwrap();
         let open = folder.path().join("open");
         DirBuilder::new().mode(0o755).create(&open).unwrap();
+        own_folder(&open).unwrap();
+        assert_eq!(open.metadata().unwrap().mode() & 0o777, 0o700);
+        std::fs::set_permissions(&open, Permissions::from_mode(0o770)).unwrap();
         assert!(own_folder(&open).is_err());
         std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
         assert!(own_folder(&folder.path().join("link")).is_err());

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 
+/// Difference of two times that are the same moment.
+const ROUNDING_S: f64 = 1e-6;
 pub(super) const RESTART_S: f64 = 30.0;
 
 /// What a job asks for.
@@ -107,7 +109,10 @@ impl<'a> World<'a> {
             if self.lives.iter().all(|life| matches!(life.phase, Phase::Over(_))) {
                 break;
             }
-            let Some(next) = times.min_by(f64::total_cmp) else { break };
+            let times: Vec<f64> = times.collect();
+            let Some(first) = times.iter().copied().min_by(f64::total_cmp) else { break };
+            // What happens at one moment but for rounding, as where service is divided by three devices, is one event.
+            let next = times.into_iter().filter(|time| *time <= first + ROUNDING_S).fold(first, f64::max);
             self.now = next;
             for job in self.running() {
                 if self.end_s(job) <= next {

@@ -8,6 +8,7 @@ use wharf_document::decode::Decode as _;
 use wharf_document::node::Node;
 use wharf_launch::bake::{BakeError, usual_name};
 use wharf_launch::config;
+use wharf_launch::provider::ProviderError;
 
 use super::{
     failed_provider, folder, interruptible, launcher, read, tell_failure, unknown, unusable, up, wrong,
@@ -55,9 +56,15 @@ pub(super) fn bake(args: &ClusterBakeArgs, terminal: &Terminal) -> Result<Exit, 
         Ok(image) => image,
         Err(BakeError::Node(error)) => {
             tell_failure(&launcher, &launcher.cluster.nodes[0].name, &error, terminal);
+            tell_left(&args.launched.file, terminal);
             return Ok(Exit::HeadFailed);
         }
-        Err(error) => return Err(failed(&error)),
+        Err(error) => {
+            if matches!(&error, BakeError::Provider(cause) if !matches!(cause, ProviderError::Cannot(_))) {
+                tell_left(&args.launched.file, terminal);
+            }
+            return Err(failed(&error));
+        }
     };
     terminal.note(&format!("{name} is {image}"));
     match image_as {
@@ -75,6 +82,14 @@ pub(super) fn bake(args: &ClusterBakeArgs, terminal: &Terminal) -> Result<Exit, 
             Ok(Exit::Ok)
         }
     }
+}
+
+/// Says that a failed attempt has left a machine, which costs money, and how to end it.
+fn tell_left(file: &Path, terminal: &Terminal) {
+    let file = file.display();
+    terminal.warn(&format!(
+        "the machine is still running: `wharf cluster bake {file}` goes on with it, `wharf down {file}` ends it"
+    ));
 }
 
 fn failed(error: &BakeError) -> CliError {

@@ -312,6 +312,20 @@ fn output_named_by_a_job_is_read_as_its_user() {
     let job = cluster.site.as_user(ann, &words).ok().split_whitespace().next().unwrap().to_owned();
     until("the link is there", || output.is_symlink());
     assert!(!cluster.logs(ann, &job).contains("root's"));
+    // Not even opened: whoever writes to a pipe waits until somebody has opened it to read.
+    let pipe = cluster.site.folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg("--mode=600").arg(&pipe).status().unwrap().success());
+    fs::remove_file(&output).unwrap();
+    std::os::unix::fs::symlink(&pipe, &output).unwrap();
+    let (opened, is_opened) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || opened.send(fs::OpenOptions::new().write(true).open(pipe).is_ok()).unwrap()
+    });
+    cluster.logs(ann, &job);
+    assert!(is_opened.try_recv().is_err(), "root has opened what only root may open");
+    drop(fs::File::open(&pipe).unwrap());
+    writer.join().unwrap();
 }
 
 #[test]

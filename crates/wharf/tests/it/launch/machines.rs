@@ -165,12 +165,15 @@ fn a_machine_is_prepared_and_becomes_the_image_of_a_template() {
     std::fs::create_dir(&home).unwrap();
     let cloud = moto::start(&lab.path(""));
     let sshd = Sshd::start(&lab.path(""), Some(&home));
-    lab.describe(&format!(
-        "cluster_name: initial\nprovider: {{type: aws, region: us-west-2}}\n{}head_node_type: h\navailable_node_types:\n  \
-         h: {{node_config: {{InstanceType: p3.2xlarge, ImageId: ami-12c6146b, KeyName: mine, SecurityGroups: [default]}}}}\n\
-         setup_commands: ['[ ! -e ~/prepared ] && echo by hand > ~/prepared']\n",
-        sshd.auth()
-    ));
+    let describe = |setup: &str| {
+        lab.describe(&format!(
+            "cluster_name: initial\nprovider: {{type: aws, region: us-west-2}}\n{}head_node_type: h\navailable_node_types:\n  \
+             h: {{node_config: {{InstanceType: p3.2xlarge, ImageId: ami-12c6146b, KeyName: mine, SecurityGroups: [default]}}}}\n\
+             setup_commands: ['{setup}']\n",
+            sshd.auth()
+        ));
+    };
+    describe("[ ! -e ~/prepared ] && echo by hand > ~/prepared");
     let words = [
         "cluster",
         "bake",
@@ -190,6 +193,11 @@ fn a_machine_is_prepared_and_becomes_the_image_of_a_template() {
     let said = bake(&["Placement Group=near"]).ends(3);
     assert!(said.stderr.contains("there is no placeholder `{ Placement Group }`"), "{said:?}");
     assert!(!lab.state("initial").exists(), "nothing is begun for a template that cannot be filled");
+    describe("echo no such package; exit 4");
+    let said = bake(&["Placement Group Name=near"]).ends(13);
+    let left = "the machine is still running: `wharf cluster bake c.yaml` goes on with it, `wharf down c.yaml` ends it";
+    assert!(said.stderr.contains(left), "{said:?}");
+    describe("[ ! -e ~/prepared ] && echo by hand > ~/prepared");
     let said = bake(&["Placement Group Name=near"]).ends(0);
     let filled = lab.read("filled.yaml");
     assert_eq!(filled.matches("ImageId: ami-").count(), 2, "{filled} {said:?}");
