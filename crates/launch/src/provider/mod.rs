@@ -49,8 +49,8 @@ pub enum Shell {
 }
 
 /// Reads the settings of interactive shells, which a login shell does not read by itself. Ray's launcher does the same, and files rely on it:
-/// one setup command writes `~/.bashrc`, the next one finds what it has set.
-pub(crate) const SETTINGS: &str = "[ ! -f ~/.bashrc ] || . ~/.bashrc";
+/// one setup command writes `~/.bashrc`, the next one finds what it has set. Aliases such as `rm -i` are for people at a terminal.
+pub(crate) const SETTINGS: &str = "[ ! -f ~/.bashrc ] || . ~/.bashrc; unalias -a";
 
 impl Shell {
     /// A script with the settings that its shell is to have.

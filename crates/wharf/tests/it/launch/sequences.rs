@@ -365,7 +365,7 @@ fn copied(words: &str) -> Option<String> {
 }
 
 /// What Ray's launcher does before each command, and Wharf's as well: a login shell does not read this file by itself.
-const BASHRC: &str = "[ ! -f ~/.bashrc ] || . ~/.bashrc~";
+const BASHRC: &str = "[ ! -f ~/.bashrc ] || . ~/.bashrc; unalias -a~";
 
 /// A command, with what differs each time made the same.
 fn worded(step: &str, shim: &str) -> String {
