@@ -9,7 +9,7 @@ mod suite;
 use lab::{Lab, within};
 use suite::Subject;
 use wharf_testing::needs;
-use wharf_testing::slurm::Slurm;
+use wharf_testing::slurm::{Slurm, until};
 use wharf_testing::sshd::Sshd;
 
 #[test]
@@ -55,6 +55,8 @@ fn slurm() {
         let home = lab::Lab::new();
         let conf = slurm.conf();
         within("providers::slurm", &[("SLURM_CONF", conf.as_os_str()), ("HOME", home.path("").as_os_str())]);
+        // What was cancelled last may still be completing.
+        until("the end of all jobs", || slurm.jobs("PENDING,RUNNING,COMPLETING").is_empty().then_some(()));
         assert_eq!(slurm.jobs("all").len(), slurm.jobs("CANCELLED").len(), "jobs are left");
         return;
     }
