@@ -541,11 +541,7 @@ fn root() -> PathBuf {
 
 #[test]
 fn examples_in_the_repository_can_be_submitted() {
-    let Ok(entries) = std::fs::read_dir(root().join("examples/jobs")) else {
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "NOT TESTED: there is no examples/jobs");
-        return;
-    };
+    let entries = std::fs::read_dir(root().join("examples/jobs")).unwrap();
     for path in entries.map(|entry| entry.unwrap().path()) {
         let Some(format) = Format::of(&path) else { continue };
         let text = std::fs::read_to_string(&path).unwrap();
@@ -582,10 +578,8 @@ fn every_field_is_documented_and_every_example_works() {
         let section = text.split(&format!("\n### `{record}`\n")).nth(1).unwrap();
         let section = section.split("\n### ").next().unwrap();
         for field in fields {
-            assert!(
-                section.contains(&format!("`{field}`")),
-                "docs/jobs.md does not explain `{record}.{field}`"
-            );
+            let is_named = section.contains(&format!("`{field}`"));
+            assert!(is_named, "docs/jobs.md does not explain `{record}.{field}`");
         }
     }
     let folder = tempfile::tempdir().unwrap();
