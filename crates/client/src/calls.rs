@@ -204,7 +204,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn usage(&self, request: UsageRequest) -> Result<UsageReply, ClientError> {
-        self.answer(async |mut head| head.usage(request.clone()).await).await
+        self.answer(async |mut head| head.usage(request).await).await
     }
 
     /// Why a job is where it is.

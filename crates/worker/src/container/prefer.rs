@@ -3,10 +3,12 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::unistd::{User, geteuid};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User, geteuid};
 use wharf_proto::Container;
 
 use super::plan::{fitting, is_installed, of_command, program};
@@ -15,7 +17,6 @@ use crate::WorkerConfig;
 
 /// How long an engine may take to answer; one that does not answer has no image.
 const PATIENCE: Duration = Duration::from_secs(1);
-const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Sets the runtime of a container that leaves it to the node, if one of several that are installed has the image for that user.
 pub(crate) fn prefer(config: &WorkerConfig, container: &mut Container, user: Option<&str>) {
@@ -75,17 +76,16 @@ fn engine_has(settings: &ContainerSettings, runtime: ContainerRuntime, name: &st
         ask.uid(account.uid.as_raw()).gid(account.gid.as_raw());
     }
     let Ok(mut child) = ask.spawn() else { return false };
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if Instant::now() < deadline => thread::sleep(INTERVAL),
-            Ok(None) | Err(_) => {
-                // It may have ended just now; without an answer it has no image.
-                let _ = child.kill();
-                let _ = child.wait();
-                return false;
-            }
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let (sender, ended) = mpsc::channel();
+    // The receiver is gone where the answer comes too late.
+    thread::spawn(move || drop(sender.send(child.wait())));
+    match ended.recv_timeout(PATIENCE) {
+        Ok(status) => status.is_ok_and(|status| status.success()),
+        Err(_) => {
+            // The other thread takes its end. Gone by itself meanwhile, which is as good.
+            let _ = kill(pid, Signal::SIGKILL);
+            false
         }
     }
 }

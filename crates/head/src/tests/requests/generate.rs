@@ -155,6 +155,7 @@ fn gang(source: &mut Source) -> Gang {
             .map(|_| source.pick(&["v100", "a40", "tpu", "*"]).to_owned())
             .collect(),
         every_node: source.one_in(30),
+        every_device: source.one_in(30),
         node_names: Vec::new(),
     }
 }
