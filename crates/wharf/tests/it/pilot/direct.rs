@@ -45,7 +45,7 @@ fn job_file_is_run_by_slurm_and_its_state_is_followed() {
 #[test]
 fn containers_run_on_slurm_and_no_gpu_is_requested_unasked() {
     needs!(SLURM, CHARLIECLOUD, BUSYBOX);
-    let slurm = Slurm::start(1, 16, 1);
+    let slurm = Slurm::start(1, 16, 0);
     let image = wharf_testing::engines::image(&slurm.path(""));
     let job = format!(
         "name: boxed\nexecutor: slurm\ncontainer: {{image: {}, runtime: charliecloud}}\nenv: {{GREETING: \"it's $HOME\"}}\n\
@@ -62,10 +62,10 @@ fn containers_run_on_slurm_and_no_gpu_is_requested_unasked() {
     );
     let shown = slurm.run("squeue", &["-h", "-t", "all", "-n", "boxed", "-o", "%b"]);
     assert_eq!(shown.trim(), "N/A", "no generic resources");
-    let named = ["submit", "boxed.yaml", "--gang", "1", "--type", "tpu"];
+    let named = ["submit", "boxed.yaml", "--gang", "1"];
     let refused = wharf(&slurm, &named);
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("hint: this Slurm has no such devices; `--type cpu`"), "{told}");
+    assert!(told.contains("hint: does this Slurm have such devices? `--type cpu` (in a file"), "{told}");
 }
 
 #[test]

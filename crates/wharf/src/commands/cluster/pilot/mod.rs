@@ -71,10 +71,12 @@ impl From<PilotError> for CliError {
                 Some("is Slurm installed here? its programs have to be in the search path")
             }
             PilotError::Queue(wharf_pilot::QueueError::Refused { message, .. })
-                if message.contains("(gres)") =>
+                if ["(gres)", "node configuration is not available"]
+                    .iter()
+                    .any(|part| message.contains(part)) =>
             {
                 Some(
-                    "this Slurm has no such devices; `--type cpu` (in a file `gang: {types: [cpu]}`) asks for processors",
+                    "does this Slurm have such devices? `--type cpu` (in a file `gang: {types: [cpu]}`) asks for processors",
                 )
             }
             _ => None,
