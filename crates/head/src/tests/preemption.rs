@@ -68,7 +68,7 @@ fn job_that_takes_long_to_start_gives_way_to_one_that_came_meanwhile() {
     assert_eq!((world.phase(0), world.phase(1)), (Phase::Placed, Phase::Waiting));
     world.is_silent = false;
     world.set_time(Time::from_seconds(2.0));
-    let started = TaskStarted { task: Some(TaskId { job_id: 0, generation: 1 }), ..TaskStarted::default() };
+    let started = TaskStarted { task: Some(TaskId { job_id: 0, generation: 1 }) };
     world.step([input((0, from_worker::Message::Started(started)))]);
     assert_eq!((world.phase(0), world.phase(1)), (Phase::Waiting, Phase::Running));
 }
