@@ -273,7 +273,7 @@ fn refusals_name_place_field_and_fix() {
         ("command: x\nheld: yes", "error: job:2:7: held: expected `true` or `false`, found a text\n"),
         (
             "command: x\ngang: 2y4",
-            "error: job:2:7: gang: `2y4` is not a gang; write devices as in `4`, nodes x devices as in `2x4`, or a range as in `2-8`\n",
+            "error: job:2:7: gang: `2y4` is not a gang; write devices as in `4`, nodes x devices as in `2x4`, a range as in `2-8`, or `all` of each node with `per_node`\n",
         ),
         (
             "command: x\ngang: {devices: 5, nodes: 2}",

@@ -191,9 +191,6 @@ async fn submit(client: &Client, request: &Request, script: &Script<'_>) -> Resu
     } else if !request.has("quiet") {
         print(&[format!("Submitted batch job {first}")])?;
     }
-    if let (Some(reason), false) = (client.obstacle(first).await?, request.has("quiet")) {
-        say(&format!("sbatch: warning: job {first} waits: {reason}"));
-    }
     if !request.has("wait") {
         return Ok(0);
     }
