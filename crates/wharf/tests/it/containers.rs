@@ -22,7 +22,7 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 
 /// A copy of an example's folder.
 fn example(cluster: &Cluster, name: &str) -> PathBuf {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/workflows").join(name);
     let to = cluster.path(name);
     assert!(Command::new("cp").arg("-r").arg(from).arg(&to).status().unwrap().success());
     to
