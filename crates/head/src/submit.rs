@@ -15,6 +15,9 @@ use crate::record::Record;
 use crate::resolve::{Dependencies, Targets};
 use crate::wire;
 
+/// A job and the one node that it runs on, where there is one.
+type Located = (WireSpec, Option<Arc<str>>);
+
 /// A job or array that was checked and is ready to be submitted.
 struct Admitted {
     spec: WireSpec,
@@ -33,7 +36,7 @@ impl Dispatcher {
 
     /// Checks everything about jobs that can be wrong, before the first of them is submitted.
     fn admit(&self, specs: Vec<WireSpec>) -> Result<Vec<Admitted>, String> {
-        let mut jobs: Vec<(WireSpec, Option<Arc<str>>)> = Vec::new();
+        let mut jobs: Vec<Located> = Vec::new();
         for spec in specs {
             match spec.gang.as_ref().filter(|gang| gang.every_node) {
                 Some(gang) => jobs.extend(self.on_every_node(&spec, gang)?),
@@ -65,11 +68,7 @@ impl Dispatcher {
     }
 
     /// A job for each working node of its pool that its owner may use, with so many devices of the node as its gang says.
-    fn on_every_node(
-        &self,
-        spec: &WireSpec,
-        gang: &Gang,
-    ) -> Result<Vec<(WireSpec, Option<Arc<str>>)>, String> {
+    fn on_every_node(&self, spec: &WireSpec, gang: &Gang) -> Result<Vec<Located>, String> {
         let state = self.engine.state();
         let access = state.access();
         let wanted = access.pool(&spec.pool);

@@ -205,7 +205,8 @@ mod tests {
             assert_eq!(names.len(), system.policies().len(), "{system}");
             for policy in system.policies() {
                 let info = find(policy.policy).unwrap_or_else(|error| panic!("{system}: {error}"));
-                let settings = Settings::parse(policy.settings.iter().copied()).unwrap();
+                let settings = Settings::parse(policy.settings.iter().copied());
+                let settings = settings.unwrap_or_else(|error| panic!("{system}: {error}"));
                 for (key, _) in settings.iter() {
                     assert!(info.knobs.iter().any(|knob| knob.name == key), "{}: {key}", policy.name);
                 }
