@@ -135,7 +135,7 @@ fn unknown_to_slurm(spec: &JobSpec) -> Option<(&'static str, &'static str)> {
             !spec.network_interface.is_empty(),
             "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME in `env`",
         ),
-        ("data_parallel", spec.data_parallel, "leave it out: plans are told by Wharf's own workers"),
+        ("data_parallel", spec.data_parallel, "leave it out: only Wharf's own workers pass plans to jobs"),
         ("user", !spec.user.is_empty(), "Slurm runs it as the submitting user; leave it out"),
     ];
     fields.into_iter().find(|(_, is_given, _)| *is_given).map(|(field, _, instead)| (field, instead))
@@ -215,7 +215,7 @@ fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32, has_gpus: bool) -> Re
         let step = |step: &wharf_proto::Step| {
             let mut all = spec.env.clone();
             all.extend(step.env.clone());
-            // What would mislead the container's program is told to the container alone.
+            // Variables that would change what the runtime itself does are set within the container only.
             let is_kept = |name: &str| spec.container.is_none() || !misleads(name);
             let env: String = step
                 .env

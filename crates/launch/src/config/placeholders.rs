@@ -62,8 +62,9 @@ fn find_capitals(node: &Node, at: &str, found: &mut Vec<Problem>) {
 
 /// Whether it is several words in capitals, as in `YOUR_USERNAME`. `GPU_1` is one word and a number, and may be a name.
 fn is_capitals(text: &str) -> bool {
-    let is_word = |part: &&str| part.contains(|letter: char| letter.is_ascii_uppercase());
-    text.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
+    let is_word = |part: &&str| part.contains(|character: char| character.is_ascii_uppercase());
+    text.chars()
+        .all(|character| character.is_ascii_uppercase() || character.is_ascii_digit() || character == '_')
         && text.split('_').filter(is_word).count() > 1
 }
 
@@ -102,26 +103,26 @@ fn placeholder(node: &Node, at: &str, name: &str) -> Placeholder {
 
 /// Whether a key is something that people are told to fill in, and no key of anything.
 fn is_prose(key: &str) -> bool {
-    key.contains(' ') || key.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
+    key.contains(' ') || key.chars().all(|character| character.is_ascii_uppercase() || character == '_')
 }
 
 /// Placeholders in the middle of a text, such as a command, with the bytes that they take: words in braces of which the first begins
-/// with a capital letter. Shells' `${NAME}`, groups and lists, `awk`'s programs, JSON and Go's `{{ }}` are none.
+/// with a capital character. Shells' `${NAME}`, groups and lists, `awk`'s programs, JSON and Go's `{{ }}` are none.
 fn within(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, &str)> {
     text.match_indices('{').filter_map(|(start, _)| {
         let is_other = text[..start].ends_with(['$', '{', '\\']);
         let end = start + 1 + text[start + 1..].find('}')?;
         let inner = text[start + 1..end].trim();
         let is_words = inner.len() > 1
-            && inner.starts_with(|letter: char| letter.is_ascii_uppercase())
-            && inner.chars().all(|letter| letter.is_ascii_alphanumeric() || " -_".contains(letter));
+            && inner.starts_with(|character: char| character.is_ascii_uppercase())
+            && inner.chars().all(|character| character.is_ascii_alphanumeric() || " -_".contains(character));
         (is_words && !is_other).then_some((start..end + 1, inner))
     })
 }
 
 /// What may be filled in: ids, names, numbers, paths. Whatever it stands in, YAML and a shell read it as it is.
 fn check_value(name: &str, value: &str) -> Result<(), String> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@+=,~".contains(letter);
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@+=,~".contains(character);
     if !value.is_empty()
         && value.chars().all(is_plain)
         && !value.ends_with(':')

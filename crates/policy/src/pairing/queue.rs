@@ -1,7 +1,7 @@
 //! Waiting jobs by what decides whether they fit: the gang, and how a job and its neighbours slow each other down.
 //!
 //! Of jobs that are alike in that, the one with the least to do comes first, and where that finds no place none of the others does:
-//! whoever has more to do may stop fewer jobs, and gains less by sharing.
+//! a job with more work left may stop fewer jobs, and gains less by sharing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

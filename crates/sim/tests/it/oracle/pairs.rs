@@ -61,7 +61,7 @@ fn check(
         };
         one(moment).map_err(told)?;
     }
-    // Where nobody waits there was nothing to decide.
+    // Without waiting jobs there was nothing to decide.
     Ok(tracker.moments.iter().filter(|moment| waiting(moment).next().is_some()).count() as u64)
 }
 
@@ -135,7 +135,7 @@ fn pays(case: &Case, a: &Present, b: &Present) -> bool {
     (first_ends_s + second_ends_s) / 2.0 < left_s(case, b) + left_s(case, a) / 2.0
 }
 
-/// At most two jobs on a device; with best sharing only those that gain by it; the shortest of equal gangs first; nobody waits who
+/// At most two jobs on a device; with best sharing only those that gain by it; the shortest of equal gangs first; no job waits that
 /// could share; who was stopped needed longer than a job that started.
 fn check_pairing(case: &Case, moment: &Moment, is_best: bool, ratio: f64) -> Result<(), String> {
     let on = occupants(case, moment);

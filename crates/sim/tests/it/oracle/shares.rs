@@ -247,7 +247,7 @@ fn check_max_min(restated: &Restated<'_>, rates: &[f64]) -> Result<(), String> {
     near("smallest throughput", smallest(rates.iter().zip(&units).map(|(rate, unit)| rate / unit)), best)
 }
 
-/// Levels rise together; whoever cannot rise alone while the others keep theirs stops. The others' best is computed beside what those
+/// Levels rise together; a claim that cannot rise alone while the others keep theirs stops. The others' best is computed beside what those
 /// have: a job to which two types are nearly alike turns a loss of 1e-7 into a gain of many times that for others.
 fn check_water_filling(restated: &Restated<'_>, rates: &[f64]) -> Result<(), String> {
     let units = restated.units();
@@ -268,7 +268,7 @@ fn check_water_filling(restated: &Restated<'_>, rates: &[f64]) -> Result<(), Str
         };
         let (on, stopped): (Vec<usize>, Vec<usize>) = rising.iter().copied().partition(can_rise);
         if stopped.is_empty() {
-            return Err(format!("oracle: nobody stops at {level}"));
+            return Err(format!("oracle: no claim stops at {level}"));
         }
         floors.extend(stopped.iter().map(|&claim| (claim, rates[claim] * (1.0 - 1e-10))));
         rising = on;

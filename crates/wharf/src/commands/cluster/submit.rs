@@ -20,7 +20,7 @@ use crate::jobfile::{Array, Context, Format, Planned, Source, plan, shown};
 use crate::number::JobNumber;
 use crate::output::Terminal;
 
-/// Of how many jobs of a file it is said why they cannot start.
+/// Largest number of unplaceable jobs of a file that are reported.
 const OBSTACLES_MAX: usize = 16;
 
 /// Hands jobs in, and waits for them where asked to.

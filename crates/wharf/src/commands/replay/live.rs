@@ -81,10 +81,13 @@ pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, folder: &Path) -> clu
 /// Names that a head accepts for the nodes of a cluster: their own, with `-` for characters such as the `:` before a port; numbers where
 /// those are not unique.
 fn node_names(cluster: &ClusterSpec) -> Vec<String> {
-    let letter =
-        |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
+    let allowed = |character: char| match character {
+        '.' | '_' | '-' => character,
+        _ if character.is_ascii_alphanumeric() => character,
+        _ => '-',
+    };
     let name = |node: &NodeSpec| {
-        let name: String = node.name.chars().map(letter).take(NODE_NAME_MAX).collect();
+        let name: String = node.name.chars().map(allowed).take(NODE_NAME_MAX).collect();
         name.trim_start_matches(['-', '.']).to_owned()
     };
     let names: Vec<String> = cluster.nodes.iter().map(name).collect();

@@ -312,7 +312,7 @@ fn output_named_by_a_job_is_read_as_its_user() {
     let job = cluster.site.as_user(ann, &words).ok().split_whitespace().next().unwrap().to_owned();
     until("the link is there", || output.is_symlink());
     assert!(!cluster.logs(ann, &job).contains("root's"));
-    // Not even opened: whoever writes to a pipe waits until somebody has opened it to read.
+    // The file is not even opened: a writer of a pipe waits until a reader has opened it.
     let pipe = cluster.site.folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg("--mode=600").arg(&pipe).status().unwrap().success());
     fs::remove_file(&output).unwrap();
