@@ -6,11 +6,12 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use wharf_testing::SKIPPED_FOLDER;
 use wharf_testing::component::python_with_jax;
 
+use crate::deviations::{self, Deviation};
 use crate::phases::{Outcome, Phases, succeeds};
 use crate::{Complaints, ci, components, root, target, tell};
 
@@ -60,12 +61,18 @@ const LAUNCHING: &str = "package(wharf) & test(/^launch::(containers|machines|tr
 const COMPUTING: &str = "package(wharf-sim) & test(starts_fall_into_their_intervals) \
      | package(wharf-solver) & test(/^sharing_large::(programs_clusters|split_parts)/) | package(wharf) & test(demo_compares)";
 
+/// Runs of Crius's simulator that depend on its solvers' choices, which no rule predicts: docs/policies.md has the evidence.
+const CRIUS_DEVIATIONS: &[Deviation] = &[
+    Deviation { run: "sia_tiny", distance: 0.10, cause: "GLPK stops within its tolerance of the optimum" },
+    Deviation { run: "gavel_small", distance: 0.094, cause: "CPLEX exchanges equal jobs" },
+];
+
 const STEPS: &[Step] = &[
     Step { name: "components", work: |_| Ok(components::install()) },
     Step { name: "release build", work: |_| build().map(|()| Vec::new()) },
     Step { name: "muri, job by job", work: |_| against("muri") },
     Step { name: "gavel, job by job", work: |_| against("gavel") },
-    Step { name: "crius, aggregates", work: |_| against("crius") },
+    Step { name: "crius, aggregates", work: |_| crius() },
     Step { name: "sweep of crius' traces", work: |site| sweep(site, "crius", true) },
     Step { name: "sweep of muri's figures", work: |site| sweep(site, "muri-figures", false) },
     Step { name: "sweep of mixed devices", work: |site| sweep(site, "mixed", false) },
@@ -163,6 +170,17 @@ fn cargo(words: &[&str]) -> Command {
 /// Runs a command and passes its output on; the lines that `is_figure` finds are the step's figures.
 fn run(command: &mut Command, is_figure: fn(&str) -> bool) -> Outcome {
     let name = command.get_program().to_string_lossy().into_owned();
+    let (mut figures, status) = output(command, is_figure)?;
+    if status.success() {
+        return Ok(figures);
+    }
+    figures.push(format!("{name}: {status}"));
+    Err(figures.join("\n"))
+}
+
+/// Runs a command to its end, whatever its status; passes its output on and returns the lines that `is_figure` finds.
+fn output(command: &mut Command, is_figure: fn(&str) -> bool) -> Result<(Vec<String>, ExitStatus), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let (output, writer) = std::io::pipe().map_err(failed)?;
     let both = writer.try_clone().map_err(failed)?;
@@ -178,11 +196,7 @@ fn run(command: &mut Command, is_figure: fn(&str) -> bool) -> Outcome {
         }
     }
     let status = child.wait().map_err(failed)?;
-    if status.success() {
-        return Ok(figures);
-    }
-    figures.push(format!("{name}: {status}"));
-    Err(figures.join("\n"))
+    Ok((figures, status))
 }
 
 /// A check of the reference data against the release build.
@@ -190,6 +204,12 @@ fn against(system: &str) -> Outcome {
     run(Command::new(shared("check").join(system)).arg(wharf()), |line| {
         line.ends_with("hold") || line.starts_with("FAIL")
     })
+}
+
+/// The check of Crius's results, in which the recorded deviations may fail.
+fn crius() -> Outcome {
+    let (lines, _) = output(Command::new(shared("check/crius")).arg(wharf()), deviations::is_relevant)?;
+    deviations::judge(&lines, CRIUS_DEVIATIONS)
 }
 
 fn sweep(site: &Site, name: &str, needs_profile: bool) -> Outcome {

@@ -5,6 +5,7 @@
 mod check;
 mod ci;
 mod components;
+mod deviations;
 mod docs;
 mod full;
 mod phases;
