@@ -5,13 +5,10 @@
 //! a job that fits nowhere changes what later ones find; a job without a place in its queue blocks all behind it that ask for
 //! the same type.
 //!
-//! Not as published: the choice among equally good ones, mostly which of two equal jobs changes. The published solver's answer
-//! depends on its heuristics and cuts, even on the number of its threads. No short rule predicts it: the best of fourteen is right in 176 of 316
-//! ties of programs that it solved, and not in those that decide `gavel_tiny`. The rule of [`adjust`] is right in 84, as often as
-//! guessing; it is one of three with which `gavel_tiny` and `gavel_tinyd` are met. `gavel_small` differs from round 21 on: jobs 5 and 30
-//! are equal, and the published solver exchanges them in rounds 27 and 28 although nothing about them changes. Of about
-//! fifty rules, none with which `gavel_tiny` stays equal meets `gavel_small` to 3 %. For a job that fits nowhere the published solver takes any
-//! choice near the best (within a ten-thousandth of the -10^9 that such a job is worth), [`adjust`] takes the best.
+//! Not as published: the choice among equally good ones, mostly which of two equal jobs changes. The published solver's choice depends on its
+//! threads, its seed and the order of the jobs, and it exchanges equal jobs without need (`gavel_small`, rounds 27 and 28), so that no rule on
+//! the program predicts it. [`adjust`] has a documented tie rule. For a job that can run nowhere (-10^9) the published solver's relative gap
+//! accepts any choice; [`adjust`] takes the best. docs/policies.md has the measured differences.
 
 use wharf_solver::choice::{Configuration, Holder, adjust};
 

@@ -274,13 +274,35 @@ fn gavel_comes_near_where_ties_decide() {
     assert!(distance <= 0.03, "{name}: {distance}");
 }
 
-/// The published solver does not find the best choice (`policy/src/arena/sia.rs`), so that runs are near only. With one bit of the
-/// goodputs changed at random its own mean queueing time in `sia_tinyd` moved by 3 to 21 % in five runs.
+/// The first round that differs from a recording.
+fn first_different_round(inputs: &Inputs, tag: &str, set: &[&str]) -> Option<u64> {
+    let theirs = recorded_rounds(inputs, tag);
+    let (ours, _, _) = inputs.run(tag.split('_').next().unwrap_or_default(), theirs.len(), set);
+    let differing = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+    differing.map(|(ours, _)| ours.round)
+}
+
+/// Until round 21 no choice between two equal jobs matters; from then on the published solver's choices follow no rule (docs/policies.md).
+#[test]
+fn gavel_small_is_equal_until_equal_jobs_are_exchanged() {
+    needs!(REFERENCE);
+    let inputs = Inputs::of(reference("crius"), "simulate_trace_philly", "small_cluster_spec");
+    let set = &["density=0.3"];
+    let first = first_different_round(&inputs, "gavel_small", set);
+    assert!(first.is_none_or(|round| round >= 21), "{first:?}");
+    let (distance, name) = distance(&inputs, "gavel_small", set);
+    assert!(distance <= 0.095, "{name}: {distance}");
+}
+
+/// Until round 4 the published solver finds the best choice; later it stops within its tolerance of it in about one program of seven (docs/policies.md). With one
+/// bit of the goodputs changed at random its own mean queueing time in `sia_tinyd` moved by 3 to 21 % in five runs.
 #[test]
 fn sia_comes_near_with_the_best_choices() {
     needs!(REFERENCE);
     let inputs = Inputs::new(reference("crius"));
-    for (tag, set, limit) in [("sia_tiny", &[][..], 0.11), ("sia_tinyd", &["density=0.05"][..], 0.25)] {
+    for (tag, set, limit) in [("sia_tiny", &[][..], 0.102), ("sia_tinyd", &["density=0.05"][..], 0.25)] {
+        let first = first_different_round(&inputs, tag, set);
+        assert!(first.is_none_or(|round| round >= 4), "{tag}: {first:?}");
         let (distance, name) = distance(&inputs, tag, set);
         assert!(distance <= limit, "{tag}: {name}: {distance}");
     }
