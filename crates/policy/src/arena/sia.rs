@@ -6,8 +6,8 @@
 //! and its devices change only with its type; admitting a job is worth a thousand.
 //!
 //! Not as published: the solver. [`adjust`] finds the best choice, with its documented tie rule. The published solver scales the -10^9 of
-//! infeasible configurations to 1,000, so that its dual tolerance hides differences of goodput up to 0.1: about one program of seven ends below the optimum,
-//! at a choice that depends on the order of jobs and types. docs/policies.md has the measured differences.
+//! infeasible configurations to 1,000, so that its dual tolerance hides differences of goodput up to 0.1: about one program of seven ends
+//! below the optimum, at a choice that depends on the order of jobs and types. docs/policies.md has the measured differences.
 
 use wharf_perf::cells::DEVICE_COUNTS as COUNTS;
 use wharf_solver::choice::{Configuration, Holder, adjust};

@@ -294,8 +294,9 @@ fn gavel_small_is_equal_until_equal_jobs_are_exchanged() {
     assert!(distance <= 0.095, "{name}: {distance}");
 }
 
-/// Until round 4 the published solver finds the best choice; later it stops within its tolerance of it in about one program of seven (docs/policies.md). With one
-/// bit of the goodputs changed at random its own mean queueing time in `sia_tinyd` moved by 3 to 21 % in five runs.
+/// Until round 4 the published solver finds the best choice; later it stops within its tolerance of it in about one program of seven
+/// (docs/policies.md). With one bit of the goodputs changed at random its own mean queueing time in `sia_tinyd` moved by 3 to 21 % in
+/// five runs.
 #[test]
 fn sia_comes_near_with_the_best_choices() {
     needs!(REFERENCE);
