@@ -22,6 +22,8 @@ const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// How long an answer is asked for again where connections break, as they do while a head restarts.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Random bytes in the key of a request.
+const KEY_BYTES: usize = 16;
 /// The first pause before that, which doubles up to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
@@ -49,7 +51,8 @@ impl Client {
         Ok(Self { inner: inner.max_decoding_message_size(REPLY_BYTES_MAX) })
     }
 
-    /// The answer to a question, asked again where the connection breaks before it comes. Only for calls that change nothing.
+    /// The reply to a request, which is sent again where the connection breaks before the reply arrives. Only for requests that may
+    /// be repeated.
     async fn answer<T>(
         &self,
         ask: impl AsyncFn(ClusterClient<Connection>) -> Result<Response<T>, Status>,
@@ -76,12 +79,15 @@ impl Client {
         }
     }
 
-    /// Hands jobs in; they are durable when this returns their ids, in the order given.
+    /// Submits jobs, once even where the request has to be sent again; they are durable when this returns their ids, in the order
+    /// given.
     ///
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn submit(&self, jobs: Vec<JobSpec>) -> Result<Vec<u32>, ClientError> {
-        Ok(self.inner.clone().submit(SubmitRequest { jobs }).await?.into_inner().job_ids)
+        let key = wharf_tls::random_hex(KEY_BYTES)?;
+        let request = SubmitRequest { jobs, key };
+        Ok(self.answer(async |mut head| head.submit(request.clone()).await).await?.job_ids)
     }
 
     /// Jobs that match a filter, by id.

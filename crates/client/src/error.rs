@@ -21,6 +21,9 @@ pub enum ClientError {
     /// The token has characters that cannot be sent.
     #[error("malformed token: expected whf1.FINGERPRINT.SECRET")]
     Token,
+    /// The system provides no random numbers for the key of a request.
+    #[error(transparent)]
+    Random(#[from] wharf_tls::RandomError),
     /// There is no head at the address, or it is not the right one.
     #[error(transparent)]
     Unconnected(#[from] ConnectError),

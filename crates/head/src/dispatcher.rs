@@ -13,6 +13,7 @@ use wharf_proto::{
     to_worker,
 };
 
+use crate::accepted::RequestKey;
 use crate::activity::Watch;
 use crate::alerts::Alerts;
 use crate::batch::Batches;
@@ -45,6 +46,8 @@ use crate::trouble::Trouble;
 pub(crate) enum Input {
     Submit {
         specs: Vec<WireSpec>,
+        /// Where the request may be repeated.
+        key: Option<RequestKey>,
         reply: oneshot::Sender<Result<Vec<u32>, String>>,
     },
     /// A change of named jobs, by a user if it is not an administrator's.
@@ -329,9 +332,9 @@ impl Dispatcher {
     pub(crate) fn handle(&mut self, input: Input) {
         match input {
             Input::Submit { .. } if self.reports.is_awaited(self.now()) => self.reports.defer(input),
-            Input::Submit { specs, reply } => {
+            Input::Submit { specs, key, reply } => {
                 let ids = self.attempt(|head| {
-                    let ids = head.submit_all(specs);
+                    let ids = head.submit_once(specs, key);
                     crate::fault::point("submit");
                     ids
                 });

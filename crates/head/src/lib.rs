@@ -1,5 +1,6 @@
 //! The wall-clock driver: the same engine and policies as in the simulator, with real processes.
 
+mod accepted;
 mod activity;
 mod alerts;
 mod amend;

@@ -8,6 +8,7 @@ use wharf_core::{
     Detail, DeviceSet, Event, JobEnd, JobId, JobSpec, NodeId, NodeShare, NodeSpec, State, StopReason, Time,
 };
 
+use crate::accepted::AcceptedRequest;
 use crate::amend::Amended;
 use crate::chosen::ChosenRecord;
 use crate::regime::PolicyChoice;
@@ -216,6 +217,10 @@ pub(crate) enum Record {
     LimitsSet {
         limits: AppliedLimits,
     },
+    /// A request with a key was accepted.
+    RequestAccepted {
+        request: AcceptedRequest,
+    },
     /// The head continues from a state that may lack acknowledged requests, or begins.
     IncarnationBegan {
         incarnation: String,
@@ -332,6 +337,7 @@ impl Record {
             | Self::NodeCame { .. }
             | Self::PolicySet { .. }
             | Self::LimitsSet { .. }
+            | Self::RequestAccepted { .. }
             | Self::IncarnationBegan { .. } => 0..0,
             Self::IdsSkipped { job, count } => *job..job.saturating_add(*count),
             Self::ArraySubmitted { job, indexes, .. } => {
@@ -441,6 +447,7 @@ impl Record {
             // The head's own, unknown to the engine.
             Self::PolicySet { .. }
             | Self::LimitsSet { .. }
+            | Self::RequestAccepted { .. }
             | Self::IncarnationBegan { .. }
             | Self::HoldWanted { .. }
             | Self::HoldLifted { .. }

@@ -123,9 +123,9 @@ fn stopped() -> Status {
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
         let identity = Identity::of(&request)?;
-        let (head, jobs) = (self.0.clone(), request.into_inner().jobs);
+        let (head, request) = (self.0.clone(), request.into_inner());
         let submitted = to_its_end(async move {
-            let submitted = head.submit_as(&identity, jobs).await;
+            let submitted = head.submit_as(&identity, request).await;
             let objects = job_objects(submitted.iter().flatten().copied());
             head.access.audit.record(Subject::Jobs, &identity, "submit", objects, &submitted);
             submitted

@@ -9,6 +9,7 @@ use wharf_proto::change_jobs_request::Change;
 use wharf_proto::dependency::Kind;
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec as WireSpec, Refusal};
 
+use crate::accepted::{AcceptedRequest, RequestKey};
 use crate::dispatcher::Dispatcher;
 use crate::gates::{Edge, Gate, Verdict};
 use crate::record::Record;
@@ -27,8 +28,25 @@ struct Admitted {
 }
 
 impl Dispatcher {
+    /// Submits jobs, all or none, and returns their ids. A repeated request returns the ids of the jobs that it submitted before.
+    pub(crate) fn submit_once(
+        &mut self,
+        specs: Vec<WireSpec>,
+        key: Option<RequestKey>,
+    ) -> Result<Vec<u32>, String> {
+        if let Some(ids) = key.as_ref().and_then(|key| self.kept.accepted.jobs_of(key)) {
+            return Ok(ids);
+        }
+        let ids = self.submit_all(specs)?;
+        if let (Some(key), Some(&first)) = (key, ids.first()) {
+            let request = AcceptedRequest { key, first, count: ids.len() as u32 };
+            self.note(Record::RequestAccepted { request });
+        }
+        Ok(ids)
+    }
+
     /// Submits jobs, all or none, and returns their ids.
-    pub(crate) fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
+    fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
         specs.iter_mut().try_for_each(|spec| self.fill_in(spec))?;
         let admitted = self.admit(specs)?;
         Ok(admitted.into_iter().flat_map(|one| self.submit(one)).collect())

@@ -3,6 +3,10 @@
 pub struct SubmitRequest {
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<JobSpec>,
+    /// A random word of the client. A request that repeats the key of an accepted request of the same user gets the reply to that
+    /// request and submits nothing, so that a client whose connection broke can send the request again. Empty: no such promise.
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SubmitReply {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
 
+use crate::accepted::AcceptedRequests;
 use crate::amend::Amended;
 use crate::causes::Struck;
 use crate::chosen::ChosenRecord;
@@ -47,6 +48,8 @@ pub(crate) struct Kept {
     pub(crate) policy: Option<PolicyChoice>,
     /// Who may have how much; `None` before anybody has said.
     pub(crate) limits: Option<AppliedLimits>,
+    /// Requests that are answered as before if they are repeated.
+    pub(crate) accepted: AcceptedRequests,
     /// All incarnations whose records this state contains or is known to lack; the present one last.
     pub(crate) incarnations: Vec<String>,
 }
@@ -116,6 +119,7 @@ impl Kept {
             }
             Record::PolicySet { ref choice, .. } => self.policy = Some(choice.clone()),
             Record::LimitsSet { ref limits } => self.limits = Some(limits.clone()),
+            Record::RequestAccepted { ref request } => self.accepted.add(request.clone()),
             Record::IncarnationBegan { ref incarnation, ref lost, .. } => {
                 self.incarnations.extend(lost.clone());
                 self.incarnations.push(incarnation.clone());

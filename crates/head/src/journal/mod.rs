@@ -42,6 +42,9 @@ const POLICY: &str = "policy";
 /// Where a snapshot keeps who may have how much.
 const LIMITS: &str = "limits";
 
+/// Where a snapshot keeps the accepted requests that may be repeated.
+const ACCEPTED: &str = "accepted_requests";
+
 /// Where a snapshot keeps the incarnations.
 const INCARNATIONS: &str = "incarnations";
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 
 use super::replay::{Entries, Position, base};
-use super::{CLUSTER, FILE_IDENTITY, INCARNATIONS, JournalError, LIMITS, POLICY, schema};
+use super::{ACCEPTED, CLUSTER, FILE_IDENTITY, INCARNATIONS, JournalError, LIMITS, POLICY, schema};
 
 /// Puts a whole journal in the place of a damaged one. Returns where the damaged one is now.
 pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalError> {
@@ -79,7 +79,7 @@ fn copy_whole(old: &Connection, copy: &Connection, path: &Path) -> Result<(), Jo
     let snapshot: i64 = schema::meta(old, "snapshot_sequence").ok().flatten().unwrap_or(0);
     if snapshot > 0 && snapshot <= last.sequence && copy_snapshot(old, copy).map_err(writing)? {
         schema::set_meta(copy, "snapshot_sequence", snapshot).map_err(writing)?;
-        for key in [POLICY, LIMITS, INCARNATIONS] {
+        for key in [POLICY, LIMITS, ACCEPTED, INCARNATIONS] {
             if let Some(text) = schema::meta::<String>(old, key).ok().flatten() {
                 schema::set_meta(copy, key, text).map_err(writing)?;
             }

@@ -13,7 +13,7 @@ use wharf_proto::prost::Message as _;
 
 use super::image::{JobImageRecord, Kept, NodeImageRecord};
 use super::quarantine::{Quarantine, follows, stand_in};
-use super::{Damage, INCARNATIONS, JournalError, LIMITS, POLICY, is_damage, schema};
+use super::{ACCEPTED, Damage, INCARNATIONS, JournalError, LIMITS, POLICY, is_damage, schema};
 use crate::incident;
 use crate::record::Record;
 
@@ -225,6 +225,10 @@ impl Replayed {
         if let Some(text) = schema::meta::<String>(connection, LIMITS)? {
             let Ok(limits) = serde_json::from_str(&text) else { return Ok(None) };
             self.kept.limits = Some(limits);
+        }
+        if let Some(text) = schema::meta::<String>(connection, ACCEPTED)? {
+            let Ok(accepted) = serde_json::from_str(&text) else { return Ok(None) };
+            self.kept.accepted = accepted;
         }
         if let Some(text) = schema::meta::<String>(connection, INCARNATIONS)? {
             let Ok(incarnations) = serde_json::from_str(&text) else { return Ok(None) };

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 use wharf_core::{JobId, NodeId, State};
 
 use super::image::{JobImageRecord, Kept, NodeImageRecord};
-use super::{INCARNATIONS, LIMITS, POLICY, reader, schema};
+use super::{ACCEPTED, INCARNATIONS, LIMITS, POLICY, reader, schema};
 
 /// Writes images of all nodes and of the jobs that changed.
 pub(super) fn write_images(
@@ -47,6 +47,7 @@ pub(super) fn write_facts(transaction: &Transaction<'_>, kept: &Kept) -> rusqlit
     if let Some(limits) = &kept.limits {
         write(LIMITS, serde_json::to_string(limits))?;
     }
+    write(ACCEPTED, serde_json::to_string(&kept.accepted))?;
     write(INCARNATIONS, serde_json::to_string(&kept.incarnations))
 }
 

@@ -6,9 +6,10 @@ use tokio::sync::oneshot;
 use wharf_core::{Command, JobId};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::tonic::Status;
-use wharf_proto::{ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, JobSpec, Refusal};
+use wharf_proto::{ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, JobSpec, Refusal, SubmitRequest};
 
 use super::{Service, stopped};
+use crate::accepted::RequestKey;
 use crate::amend::{self, check_change};
 use crate::audit::{self, Subject, job_objects};
 use crate::auth::{Identity, Scope};
@@ -121,8 +122,10 @@ impl Service {
     pub(super) async fn submit_as(
         &self,
         identity: &Identity,
-        mut specs: Vec<JobSpec>,
+        request: SubmitRequest,
     ) -> Result<Vec<u32>, Status> {
+        let SubmitRequest { jobs: mut specs, key } = request;
+        let key = RequestKey::new(&identity.user, key).map_err(Status::invalid_argument)?;
         specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
         specs.iter().try_for_each(|spec| self.check_root(identity, spec))?;
@@ -130,7 +133,7 @@ impl Service {
         specs.iter().try_for_each(|spec| self.check_priority(identity, spec))?;
         specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
         let (reply, receiver) = oneshot::channel();
-        self.send(Input::Submit { specs, reply })?;
+        self.send(Input::Submit { specs, key, reply })?;
         receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)
     }
 

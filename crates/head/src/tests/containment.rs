@@ -48,8 +48,8 @@ fn submit_that_panics_is_refused_with_an_incident_and_the_rest_of_the_batch_is_d
         ChangeJobsRequest { job_ids: vec![2], change: Change::Cancel.into(), ..ChangeJobsRequest::default() };
     world.step([
         Input::Change { request, is_user: false, by: String::new(), reply: reply_cancel },
-        Input::Submit { specs: vec![job(1)], reply: reply_bad },
-        Input::Submit { specs: vec![job(1)], reply: reply_good },
+        Input::Submit { specs: vec![job(1)], key: None, reply: reply_bad },
+        Input::Submit { specs: vec![job(1)], key: None, reply: reply_good },
     ]);
     assert_eq!(cancelled.try_recv().unwrap(), [], "it came before");
     let refused = bad.try_recv().unwrap().unwrap_err();

@@ -119,7 +119,7 @@ pub(super) fn play(world: &mut VirtualCluster, trace: &Trace, mut meddle: impl F
             specs.push(wire(job));
         }
         let (reply, _receiver) = tokio::sync::oneshot::channel();
-        inputs.push(crate::dispatcher::Input::Submit { specs, reply });
+        inputs.push(crate::dispatcher::Input::Submit { specs, key: None, reply });
         world.step(inputs);
         meddle(world);
     }

@@ -168,7 +168,7 @@ fn submission_after_a_start_waits_for_the_reports_of_nodes() {
     world.step([Input::Detach { session: 0 }]);
     world.dispatcher.await_reports(3.0);
     let (reply, mut answer) = tokio::sync::oneshot::channel();
-    world.step([Input::Submit { specs: vec![job()], reply }]);
+    world.step([Input::Submit { specs: vec![job()], key: None, reply }]);
     assert!(answer.try_recv().is_err(), "it waits");
     let node = world.dispatcher.engine.state().topology().nodes()[0].spec.name.to_string();
     let mark = Some(HeadMark { incarnation: "later".into(), ids_below: 5000, sequence: 9 });

@@ -1,10 +1,12 @@
 //! What the head must know after it died, and what it must not believe.
 
+use tokio::sync::oneshot;
 use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec, TaskEnded, TaskId, TaskState, from_worker};
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
+use crate::accepted::RequestKey;
 use crate::dispatcher::Input;
 
 const TASK: TaskId = TaskId { job_id: 0, generation: 1 };
@@ -30,6 +32,37 @@ fn gang(nodes: u32) -> JobSpec {
 fn ended(session: u64, exit_code: i32) -> Input {
     let ended = TaskEnded { task: Some(TASK), exit_code, by_itself: true, ..TaskEnded::default() };
     input((session, from_worker::Message::Ended(ended)))
+}
+
+#[test]
+fn repeated_request_submits_nothing_also_after_restart_and_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = |user: &str| RequestKey::new(user, "8c1f".to_owned()).unwrap();
+    let submit = |world: &mut VirtualCluster, user: &str| {
+        let (reply, mut receiver) = oneshot::channel();
+        world.step([Input::Submit { specs: vec![gang(1), gang(1)], key: key(user), reply }]);
+        receiver.try_recv().unwrap()
+    };
+    let mut world = VirtualCluster::new(&journal(&folder), &cluster(), regime("fifo", 0));
+    assert_eq!(submit(&mut world, "ann"), Ok(vec![0, 1]));
+    assert_eq!(submit(&mut world, "ann"), Ok(vec![0, 1]), "at once");
+    assert_eq!(submit(&mut world, "bob"), Ok(vec![2, 3]), "the key of another user");
+    for is_from_snapshot in [false, true] {
+        if is_from_snapshot {
+            let dispatcher = &mut world.dispatcher;
+            let now = dispatcher.now();
+            dispatcher.journal.snapshot(dispatcher.engine.state(), &dispatcher.kept, now).unwrap();
+        }
+        drop(world);
+        world =
+            VirtualCluster::after_restart(&journal(&folder), &cluster(), regime("fifo", 0), |_| Vec::new());
+        assert_eq!(
+            submit(&mut world, "ann"),
+            Ok(vec![0, 1]),
+            "after a restart, snapshot: {is_from_snapshot}"
+        );
+        assert_eq!(world.dispatcher.engine.state().next_job(), JobId(4));
+    }
 }
 
 #[test]

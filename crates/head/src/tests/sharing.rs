@@ -20,7 +20,7 @@ fn apply(world: &mut VirtualCluster, text: &str) -> Result<(), String> {
 
 fn submit(world: &mut VirtualCluster, spec: JobSpec) -> Result<Vec<u32>, String> {
     let (reply, mut receiver) = oneshot::channel();
-    world.step([Input::Submit { specs: vec![spec], reply }]);
+    world.step([Input::Submit { specs: vec![spec], key: None, reply }]);
     receiver.try_recv().unwrap()
 }
 

@@ -216,7 +216,7 @@ impl VirtualCluster {
     /// Submits jobs and returns what the head answers.
     pub(super) fn try_submit(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
         let (reply, mut receiver) = oneshot::channel();
-        self.step([Input::Submit { specs, reply }]);
+        self.step([Input::Submit { specs, key: None, reply }]);
         receiver.try_recv().unwrap()
     }
 

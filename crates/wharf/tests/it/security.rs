@@ -246,7 +246,7 @@ async fn every_job_is_in_the_audit_log_also_where_its_client_went_away() {
     let bearer = format!("Bearer {}", fs::read_to_string(cluster.path("token")).unwrap().trim());
     for number in 0..60_u64 {
         let spec = JobSpec { command: vec!["true".into()], held: true, ..JobSpec::default() };
-        let mut request = Request::new(SubmitRequest { jobs: vec![spec] });
+        let mut request = Request::new(SubmitRequest { jobs: vec![spec], ..SubmitRequest::default() });
         request.metadata_mut().insert("authorization", bearer.parse().unwrap());
         let mut client = ClusterClient::new(channel.clone());
         // Where it takes longer the request is reset.

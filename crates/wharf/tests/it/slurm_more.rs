@@ -152,19 +152,20 @@ fn scripts_have_the_gpus_they_ask_for() {
         assert_eq!(lab.read("out").trim(), expected, "{options:?}");
     }
     // Two at a time share the node and not a device.
-    let (started, gate) = (lab.pipe("started"), lab.pipe("gate"));
-    let body =
-        format!("echo $CUDA_VISIBLE_DEVICES\necho > {}\nread line < {}", started.display(), gate.display());
-    let ids = ["a", "b"].map(|name| {
-        let id = lab.submit(&["--gres=gpu:2", "-o", name], &body);
+    let started = lab.pipe("started");
+    let gates = ["a", "b"].map(|name| {
+        let gate = lab.pipe(&format!("gate-{name}"));
+        let body = format!(
+            "echo $CUDA_VISIBLE_DEVICES\necho > {}\nread line < {}",
+            started.display(),
+            gate.display()
+        );
+        assert!(!lab.submit(&["--gres=gpu:2", "-o", name], &body).is_empty());
         std::fs::read(&started).unwrap();
-        id
+        gate
     });
     let mut devices = [lab.read("a"), lab.read("b")];
     devices.sort();
     assert_eq!(devices, ["0,1\n", "2,3\n"]);
-    for id in ids {
-        write(&gate, "go\n");
-        assert!(!id.is_empty());
-    }
+    gates.iter().for_each(|gate| write(gate, "go\n"));
 }

@@ -16,17 +16,27 @@ FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "-
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb"]
 
 
+def start_driver(attempts=5):
+    """ChromeDriver and its port. It chooses a free port before it listens there, so that another program may be faster."""
+    driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines = []
+    for line in driver.stdout:
+        found = re.search(r"started successfully on port (\d+)", line)
+        if found:
+            return driver, found.group(1)
+        lines.append(line)
+    driver.stdout.close()
+    code, text = driver.wait(), "".join(lines)
+    if attempts > 1 and re.search("in use|Unable to start server|port not available", text):
+        return start_driver(attempts - 1)
+    raise AssertionError(f"chromedriver ended with code {code}: {text}")
+
+
 class Browser:
     def __init__(self, width=1440, height=900, dark=False):
         self.profile = tempfile.TemporaryDirectory(prefix="wharf-browser-", ignore_cleanup_errors=True)
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        for line in self.driver.stdout:
-            found = re.search(r"started successfully on port (\d+)", line)
-            if found:
-                break
-        else:
-            raise AssertionError("chromedriver did not start")
-        self.base = f"http://127.0.0.1:{found.group(1)}"
+        self.driver, port = start_driver()
+        self.base = f"http://127.0.0.1:{port}"
         flags = [*FLAGS, f"--user-data-dir={self.profile.name}", f"--window-size={width},{height}"]
         if dark:
             flags.append("--blink-settings=preferredColorScheme=0")
