@@ -15,7 +15,7 @@ pub struct Gittins {
     /// How many times better a waiting job's index must be than a running one's: indexes rise and fall, and every
     /// exchange costs a restart.
     preempt_ratio: f64,
-    /// Service of finished jobs.
+    /// Service of finished jobs, [`exact`].
     finished_s: Vec<f64>,
     /// The index of each level, once there is enough to learn from.
     index: Option<[f64; LEVELS + 1]>,
@@ -50,6 +50,12 @@ impl Gittins {
         }
         self.index = Some(index);
     }
+}
+
+/// Service to the nearest 1/1024 of a device-second. Sums of such numbers are exact, so that equal ratios compare as equal, and a job
+/// that ended at the limit of a level counts as ended there although its gang of seven had 60.000000000000004 device-seconds.
+fn exact(service_s: f64) -> f64 {
+    (service_s * 1024.0).round() / 1024.0
 }
 
 fn level_start(level: usize) -> f64 {
@@ -102,7 +108,7 @@ impl Rank for Gittins {
         if view.job(job).phase != Phase::Ended(JobEnd::Finished) {
             return false;
         }
-        self.finished_s.push(Self::service_s(view, job));
+        self.finished_s.push(exact(Self::service_s(view, job)));
         if self.finished_s.len() < self.learn_at.max(FIRST_LESSON) {
             return false;
         }
@@ -115,6 +121,20 @@ impl Rank for Gittins {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn job_that_ends_at_a_limit_counts_as_ended_there_whatever_its_gang() {
+        let index_of = |attained_s: f64, devices: f64| {
+            let mut gittins = Gittins::new(1.0);
+            gittins.finished_s = vec![exact(attained_s * devices); 3];
+            gittins.compute();
+            gittins.index.expect("computed")
+        };
+        // 120 / 7 * 7 is more than 120 in binary numbers.
+        let (third, seventh) = (120.0 / 3.0, 120.0 / 7.0 + 2e-15);
+        assert!(seventh * 7.0 > 120.0);
+        assert_eq!(index_of(seventh, 7.0), index_of(third, 3.0));
+    }
 
     #[test]
     fn index_prefers_the_level_at_which_most_jobs_end() {

@@ -170,6 +170,63 @@ mod tests {
         assert!(least / cost >= 0.98, "{cost} is not near {least}");
     }
 
+    /// The cost of an offer by the definition: the power of the speedup over the mean speed on an equal part of the cluster, times the
+    /// restart factor where the offer is not the current one, plus 0.001.
+    fn defined_cost(
+        scene: &Scene<'_>,
+        job: usize,
+        pick: Option<usize>,
+        power: fn(f64) -> f64,
+        is_aware: bool,
+    ) -> f64 {
+        let own = &scene.jobs[job];
+        let mean = |count: u32| {
+            let speeds: Vec<f64> =
+                own.offers.iter().filter(|offer| offer.count == count).map(|offer| offer.speed).collect();
+            speeds.iter().sum::<f64>() / speeds.len() as f64
+        };
+        let part = scene.capacity.iter().sum::<u32>() / scene.jobs.len() as u32;
+        let mut counts: Vec<u32> = own.offers.iter().map(|offer| offer.count).collect();
+        counts.sort_unstable();
+        let fair = counts.iter().rev().find(|&&count| count <= part).unwrap_or(&counts[0]);
+        let Some(pick) = pick else { return power(0.001) };
+        let speed = if is_aware { own.offers[pick].speed } else { mean(own.offers[pick].count) };
+        let is_moved = own.current.is_some_and(|current| current != pick) && own.age_s >= own.restart_s;
+        let useful_s = (own.age_s - f64::from(own.restarts) * own.restart_s).max(0.0);
+        let factor = if is_moved { useful_s / (own.age_s + own.restart_s) } else { 1.0 };
+        power(speed / mean(*fair) * factor + 0.001)
+    }
+
+    #[test]
+    fn cost_of_every_offer_is_the_power_of_its_speedup() {
+        type Power = (f64, fn(f64) -> f64);
+        let powers: [Power; 3] = [(-1.0, |x| 1.0 / x), (-2.0, |x| 1.0 / (x * x)), (-0.5, |x| 1.0 / x.sqrt())];
+        let rows = rows(24, 3);
+        for capacity in [[8, 4, 2], [40, 16, 70]] {
+            let mut scene = scene(&capacity, &rows);
+            for (index, job) in scene.jobs.iter_mut().enumerate() {
+                job.current = (index % 3 > 0).then_some(index % job.offers.len());
+                (job.age_s, job.restarts) = ([10.0, 30.0, 400.0, 5000.0][index % 4], index as u32 % 5);
+            }
+            for (p, power) in powers {
+                for is_aware in [false, true] {
+                    let table = Pollux::new(PolluxOptions { p, is_aware, ..OPTIONS }).table(&scene);
+                    for (job, row) in rows.iter().enumerate() {
+                        for pick in (0..row.len()).map(Some).chain([None]) {
+                            let (cost, expected) =
+                                (table.cost(job, pick), defined_cost(&scene, job, pick, power, is_aware));
+                            let distance = (cost - expected).abs() / expected;
+                            assert!(
+                                distance <= 1e-9,
+                                "p={p}, job {job}, offer {pick:?}: {cost}, not {expected}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn equal_scenes_equal_plans_within_the_cluster() {
         let (capacity, rows) = ([16, 8], rows(40, 2));

@@ -247,6 +247,18 @@ fn even_case(seed: u64) -> Case {
     case
 }
 
+/// A case on nodes of eight devices with many gangs of 3, 5, 6 and 7, by which service is not divided exactly.
+fn odd_case(seed: u64) -> Case {
+    let mut case = case(seed);
+    for node in &mut case.nodes {
+        node.size = 8;
+    }
+    for (index, job) in case.jobs.iter_mut().enumerate() {
+        job.devices = [7, 3, 1, 7, 5, 2, 6][(seed as usize + index * index) % 7];
+    }
+    case
+}
+
 fn agree_on(case: impl Fn(u64) -> Case, policy: &str, settings: &[&str], rule: impl Fn() -> Box<dyn Rule>) {
     let compare = |case: &Case| {
         let (product, oracle) = (simulated(case, policy, settings), restated(case, &mut *rule()));
@@ -362,7 +374,9 @@ fn attained_service_on_random_traces_agrees_with_its_oracle() {
         ] {
             let order = Order::Tiresias { limits_s, by_devices };
             let settings = [vec![placement], settings].concat();
-            agree("tiresias", &settings, queue(order, Backfill::Greedy, strategy));
+            for case in [case, odd_case] {
+                agree_on(case, "tiresias", &settings, queue(order.clone(), Backfill::Greedy, strategy));
+            }
         }
     }
 }
@@ -372,7 +386,10 @@ fn gittins_on_random_traces_agrees_with_its_oracle() {
     for (placement, strategy) in STRATEGIES {
         for (setting, ratio) in [("preempt_ratio=1", 1.0), ("preempt_ratio=2", 2.0)] {
             let order = Order::Gittins { ratio, finished_s: Vec::new(), index: Vec::new(), lesson: 0 };
-            agree("gittins", &[placement, setting], queue(order, Backfill::Greedy, strategy));
+            for case in [case, odd_case] {
+                let rule = queue(order.clone(), Backfill::Greedy, strategy);
+                agree_on(case, "gittins", &[placement, setting], rule);
+            }
         }
     }
 }

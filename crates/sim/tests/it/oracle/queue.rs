@@ -359,7 +359,8 @@ impl Rule for Queue {
 
     fn ended(&mut self, world: &World<'_>, job: usize) {
         if let Order::Gittins { finished_s, index, lesson, .. } = &mut self.order {
-            finished_s.push(service_s(world, job));
+            // In 1/1024 of a device-second, so that sums are exact and equal ratios equal.
+            finished_s.push((service_s(world, job) * 1024.0).round() / 1024.0);
             if finished_s.len() >= (*lesson).max(16) {
                 *lesson = finished_s.len() * 2;
                 *index = gittins_index(finished_s);
