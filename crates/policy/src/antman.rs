@@ -40,10 +40,11 @@ fn open_nodes(view: &View<'_>, kind: DeviceTypeId, job: JobId) -> Vec<Open> {
     let nodes = view.topology().nodes().iter().enumerate();
     let nodes = nodes.map(|(index, node)| (NodeId::from_index(index), node));
     let open = |node: NodeId, size: u32| {
+        // Two jobs of one kind are on a device where the priority of one was changed while they ran.
         let is_open = |device: &u32| {
-            schedule
-                .occupants(view.topology(), node, *device)
-                .all(|other| is_guaranteed(view, other) != wants_guarantee)
+            let others = || schedule.occupants(view.topology(), node, *device);
+            others().count() < schedule.slots()
+                && others().all(|other| is_guaranteed(view, other) != wants_guarantee)
         };
         let mut devices = DeviceSet::EMPTY;
         (0..size).filter(is_open).for_each(|device| devices.insert(device));
@@ -111,8 +112,10 @@ impl AntMan {
         Self { placer, guaranteed, opportunistic, reservation: None }
     }
 
-    fn queue(&mut self, view: &View<'_>, job: JobId) -> &mut Classes {
-        if is_guaranteed(view, job) { &mut self.guaranteed } else { &mut self.opportunistic }
+    /// Takes a job out of both queues: its kind may have changed since it was put into one.
+    fn unqueue(&mut self, job: JobId) {
+        self.guaranteed.remove(job);
+        self.opportunistic.remove(job);
     }
 
     /// Nodes that are reserved for others.
@@ -234,11 +237,14 @@ impl Policy for AntMan {
         match change {
             Change::Arrived(job) | Change::Waiting(job) | Change::Stopping(job) => {
                 if view.schedule().placement(job).is_none() {
+                    self.unqueue(job);
                     let key = Key::of(view.spec(job).submit.seconds());
-                    self.queue(view, job).wait(job, &view.spec(job).gang, key);
+                    let is_guaranteed = is_guaranteed(view, job);
+                    let queue = if is_guaranteed { &mut self.guaranteed } else { &mut self.opportunistic };
+                    queue.wait(job, &view.spec(job).gang, key);
                 }
             }
-            Change::Placed(job) | Change::Ended(job) => self.queue(view, job).remove(job),
+            Change::Placed(job) | Change::Ended(job) => self.unqueue(job),
             Change::Running(_) | Change::Node(_) => {}
         }
     }

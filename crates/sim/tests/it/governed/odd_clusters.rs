@@ -176,6 +176,20 @@ proptest! {
 }
 
 #[test]
+fn antman_device_whose_jobs_have_become_of_one_kind_is_full() {
+    let cluster = ClusterSpec::uniform("v100", 1, 1);
+    let submit = |priority: i32| {
+        let job = JobSpec::new("job", wharf_core::Time::ZERO, 1, 1e6, 100.0);
+        Step::Submit(Box::new(JobSpec { priority, ..job }))
+    };
+    let steps = [submit(0), submit(-1), Step::Priority(1, 0), submit(-1), Step::Wait(100.0)];
+    check(&cluster, &steps, None).unwrap();
+    // A waiting job changes its queue with its kind.
+    let steps = [submit(0), submit(0), Step::Priority(1, -1), Step::Wait(100.0), Step::Cancel(0)];
+    check(&cluster, &steps, None).unwrap();
+}
+
+#[test]
 fn job_of_an_unknown_type_waits_when_all_devices_are_busy() {
     let cluster = ClusterSpec::uniform("v100", 1, 1);
     let busy = Step::Submit(Box::new(JobSpec::new("busy", wharf_core::Time::ZERO, 1, 1e6, 100.0)));
