@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use wharf_core::{ClusterSpec, Gang, JobSpec, Needs, State};
+use wharf_external::Program;
 use wharf_perf::Unresolved;
 use wharf_policy::{Placer, Strategy};
 
@@ -53,6 +54,8 @@ pub(crate) fn misfits<'a>(
     let mut placer = placement.placer(spec.seed);
     let mut fitting: Vec<&Gang> = Vec::new();
     let mut shares = Vec::new();
+    let is_elastic = Program::is_named(spec.policy)
+        || wharf_policy::find(spec.policy).is_ok_and(|policy| policy.is_elastic);
     jobs.iter().enumerate().filter_map(move |(index, job)| {
         if let Some(place) = fitting.iter().position(|gang| **gang == job.gang) {
             // Traces repeat few gangs: those seen last are compared first.
@@ -62,11 +65,15 @@ pub(crate) fn misfits<'a>(
         if let Some(error) = unknown_pool(spec.cluster, job, index) {
             return Some(error);
         }
-        if placer.place(empty.topology(), empty.schedule(), &job.gang, &mut shares) {
+        // What a job asks of its nodes beside devices fixes their number.
+        let is_fixed = !is_elastic || job.gang.needs.is_some();
+        let devices = if is_fixed { job.gang.devices } else { job.gang.devices_min };
+        let least = Gang { devices, ..job.gang.clone() };
+        if placer.place(empty.topology(), empty.schedule(), &least, &mut shares) {
             fitting.insert(0, &job.gang);
             return None;
         }
-        Some(impossible_gang(spec, &empty, placer.as_mut(), job, index))
+        Some(impossible_gang(spec, &empty, placer.as_mut(), job, index, devices))
     })
 }
 
@@ -90,17 +97,13 @@ fn impossible_gang(
     placer: &mut dyn Placer,
     job: &JobSpec,
     index: usize,
+    devices: u32,
 ) -> RunError {
     let mut shares = Vec::new();
     let mut fits = |devices: u32| {
         let gang = Gang { devices, devices_min: devices, devices_max: devices, ..job.gang.clone() };
         placer.place(empty.topology(), empty.schedule(), &gang, &mut shares)
     };
-    let most = (1..=job.gang.devices.min(spec.cluster.device_count())).rev().find(|&devices| fits(devices));
-    RunError::ImpossibleGang {
-        job: job.name.to_string(),
-        row: index + 1,
-        devices: job.gang.devices,
-        most: most.unwrap_or(0),
-    }
+    let most = (1..=devices.min(spec.cluster.device_count())).rev().find(|&devices| fits(devices));
+    RunError::ImpossibleGang { job: job.name.to_string(), row: index + 1, devices, most: most.unwrap_or(0) }
 }

@@ -114,7 +114,13 @@ impl Classes {
 
     /// The first waiting job of all.
     pub(crate) fn first(&self) -> Option<JobId> {
-        self.classes.iter().filter_map(|class| class.waiting.first()).min().map(|&(_, job)| job)
+        self.first_of(|_| true)
+    }
+
+    /// The first waiting job of those whose gangs are meant.
+    pub(crate) fn first_of(&self, is_meant: impl Fn(&Gang) -> bool) -> Option<JobId> {
+        let meant = self.classes.iter().filter(|class| is_meant(&class.gang));
+        meant.filter_map(|class| class.waiting.first()).min().map(|&(_, job)| job)
     }
 
     pub(crate) fn has_waiting(&self) -> bool {

@@ -13,9 +13,12 @@ mod victims;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use wharf_core::{Change, Decision, JobId, Knowledge, NodeId, NodeShare, Phase, Policy, Reason, Time, View};
+use wharf_core::{
+    Change, Decision, Gang, JobId, Knowledge, Needs, NodeId, NodeShare, Phase, Policy, Reason, Time, View,
+};
 
 use crate::placement::Placer;
+use crate::reserve::place_elsewhere;
 pub use backfill::Backfill;
 use backfill::Forecast;
 use classes::Classes;
@@ -104,8 +107,10 @@ impl<R: Rank> Priority<R> {
     /// Starts one waiting job after another, in order, until none fits.
     fn fill(&mut self, decision: &mut Decision<'_>) {
         self.classes.unblock();
+        // Nodes of pools whose first jobs do not fit, in strict order.
+        let mut held: Vec<NodeId> = Vec::new();
         while let Some((class, job)) = self.classes.first_open() {
-            if self.start_on_free(decision, job) {
+            if self.start_on_free(decision, job, &held) {
                 if let Some(forecast) = &mut self.forecast {
                     forecast.discard();
                     forecast.expect(&decision.view(), job);
@@ -118,7 +123,12 @@ impl<R: Rank> Priority<R> {
                 continue;
             }
             match self.backfill {
-                Backfill::Off => return,
+                Backfill::Off => {
+                    let view = decision.view();
+                    let Some(nodes) = pool_nodes(&view, &view.spec(job).gang) else { return };
+                    held.extend(nodes);
+                    self.classes.block(class);
+                }
                 Backfill::Greedy => self.classes.block(class),
                 Backfill::Easy { depth } => {
                     self.backfill_around(decision, job, depth);
@@ -128,12 +138,18 @@ impl<R: Rank> Priority<R> {
         }
     }
 
-    fn start_on_free(&mut self, decision: &mut Decision<'_>, job: JobId) -> bool {
+    /// Starts a job on free devices, none of them on held nodes.
+    fn start_on_free(&mut self, decision: &mut Decision<'_>, job: JobId, held: &[NodeId]) -> bool {
         let view = decision.view();
         let gang = &view.spec(job).gang;
         let mut placement = std::mem::take(&mut self.placement);
-        let is_started = self.placer.place(view.topology(), view.schedule(), gang, &mut placement)
-            && self.start(decision, job, &placement);
+        let mut is_found = self.placer.place(view.topology(), view.schedule(), gang, &mut placement);
+        if is_found && placement.iter().any(|share| held.contains(&share.node)) {
+            let elsewhere = place_elsewhere(&view, gang, &placement, held);
+            is_found = elsewhere.is_some();
+            placement = elsewhere.unwrap_or_default();
+        }
+        let is_started = is_found && self.start(decision, job, &placement);
         self.placement = placement;
         is_started
     }
@@ -276,17 +292,27 @@ impl<R: Rank> Policy for Priority<R> {
         if let Some((first, ahead)) = self.classes.ahead(job) {
             return Reason::Behind { first, ahead };
         }
-        if let (Backfill::Off, Some(head)) = (self.backfill, self.classes.first().filter(|&head| head != job))
-        {
+        let is_strict = self.backfill == Backfill::Off;
+        let is_in_its_way = |other: &Gang| other.pool().is_none() || other.pool() == gang.pool();
+        if let Some(head) = self.classes.first_of(is_in_its_way).filter(|&head| is_strict && head != job) {
             return Reason::HeadOfLine { head };
         }
         let free = free_devices(view, job);
         match (self.backfill, self.classes.first().filter(|&head| head != job)) {
             _ if free < needed => Reason::DevicesBusy { needed, free },
             (Backfill::Easy { .. }, Some(holder)) => Reason::Reserved { holder },
+            (Backfill::Off, Some(head)) => Reason::HeadOfLine { head },
             _ => Reason::Fragmented { needed, free },
         }
     }
+}
+
+/// The nodes of the pool that a gang runs in; `None` where it may use all pools.
+fn pool_nodes(view: &View<'_>, gang: &Gang) -> Option<Vec<NodeId>> {
+    let needs = gang.needs.as_deref().filter(|needs| needs.pool().is_some())?;
+    let in_pool = Needs { pool: needs.pool.clone(), scope: needs.scope.clone(), ..Needs::default() };
+    let nodes = view.topology().nodes().iter().enumerate();
+    Some(nodes.filter(|(_, node)| in_pool.allow(&node.spec)).map(|(id, _)| NodeId::from_index(id)).collect())
 }
 
 /// Free devices of the type that has the most of those that the job may use.

@@ -34,6 +34,7 @@ const BASE: PolicyInfo = PolicyInfo {
     advice: "To compare with what was published. Under the default rules `fifo` starts jobs at once, and places them better.",
     knobs: KNOBS,
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| build("crius/fcfs", args),
 };
@@ -78,6 +79,7 @@ pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
     must_know: "how fast jobs are on each device type, with how many devices, and how much work is left",
     advice: "To compare with what was published: every admission moves most jobs of the type.",
     build: |args| build("crius/elasticflow", args),
+    is_elastic: true,
     ..BASE
 };
 
@@ -88,6 +90,7 @@ pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
     must_know: "how fast jobs are on each device type, with how many devices",
     advice: "To compare with what was published: every admission moves most jobs of the type.",
     build: |args| build("crius/elasticflow-l", args),
+    is_elastic: true,
     ..BASE
 };
 
@@ -110,6 +113,7 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
         which the newcomer is worth most, then one with the fewest changes, then one in which later jobs change.",
     advice: "To compare with what was published; `sia` is Sia as its paper has it.",
     build: |args| build("crius/sia", args),
+    is_elastic: true,
     ..BASE
 };
 
@@ -123,6 +127,7 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
         published, some of them twice.",
     advice: "To compare with what was published; `crius` is the same idea without the defects.",
     build: |args| build("crius/crius", args),
+    is_elastic: true,
     ..BASE
 };
 

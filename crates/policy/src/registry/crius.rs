@@ -113,6 +113,7 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
     advice: "Mixed clusters with jobs that can run on several types and numbers of devices, where restarts are cheap against the length of jobs.",
     knobs: &KNOBS,
     slots: 1,
+    is_elastic: true,
     sharing: Sharing::None,
     build: |args| build(args, ALL),
 };

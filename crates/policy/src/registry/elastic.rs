@@ -55,6 +55,7 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
         MIN_RUN,
     ],
     slots: 1,
+    is_elastic: true,
     sharing: Sharing::None,
     build: |args| {
         let settings = args.settings;
@@ -107,6 +108,7 @@ pub(super) const POLLUX: PolicyInfo = PolicyInfo {
         MIN_RUN,
     ],
     slots: 1,
+    is_elastic: true,
     sharing: Sharing::None,
     build: |args| {
         let settings = args.settings;
@@ -145,6 +147,7 @@ pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
     advice: "Clusters of one type, or jobs bound to one, with deadlines that matter.",
     knobs: &[ROUND_S, MIN_RUN],
     slots: 1,
+    is_elastic: true,
     sharing: Sharing::None,
     build: |args| Ok(Box::new(Elastic::new(ElasticFlow::new(true), options(args)?, args.placer()))),
 };

@@ -74,6 +74,7 @@ pub(super) const FAIR: PolicyInfo = PolicyInfo {
         MIN_RUN,
     ],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| {
         let settings = args.settings;
@@ -150,6 +151,7 @@ pub(super) const THEMIS: PolicyInfo = PolicyInfo {
         MIN_RUN,
     ],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| {
         let lease_s = args.settings.parsed("lease_s", 1200.0, "seconds above 0", is_positive)?;

@@ -67,6 +67,7 @@ pub(super) const GAVEL_FIFO: PolicyInfo = PolicyInfo {
     advice: "To see what knowing device types is worth: compare it with fifo-perf.",
     knobs: ROUNDS,
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| build(args, Box::new(Fifo(FifoChoice::Any(Box::new(rng(args)))))),
 };
@@ -82,6 +83,7 @@ pub(super) const FIFO_PERF: PolicyInfo = PolicyInfo {
     advice: "Mixed devices, jobs that checkpoint, and people who expect order.",
     knobs: ROUNDS,
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| build(args, Box::new(Fifo(FifoChoice::Fastest))),
 };
@@ -96,6 +98,7 @@ pub(super) const FIFO_PACKED: PolicyInfo = PolicyInfo {
     advice: "As fifo-perf, where small jobs leave devices half idle.",
     knobs: ROUNDS,
     slots: 2,
+    is_elastic: false,
     sharing: Sharing::Interference,
     build: |args| build(args, Box::new(Fifo(FifoChoice::Packed))),
 };
@@ -110,6 +113,7 @@ pub(super) const ISOLATED: PolicyInfo = PolicyInfo {
     advice: "A yardstick for fairness. It wastes fast devices on jobs that do not need them.",
     knobs: ROUNDS,
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| build(args, Box::new(Isolated)),
 };
@@ -126,6 +130,7 @@ pub(super) const GANDIVA: PolicyInfo = PolicyInfo {
     advice: "More small jobs than devices, and nothing known about them: pairs are tried and kept where they pay.",
     knobs: ROUNDS,
     slots: 2,
+    is_elastic: false,
     sharing: Sharing::Interference,
     build: |args| build(args, Box::new(Gandiva::new(rng(args)))),
 };
@@ -143,6 +148,7 @@ pub(super) const ALLOX: PolicyInfo = PolicyInfo {
     advice: "The least mean completion time on mixed devices without stopping anybody, where lengths are known.",
     knobs: ROUNDS,
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| build(args, Box::new(AlloX::default())),
 };
@@ -187,6 +193,7 @@ macro_rules! optimal {
             advice: $advice,
             knobs: $knobs,
             slots: if matches!(Sight::$sight, Sight::Pairs) { 2 } else { 1 },
+            is_elastic: false,
             sharing: if matches!(Sight::$sight, Sight::Pairs) {
                 Sharing::Interference
             } else {

@@ -36,6 +36,8 @@ pub struct PolicyInfo {
     pub knobs: &'static [KnobInfo],
     /// Most jobs that it puts on one device.
     pub slots: usize,
+    /// Whether it gives jobs other numbers of devices than they ask for, within their bounds.
+    pub is_elastic: bool,
     /// What sharing a device means under it.
     pub sharing: Sharing,
     /// Makes it.

@@ -58,7 +58,8 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
     summary: "first in, first out; strict, or with backfill",
     paper: "folklore; EASY backfill: Lifka, JSSPP 1995",
     explanation: "Jobs start in the order of their submission, those of higher priority first, and run to their end. \
-        By default the order is strict: while the first job does not fit, nothing behind it starts. With \
+        By default the order is strict: while the first job does not fit, nothing behind it starts. Pools are queues of their \
+        own: a job of a pool that does not fit holds up the nodes of that pool only, and later jobs may start on others. With \
         backfill=greedy whatever fits may start. With \
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
         that the first one will not need. With age_s a job gains one level of priority for every age_s that it waits, so \
@@ -67,6 +68,7 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
     advice: "What people expect who watch the queue; with backfill=easy it is hard to beat where jobs are of one size and nobody may be stopped. One long job at the head holds up everybody.",
     knobs: &[BACKFILL, BACKFILL_DEPTH, AGE],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| {
         let depth =
@@ -88,6 +90,7 @@ pub(super) const SJF: PolicyInfo = PolicyInfo {
     advice: "Batches of jobs whose lengths are told honestly and that cannot be stopped. Long jobs wait for as long as shorter ones come.",
     knobs: &[],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| greedy(Sjf, args),
 };
@@ -103,6 +106,7 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     advice: "The least mean completion time where jobs checkpoint and lengths are known. Large gangs fare worse than under srsf.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, false),
 };
@@ -117,6 +121,7 @@ pub(super) const SRSF: PolicyInfo = PolicyInfo {
     advice: "As srtf, where gangs differ in size: the mean completion time of clusters with gangs. Restarts must be cheap.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| shortest_remaining(args, true),
 };
@@ -140,6 +145,7 @@ pub(super) const LAS: PolicyInfo = PolicyInfo {
         VICTIMS,
     ],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| {
         let quantum_s = args.settings.parsed("quantum_s", 3600.0, "seconds above 0", is_positive)?;
@@ -175,6 +181,7 @@ pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
         VICTIMS,
     ],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| {
         let limits_s = queue_limits(args.settings)?;
@@ -195,6 +202,7 @@ pub(super) const GITTINS: PolicyInfo = PolicyInfo {
     advice: "As tiresias, where the history of the cluster tells what to expect.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
+    is_elastic: false,
     sharing: Sharing::None,
     build: |args| greedy(Gittins::new(preempt_ratio(args.settings)?), args),
 };

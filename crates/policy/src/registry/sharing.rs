@@ -24,6 +24,7 @@ pub(super) const ANTMAN: PolicyInfo = PolicyInfo {
     advice: "Guaranteed jobs that must not be disturbed, and others that may use what those leave over.",
     knobs: &[],
     slots: 2,
+    is_elastic: false,
     sharing: Sharing::Opportunistic,
     build: |args| Ok(Box::new(AntMan::new(args.placer()))),
 };
@@ -89,6 +90,7 @@ pub(super) const MURI_S: PolicyInfo = PolicyInfo {
     advice: "Short of devices, with jobs that use different resources: groups of them interleave. Lengths must be known.",
     knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, MIN_RUN],
     slots: 4,
+    is_elastic: false,
     sharing: Sharing::Lockstep,
     build: |args| muri(args, Service::Remaining),
 };
@@ -103,6 +105,7 @@ pub(super) const MURI_L: PolicyInfo = PolicyInfo {
     advice: "As muri-s where lengths are not known.",
     knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, MIN_RUN, QUEUES, QUEUE_LIMITS],
     slots: 4,
+    is_elastic: false,
     sharing: Sharing::Lockstep,
     build: |args| {
         let is_queued = args.settings.choice("queues", &[("service", false), ("tiresias", true)], false)?;
@@ -155,6 +158,7 @@ pub(super) const SJF_FFS: PolicyInfo = PolicyInfo {
     advice: "Small jobs that leave devices half idle, and no time to look for good partners.",
     knobs: PAIRING_KNOBS,
     slots: 2,
+    is_elastic: false,
     sharing: Sharing::Interference,
     build: |args| pairing(args, false, false),
 };
@@ -169,6 +173,7 @@ pub(super) const SJF_FFSS: PolicyInfo = PolicyInfo {
     advice: "As sjf-ffs with gangs that want to stay on one node.",
     knobs: PAIRING_KNOBS,
     slots: 2,
+    is_elastic: false,
     sharing: Sharing::Interference,
     build: |args| pairing(args, false, true),
 };
@@ -184,6 +189,7 @@ pub(super) const SJF_BSBF: PolicyInfo = PolicyInfo {
     advice: "As sjf-ffs, where a bad partner costs more than waiting.",
     knobs: PAIRING_KNOBS,
     slots: 2,
+    is_elastic: false,
     sharing: Sharing::Interference,
     build: |args| pairing(args, true, false),
 };
@@ -198,6 +204,7 @@ pub(super) const SJF_BSBFS: PolicyInfo = PolicyInfo {
     advice: "As sjf-bsbf with gangs that want to stay on one node.",
     knobs: PAIRING_KNOBS,
     slots: 2,
+    is_elastic: false,
     sharing: Sharing::Interference,
     build: |args| pairing(args, true, true),
 };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{JobId, JobSpec, NodeShare, Time};
-use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, run};
+use wharf_core::{ClusterSpec, JobId, JobSpec, Needs, NodeShare, Time};
+use wharf_sim::{Outcome, Preset, Recorder, RunError, RunSpec, Settings, run};
 use wharf_trace::{Trace, parse_cluster};
 
 /// First starts by job, and the device types of every start.
@@ -23,16 +23,30 @@ impl Recorder for Starts {
 /// Submission in seconds, devices, length in seconds.
 type Row = (f64, u32, f64);
 
-fn simulate(rows: &[Row], cluster: &str, policy: &str, settings: &[&str]) -> (Outcome, Starts) {
+fn jobs(rows: &[Row]) -> Vec<JobSpec> {
     let job = |(index, &(submit_s, devices, length_s)): (usize, &Row)| {
         let job =
             JobSpec::new(&index.to_string(), Time::from_seconds(submit_s), devices, length_s * 10.0, 100.0);
         JobSpec { model: Some("resnet50".into()), ..job }
     };
-    let trace = Trace { name: "rows".into(), jobs: rows.iter().enumerate().map(job).collect() };
+    rows.iter().enumerate().map(job).collect()
+}
+
+fn simulate(rows: &[Row], cluster: &str, policy: &str, settings: &[&str]) -> (Outcome, Starts) {
+    let cluster = parse_cluster(cluster).expect("a cluster");
+    simulate_jobs(jobs(rows), &cluster, policy, settings).expect("a run")
+}
+
+fn simulate_jobs(
+    jobs: Vec<JobSpec>,
+    cluster: &ClusterSpec,
+    policy: &str,
+    settings: &[&str],
+) -> Result<(Outcome, Starts), RunError> {
+    let trace = Trace { name: "rows".into(), jobs };
     let spec = RunSpec {
         trace: &trace,
-        cluster: &parse_cluster(cluster).expect("a cluster"),
+        cluster,
         policy,
         preset: &Preset::load("wharf").expect("built in"),
         settings: &Settings::parse(settings.iter().copied()).expect("key=value"),
@@ -41,7 +55,7 @@ fn simulate(rows: &[Row], cluster: &str, policy: &str, settings: &[&str]) -> (Ou
         rounds: None,
     };
     let mut starts = Starts::default();
-    (run(&spec, &mut starts).expect("a run"), starts)
+    Ok((run(&spec, &mut starts)?, starts))
 }
 
 fn first_start_s(rows: &[Row], cluster: &str, policy: &str, settings: &[&str], job: usize) -> f64 {
@@ -105,4 +119,58 @@ fn fifo_perf_moves_jobs_to_a_faster_type_that_has_become_free() {
     assert!(of_second[1].0 >= freed_s && of_second[1].0 <= freed_s + 360.0, "{:?}", of_second[1]);
     let jct_s = outcome.jobs[1].jct_s().expect("done");
     assert!(jct_s < 42_000.0, "on the slower device alone it would take much longer: {jct_s}");
+}
+
+#[test]
+fn strict_fifo_job_that_does_not_fit_holds_up_the_nodes_of_its_pool_only() {
+    let mut cluster = ClusterSpec::uniform("gpu", 2, 2);
+    for (node, pool) in cluster.nodes.iter_mut().zip(["a", "b"]) {
+        (node.name, node.pool) = (pool.into(), pool.into());
+    }
+    let rows = [
+        (0.0, 1, 100.0),
+        (1.0, 2, 50.0),
+        (2.0, 1, 1000.0),
+        (3.0, 1, 1000.0),
+        (4.0, 1, 500.0),
+        (5.0, 1, 1000.0),
+        (6.0, 1, 10.0),
+    ];
+    let pools = ["a", "a", "b", "a", "", "", "b"];
+    let mut jobs = jobs(&rows);
+    for (job, pool) in jobs.iter_mut().zip(pools).filter(|(_, pool)| !pool.is_empty()) {
+        job.gang.needs = Some(Needs { pool: Some(pool.into()), ..Needs::default() }.into());
+    }
+    let (_, starts) = simulate_jobs(jobs, &cluster, "fifo", &["restart_s=0"]).expect("a run");
+    // The second job waits for the whole pool a, and the fourth behind it. Pool b is open to the third, and to the fifth, which may
+    // run anywhere; the sixth may too, finds b full and what is free of a held, and is in the way of the last.
+    let expected = [0.0, 100.0, 2.0, 150.0, 4.0, 150.0, 504.0];
+    assert_eq!(starts.first_s.into_values().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn elastic_job_that_asks_for_more_than_the_cluster_has_runs_on_what_is_enough() {
+    let cluster = ClusterSpec::uniform("v100", 1, 2);
+    let asking = |min: u32| {
+        let mut jobs = jobs(&[(0.0, 4, 100.0), (0.0, 1, 50.0)]);
+        jobs[0].gang.devices_min = min;
+        jobs
+    };
+    for policy in wharf_policy::policies() {
+        let name = policy.name;
+        let result = simulate_jobs(asking(1), &cluster, name, &[]);
+        if policy.is_elastic {
+            let (outcome, _) = result.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(outcome.jobs.iter().all(|job| job.end.is_some()), "{name}");
+        } else {
+            let refused = matches!(result, Err(RunError::ImpossibleGang { devices: 4, most: 2, .. }));
+            assert!(refused, "{name}");
+        }
+        let result = simulate_jobs(asking(3), &cluster, name, &[]);
+        let devices_min = if policy.is_elastic { 3 } else { 4 };
+        assert!(
+            matches!(result, Err(RunError::ImpossibleGang { devices, most: 2, .. }) if devices == devices_min),
+            "{name}"
+        );
+    }
 }
