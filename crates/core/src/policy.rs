@@ -49,6 +49,8 @@ pub trait Policy: Send {
 pub struct RoundNotes {
     /// Rounds so far.
     pub rounds: u64,
+    /// Seconds from one round to the next.
+    pub round_s: f64,
     /// Times that jobs kept their devices from one round to the next.
     pub lease_extensions: u64,
     /// Times that they might have.

@@ -198,6 +198,11 @@ impl<'a> Driver<'a> {
         let nodes = self.engine.state().topology().nodes().len() as u64;
         let vain_failures_max = FAILURES_PER_NODE_MAX * nodes.max(FAILING_NODES_MIN);
         while let Some(now) = self.next_moment().filter(|_| !self.is_over()) {
+            if let Some(end) = self.rounds.end.filter(|end| *end <= now) {
+                self.occupancy.accrue(end);
+                self.end_jobs(end);
+                break;
+            }
             self.occupancy.accrue(now);
             self.end_jobs(now);
             self.change_nodes(now, vain_failures_max);
@@ -214,12 +219,12 @@ impl<'a> Driver<'a> {
 
     fn is_over(&self) -> bool {
         // What a policy that broke a rule does afterwards is of no interest.
-        self.notes.recorder.is_satisfied() || self.rounds.is_over() || !self.engine.violations().is_empty()
+        self.notes.recorder.is_satisfied() || !self.engine.violations().is_empty()
     }
 
     /// Ends the run after so many rounds of a policy that works in rounds.
     pub(crate) fn until(mut self, rounds: Option<u64>) -> Self {
-        self.rounds.max = rounds;
+        self.rounds.cut_off(rounds, self.jobs.first(), &mut self.engine);
         self
     }
 
@@ -245,19 +250,14 @@ impl<'a> Driver<'a> {
         // Rounds alone do not either: where the nodes that a job waits for are gone for good, it waits for ever.
         // One that a policy will not start on any of the nodes waits for ever too, however often they fail and return.
         let is_idle = arrival.is_none() && end.is_none();
-        let counted = u32::from(is_idle && (failure.is_none() || self.is_whole()));
+        let state = self.engine.state();
+        let is_whole = || state.nodes_up().count() == state.topology().nodes().len();
+        let counted = u32::from(is_idle && (failure.is_none() || is_whole()));
         self.idle_decisions = if is_idle { self.idle_decisions + counted } else { 0 };
         let may_decide = has_live && self.idle_decisions <= IDLE_DECISIONS_MAX;
         let decision = self.engine.next_decision().filter(|_| may_decide);
         let failure = failure.filter(|_| self.idle_decisions <= IDLE_DECISIONS_MAX);
         [arrival, end, decision, failure].into_iter().flatten().min()
-    }
-
-    /// Whether all nodes work.
-    fn is_whole(&self) -> bool {
-        let state = self.engine.state();
-        let mut nodes = (0..state.topology().nodes().len()).map(wharf_core::NodeId::from_index);
-        nodes.all(|node| state.schedule().is_up(node))
     }
 
     fn end_jobs(&mut self, now: Time) {
@@ -403,7 +403,7 @@ impl<'a> Driver<'a> {
     }
 
     fn outcome(mut self) -> Outcome {
-        let over = self.rounds.max.and(self.occupancy.last());
+        let over = self.rounds.end.and(self.occupancy.last());
         let last = self.occupancy.last().unwrap_or(Time::ZERO);
         let tally = Tally {
             reschedules: self.notes.launch_count,

@@ -1,37 +1,38 @@
-//! What policies that work in rounds tell of them, on the way to the recorder.
+//! Rounds of a policy: notes for the recorder, and the end of a run after a number of them.
 
-use wharf_core::{Engine, JobId, RoundNotes, State, Time};
+use wharf_core::{Engine, JobId, JobSpec, RoundNotes, State, Time};
 
 use crate::outcome::{Allocation, Recorder, Round, RoundJob, Tally};
 
 /// Follows a policy's rounds.
 #[derive(Default)]
 pub(crate) struct Rounds {
-    /// Rounds after which the run ends.
-    pub(crate) max: Option<u64>,
+    /// When the run is cut off.
+    pub(crate) end: Option<Time>,
     seen: u64,
 }
 
 impl Rounds {
     /// Looks for news, where anybody wants any.
     pub(crate) fn look(&mut self, now: Time, engine: &mut Engine, recorder: &mut dyn Recorder) {
-        if self.max.is_none() && !recorder.wants_rounds() {
+        if !recorder.wants_rounds() {
             return;
         }
         let Some(RoundNotes { rounds, shares, .. }) = engine.rounds() else { return };
-        if let Some(fractions) = shares.filter(|_| recorder.wants_rounds()) {
+        if let Some(fractions) = shares {
             let device_types = engine.state().topology().types().to_vec();
             recorder.allocated(&Allocation { time: now, device_types, fractions });
         }
-        if rounds > self.seen && recorder.wants_rounds() {
+        if rounds > self.seen {
             recorder.round(&round(now, rounds - 1, engine.state()));
         }
         self.seen = rounds;
     }
 
-    /// Whether the run is to end here.
-    pub(crate) fn is_over(&self) -> bool {
-        self.max.is_some_and(|max| self.seen >= max)
+    /// Cuts the run off after so many rounds from its first job on, whether the policy has anything to do in each or not.
+    pub(crate) fn cut_off(&mut self, rounds: Option<u64>, first: Option<&JobSpec>, engine: &mut Engine) {
+        let known = rounds.zip(first).zip(engine.rounds());
+        self.end = known.map(|((rounds, first), notes)| first.submit.plus(rounds as f64 * notes.round_s));
     }
 
     /// What was counted.

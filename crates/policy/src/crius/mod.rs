@@ -165,7 +165,7 @@ impl Crius {
             longest_s: 0.0,
             blocked: Vec::new(),
             holder: None,
-            notes: RoundNotes::default(),
+            notes: RoundNotes { round_s: rules.round_s, ..RoundNotes::default() },
         }
     }
 

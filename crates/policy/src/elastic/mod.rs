@@ -135,7 +135,7 @@ impl<P: Planner> Elastic<P> {
             pools: Vec::new(),
             last_round: None,
             only: Vec::new(),
-            notes: RoundNotes::default(),
+            notes: RoundNotes { round_s: options.round_s, ..RoundNotes::default() },
         }
     }
 

@@ -118,7 +118,7 @@ impl Fractional {
             is_stale: true,
             is_unbalanced: true,
             only: Vec::new(),
-            notes: RoundNotes::default(),
+            notes: RoundNotes { round_s: options.round_s, ..RoundNotes::default() },
         }
     }
 

@@ -34,7 +34,7 @@ fn jobs(rows: &[Row]) -> Vec<JobSpec> {
 
 fn simulate(rows: &[Row], cluster: &str, policy: &str, settings: &[&str]) -> (Outcome, Starts) {
     let cluster = parse_cluster(cluster).expect("a cluster");
-    simulate_jobs(jobs(rows), &cluster, policy, settings).expect("a run")
+    simulate_jobs(jobs(rows), &cluster, policy, settings, None).expect("a run")
 }
 
 fn simulate_jobs(
@@ -42,6 +42,7 @@ fn simulate_jobs(
     cluster: &ClusterSpec,
     policy: &str,
     settings: &[&str],
+    rounds: Option<u64>,
 ) -> Result<(Outcome, Starts), RunError> {
     let trace = Trace { name: "rows".into(), jobs };
     let spec = RunSpec {
@@ -52,7 +53,7 @@ fn simulate_jobs(
         settings: &Settings::parse(settings.iter().copied()).expect("key=value"),
         seed: 0,
         profile: None,
-        rounds: None,
+        rounds,
     };
     let mut starts = Starts::default();
     Ok((run(&spec, &mut starts)?, starts))
@@ -141,7 +142,7 @@ fn strict_fifo_job_that_does_not_fit_holds_up_the_nodes_of_its_pool_only() {
     for (job, pool) in jobs.iter_mut().zip(pools).filter(|(_, pool)| !pool.is_empty()) {
         job.gang.needs = Some(Needs { pool: Some(pool.into()), ..Needs::default() }.into());
     }
-    let (_, starts) = simulate_jobs(jobs, &cluster, "fifo", &["restart_s=0"]).expect("a run");
+    let (_, starts) = simulate_jobs(jobs, &cluster, "fifo", &["restart_s=0"], None).expect("a run");
     // The second job waits for the whole pool a, and the fourth behind it. Pool b is open to the third, and to the fifth, which may
     // run anywhere; the sixth may too, finds b full and what is free of a held, and is in the way of the last.
     let expected = [0.0, 100.0, 2.0, 150.0, 4.0, 150.0, 504.0];
@@ -158,7 +159,7 @@ fn elastic_job_that_asks_for_more_than_the_cluster_has_runs_on_what_is_enough() 
     };
     for policy in wharf_policy::policies() {
         let name = policy.name;
-        let result = simulate_jobs(asking(1), &cluster, name, &[]);
+        let result = simulate_jobs(asking(1), &cluster, name, &[], None);
         if policy.is_elastic {
             let (outcome, _) = result.unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(outcome.jobs.iter().all(|job| job.end.is_some()), "{name}");
@@ -166,11 +167,47 @@ fn elastic_job_that_asks_for_more_than_the_cluster_has_runs_on_what_is_enough() 
             let refused = matches!(result, Err(RunError::ImpossibleGang { devices: 4, most: 2, .. }));
             assert!(refused, "{name}");
         }
-        let result = simulate_jobs(asking(3), &cluster, name, &[]);
+        let result = simulate_jobs(asking(3), &cluster, name, &[], None);
         let devices_min = if policy.is_elastic { 3 } else { 4 };
         assert!(
             matches!(result, Err(RunError::ImpossibleGang { devices, most: 2, .. }) if devices == devices_min),
             "{name}"
         );
     }
+}
+
+#[test]
+fn run_of_some_rounds_ends_after_as_many_times_the_length_of_a_round() {
+    let rows =
+        [(50.0, 2, 1000.0), (50.0, 2, 3000.0), (50.0, 2, 3000.0), (150.0, 4, 9000.0), (9000.0, 1, 10.0)];
+    let cluster = ClusterSpec::uniform("v100", 1, 4);
+    for policy in ["gavel/fifo", "max-min-fairness", "allox", "sia", "pollux", "crius", "crius/fcfs"] {
+        for rounds in [1, 7, 20] {
+            let settings = ["round_s=360"];
+            let run = simulate_jobs(jobs(&rows), &cluster, policy, &settings, Some(rounds));
+            let (outcome, starts) = run.unwrap_or_else(|error| panic!("{policy}: {error}"));
+            let end_s = 50.0 + 360.0 * rounds as f64;
+            assert_eq!(outcome.tally.over.map(Time::seconds), Some(end_s), "{policy}, {rounds} rounds");
+            assert!(starts.first_s.values().all(|&start_s| start_s < end_s), "{policy}, {rounds} rounds");
+            let ends = outcome.jobs.iter().filter_map(|job| job.end).map(Time::seconds);
+            assert!(
+                ends.filter(|&end_s_of_job| end_s_of_job > end_s).count() == 0,
+                "{policy}, {rounds} rounds"
+            );
+            // The fourth job cannot end in time, the last one is not even submitted.
+            assert!(outcome.jobs.iter().filter(|job| job.end.is_none()).count() >= 2, "{policy}");
+            assert_eq!(outcome.jobs.len(), 5, "{policy}");
+        }
+    }
+    // Two jobs with all that they want: there is nothing to decide after the first round.
+    let (outcome, _) = simulate_jobs(
+        jobs(&[(0.0, 1, 5000.0), (0.0, 1, 100.0)]),
+        &cluster,
+        "max-min-fairness",
+        &["round_s=360"],
+        Some(2),
+    )
+    .expect("a run");
+    assert_eq!(outcome.tally.over.map(Time::seconds), Some(720.0));
+    assert_eq!(outcome.jobs[0].end, None);
 }

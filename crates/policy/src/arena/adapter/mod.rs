@@ -249,7 +249,7 @@ impl Arena {
             is_news: false,
             last_round: None,
             due: None,
-            notes: RoundNotes::default(),
+            notes: RoundNotes { round_s: options.round_s, ..RoundNotes::default() },
         }
     }
 
