@@ -12,7 +12,7 @@ use wharf_perf::{Locality, Place, Profile, Workload};
 use wharf_sim::{Allocation, Preset, Recorder, Round, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
-use super::{cases, pick};
+use super::{cases, first_seed, pick};
 
 pub(super) const RESTART_S: f64 = 30.0;
 pub(super) const TYPES: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -515,14 +515,14 @@ pub(super) fn follow<'a>(case: &'a Case, policy: &str, settings: &[&str]) -> Tra
 /// Checks decisions of random cases until there were as many as asked for. `check` returns how many it looked at, or what is
 /// wrong; then the case is reduced to as few jobs as possible.
 pub(super) fn hold(what: &str, case: impl Fn(u64) -> Case, check: impl Fn(&Case) -> Result<u64, String>) {
-    let (mut checked, mut seed) = (0, 0);
+    let (mut checked, mut seed) = (0, first_seed());
     while checked < cases() {
         let mut case = case(seed);
         seed += 1;
         let mut text = match check(&case) {
             Ok(count) => {
                 checked += count;
-                assert!(seed < 100 + 100 * cases(), "{what}: too few decisions to check");
+                assert!(seed < first_seed() + 100 + 100 * cases(), "{what}: too few decisions to check");
                 continue;
             }
             Err(text) => text,

@@ -7,6 +7,9 @@ use super::world::{Phase, Placement, RESTART_S, Rule, World};
 
 /// Of times that are no whole numbers, as where service is divided by three devices.
 const ROUNDING: f64 = 1e-6;
+/// Device-seconds of service that count as none. Preemption among gangs of one and two devices halves differences of service over and
+/// over, so that the rule has to state from where on they are equal.
+const SERVICE_ROUNDING: f64 = 1e-3;
 
 /// Smaller goes first; equal keys by job.
 type Key = (i64, f64);
@@ -60,7 +63,10 @@ fn level_start(level: usize) -> f64 {
 }
 
 fn gittins_level(service_s: f64) -> usize {
-    (0..=24).rev().find(|&level| service_s + ROUNDING >= level_start(level)).expect("level 0 begins at 0")
+    (0..=24)
+        .rev()
+        .find(|&level| service_s + SERVICE_ROUNDING >= level_start(level))
+        .expect("level 0 begins at 0")
 }
 
 /// The best ratio of jobs that finish within more service to the service that is spent on all, for each level.
@@ -96,7 +102,7 @@ impl Queue {
             Order::Tiresias { limits_s, by_devices } => {
                 let service_s = if *by_devices { service_s(world, job) } else { world.attained_s(job) };
                 (
-                    limits_s.iter().filter(|&&limit| limit <= service_s + ROUNDING).count() as i64,
+                    limits_s.iter().filter(|&&limit| limit <= service_s + SERVICE_ROUNDING).count() as i64,
                     spec.submit_s,
                 )
             }
@@ -111,7 +117,7 @@ impl Queue {
         match &self.order {
             Order::Fifo { .. } | Order::Sjf => false,
             Order::Shortest { ratio, .. } => running.1 > waiting.1 * ratio,
-            Order::Las { quantum_s } => running.1 - waiting.1 >= *quantum_s - ROUNDING,
+            Order::Las { quantum_s } => running.1 - waiting.1 >= *quantum_s - SERVICE_ROUNDING,
             Order::Tiresias { .. } => waiting.0 < running.0,
             Order::Gittins { index, .. } if index.is_empty() => waiting.1 < running.1,
             Order::Gittins { ratio, .. } => -waiting.1 > -running.1 * ratio,
