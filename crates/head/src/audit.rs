@@ -425,6 +425,7 @@ mod tests {
             id: format!("id-{user}"),
             key: None,
             address: Some([10, 0, 0, 1].into()),
+            task: None,
         }
     }
 

@@ -12,6 +12,7 @@ use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, FromWorker, JobSpec as WireSpec, Refusal, Register, TaskId, ToWorker,
     to_worker,
 };
+use wharf_tls::TaskTokens;
 
 use crate::accepted::RequestKey;
 use crate::activity::Watch;
@@ -182,6 +183,7 @@ pub(crate) struct Dispatcher {
     pub(crate) stalled: Option<Stall>,
     /// Workers of unknown nodes that came meanwhile.
     pub(crate) parked: Vec<Session>,
+    pub(crate) task_tokens: TaskTokens,
 }
 
 /// What a dispatcher is told when it begins.
@@ -196,6 +198,7 @@ pub(crate) struct Setup {
     pub(crate) report_grace_s: f64,
     pub(crate) teller: Teller,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) task_tokens: TaskTokens,
 }
 
 impl Dispatcher {
@@ -206,7 +209,8 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, quarantined, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, meter } = setup;
+        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, meter, task_tokens } =
+            setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -249,6 +253,7 @@ impl Dispatcher {
             containment: Containment::default(),
             stalled: None,
             parked: Vec::new(),
+            task_tokens,
         };
         dispatcher.report_quarantined(&quarantined);
         dispatcher.recover();
@@ -291,7 +296,7 @@ impl Dispatcher {
                 }
                 Phase::Waiting | Phase::Ended(_) => continue,
             };
-            self.leave_to_mpirun(job, &mut execution);
+            execution.is_led = self.is_led(job);
             self.executions.insert(job, execution);
         }
         let until = self.lost_at();

@@ -34,11 +34,22 @@ pub(crate) struct Place {
     user: String,
 }
 
-/// Finds a job's task of that rank, which has to run.
-pub(crate) fn place(dispatcher: &Dispatcher, job: JobId, rank: u32) -> Result<Place, Status> {
+/// Finds a job's task of that rank, which has to run, in that placement where one is given.
+pub(crate) fn place(
+    dispatcher: &Dispatcher,
+    job: JobId,
+    rank: u32,
+    generation: Option<u32>,
+) -> Result<Place, Status> {
     let refused = |reason: String| Err(Status::failed_precondition(reason));
-    if dispatcher.engine.state().job(job).phase != Phase::Running {
-        return refused(format!("job {} does not run", job.0));
+    let life = dispatcher.engine.state().job(job);
+    if generation.is_some_and(|generation| generation != life.generation) {
+        return refused(format!("job {} has been placed again since this token was made", job.0));
+    }
+    match life.phase {
+        Phase::Running => {}
+        Phase::Placed => return Err(Status::unavailable(format!("job {} is being started", job.0))),
+        _ => return refused(format!("job {} does not run", job.0)),
     }
     let Some((node, task)) = dispatcher.task_of(job, rank as usize) else {
         return refused(format!("job {} has no task of rank {rank}", job.0));

@@ -66,6 +66,8 @@ pub(crate) struct Execution {
     pub(crate) is_stopping: bool,
     /// The engine knows that it runs.
     pub(crate) is_launched: bool,
+    /// The first task runs the others' commands: they only hold their devices until it ends.
+    pub(crate) is_led: bool,
     /// A task ended with more to do.
     is_interrupted: bool,
     /// A task ended because it was told to stop, or was lost.
@@ -96,6 +98,7 @@ impl Execution {
             ordered_at: None,
             is_stopping: false,
             is_launched,
+            is_led: false,
             is_interrupted: false,
             is_cut_short: false,
             failure: None,
@@ -121,7 +124,9 @@ impl Execution {
         };
         let code = end.code;
         task.phase = TaskPhase::Ended { code };
-        self.is_cut_short |= !end.is_by_itself;
+        // One that is only held has nothing to be kept from, unless it is lost.
+        let is_held = self.is_led && self.tasks.first().is_some_and(|first| first.share.node != node);
+        self.is_cut_short |= !end.is_by_itself && (!is_held || end.is_blameless);
         if code == 0 {
             return false;
         }
@@ -179,6 +184,12 @@ impl Execution {
     pub(crate) fn failure(&self) -> Option<Failure> {
         let lost = self.echo.filter(|echo| echo.cause.is_infrastructure());
         lost.or(self.failure).or(self.echo)
+    }
+
+    /// The first task's node, where that task is not over.
+    pub(crate) fn first_open(&self) -> Option<NodeId> {
+        let first = self.tasks.first().filter(|task| !matches!(task.phase, TaskPhase::Ended { .. }));
+        first.map(|task| task.share.node)
     }
 
     /// Nodes whose tasks are not over.

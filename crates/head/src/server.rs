@@ -162,6 +162,7 @@ impl Head {
         let watchdog = tokio::spawn(watch(meter.clone(), config.warn.clone()));
         let maintenance = tokio::spawn(maintain(access.clone(), config.warn.clone()));
         let (end, ended) = oneshot::channel();
+        let task_tokens = access.task_tokens();
         let dispatcher = std::thread::spawn(move || {
             let setup = Setup {
                 clock: Box::new(Wall::new(epoch_unix_s, last)),
@@ -179,6 +180,7 @@ impl Head {
                     config.warn,
                 ),
                 meter,
+                task_tokens,
             };
             let mut dispatcher = Dispatcher::new(|_, _| engine, journal, replayed, setup);
             if failed_over.is_some() {

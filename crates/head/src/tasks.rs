@@ -33,7 +33,7 @@ impl Dispatcher {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
         let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
         execution.ordered_at = Some(self.now());
-        self.leave_to_mpirun(job, &mut execution);
+        execution.is_led = self.is_led(job);
         let nodes = execution.open_nodes();
         self.ports.take(job);
         self.progress.remove(&job);
@@ -62,13 +62,9 @@ impl Dispatcher {
         }
     }
 
-    /// Takes out the tasks that mpirun itself starts from the first node.
-    pub(crate) fn leave_to_mpirun(&self, job: JobId, execution: &mut Execution) {
-        if self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun) {
-            for task in execution.tasks.iter_mut().skip(1) {
-                task.phase = TaskPhase::Ended { code: 0 };
-            }
-        }
+    /// Whether the first task of a gang runs the others' commands: they only hold their devices until it ends.
+    pub(crate) fn is_led(&self, job: JobId) -> bool {
+        self.spec(job).is_some_and(|spec| matches!(spec.launcher(), Launcher::Mpirun | Launcher::Batch))
     }
 
     /// Tells one worker to start its task of a job.
@@ -98,12 +94,20 @@ impl Dispatcher {
         let chosen = Chosen::of(spec, array_index);
         let checkpoint_dir = spec.checkpoint.as_ref().map_or("", |contract| &contract.dir);
         let is_shared = !state.schedule().neighbours(state.topology(), job).is_empty();
+        let is_held = execution.is_led && rank > 0;
+        let output =
+            |pattern: &str| if is_held { String::new() } else { chosen.fill(&names.expand(pattern)) };
+        let token = if execution.is_led && execution.tasks.len() > 1 {
+            self.task_tokens.token(job.0, execution.generation).reveal().to_owned()
+        } else {
+            String::new()
+        };
         Some(LaunchTask {
             task: Some(TaskId { job_id: job.0, generation: execution.generation }),
             command: chosen.fill_all(&spec.command),
             env: chosen.variables(&spec.env),
             workdir: spec.workdir.clone(),
-            output: chosen.fill(&names.expand(&spec.output)),
+            output: output(&spec.output),
             devices: devices.iter().collect(),
             rank: rank as u32,
             ranks: execution.tasks.len() as u32,
@@ -116,7 +120,7 @@ impl Dispatcher {
             memory_mib: spec.memory_mib * u64::from(devices.len()),
             activate: spec.activate.clone(),
             limits: spec.limits.clone(),
-            error_output: chosen.fill(&names.expand(&spec.error_output)),
+            error_output: output(&spec.error_output),
             user: spec.user.clone(),
             network_interface: spec.network_interface.clone(),
             master_port: u32::from(self.ports.of(job)),
@@ -136,6 +140,7 @@ impl Dispatcher {
                 .map(|container| Container { name: names.expand(&container.name), ..container }),
             batch: None,
             ray: spec.ray.clone(),
+            token,
         })
     }
 
@@ -169,7 +174,14 @@ impl Dispatcher {
             return;
         };
         execution.is_stopping = true;
-        for node in execution.open_nodes() {
+        // mpirun passes the signal on to its processes on other nodes: those tasks are stopped when it has ended.
+        let is_mpirun = self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun);
+        let Some(execution) = self.executions.get(&job) else { return };
+        let nodes = match execution.first_open().filter(|_| is_mpirun) {
+            Some(first) => vec![first],
+            None => execution.open_nodes(),
+        };
+        for node in nodes {
             if self.engine.state().schedule().is_there(node) {
                 self.send_stop(job, generation, node);
             } else {
@@ -314,8 +326,12 @@ impl Dispatcher {
             return self.task_lost(job, generation, node, cause);
         }
         if end.is_interrupted {
+            let is_leader = execution.is_led && execution.first_open() == Some(node);
             execution.interrupt_task(node);
             self.launched_if_up(job);
+            if is_leader {
+                self.stop_others(job);
+            }
         } else {
             self.task_ended(job, generation, node, end);
         }
@@ -335,20 +351,25 @@ impl Dispatcher {
     }
 
     fn task_ended(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
-        let is_batch = self.spec(job).is_some_and(|spec| spec.batch.is_some());
         let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
             return;
         };
-        // A batch script that ends takes along the tasks that are only held for it.
-        let is_script = is_batch && execution.tasks.first().is_some_and(|task| task.share.node == node);
+        // A batch script or mpirun that ends takes along the tasks that are only held for it.
+        let is_leader = execution.is_led && execution.first_open() == Some(node);
         let fails = execution.end_task(node, end);
-        let stops_others = fails || is_script && !execution.is_stopping && !execution.is_over();
         self.launched_if_up(job);
-        if stops_others && let Some(execution) = self.executions.get_mut(&job) {
-            execution.is_stopping = true;
-            for other in execution.open_nodes() {
-                self.send_stop(job, generation, other);
-            }
+        if fails || is_leader {
+            self.stop_others(job);
+        }
+    }
+
+    /// Stops the tasks of a job that are not over.
+    fn stop_others(&mut self, job: JobId) {
+        let Some(execution) = self.executions.get_mut(&job) else { return };
+        execution.is_stopping = true;
+        let (generation, others) = (execution.generation, execution.open_nodes());
+        for other in others {
+            self.send_stop(job, generation, other);
         }
     }
 

@@ -1842,6 +1842,9 @@ pub struct LaunchTask {
     /// As in JobSpec.
     #[prost(message, optional, tag = "150")]
     pub ray: ::core::option::Option<Ray>,
+    /// Lets processes of the task run commands on the other nodes of its gang; empty: they need not.
+    #[prost(string, tag = "160")]
+    pub token: ::prost::alloc::string::String,
 }
 /// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]

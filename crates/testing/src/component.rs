@@ -69,6 +69,7 @@ pub const ALL: &[&Component] = &[
     &SQUASHFS,
     &BUSYBOX,
     &SSHD,
+    &OPENMPI,
     &TMUX,
     &BROWSER,
     &PROMETHEUS,
@@ -213,6 +214,18 @@ pub static SSHD: Component = Component {
     name: "sshd",
     source: Source::Debian(&["openssh-server", "openssh-client", "rsync"]),
     probe: || programs(&["sshd", "ssh", "ssh-keygen", "rsync"]),
+};
+
+/// Open MPI: its launcher, its daemon and its library.
+pub static OPENMPI: Component = Component {
+    name: "Open MPI",
+    source: Source::Debian(&["openmpi-bin"]),
+    probe: || {
+        PYTHON.probe()?;
+        programs(&["mpirun", "orted"])?;
+        let version = run("mpirun", &["--version"])?;
+        if version.contains("Open MPI") { Ok(()) } else { Err("`mpirun` is not Open MPI's".to_owned()) }
+    },
 };
 
 /// tmux.

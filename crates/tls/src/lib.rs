@@ -16,5 +16,5 @@ pub use channel::{ClientCertificate, ConnectError, connect, endpoint, fingerprin
 pub use file::{create_private, is_missing, write_private};
 pub use key::{KeyError, new_key, request_certificate};
 pub use pin::HEAD_NAME;
-pub use token::{Fingerprint, NotAFingerprint, RandomError, Token, random_hex, sha256};
+pub use token::{Fingerprint, NotAFingerprint, RandomError, TaskTokens, Token, random_hex, sha256};
 pub use web::{Web, WebStream};

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// How a token begins; the digit is the version of the form.
@@ -126,9 +127,83 @@ impl fmt::Debug for Token {
     }
 }
 
+/// How the last part of a task's token begins.
+const TASK_PREFIX: &str = "task-";
+
+/// Makes and verifies the tokens of tasks: `whf1.<fingerprint of the authority>.task-<job>-<generation>-<signature>`. They are signed and not
+/// stored, so that a head that was restarted accepts those of tasks that still run.
+#[derive(Clone)]
+pub struct TaskTokens {
+    authority: Fingerprint,
+    key: hmac::Key,
+}
+
+impl TaskTokens {
+    /// Signs with a secret of the authority.
+    pub fn new(authority: Fingerprint, secret: &[u8]) -> Self {
+        // A key of its own: the secret signs something else, too.
+        let key = sha256(&[b"wharf task tokens\n", secret].concat());
+        Self { authority, key: hmac::Key::new(hmac::HMAC_SHA256, &key) }
+    }
+
+    /// The token of a job's task in one of its placements.
+    pub fn token(&self, job: u32, generation: u32) -> Token {
+        let subject = subject(job, generation);
+        let signature = hmac::sign(&self.key, subject.as_bytes());
+        Token(format!("{PREFIX}.{}.{subject}-{}", self.authority, hex(signature.as_ref())))
+    }
+
+    /// The job and the placement that a token was made for here.
+    pub fn verify(&self, token: &Token) -> Option<(u32, u32)> {
+        let mut parts = token.0.rsplit('.').next()?.strip_prefix(TASK_PREFIX)?.split('-');
+        let (job, generation) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let expected = self.token(job, generation);
+        // Compared as signatures of both, so that the time it takes tells nothing.
+        let given = hmac::sign(&self.key, token.0.as_bytes());
+        hmac::verify(&self.key, expected.0.as_bytes(), given.as_ref()).ok()?;
+        Some((job, generation))
+    }
+}
+
+fn subject(job: u32, generation: u32) -> String {
+    format!("{TASK_PREFIX}{job}-{generation}")
+}
+
+impl fmt::Debug for TaskTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TaskTokens(secret)")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn task_token_is_valid_for_its_task_and_its_authority_only() {
+        let authority = Fingerprint::of(b"a certificate");
+        let tokens = TaskTokens::new(authority, b"secret");
+        let token = tokens.token(7, 2);
+        assert_eq!((token.authority(), tokens.verify(&token)), (Some(authority), Some((7, 2))));
+        assert_eq!(TaskTokens::new(authority, b"secret").verify(&token), Some((7, 2)), "after a restart");
+        assert_eq!(TaskTokens::new(authority, b"other").verify(&token), None);
+        assert_eq!(TaskTokens::new(Fingerprint::of(b"another"), b"secret").verify(&token), None);
+        let text = token.reveal();
+        for forged in [
+            text.replace("task-7-", "task-8-"),
+            text.replace("-2-", "-3-"),
+            text.replace("task-7-", "task-07-"),
+            format!("{text}0"),
+            text[..text.len() - 1].to_owned(),
+            "whf1.x.task-7-2-".to_owned(),
+            "task-7-2".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(tokens.verify(&Token::new(&forged)), None, "{forged}");
+        }
+        assert_eq!(tokens.verify(&Token::generate(authority).unwrap()), None);
+        assert_eq!(format!("{tokens:?}"), "TaskTokens(secret)");
+    }
 
     #[test]
     fn token_tells_its_authority_and_hides_its_secret() {

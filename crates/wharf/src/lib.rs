@@ -60,6 +60,7 @@ fn run(parsed: &Parsed) -> Exit {
         args::Command::Keeper(_)
             | args::Command::Beside(_)
             | args::Command::Batch(_)
+            | args::Command::MpiAgent(_)
             | args::Command::Pace(_)
             | args::Command::RayNode(_)
             | args::Command::Step(_)

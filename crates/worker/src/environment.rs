@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wharf_proto::{LaunchTask, Launcher};
 
@@ -59,6 +59,8 @@ const IDENTITY: &[&str] = &[
     "WHARF_ITERATIONS_DONE",
     "WHARF_PROGRESS_SOCKET",
     "WHARF_PROGRESS_TOKEN",
+    "WHARF_TASK_HEAD",
+    "WHARF_TASK_TOKEN_FILE",
     "WHARF_STOP_SIGNAL",
     "WHARF_LEASE_UNTIL_ITERATION",
     "WHARF_LEASE_UNTIL_S",
@@ -94,6 +96,16 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) counts: Counts,
     /// The task runs as root.
     pub(crate) is_root: bool,
+    /// What starts Open MPI's daemons on the other nodes, where the head lets it.
+    pub(crate) mpi: Option<Mpi>,
+}
+
+/// How Open MPI reaches the other nodes of a gang.
+pub(crate) struct Mpi {
+    /// What it calls in the place of ssh.
+    pub(crate) agent: String,
+    /// The file with the token that lets the agent in.
+    pub(crate) token: PathBuf,
 }
 
 /// All variables that a task has beside the worker's own, and the port to be held for it (0: none).
@@ -150,6 +162,10 @@ pub(crate) fn of_task(
     ] {
         set(name, path.to_string_lossy().into_owned());
     }
+    if let Some(mpi) = &surroundings.mpi {
+        set("WHARF_TASK_HEAD", config.head.trim_start_matches("https://").to_owned());
+        set("WHARF_TASK_TOKEN_FILE", mpi.token.to_string_lossy().into_owned());
+    }
     env.extend(visible(config, &launch.devices));
     Ok((env, held))
 }
@@ -177,7 +193,8 @@ pub(crate) fn is_identity(name: &str) -> bool {
 pub(crate) fn forwarded<'a>(env: &'a BTreeMap<String, String>, launch: &'a LaunchTask) -> Vec<&'a str> {
     let steps = launch.steps.iter().flat_map(|step| step.env.keys());
     let told = env.keys().chain(steps).map(String::as_str).filter(|name| {
-        let is_own = is_identity(name) && !FORWARDED.contains(name) || name.starts_with("OMPI_");
+        let is_mpi = name.starts_with("OMPI_") || name.starts_with("PRTE_");
+        let is_own = is_identity(name) && !FORWARDED.contains(name) || is_mpi;
         // mpirun takes no empty names, and commas or equal signs would be something else to it.
         !is_own && !name.is_empty() && !name.contains([',', '='])
     });
@@ -199,7 +216,8 @@ fn defaults(
     if let Some(threads) = threads(config, launch, surroundings.counts) {
         env.insert("OMP_NUM_THREADS".into(), threads.to_string());
     }
-    let is_mpi = launch.launcher() == Launcher::Mpirun;
+    // A batch script may call mpirun.
+    let is_mpi = launch.launcher() == Launcher::Mpirun || surroundings.mpi.is_some();
     if let Some(interface) = surroundings.interface {
         let mpi: &[&str] =
             &["OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "HOROVOD_GLOO_IFACE"];
@@ -208,6 +226,9 @@ fn defaults(
             env.insert((*name).to_owned(), interface.to_owned());
         }
     }
+    if let Some(mpi) = &surroundings.mpi {
+        env.extend(of_mpi_agent(&mpi.agent, surroundings.hostfile, launch.batch.is_some()));
+    }
     if is_mpi && surroundings.is_root {
         // Open MPI wants it said twice. Who set the worker up as root and sends no other user has decided that.
         for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
@@ -215,6 +236,29 @@ fn defaults(
         }
     }
     env
+}
+
+/// Lets Open MPI (4 and 5) start its daemons on the gang's other nodes without ssh. They stay attached to what has started them, and end with it.
+fn of_mpi_agent(agent: &str, hostfile: &Path, is_batch: bool) -> BTreeMap<String, String> {
+    let hostfile = hostfile.to_string_lossy();
+    let mut variables = vec![
+        ("OMPI_MCA_plm_rsh_agent", agent),
+        ("OMPI_MCA_orte_default_hostfile", &*hostfile),
+        ("OMPI_MCA_orte_leave_session_attached", "1"),
+        ("PRTE_MCA_plm_ssh_agent", agent),
+        ("PRTE_MCA_prte_default_hostfile", &*hostfile),
+        ("PRTE_MCA_prte_leave_session_attached", "1"),
+    ];
+    if is_batch {
+        // Its SLURM_* variables would have it look for a Slurm.
+        variables.extend([
+            ("OMPI_MCA_plm", "rsh"),
+            ("OMPI_MCA_ras", "^slurm"),
+            ("PRTE_MCA_plm", "ssh"),
+            ("PRTE_MCA_ras", "^slurm"),
+        ]);
+    }
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The variables that show a process its devices and no others.
@@ -299,6 +343,7 @@ pub(crate) mod tests {
             checkpoint_dir: Path::new("/checkpoints"),
             counts: Counts { local: 1, all: 2, first: 1 },
             is_root: false,
+            mpi: None,
         }
     }
 
@@ -376,6 +421,28 @@ pub(crate) mod tests {
         ];
         let around = Surroundings { counts: Counts { local: 2, all: 6, first: 4 }, ..surroundings() };
         check("v100", &launch, &around, &rows);
+    }
+
+    #[test]
+    fn of_task_open_mpi_finds_its_agent_and_no_slurm_in_batch_scripts() {
+        let mpi = || Some(Mpi { agent: "/w mpi-agent".into(), token: PathBuf::from("/spool/token") });
+        let around = Surroundings { mpi: mpi(), ..surroundings() };
+        let launch_of =
+            |launcher: Launcher, batch| LaunchTask { launcher: launcher.into(), batch, ..launch() };
+        let mpirun = launch_of(Launcher::Mpirun, None);
+        let expected = [
+            ("OMPI_MCA_plm_rsh_agent", Some("/w mpi-agent")),
+            ("PRTE_MCA_plm_ssh_agent", Some("/w mpi-agent")),
+            ("OMPI_MCA_orte_default_hostfile", Some("/hosts")),
+            ("OMPI_MCA_plm", None),
+            ("WHARF_TASK_TOKEN_FILE", Some("/spool/token")),
+        ];
+        check("v100", &mpirun, &around, &expected);
+        let script = launch_of(Launcher::Batch, Some(wharf_proto::Batch::default()));
+        check("v100", &script, &around, &[("OMPI_MCA_plm", Some("rsh")), ("OMPI_MCA_ras", Some("^slurm"))]);
+        let own = LaunchTask { env: [("OMPI_MCA_plm_rsh_agent".into(), "ssh".into())].into(), ..mpirun };
+        check("v100", &own, &around, &[("OMPI_MCA_plm_rsh_agent", Some("ssh"))]);
+        check("v100", &own, &surroundings(), &[("PRTE_MCA_plm_ssh_agent", None), ("WHARF_TASK_HEAD", None)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{WebPkiClientVerifier, danger::ClientCertVerifier};
 use wharf_proto::Role;
-use wharf_tls::{Fingerprint, Token, create_private, is_missing, random_hex, write_private};
+use wharf_tls::{Fingerprint, TaskTokens, Token, create_private, is_missing, random_hex, write_private};
 
 use super::ca::Authority;
 use super::error::AccessError;
@@ -108,6 +108,11 @@ impl Access {
     /// What workers and clients know the cluster by.
     pub fn fingerprint(&self) -> Fingerprint {
         self.authority.fingerprint()
+    }
+
+    /// Makes the tokens that tasks get.
+    pub(crate) fn task_tokens(&self) -> TaskTokens {
+        self.authority.task_tokens.clone()
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {

@@ -8,7 +8,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _,
 };
-use wharf_tls::{Fingerprint, HEAD_NAME, create_private, is_missing, sha256, write_private};
+use wharf_tls::{Fingerprint, HEAD_NAME, TaskTokens, create_private, is_missing, sha256, write_private};
 
 use super::error::AccessError;
 
@@ -29,6 +29,8 @@ pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: Vec<u8>,
     pub(super) certificate_pem: String,
+    /// Signs the tokens of tasks.
+    pub(super) task_tokens: TaskTokens,
     /// The head's certificate followed by the authority's, in PEM.
     pub(super) head_chain: String,
     pub(super) head_key: String,
@@ -102,8 +104,15 @@ impl Authority {
             what: "read the authority's certificate",
             source: rcgen::Error::CouldNotParseCertificate,
         })?;
-        let mut authority =
-            Self { issuer, certificate, certificate_pem, head_chain: String::new(), head_key: String::new() };
+        let task_tokens = TaskTokens::new(Fingerprint::of(&certificate), key_pem.as_bytes());
+        let mut authority = Self {
+            issuer,
+            certificate,
+            certificate_pem,
+            task_tokens,
+            head_chain: String::new(),
+            head_key: String::new(),
+        };
         authority.open_head(&files, hosts, renew)?;
         Ok(authority)
     }

@@ -101,6 +101,9 @@ impl Access {
         if headers.contains_key("authorization") {
             let token =
                 bearer(headers).inspect_err(|status| self.audit.refusal(None, address, action, status))?;
+            if let Some((job, generation)) = self.authority.task_tokens.verify(&token) {
+                return Ok(Identity::of_task(job, generation, address));
+            }
             return self.holder(&token, address, action);
         }
         let Some(certificate) = peer.and_then(|peer| peer.certificate.as_deref()) else {
@@ -177,6 +180,10 @@ impl Access {
         let mut changes = self.changes.subscribe();
         let kind = if identity.is_certified { Kind::Certificate } else { Kind::Token };
         async move {
+            if identity.task.is_some() {
+                // It is valid while its task runs, and what it was used for ends with the task.
+                return std::future::pending().await;
+            }
             loop {
                 changes.mark_unchanged();
                 let left = access.table().left(&identity, access.now_s());

@@ -85,6 +85,8 @@ pub(crate) struct Identity {
     pub(crate) key: Option<[u8; 32]>,
     /// Where the request comes from.
     pub(crate) address: Option<IpAddr>,
+    /// The job and the placement whose task makes the request; none for people and workers.
+    pub(crate) task: Option<(u32, u32)>,
 }
 
 /// What a role is called.
@@ -97,6 +99,22 @@ pub(crate) fn role_name(role: Role) -> &'static str {
 }
 
 impl Identity {
+    /// A task of a job, which may run commands beside the tasks of its own placement and nothing else.
+    pub(crate) fn of_task(job: u32, generation: u32, address: Option<IpAddr>) -> Self {
+        Self {
+            role: Role::User,
+            user: String::new(),
+            node: None,
+            is_certified: false,
+            may_replace: false,
+            scope: Scope::None,
+            id: format!("task-{job}-{generation}"),
+            key: None,
+            address,
+            task: Some((job, generation)),
+        }
+    }
+
     /// Who a request is from; the guard has put it there.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         let missing = || Status::internal("the request passed no guard; this is a bug in Wharf");
@@ -255,6 +273,7 @@ mod tests {
             id: "1f2e3d4c".into(),
             key: None,
             address: None,
+            task: None,
         }
     }
 

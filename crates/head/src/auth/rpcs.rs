@@ -10,6 +10,8 @@ use super::identity::{Identity, Scope, role_name};
 pub(super) enum Need {
     /// A person's token with at least this scope.
     Scope(Scope),
+    /// The same with the scope `submit`, or the token of a task.
+    SubmitOrTask,
     /// Workers with a certificate.
     Certificate,
     /// Workers with a join token or a certificate.
@@ -33,7 +35,7 @@ const RPCS: &[(&str, Need)] = &[
     ("/wharf.v1.Cluster/Logs", READ),
     ("/wharf.v1.Cluster/Wait", READ),
     ("/wharf.v1.Cluster/Info", READ),
-    ("/wharf.v1.Cluster/Exec", SUBMIT),
+    ("/wharf.v1.Cluster/Exec", Need::SubmitOrTask),
     ("/wharf.v1.Cluster/Usage", READ),
     ("/wharf.v1.Cluster/ListDetails", READ),
     ("/wharf.v1.Cluster/SetPolicy", ADMIN),
@@ -58,6 +60,7 @@ pub(crate) fn check(path: &str, identity: &Identity) -> Result<(), Status> {
     };
     let may = match need {
         Need::Scope(scope) => identity.scope >= scope,
+        Need::SubmitOrTask => identity.scope >= Scope::Submit || identity.task.is_some(),
         Need::Certificate => identity.role == Role::Worker && identity.is_certified,
         Need::Worker => identity.role == Role::Worker,
     };
@@ -67,8 +70,10 @@ pub(crate) fn check(path: &str, identity: &Identity) -> Result<(), Status> {
     let needed = match need {
         Need::Scope(Scope::Administer) => "an admin's token",
         Need::Scope(Scope::Operate) => "an admin's token with the scope operate or admin",
-        Need::Scope(_) if identity.role == Role::Worker => "a user's or an admin's token",
-        Need::Scope(_) => "a token with the scope submit",
+        Need::Scope(_) | Need::SubmitOrTask if identity.role == Role::Worker => {
+            "a user's or an admin's token"
+        }
+        Need::Scope(_) | Need::SubmitOrTask => "a token with the scope submit",
         Need::Certificate => "a worker's certificate, which `wharf worker` gets with a join token",
         Need::Worker => "a worker's join token (`wharf token create --role worker`)",
     };
@@ -120,6 +125,7 @@ mod tests {
             id: String::new(),
             key: None,
             address: None,
+            task: None,
         };
         let identities = [
             token(Role::Admin, None, false),
@@ -129,16 +135,18 @@ mod tests {
             token(Role::Admin, Some(Scope::ReadOnly), false),
             token(Role::Worker, Some(Scope::Administer), false),
             token(Role::Worker, None, true),
+            Identity::of_task(3, 1, None),
         ];
         for (path, need) in RPCS {
             let may: Vec<bool> = identities.iter().map(|who| check(path, who).is_ok()).collect();
             let expected = match *need {
-                ADMIN => [true, false, false, false, false, false, false],
-                OPERATE => [true, true, false, false, false, false, false],
-                SUBMIT => [true, true, true, true, false, false, false],
-                READ => [true, true, true, true, true, false, false],
-                Need::Certificate => [false, false, false, false, false, false, true],
-                Need::Worker => [false, false, false, false, false, true, true],
+                ADMIN => [true, false, false, false, false, false, false, false],
+                OPERATE => [true, true, false, false, false, false, false, false],
+                SUBMIT => [true, true, true, true, false, false, false, false],
+                Need::SubmitOrTask => [true, true, true, true, false, false, false, true],
+                READ => [true, true, true, true, true, false, false, false],
+                Need::Certificate => [false, false, false, false, false, false, true, false],
+                Need::Worker => [false, false, false, false, false, true, true, false],
                 Need::Scope(Scope::None) => panic!("{path} needs nothing"),
             };
             assert_eq!(may, expected, "{path}");

@@ -135,6 +135,7 @@ impl Credential {
             id: self.id.clone(),
             key: self.key,
             address,
+            task: None,
         }
     }
 

@@ -196,8 +196,18 @@ impl Service {
         rank: u32,
     ) -> Result<exec::Place, Status> {
         let job = self.known(job_id).await?;
-        identity.must_read(job_id, &self.owner(job).await?.unwrap_or_default())?;
-        self.ask(move |dispatcher| exec::place(dispatcher, job, rank)).await?
+        let generation = match identity.task {
+            Some((own, generation)) if own == job_id => Some(generation),
+            Some((own, _)) => {
+                let reason = format!("permission denied: this is the token of a task of job {own}");
+                return Err(Status::permission_denied(reason));
+            }
+            None => {
+                identity.must_read(job_id, &self.owner(job).await?.unwrap_or_default())?;
+                None
+            }
+        };
+        self.ask(move |dispatcher| exec::place(dispatcher, job, rank, generation)).await?
     }
 
     pub(super) async fn change_node_health(&self, request: ChangeNodeRequest) -> Result<(), Status> {

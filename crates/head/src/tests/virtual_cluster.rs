@@ -15,6 +15,7 @@ use wharf_proto::{
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
+use wharf_tls::{Fingerprint, TaskTokens};
 
 use crate::clock::Clock;
 use crate::dispatcher::{Dispatcher, Input, Setup};
@@ -140,6 +141,7 @@ impl VirtualCluster {
             report_grace_s: 0.0,
             teller,
             meter: Arc::default(),
+            task_tokens: TaskTokens::new(Fingerprint::of(b"test"), b"test"),
         };
         let engine = |now, state| Engine::resume(now, state, regime);
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);

@@ -41,6 +41,17 @@ pub struct BatchArgs {
     pub command: Vec<String>,
 }
 
+/// `wharf mpi-agent`: what Open MPI calls in the place of ssh.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  (started by mpirun within a job)")]
+pub struct MpiAgentArgs {
+    /// Address or name of a node of the job's gang
+    pub host: String,
+    /// Line for the shell there
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "LINE")]
+    pub line: Vec<String>,
+}
+
 /// `wharf beside`: what the worker starts for `wharf exec`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  (started by wharf worker)")]

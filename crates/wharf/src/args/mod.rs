@@ -53,7 +53,7 @@ pub use cluster::{
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use cp::{CpArgs, CpPlace};
 pub use demo::DemoArgs;
-pub use exec::{BatchArgs, BesideArgs, ExecArgs};
+pub use exec::{BatchArgs, BesideArgs, ExecArgs, MpiAgentArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, LogFormat, OutputFormat};
@@ -210,6 +210,9 @@ pub enum Command {
     /// What becomes a batch script
     #[command(hide = true)]
     Batch(BatchArgs),
+    /// Start a daemon of Open MPI on another node of the job
+    #[command(hide = true)]
+    MpiAgent(MpiAgentArgs),
     /// The trainer of a paced job
     #[command(hide = true)]
     Pace(PaceArgs),

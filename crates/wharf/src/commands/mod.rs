@@ -63,6 +63,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Keeper(args) => cluster::keeper(args),
         Command::Beside(args) => Ok(cluster::beside(args)),
         Command::Batch(args) => Ok(slurm::batch(args)),
+        Command::MpiAgent(args) => slurm::mpi_agent(args),
         Command::Pace(args) => pace::execute(args),
         Command::Tune(command) => cluster::tune(command, terminal),
         Command::Ray(command) => ray::execute(command, terminal),

@@ -20,9 +20,10 @@ pub(super) fn contain(
     let mut spec = spec.clone();
     container::prefer(config, &mut spec, start.confinement.user.as_deref());
     let mut tools = Vec::new();
-    if launch.launcher() == Launcher::Ray {
-        tools = ray_tools(config)?;
-        // Its nodes reach each other at the machines' addresses: nothing else could work.
+    if launch.launcher() == Launcher::Ray || launch.launcher() == Launcher::Mpirun && launch.ranks > 1 {
+        tools = own_tools(config)?;
+        tools.extend(start.env.get("WHARF_TASK_TOKEN_FILE").map(PathBuf::from));
+        // Nodes reach each other at the machines' addresses: nothing else could work.
         spec.set_network(Network::Host);
     }
     let script = launch.batch.as_ref().filter(|batch| !batch.is_allocation);
@@ -72,8 +73,8 @@ pub(super) fn contain(
     Ok(())
 }
 
-/// What a Ray node needs within, beside the image's own Ray: this program, which is the node.
-fn ray_tools(config: &WorkerConfig) -> Result<Vec<PathBuf>, String> {
+/// What a Ray node and Open MPI need within, beside the image's own: this program, which is the node, or starts the daemons on others.
+fn own_tools(config: &WorkerConfig) -> Result<Vec<PathBuf>, String> {
     let program =
         own_program(config).map_err(|error| format!("the worker does not find its own program: {error}"))?;
     Ok(vec![PathBuf::from(program)])

@@ -17,7 +17,7 @@ use wharf_proto::{LaunchTask, Launcher};
 
 use crate::WorkerConfig;
 use crate::devices::DeviceNodes;
-use crate::environment::{self, Surroundings};
+use crate::environment::{self, Mpi, Surroundings};
 use crate::keeper::limits;
 use crate::protocol::{Confinement, Limit, Manner, Process, Start, Step};
 use crate::task::{Exit, TaskKey};
@@ -136,6 +136,8 @@ impl Launching {
                 Exit::refused(format!("{unknown}; {hint}"))
             })?;
         }
+        let agent = mpi_agent(config, launch);
+        let spooled = spool(start, config, launch, agent.is_some())?;
         let surroundings = Surroundings {
             interface: chosen.or(self.interface.as_ref()).map(String::as_str),
             hostfile: &hostfile,
@@ -146,6 +148,9 @@ impl Launching {
             },
             counts,
             is_root: self.is_root && start.confinement.user.is_none(),
+            mpi: agent
+                .zip(spooled.as_ref())
+                .map(|(agent, folder)| Mpi { agent, token: folder.join(spool::TOKEN) }),
         };
         let (env, port) = environment::of_task(config, start.task, launch, &surroundings)
             .map_err(|error| Exit::lost(error.to_string()))?;
@@ -163,8 +168,10 @@ impl Launching {
         };
         start.steps = steps(config, launch, &start.env, &hostfile, counts, node.as_ref());
         let is_paced = paced.is_some();
-        let batch = self.batch_command(start, config, launch)?;
-        if let Some(command) = paced.or(batch) {
+        let batch = self.batch_command(start, config, launch, spooled.as_deref())?;
+        let is_held = launch.launcher() == Launcher::Mpirun && launch.rank > 0;
+        let held = if is_held { Some(holding_command(config, launch)?) } else { None };
+        if let Some(command) = held.or(paced).or(batch) {
             let process = Process { command, ..Process::default() };
             start.steps = vec![Step { name: String::new(), processes: vec![process] }];
         }
@@ -183,22 +190,17 @@ impl Launching {
         start: &mut Start,
         config: &WorkerConfig,
         launch: &LaunchTask,
+        spooled: Option<&Path>,
     ) -> Result<Option<Vec<String>>, Exit> {
         let Some(batch) = &launch.batch else { return Ok(None) };
-        let program = own_program(config)
-            .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
-        let is_contained = launch.container.is_some();
-        let mut command = if is_contained { Vec::new() } else { vec![program, "batch".to_owned()] };
         let tmp = ("TMPDIR".to_owned(), "/tmp".to_owned());
         start.env.entry(tmp.0).or_insert(tmp.1);
-        if batch.is_allocation {
-            let wait = ["/bin/sh", "-c", WAIT].map(String::from).to_vec();
-            return Ok(Some(if is_contained { wait } else { command }));
-        }
-        let user = start.confinement.user.as_deref();
-        let script = spool::write(&config.state_dir, start.task, &batch.script, user)
-            .map_err(|error| Exit::of_file(&error, "cannot keep the batch script"))?;
-        let steps = script.with_file_name("steps").to_string_lossy().into_owned();
+        let Some(spooled) = spooled.filter(|_| !batch.is_allocation) else {
+            return holding_command(config, launch).map(Some);
+        };
+        let is_contained = launch.container.is_some();
+        let mut command = if is_contained { Vec::new() } else { holding_command(config, launch)? };
+        let steps = spooled.join("steps").to_string_lossy().into_owned();
         start.env.insert(spool::STEP_FILE.to_owned(), steps);
         if !is_contained {
             if !batch.input.is_empty() {
@@ -206,7 +208,7 @@ impl Launching {
             }
             command.push("--".to_owned());
         }
-        command.push(script.to_string_lossy().into_owned());
+        command.push(spooled.join(spool::SCRIPT).to_string_lossy().into_owned());
         command.extend(batch.arguments.iter().cloned());
         Ok(Some(command))
     }
@@ -215,6 +217,46 @@ impl Launching {
     pub(crate) fn forget(&self, config: &WorkerConfig, task: TaskKey) {
         spool::remove(&config.state_dir, task);
     }
+}
+
+/// Keeps the files of a task that are its own, and returns their folder where there are any.
+fn spool(
+    start: &Start,
+    config: &WorkerConfig,
+    launch: &LaunchTask,
+    has_agent: bool,
+) -> Result<Option<PathBuf>, Exit> {
+    let script = launch.batch.as_ref().filter(|batch| !batch.is_allocation);
+    let script = script.map(|batch| spool::Spooled { name: spool::SCRIPT, text: &batch.script, mode: 0o700 });
+    let token = has_agent.then_some(spool::Spooled { name: spool::TOKEN, text: &launch.token, mode: 0o600 });
+    let files: Vec<_> = script.into_iter().chain(token).collect();
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let user = start.confinement.user.as_deref();
+    spool::write(&config.state_dir, start.task, &files, user)
+        .map(Some)
+        .map_err(|error| Exit::of_file(&error, "cannot keep the files of the task"))
+}
+
+/// What a task runs that only holds its devices for commands beside it: this program; in a container a shell, because an image need not have
+/// what this program runs with.
+fn holding_command(config: &WorkerConfig, launch: &LaunchTask) -> Result<Vec<String>, Exit> {
+    if launch.container.is_some() {
+        return Ok(["/bin/sh", "-c", WAIT].map(String::from).to_vec());
+    }
+    let program = own_program(config)
+        .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
+    Ok(vec![program, "batch".to_owned()])
+}
+
+/// What Open MPI is to call in the place of ssh; none where it cannot: the words of an agent are split at blanks, and agents at colons.
+fn mpi_agent(config: &WorkerConfig, launch: &LaunchTask) -> Option<String> {
+    let is_reached = !launch.token.is_empty() && config.head.starts_with("https://");
+    // A batch script's container does not have this program.
+    let is_inside = launch.batch.is_some() && launch.container.is_some();
+    let program = own_program(config).ok().filter(|_| is_reached && !is_inside)?;
+    (!program.contains([' ', '\t', ':', ','])).then(|| format!("{program} mpi-agent"))
 }
 
 /// This program, whatever path it has on this machine.

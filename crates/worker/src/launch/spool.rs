@@ -1,4 +1,4 @@
-//! Batch scripts in folders of their own, from when their tasks are started until they are forgotten.
+//! Files of single tasks (batch scripts, tokens) in folders of their own, from when their tasks are started until they are forgotten.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,17 +10,29 @@ use nix::unistd::User;
 
 use crate::task::TaskKey;
 
-/// Where a worker that is root keeps the scripts of other users, who cannot enter its own folder.
+/// Where a worker that is root keeps the files of other users, who cannot enter its own folder.
 const SHARED: &str = "/run/wharf/spool";
 
 /// The variable that tells a script where its steps are counted, beside it.
 pub(super) const STEP_FILE: &str = "WHARF_STEP_FILE";
 
-/// Keeps a script for a task, for nobody but its user, and returns its path.
+/// What a batch script is called.
+pub(super) const SCRIPT: &str = "slurm_script";
+/// What a task's token is called.
+pub(super) const TOKEN: &str = "token";
+
+/// A file of a task.
+pub(super) struct Spooled<'a> {
+    pub(super) name: &'static str,
+    pub(super) text: &'a str,
+    pub(super) mode: u32,
+}
+
+/// Keeps files for a task, for nobody but its user, and returns their folder.
 pub(super) fn write(
     state_dir: &Path,
     task: TaskKey,
-    script: &str,
+    files: &[Spooled<'_>],
     user: Option<&str>,
 ) -> io::Result<PathBuf> {
     let owner = match user {
@@ -35,19 +47,23 @@ pub(super) fn write(
     // What an earlier attempt has left.
     let _ = std::fs::remove_dir_all(&folder);
     DirBuilder::new().mode(0o700).create(&folder)?;
-    let path = folder.join("slurm_script");
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
-    file.write_all(script.as_bytes())?;
-    drop(file);
-    if let Some(owner) = owner {
-        let (uid, gid) = (Some(owner.uid.as_raw()), Some(owner.gid.as_raw()));
-        chown(&path, uid, gid)?;
+    let ids = owner.map(|owner| (Some(owner.uid.as_raw()), Some(owner.gid.as_raw())));
+    for file in files {
+        let path = folder.join(file.name);
+        let mut opened = OpenOptions::new().write(true).create_new(true).mode(file.mode).open(&path)?;
+        opened.write_all(file.text.as_bytes())?;
+        drop(opened);
+        if let Some((uid, gid)) = ids {
+            chown(&path, uid, gid)?;
+        }
+    }
+    if let Some((uid, gid)) = ids {
         chown(&folder, uid, gid)?;
     }
-    Ok(path)
+    Ok(folder)
 }
 
-/// Drops the script of a task, if there is one.
+/// Drops the files of a task, if there are any.
 pub(super) fn remove(state_dir: &Path, task: TaskKey) {
     for place in [state_dir.join("spool"), shared(state_dir)] {
         // Most tasks have none.
@@ -76,16 +92,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_private_and_go() {
+    fn files_are_private_and_go() {
         let dir = tempfile::tempdir().unwrap();
         let task = TaskKey { job: 127, generation: 1 };
-        let path = write(dir.path(), task, "#!/bin/sh\n", None).unwrap();
-        assert!(path.ends_with("spool/job00127/slurm_script"), "{}", path.display());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "#!/bin/sh\n");
+        let script = |text| Spooled { name: SCRIPT, text, mode: 0o700 };
+        let token = Spooled { name: TOKEN, text: "secret", mode: 0o600 };
+        let folder = write(dir.path(), task, &[script("#!/bin/sh\n"), token], None).unwrap();
+        assert!(folder.ends_with("spool/job00127"), "{}", folder.display());
+        assert_eq!(std::fs::read_to_string(folder.join(SCRIPT)).unwrap(), "#!/bin/sh\n");
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o700, 0o700));
-        assert_eq!(write(dir.path(), task, "#!/bin/true\n", None).unwrap(), path, "again");
+        let modes = (mode(&folder), mode(&folder.join(SCRIPT)), mode(&folder.join(TOKEN)));
+        assert_eq!(modes, (0o700, 0o700, 0o600));
+        assert_eq!(write(dir.path(), task, &[script("#!/bin/true\n")], None).unwrap(), folder, "again");
+        assert!(!folder.join(TOKEN).exists());
         remove(dir.path(), task);
-        assert!(!path.exists());
+        assert!(!folder.exists());
     }
 }

@@ -89,6 +89,7 @@ fn identity(user: &str) -> Identity {
         id: String::new(),
         key: None,
         address: None,
+        task: None,
     }
 }
 

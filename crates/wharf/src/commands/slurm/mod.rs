@@ -5,6 +5,7 @@ mod begin;
 mod container;
 mod files;
 mod job;
+mod mpi;
 mod sacct;
 mod sbatch;
 mod scancel;
@@ -17,6 +18,7 @@ mod step;
 mod steps;
 mod view;
 
+pub(super) use mpi::mpi_agent;
 pub(super) use shims::{batch, shims};
 
 use std::ffi::OsString;

@@ -20,7 +20,7 @@ use wharf_slurm::{Request, gres, hostlist, options};
 
 use super::alloc::{Held, running};
 use super::job::shell;
-use super::step::{Files, Task, key};
+use super::step::{Files, Reach, Task, key};
 use super::{Fail, container, files, say, view};
 use crate::args::HomeArgs;
 use crate::commands::cluster::{self, runtime};
@@ -36,7 +36,7 @@ const RETRY: Duration = Duration::from_millis(250);
 const STEP_DEVICES: &str = "WHARF_STEP_DEVICES";
 
 /// Variables that are each node's own, and not the calling process'.
-const OF_NODES: &[&str] = &[
+pub(super) const OF_NODES: &[&str] = &[
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
@@ -226,7 +226,7 @@ impl Plan {
             return Ok(code);
         }
         let mut files = Files::new(request, &folder);
-        let home_of_tasks = Arc::new(HomeArgs { home: home.home.clone() });
+        let reach = Arc::new(Reach::Home(HomeArgs { home: home.home.clone() }));
         let (stop, stopped) = interruptions()?;
         let of = |name: &str| self.env.get(name).map_or("", String::as_str);
         let index = of("SLURM_ARRAY_JOB_ID").parse().ok().zip(of("SLURM_ARRAY_TASK_ID").parse().ok());
@@ -243,9 +243,10 @@ impl Plan {
                 let open = ExecOpen { key: key()?, ..open(node, local) };
                 let task = filename::Task { step: self.step, node: node as u32, rank };
                 let names = Names { node: &self.nodes[node], task: Some(task), ..names };
-                let (home, output) = (home_of_tasks.clone(), files.of_task(&names)?);
-                let task = Task { home, rank, node: self.nodes[node].clone(), output, open };
-                started.spawn(task.run(client.clone(), pieces, stopped.clone()));
+                let (reach, output) = (reach.clone(), files.of_task(&names)?);
+                let node = self.nodes[node].clone();
+                let task = Task { reach, command: "srun", rank, node, output, open };
+                started.spawn(task.run(Some(client.clone()), pieces, stopped.clone()));
                 rank += 1;
             }
         }
@@ -318,7 +319,7 @@ impl Account<'_> {
 }
 
 /// A signal for all tasks: one of those that end `srun` itself, or one of its own.
-fn interruptions() -> Result<(Arc<watch::Sender<i32>>, watch::Receiver<i32>), Fail> {
+pub(super) fn interruptions() -> Result<(Arc<watch::Sender<i32>>, watch::Receiver<i32>), Fail> {
     let (sender, receiver) = watch::channel(0);
     let sender = Arc::new(sender);
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {

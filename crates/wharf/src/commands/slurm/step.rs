@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use wharf_client::Client;
+use wharf_client::{Access, Client};
 use wharf_proto::{ExecInput, ExecOpen, ExecTaken, exec_input, exec_output};
 use wharf_slurm::filename::Names;
 use wharf_slurm::{Request, signal};
@@ -15,6 +15,7 @@ use wharf_slurm::{Request, signal};
 use super::{Fail, say};
 use crate::args::HomeArgs;
 use crate::commands::cluster;
+use crate::error::CliError;
 
 /// Messages that wait for the network.
 const INPUT_PIECES: usize = 4;
@@ -52,6 +53,15 @@ pub(super) struct Files<'a> {
     folder: &'a str,
     open: BTreeMap<String, Sink>,
     own: [Sink; 2],
+}
+
+impl Output {
+    /// This process' own.
+    pub(super) fn own() -> Self {
+        let sink = |out: Box<dyn std::io::Write + Send>| Arc::new(Mutex::new(out));
+        let (stdout, stderr) = (sink(Box::new(std::io::stdout())), sink(Box::new(std::io::stderr())));
+        Self { stdout, stderr, is_labelled: false }
+    }
 }
 
 impl<'a> Files<'a> {
@@ -104,9 +114,35 @@ impl<'a> Files<'a> {
     }
 }
 
+/// How the head is reached.
+pub(super) enum Reach {
+    /// As clients do.
+    Home(HomeArgs),
+    /// As a task of a job does.
+    Direct(Access),
+}
+
+impl Reach {
+    /// Connects to the head; waits for it where it is away.
+    async fn connect(&self) -> Result<Client, CliError> {
+        let access = match self {
+            Self::Home(home) => return cluster::connect_patiently(home, || ()).await,
+            Self::Direct(access) => access,
+        };
+        loop {
+            match Client::connect_to(access).await {
+                Err(error) if error.is_absence() => tokio::time::sleep(RETRY).await,
+                connected => return Ok(connected?),
+            }
+        }
+    }
+}
+
 /// One task of a step.
 pub(super) struct Task {
-    pub(super) home: Arc<HomeArgs>,
+    pub(super) reach: Arc<Reach>,
+    /// Whose messages these are.
+    pub(super) command: &'static str,
     pub(super) rank: u32,
     pub(super) node: String,
     pub(super) output: Output,
@@ -142,16 +178,15 @@ impl Task {
     /// Runs it to its end: passes on what it says, and returns its exit code.
     pub(super) async fn run(
         self,
-        client: Client,
+        mut next: Option<Client>,
         mut input: mpsc::Receiver<Vec<u8>>,
         mut stop: watch::Receiver<i32>,
     ) -> i32 {
         let mut progress = Progress::default();
-        let mut next = Some(client);
         let code = loop {
             let connected = match next.take() {
                 Some(client) => Ok(client),
-                None => cluster::connect_patiently(&self.home, || ()).await,
+                None => self.reach.connect().await,
             };
             let ended = match connected {
                 Ok(client) => self.attend(&client, &mut progress, &mut input, &mut stop).await,
@@ -160,7 +195,7 @@ impl Task {
             match ended {
                 Ended::Code(code) => break code,
                 Ended::Failed(error) => {
-                    say(&format!("srun: error: {}: task {}: {error}", self.node, self.rank));
+                    say(&format!("{}: error: {}: task {}: {error}", self.command, self.node, self.rank));
                     break 1;
                 }
                 Ended::Away if *stop.borrow() > 0 => break CODE_SIGNAL_BASE + *stop.borrow(),
@@ -177,7 +212,7 @@ impl Task {
             }
             _ => format!("Exited with exit code {code}"),
         };
-        say(&format!("srun: error: {}: task {}: {how}", self.node, self.rank));
+        say(&format!("{}: error: {}: task {}: {how}", self.command, self.node, self.rank));
         code
     }
 

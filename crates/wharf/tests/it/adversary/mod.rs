@@ -5,3 +5,4 @@ mod containment;
 mod durability;
 mod scheduling;
 mod site;
+mod task_token;

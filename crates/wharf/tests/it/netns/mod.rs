@@ -8,6 +8,7 @@
 )]
 
 mod machines;
+mod mpi;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
