@@ -7,7 +7,7 @@
 use crate::config::{Container, Mount, NodeConfig, Runtime};
 use crate::hash::Hasher;
 use crate::launcher::Launcher;
-use crate::provider::{SETTINGS, Shell};
+use crate::provider::{INTERACTIVE, SETTINGS, Shell};
 use crate::script::{END, LOOK, in_container};
 use crate::shell::{quote, quote_path};
 use crate::visit::{NodeError, Visit, around};
@@ -40,8 +40,8 @@ const ENTER: &str = r#"D="$HOME/.wharf/$NAME"
 
 /// What reads a script in it: the shell that users are used to, where the image has it.
 const PLAIN: &str = r#"exec sh -c "$1" sh "$2""#;
-const LOGIN: &str = r#"command -v bash > /dev/null && exec bash --login -i -c "$SETTINGS
-$1" bash "$2"; exec sh -l -c "$1" sh "$2""#;
+const LOGIN: &str = r#"command -v bash > /dev/null && exec bash -c "$INTERACTIVE" bash "$SETTINGS
+$1" "$2"; exec sh -l -c "$1" sh "$2""#;
 
 /// Removes what has the stamp's label; what runs in it is asked to end before. `LAST` is done in it.
 const DROP: &str = r#"
@@ -209,7 +209,9 @@ pub(crate) fn enter(
         env.iter().map(|(name, value)| format!(" -e {}", quote(&format!("{name}={value}")))).collect();
     let reader = match shell {
         Shell::Plain => PLAIN.to_owned(),
-        Shell::Login => format!("SETTINGS={}\n{LOGIN}", quote(SETTINGS)),
+        Shell::Login => {
+            format!("SETTINGS={}\nINTERACTIVE={}\n{LOGIN}", quote(SETTINGS), quote(INTERACTIVE))
+        }
     };
     format!(
         "NAME={}\n{ENTER}exec \"$engine\" exec {terminal}{env} \"$id\" sh -c {} sh {} \"$D\"",

@@ -10,9 +10,10 @@ const HEAD_TYPE: &str = "head";
 const WORKER_TYPE: &str = "worker";
 
 /// Keys that today's Ray refuses and that never meant anything here.
-const GONE: [(&str, &str); 2] = [
+const GONE: [(&str, &str); 3] = [
     ("autoscaling_mode", "the launcher starts all workers at once"),
     ("target_utilization_fraction", "the launcher starts all workers at once"),
+    ("worker_default_node_type", "the launcher starts as many workers of each type as its `min_workers`"),
 ];
 
 /// Changes a document of an older version into one of today's.
@@ -25,10 +26,17 @@ pub(super) fn convert(document: &mut Node, findings: &mut Findings) {
     }
     initial_workers(entries, findings);
     docker_pull(entries, findings);
-    let head = section(entries, "head_node", findings);
-    let workers = section(entries, "worker_nodes", findings);
+    instance_types(entries, findings);
+    let has_types = entries.iter().any(
+        |entry| matches!(&entry.value.value, Value::Map(types) if entry.key == "available_node_types" && !types.is_empty()),
+    );
+    let head = section(entries, "head_node", has_types, findings);
+    let workers = section(entries, "worker_nodes", has_types, findings);
     if head.is_none() && workers.is_none() {
         return;
+    }
+    if has_types {
+        return fill_types(entries, head, workers);
     }
     let count = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.clone());
     let (min, max) = (count("min_workers"), count("max_workers"));
@@ -85,19 +93,92 @@ fn docker_pull(entries: &mut [Entry], findings: &mut Findings) {
     }
 }
 
+/// `InstanceType: auto` of workers is the default among `provider.available_instance_types`.
+fn instance_types(entries: &mut [Entry], findings: &mut Findings) {
+    let provider = entries.iter_mut().find(|entry| entry.key == "provider");
+    let Some(Value::Map(provider)) = provider.map(|entry| &mut entry.value.value) else { return };
+    let Some(mut types) = remove(provider, "available_instance_types") else { return };
+    types.key = "provider.available_instance_types".to_owned();
+    let of_map = |node: &Node| if let Value::Map(entries) = &node.value { entries.clone() } else { vec![] };
+    let is_default = |entry: &&Entry| {
+        of_map(&entry.value)
+            .iter()
+            .any(|field| field.key == "default" && field.value.value == Value::Bool(true))
+    };
+    let default = of_map(&types.value).iter().find(is_default).map(|entry| entry.key.clone());
+    let workers = entries.iter_mut().find(|entry| entry.key == "worker_nodes");
+    let workers = workers.and_then(|entry| match &mut entry.value.value {
+        Value::Map(fields) => fields.iter_mut().find(|field| field.key == "InstanceType"),
+        _ => None,
+    });
+    let auto = workers.filter(|field| field.value.value == Value::Text("auto".to_owned()));
+    match (auto, default) {
+        (Some(field), Some(default)) => {
+            warn(
+                findings,
+                &types,
+                format!("it is an old key: workers are machines of its default type, `{default}`"),
+            );
+            field.value.value = Value::Text(default);
+        }
+        (Some(field), None) => {
+            let message = "`auto` is none of the cloud's types, and `provider.available_instance_types` names no default";
+            let hint = Some("write the type of the machines in its place".to_owned());
+            let problem = Problem::new(&field.value, "worker_nodes.InstanceType", message);
+            findings.problems.push(Problem { hint, ..problem });
+        }
+        (None, _) => {
+            warn(findings, &types, "it is ignored: the launcher starts all workers at once".to_owned())
+        }
+    }
+}
+
+/// Old sections beside node types are defaults of those: fields that a type does not have itself.
+fn fill_types(entries: &mut [Entry], head: Option<Entry>, workers: Option<Entry>) {
+    let text = |entry: &Entry| match &entry.value.value {
+        Value::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    let head_type = entries.iter().find(|entry| entry.key == "head_node_type").and_then(text);
+    let head_type = head_type.unwrap_or_else(|| super::machines::HEAD_TYPE.to_owned());
+    let types = entries.iter_mut().filter(|entry| entry.key == "available_node_types");
+    let types = types.filter_map(|entry| match &mut entry.value.value {
+        Value::Map(types) => Some(types),
+        _ => None,
+    });
+    for node_type in types.flatten() {
+        let defaults = if node_type.key == head_type { &head } else { &workers };
+        let (Some(defaults), Value::Map(fields)) = (defaults, &mut node_type.value.value) else { continue };
+        let Value::Map(defaults) = &defaults.value.value else { continue };
+        if !fields.iter().any(|field| field.key == "node_config") {
+            fields.push(entry(node_type.place, "node_config", Value::Map(vec![])));
+        }
+        let config = fields.iter_mut().find(|field| field.key == "node_config");
+        let Some(Value::Map(config)) = config.map(|field| &mut field.value.value) else { continue };
+        let missing = defaults.iter().filter(|default| !config.iter().any(|field| field.key == default.key));
+        let missing: Vec<Entry> = missing.cloned().collect();
+        config.extend(missing);
+    }
+}
+
 /// An old section; an empty one is dropped.
-fn section(entries: &mut Vec<Entry>, key: &str, findings: &mut Findings) -> Option<Entry> {
+fn section(entries: &mut Vec<Entry>, key: &str, has_types: bool, findings: &mut Findings) -> Option<Entry> {
     let entry = remove(entries, key)?;
     match &entry.value.value {
         Value::Null => {}
         Value::Map(inner) if inner.is_empty() => {}
         Value::Map(_) => {
-            let become_type = if key == "head_node" { HEAD_TYPE } else { WORKER_TYPE };
-            warn(
-                findings,
-                &entry,
-                format!("it is an old key: it became `available_node_types.{become_type}`"),
-            );
+            let message = match (has_types, key) {
+                (true, "head_node") => {
+                    "it is an old key: it fills in `node_config` of the head's type".to_owned()
+                }
+                (true, _) => "it is an old key: it fills in `node_config` of the workers' types".to_owned(),
+                (false, "head_node") => {
+                    format!("it is an old key: it became `available_node_types.{HEAD_TYPE}`")
+                }
+                (false, _) => format!("it is an old key: it became `available_node_types.{WORKER_TYPE}`"),
+            };
+            warn(findings, &entry, message);
             return Some(entry);
         }
         _ => findings.problems.push(Problem::expected(&entry.value, key, "a map of keys")),

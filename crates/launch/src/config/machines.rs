@@ -180,8 +180,8 @@ pub(super) fn slurm(node: &Tree, findings: &mut Findings) -> (Machines, Vec<Node
 }
 
 /// What only Ray does with machines of this cloud.
-const AWS_IGNORED: [&str; 5] =
-    ["cache_stopped_nodes", "key_pair", "security_group", "cloudwatch", "aws_credentials"];
+const AWS_IGNORED: [&str; 6] =
+    ["cache_stopped_nodes", "key_pair", "security_group", "cloudwatch", "aws_credentials", "cloud_formation"];
 
 /// Machines of Amazon's cloud, by type: as many of each as there are at least.
 pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (Machines, Vec<Node>) {
@@ -194,6 +194,10 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
         };
         let message = match key {
             "cache_stopped_nodes" => "machines are terminated, not stopped",
+            "cloud_formation" => {
+                "it is ignored: stacks are not deployed; run `aws cloudformation deploy` before `wharf up`"
+            }
+            "cloudwatch" => "it is ignored: agents, dashboards and alarms of CloudWatch are not set up",
             _ => "it is ignored; name keys and groups under `node_config`, and log in with `aws configure`",
         };
         findings.warnings.push(Problem::new(value, &section.path(key), message));
@@ -258,7 +262,7 @@ const TYPE_KEYS: [&str; 11] = [
 ];
 
 /// The head's type where the file names none, as in Ray's defaults.
-const HEAD_TYPE: &str = "ray.head.default";
+pub(super) const HEAD_TYPE: &str = "ray.head.default";
 
 /// The type of the head.
 fn head_type(top: &Section<'_>, types: &Tree, names: &[&str], findings: &mut Findings) -> Option<String> {

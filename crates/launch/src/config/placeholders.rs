@@ -33,7 +33,9 @@ fn is_filled_in(at: &str) -> bool {
     match at.split('.').next().unwrap_or_default() {
         // What a coordinator is has an explanation of its own; programs have arguments of their own.
         "provider" => {
-            !at.starts_with("provider.config") && !["command", "coordinator_address"].contains(&name)
+            let of_others = ["provider.config", "provider.cloud_formation", "provider.cloudwatch"];
+            !of_others.iter().any(|section| at.starts_with(section))
+                && !["command", "coordinator_address"].contains(&name)
         }
         "auth" => !["ssh_private_key", "ssh_public_key", "ssh_proxy_command"].contains(&name),
         "docker" => ["image", "head_image", "worker_image"].contains(&name),

@@ -52,6 +52,14 @@ pub enum Shell {
 /// one setup command writes `~/.bashrc`, the next one finds what it has set. Aliases such as `rm -i` are for people at a terminal.
 pub(crate) const SETTINGS: &str = "[ ! -f ~/.bashrc ] || . ~/.bashrc; unalias -a";
 
+/// Becomes a login shell that reads a script, with the arguments that follow it. Many settings of users end at once where the shell is not
+/// interactive; without a terminal such a shell complains that it has no job control, which is left out of what it says while it starts. What it
+/// starts itself must not inherit the way to the filter: the connection would stay open.
+pub(crate) const INTERACTIVE: &str = r#"script=$1; shift
+[ ! -t 0 ] || exec bash --login -i -c "$script" bash "$@"
+exec {quiet}> >(exec sed -e '/^bash: cannot set terminal process group/d' -e '/^bash: no job control in this shell$/d' >&2)
+exec bash --login -i -c "exec 2>&3 3>&-; $script" bash "$@" 3>&2 2>&$quiet {quiet}>&-"#;
+
 impl Shell {
     /// A script with the settings that its shell is to have.
     fn with_settings(self, script: &str) -> String {

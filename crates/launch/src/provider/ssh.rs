@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Argv, Channel, EXACT_TIMES, Left, Shell, Unreached, contents};
+use super::{Argv, Channel, EXACT_TIMES, INTERACTIVE, Left, Shell, Unreached, contents};
 use crate::config::NodeConfig;
 use crate::shell::quote;
 use crate::state::Folder;
@@ -154,10 +154,9 @@ impl Channel for Ssh {
         argv.extend(self.options(node));
         argv.extend(["--".into(), Self::target(node).into()]);
         let env: String = env.iter().map(|(name, value)| format!("{name}={} ", quote(value))).collect();
-        // Many settings of users end at once where the shell is not interactive.
         let program = match shell {
-            Shell::Plain => "sh -c",
-            Shell::Login => "bash --login -i -c",
+            Shell::Plain => "sh -c".to_owned(),
+            Shell::Login => format!("bash -c {} bash", quote(INTERACTIVE)),
         };
         argv.push(format!("exec env {env}{program} {}", quote(&shell.with_settings(script))).into());
         argv
@@ -171,7 +170,7 @@ impl Channel for Ssh {
         }
         argv.extend(self.options(node));
         argv.extend(["--".into(), Self::target(node).into()]);
-        argv.push(format!("exec bash --login -i -c {}", quote(script)).into());
+        argv.push(format!("exec bash -c {} bash {}", quote(INTERACTIVE), quote(script)).into());
         argv
     }
 

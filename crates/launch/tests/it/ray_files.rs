@@ -2,7 +2,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use wharf_launch::config::told;
+use wharf_launch::config::{Machines, told};
 use wharf_launch::steps::setup_lines;
 use wharf_launch::{Cluster, read};
 
@@ -203,4 +203,118 @@ fn setup_commands_run_where_steps_name_them() {
     ] {
         assert_eq!(order(steps).unwrap_err(), refused, "{steps}");
     }
+}
+
+#[test]
+fn old_sections_beside_node_types_are_their_defaults() {
+    let text = format!(
+        "{AWS}available_node_types:\n  small: {{node_config: {{InstanceType: m4.xlarge}}, resources: {{CPU: 4}}}}\n  \
+         spot:\n    node_config: {{InstanceType: m4.4xlarge, ImageId: ami-own}}\n    resources: {{CPU: 16, Custom1: 1, 'accelerator_type:K80': 1}}\n    \
+         min_workers: 1\n    worker_setup_commands: [pip install x]\n\
+         head_node_type: small\nworker_default_node_type: spot\nhead_node: {{ImageId: ami-head}}\nworker_nodes: {{ImageId: ami-worker, KeyName: k}}\n"
+    );
+    let cluster = parse(&text).unwrap();
+    assert_eq!(names(&cluster), ["head", "spot-1"]);
+    let Machines::Aws(aws) = &cluster.machines else { panic!("{:?}", cluster.machines) };
+    assert_eq!(aws.types["small"], serde_json::json!({"InstanceType": "m4.xlarge", "ImageId": "ami-head"}));
+    assert_eq!(
+        aws.types["spot"],
+        serde_json::json!({"InstanceType": "m4.4xlarge", "ImageId": "ami-own", "KeyName": "k"})
+    );
+    assert_eq!(
+        warnings(&cluster),
+        [
+            "c.yaml:11:1: `worker_default_node_type`: it is ignored: the launcher starts as many workers of each type as its `min_workers`",
+            "c.yaml:12:1: `head_node`: it is an old key: it fills in `node_config` of the head's type",
+            "c.yaml:13:1: `worker_nodes`: it is an old key: it fills in `node_config` of the workers' types",
+        ]
+    );
+}
+
+#[test]
+fn workers_of_the_type_auto_are_of_the_default_type() {
+    let text = |types: &str| {
+        format!(
+            "cluster_name: lab\nmin_workers: 1\nprovider:\n  type: aws\n  region: eu-west-1\n  ssh_from: [10.0.0.0/8]\n  \
+             available_instance_types: {types}\n\
+             head_node: {{InstanceType: m4.large, ImageId: ami-1}}\nworker_nodes: {{InstanceType: auto, ImageId: ami-1}}\n"
+        )
+    };
+    let cluster = parse(&text(
+        "{p2.xlarge: {resources: {GPU: 1}, max_count: 8}, m4.4xlarge: {max_count: 10, default: true}}",
+    ))
+    .unwrap();
+    let Machines::Aws(aws) = &cluster.machines else { panic!("{:?}", cluster.machines) };
+    assert_eq!(aws.types["worker"]["InstanceType"], "m4.4xlarge");
+    assert_eq!(
+        warnings(&cluster)[0],
+        "c.yaml:7:3: `provider.available_instance_types`: it is an old key: workers are machines of its default type, `m4.4xlarge`"
+    );
+    assert_eq!(
+        parse(&text("{p2.xlarge: {resources: {GPU: 1}}}")).unwrap_err(),
+        "c.yaml:9:30: `worker_nodes.InstanceType`: `auto` is none of the cloud's types, and \
+         `provider.available_instance_types` names no default (write the type of the machines in its place)"
+    );
+}
+
+#[test]
+fn sections_that_only_rays_launcher_deploys_are_warned_of() {
+    let text = format!(
+        "cluster_name: lab\nprovider:\n  type: aws\n  region: eu-west-1\n  ssh_from: [10.0.0.0/8]\n  \
+         cloud_formation:\n  - {{stack_name: S, template_file: t.yaml, create_stack_args: {{Capabilities: [CAPABILITY_NAMED_IAM]}}}}\n  \
+         cloudwatch: {{agent: {{config: a.json, retryer: {{max_attempts: 3}}}}, dashboard: {{name: d, config: d.json}}}}\n\
+         available_node_types:\n  ray.head.default: {{{IMAGE}}}\n"
+    );
+    assert_eq!(
+        warnings(&parse(&text).unwrap()),
+        [
+            "c.yaml:8:15: `provider.cloudwatch`: it is ignored: agents, dashboards and alarms of CloudWatch are not set up",
+            "c.yaml:7:5: `provider.cloud_formation`: it is ignored: stacks are not deployed; run `aws cloudformation deploy` before `wharf up`",
+        ]
+    );
+}
+
+#[test]
+fn fields_of_the_cloud_are_passed_on_as_they_are() {
+    let config = "{InstanceType: m5.large, ImageId: ami-1, LaunchTemplate: {LaunchTemplateId: lt-1, Version: $Latest}, \
+                  NetworkInterfaces: [{DeviceIndex: 0, NetworkCardIndex: 0, AssociatePublicIpAddress: false, SubnetId: subnet-1, \
+                  PrivateIpAddress: 172.31.64.10, Groups: [sg-1], InterfaceType: efa}], IamInstanceProfile: {Name: r}, \
+                  BlockDeviceMappings: [{DeviceName: /dev/sda1, Ebs: {VolumeSize: 256}}], InstanceMarketOptions: {MarketType: spot}}";
+    let text = format!(
+        "{AWS}available_node_types:\n  ray.head.default: {{resources: {{}}, node_config: {config}}}\n"
+    );
+    let cluster = parse(&text).unwrap();
+    let Machines::Aws(aws) = &cluster.machines else { panic!("{:?}", cluster.machines) };
+    let sent = &aws.types["ray.head.default"];
+    assert_eq!(sent["LaunchTemplate"], serde_json::json!({"LaunchTemplateId": "lt-1", "Version": "$Latest"}));
+    assert_eq!(sent["NetworkInterfaces"][0]["Groups"], serde_json::json!(["sg-1"]));
+    assert_eq!(
+        (sent["NetworkInterfaces"][0]["AssociatePublicIpAddress"].as_bool(), warnings(&cluster)),
+        (Some(false), vec![])
+    );
+}
+
+#[test]
+fn a_node_type_with_an_image_of_its_own_keeps_the_clusters_container() {
+    let text = format!(
+        "{AWS}docker: {{image: 'ray:gpu', container_name: ray_box}}\navailable_node_types:\n  big: {{{IMAGE}}}\n  \
+         small: {{docker: {{worker_image: 'ray:cpu'}}, min_workers: 1, {IMAGE}}}\nhead_node_type: big\n"
+    );
+    let cluster = parse(&text).unwrap();
+    let image = |index: usize| cluster.nodes[index].container.as_ref().unwrap().image.clone();
+    assert_eq!((image(0), image(1)), ("ray:gpu".to_owned(), "ray:cpu".to_owned()));
+}
+
+#[test]
+fn files_that_describe_no_cluster_are_refused_with_what_is_missing() {
+    let refused = parse("list_of_node_ips: [n1, n2]\nserver_address: '127.0.0.1:4321'\n").unwrap_err();
+    assert!(refused.contains("unknown key `list_of_node_ips`"), "{refused}");
+    assert!(refused.contains("`provider`: it must say what the nodes are"), "{refused}");
+    assert_eq!(
+        parse(
+            "cluster_name: sg\nmax_worker_nodes: 1\nprovider: {type: local, head_ip: h1, worker_ips: []}\n"
+        )
+        .unwrap_err(),
+        "c.yaml:2:1: `max_worker_nodes`: unknown key `max_worker_nodes` (did you mean `max_workers`?)"
+    );
 }
