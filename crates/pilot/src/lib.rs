@@ -24,6 +24,7 @@ pub use error::PilotError;
 pub use manager::{Manager, Stopping};
 pub use queue::{
     Answer, CommandQueue, Filter, JobState, Queue, QueueError, QueueJob, RestQueue, RestTarget, Submission,
+    sbatch_options,
 };
 pub use settings::{Backoff, Bounds, Settings, Shape};
 pub use store::{PilotRow, Status, Store};

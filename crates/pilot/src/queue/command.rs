@@ -79,9 +79,10 @@ pub(crate) fn usual_environment() -> impl Iterator<Item = (String, String)> {
     NAMES.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
 }
 
-/// The options of sbatch.
-fn options(submission: &Submission) -> Vec<String> {
-    let mut options = vec!["--parsable".to_owned(), "--export=ALL".to_owned()];
+/// The options of sbatch that a submission has.
+#[must_use]
+pub fn sbatch_options(submission: &Submission) -> Vec<String> {
+    let mut options = vec!["--export=ALL".to_owned()];
     let mut add = |name: &str, value: &str| {
         if !value.is_empty() {
             options.push(format!("--{name}={value}"));
@@ -137,7 +138,8 @@ fn job(line: &str) -> Option<QueueJob> {
 impl Queue for CommandQueue {
     fn submit<'a>(&'a self, submission: &'a Submission) -> Answer<'a, String> {
         Box::pin(async move {
-            let said = self.run("sbatch", &options(submission), Some(submission)).await?;
+            let options = [vec!["--parsable".to_owned()], sbatch_options(submission)].concat();
+            let said = self.run("sbatch", &options, Some(submission)).await?;
             // With several clusters its name follows.
             let id = said.trim().split(';').next().unwrap_or_default();
             if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -206,7 +208,6 @@ mod tests {
             ..Submission::default()
         };
         let expected = [
-            "--parsable",
             "--export=ALL",
             "--job-name=a b; rm -rf /",
             "--time=90",
@@ -215,6 +216,6 @@ mod tests {
             "--no-requeue",
             "--exclusive",
         ];
-        assert_eq!(options(&submission), expected);
+        assert_eq!(sbatch_options(&submission), expected);
     }
 }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-pub use command::CommandQueue;
 pub(crate) use command::usual_environment;
+pub use command::{CommandQueue, sbatch_options};
 pub use rest::{RestQueue, RestTarget};
 
 /// The answer to a question, later.

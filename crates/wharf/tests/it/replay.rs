@@ -112,6 +112,35 @@ fn interrupted_replay_leaves_nothing_behind() {
 }
 
 #[test]
+fn settings_of_a_head_that_are_not_scaled_are_warned_of() {
+    let cluster = Cluster::new();
+    let _head = cluster.head();
+    let _worker = cluster.worker("only");
+    cluster.say(&["policy", "set", "tiresias"]);
+    std::fs::write(cluster.path("trace.csv"), trace(&[(0.0, 1, 60.0)])).unwrap();
+    let (path, home) = (cluster.path("trace.csv"), cluster.path(""));
+    let words = ["replay", "--dry-run", "--policy", "tiresias", "--trace", path.to_str().unwrap()];
+    let warned = |scale: &str| {
+        let words = [&words[..], &["--time-scale", scale, "--home", home.to_str().unwrap()]].concat();
+        let output = cluster.run(&words);
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = warned("60");
+    let warning =
+        told.lines().find(|line| line.starts_with("warning: the settings of the head are not those"));
+    let warning = warning.unwrap_or_else(|| panic!("{told}"));
+    assert!(warning.contains("`--time-scale 60` does not scale those of a head: "), "{warning}");
+    assert!(warning.contains("; `wharf policy set tiresias --set "), "{warning}");
+    // What it names makes them equal.
+    let (_, command) = warning.split_once("`wharf ").unwrap();
+    let words: Vec<&str> = command.split('`').next().unwrap().split(' ').collect();
+    let words: Vec<&str> = words.into_iter().skip_while(|word| *word != "policy").collect();
+    cluster.say(&words);
+    assert!(!warned("60").contains("not those of the prediction"), "{}", warned("60"));
+}
+
+#[test]
 fn trace_is_submitted_to_a_running_head_and_outlasts_it() {
     let cluster = Cluster::new();
     let mut head = cluster.head();

@@ -101,6 +101,15 @@ fn slurm_script_has_the_container_and_asks_for_no_gpu_unasked() {
         "{boxed}"
     );
     assert!(!script("").contains("podman"));
+
+    let told = script(
+        "--name two --gang 4 --time-limit 2h --slurm-option=--partition=gpu --slurm-option=--exclusive",
+    );
+    let options: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("#SBATCH ")).collect();
+    for expected in ["--job-name=two", "--partition=gpu", "--time=120", "--nodes=1", "--exclusive"] {
+        assert!(options.contains(&expected), "{expected}: {told}");
+    }
+    assert!(told.starts_with("#!") && told.lines().nth(1).unwrap().starts_with("#SBATCH "), "{told}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wharf_pilot::direct::{Options, follow, submission};
-use wharf_pilot::{CommandQueue, JobState, Queue as _, QueueJob, Submission};
+use wharf_pilot::{CommandQueue, JobState, Queue as _, QueueJob, Submission, sbatch_options};
 
 use super::daemon::runtime;
 use crate::args::{OutputFormat, SubmitArgs};
@@ -23,7 +23,7 @@ pub(super) fn submit(planned: &[Planned], args: &SubmitArgs, terminal: &Terminal
     }
     let made = planned.iter().map(made).collect::<Result<Vec<_>, CliError>>()?;
     if args.dry_run {
-        let scripts: Vec<&str> = made.iter().map(|submission| submission.script.as_str()).collect();
+        let scripts: Vec<String> = made.iter().map(whole_script).collect();
         terminal.data(&scripts.join("\n"))?;
         return Ok(Exit::Ok);
     }
@@ -42,6 +42,14 @@ pub(super) fn submit(planned: &[Planned], args: &SubmitArgs, terminal: &Terminal
         }
         if args.wait { wait(&queue, &ids, terminal).await } else { Ok(Exit::Ok) }
     })
+}
+
+/// A script with the options of sbatch in it, so that sbatch does the same with it alone.
+fn whole_script(submission: &Submission) -> String {
+    let (first, rest) = submission.script.split_once('\n').unwrap_or((&submission.script, ""));
+    let line = |option: &String| format!("#SBATCH {}\n", wharf_document::shell::quote(option));
+    let options: String = sbatch_options(submission).iter().map(line).collect();
+    format!("{first}\n{options}{rest}")
 }
 
 fn made(planned: &Planned) -> Result<Submission, CliError> {

@@ -84,6 +84,9 @@ async fn run(
         served.check_policy(plan.policy.name)?;
     }
     if args.dry_run {
+        if let Some(served) = &served {
+            served.compare(&plan, args.start_cost, terminal);
+        }
         tell_plan(&plan, args, terminal)?;
         return Ok(None);
     }
@@ -98,7 +101,7 @@ async fn run(
     announce(&plan, start_cost_s, terminal)?;
     let lived = match &served {
         Some(served) => {
-            served.compare(&plan, start_cost_s, terminal);
+            served.compare(&plan, Some(start_cost_s), terminal);
             live::replay(&served.client, &plan, folder, &interruptions, terminal).await?
         }
         None => {
@@ -275,16 +278,40 @@ impl Served {
         ))
     }
 
-    /// Says where the head decides by other settings than the prediction.
-    fn compare(&self, plan: &Plan, start_cost_s: f64, terminal: &Terminal) {
-        let wanted = plan.settings(start_cost_s);
-        if wanted.iter().any(|(key, value)| self.settings.get(key).map(String::as_str) != Some(value)) {
-            let set: Vec<String> = wanted.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
-            terminal.warn(&format!(
-                "the head has other settings than the prediction; `wharf policy set {} {}` makes them equal",
-                plan.policy.name,
-                set.join(" ")
-            ));
+    /// Warns where the head decides by other settings than the prediction, whose times are scaled.
+    fn compare(&self, plan: &Plan, start_cost_s: Option<f64>, terminal: &Terminal) {
+        let wanted = plan.settings(start_cost_s.unwrap_or(NOMINAL_START_COST_S));
+        let default =
+            |key: &str| plan.policy.knobs.iter().find(|knob| knob.name == key).map(|knob| knob.default);
+        let of_head = |key: &str| self.settings.get(key).map(String::as_str).or_else(|| default(key));
+        let is_same = |one: &str, other: &str| match (one.parse::<f64>(), other.parse::<f64>()) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => one == other,
+        };
+        let differs = |(key, value): &(&str, &str)| {
+            // A start cost that is only assumed is no difference.
+            (start_cost_s.is_some() || *key != "restart_s")
+                && !of_head(key).is_some_and(|own| is_same(own, value))
+        };
+        let different: Vec<(&str, &str)> = wanted.iter().filter(differs).collect();
+        if different.is_empty() {
+            return;
         }
+        let list: Vec<String> = different
+            .iter()
+            .map(|(key, value)| format!("{key} is {}, not {value}", of_head(key).unwrap_or("not set")))
+            .collect();
+        let scaled = if plan.time_scale == 1.0 {
+            String::new()
+        } else {
+            format!(", and `--time-scale {}` does not scale those of a head", plan.time_scale)
+        };
+        let set: Vec<String> = wanted.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+        terminal.warn(&format!(
+            "the settings of the head are not those of the prediction{scaled}: {}; `wharf policy set {} {}` makes them equal",
+            list.join(", "),
+            plan.policy.name,
+            set.join(" ")
+        ));
     }
 }
