@@ -13,7 +13,7 @@ use wharf_testing::component::python_with_jax;
 
 use crate::deviations::{self, Deviation};
 use crate::phases::{Outcome, Phases, succeeds};
-use crate::{Complaints, ci, components, root, target, tell};
+use crate::{Complaints, ci, components, flows, root, target, tell};
 
 /// More lines of one step are not figures but a listing.
 const FIGURES_MAX: usize = 40;
@@ -85,10 +85,7 @@ const STEPS: &[Step] = &[
         name: "live equals simulated",
         work: |_| tests("package(wharf) & test(/^live::/)", &[("WHARF_LIVE", "full")]),
     },
-    Step {
-        name: "workflows",
-        work: |_| tests("package(wharf) & test(/^workflows::/)", &[("WHARF_WORKFLOWS", "full")]),
-    },
+    Step { name: "workflows", work: |_| flows::run() },
     Step { name: "trainers with JAX", work: |_| ci::python_tests(&python_with_jax()) },
     Step { name: "Ray clusters", work: |_| tests("package(wharf) & test(/^ray::/)", &[]) },
     Step { name: "measuring", work: |_| tests("package(wharf) & test(/^measure::/)", &[]) },

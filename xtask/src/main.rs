@@ -7,6 +7,7 @@ mod ci;
 mod components;
 mod deviations;
 mod docs;
+mod flows;
 mod full;
 mod phases;
 mod static_build;

@@ -71,11 +71,7 @@ fn with_nextest(skipped: &Path) -> Result<Tests, String> {
     let mut command = crate::cargo();
     command.args(["nextest", "run", "--workspace", "--profile", "ci"]).env(SKIPPED_FOLDER, skipped);
     let ended = succeeds(&mut command);
-    let text = fs::read_to_string(&report).map_err(|error| match ended {
-        Err(ref why) => why.clone(),
-        Ok(()) => format!("{}: {error}", report.display()),
-    })?;
-    let mut cases: Vec<Case> = text.split("<testcase ").skip(1).map(Case::read).collect();
+    let mut cases = cases(&report).map_err(|error| ended.clone().err().unwrap_or(error))?;
     cases.sort_by(|one, other| other.took_s.total_cmp(&one.took_s));
     Ok(Tests {
         count: cases.len(),
@@ -85,11 +81,18 @@ fn with_nextest(skipped: &Path) -> Result<Tests, String> {
     })
 }
 
+/// The tests of a JUnit report.
+pub(crate) fn cases(report: &Path) -> Result<Vec<Case>, String> {
+    let text = fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
+    Ok(text.split("<testcase ").skip(1).map(Case::read).collect())
+}
+
 /// One test of a JUnit report.
-struct Case {
-    name: String,
-    took_s: f64,
-    is_failed: bool,
+pub(crate) struct Case {
+    /// Its program, and its path there.
+    pub(crate) name: String,
+    pub(crate) took_s: f64,
+    pub(crate) is_failed: bool,
 }
 
 impl Case {

@@ -29,6 +29,7 @@ pub(crate) fn check(root: &Path) -> Complaints {
             check_is_used(file, &name, &mut complaints);
         }
     }
+    complaints.extend(crate::flows::check());
     complaints
 }
 

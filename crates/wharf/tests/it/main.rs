@@ -26,6 +26,8 @@ mod local;
 mod marked;
 mod measure;
 mod metrics;
+mod migration;
+mod mistakes;
 mod netns;
 mod outputs;
 mod own_policy;
