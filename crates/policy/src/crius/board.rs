@@ -53,6 +53,7 @@ struct Node {
     /// Working devices; none while it gets no jobs.
     size: u32,
     free: u32,
+    /// By id.
     jobs: Vec<JobId>,
 }
 
@@ -193,7 +194,8 @@ impl Board {
     pub(super) fn put(&mut self, job: JobId, seat: Seat) {
         for &(node, count) in &seat.spots {
             let here = &mut self.nodes[node.index()];
-            here.jobs.push(job);
+            let at = here.jobs.partition_point(|&other| other < job);
+            here.jobs.insert(at, job);
             // On a node that gets no new jobs nothing is free, and what it has stays.
             let free = here.free.saturating_sub(count);
             self.set_free(node, free);

@@ -93,11 +93,15 @@ impl Crius {
             ways.push(Way { freed: here, loss, seat: Some(refuge) });
         }
         if self.may_suspend(view, job) {
-            // It has to be started again, so it loses more than the present.
-            let toll = 1.0 - self.toll(view, job, seat.kind, seat.count);
-            ways.push(Way { freed: here, loss: now * (1.0 + toll), seat: None });
+            ways.push(Way { freed: here, loss: self.suspension_loss(view, job, &seat), seat: None });
         }
         ways
+    }
+
+    /// What a job loses that leaves its place and waits: it has to be started again, so that it is more than the present.
+    pub(super) fn suspension_loss(&self, view: &View<'_>, job: JobId, seat: &Seat) -> f64 {
+        let toll = 1.0 - self.toll(view, job, seat.kind, seat.count);
+        self.worth(view, job, seat) * (1.0 + toll)
     }
 
     /// The best place off a node, on no more devices than a job has.

@@ -117,7 +117,10 @@ impl Crius {
             let floor = f64::NEG_INFINITY;
             let quest = Quest { job, prices: &prices, blocked: &blocked, floor, may_disturb: true };
             let plan = self.find(view, &quest);
-            let is_started = plan.is_some_and(|plan| self.apply(view, job, plan, floor));
+            let is_started = plan.is_some();
+            if let Some(plan) = plan {
+                self.apply(view, job, plan);
+            }
             (self.sendable, self.depth) = (Sendable::Lent, self.rules.depth);
             if is_started {
                 let until = now.plus(self.rules.patience_s);
@@ -184,8 +187,9 @@ impl Crius {
         let blocked = self.blocked.clone();
         let floor = if may_disturb { 0.0 } else { f64::NEG_INFINITY };
         let quest = Quest { job, prices: &prices, blocked: &blocked, floor, may_disturb };
-        let plan = self.find(view, &quest);
-        plan.is_some_and(|plan| self.apply(view, job, plan, floor))
+        let Some(plan) = self.find(view, &quest) else { return false };
+        self.apply(view, job, plan);
+        true
     }
 
     /// What a device of each type is worth to the first of the other waiting jobs.

@@ -61,10 +61,12 @@ impl Crius {
             let mut blocked = self.blocked.clone();
             blocked[seat.kind] |= !self.rules.may_migrate;
             let quest = Quest { job, prices: &prices, blocked: &blocked, floor: now, may_disturb: true };
-            let plan = self.find(view, &quest);
-            if !plan.is_some_and(|plan| self.apply(view, job, plan, now)) {
-                self.forget(&seat);
-                self.board.put(job, seat);
+            match self.find(view, &quest) {
+                Some(plan) => self.apply(view, job, plan),
+                None => {
+                    self.forget(&seat);
+                    self.board.put(job, seat);
+                }
             }
         }
         self.sendable = Sendable::Lent;

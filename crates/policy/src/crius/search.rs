@@ -8,6 +8,12 @@ use super::Crius;
 use super::board::{Seat, Spots};
 use super::clearing::Exit;
 
+/// Nodes, the cheapest first, for which different places are sought for jobs that would all take the same one, before a search gives up.
+const CLASHES_MAX: usize = 4;
+
+/// Jobs that may be the first to choose their places then.
+const ORDERS_MAX: usize = 3;
+
 /// A way to start a job.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -29,6 +35,15 @@ pub(super) struct Quest<'a> {
     pub(super) floor: f64,
     /// Whether running jobs may be disturbed.
     pub(super) may_disturb: bool,
+}
+
+/// A cell that a job would like to have, and what it would bring if it cost others nothing.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    job: JobId,
+    kind: usize,
+    count: u32,
+    net: f64,
 }
 
 impl Crius {
@@ -54,7 +69,8 @@ impl Crius {
                 gain: net,
             });
             if plan.is_none() && quest.may_disturb && self.steps < self.rules.budget {
-                plan = self.make_room(view, cell.kind, cell.count, net, least);
+                let wish = Wish { job: quest.job, kind: cell.kind, count: cell.count, net };
+                plan = self.make_room(view, wish, least);
             }
             let plan = plan.filter(|plan| self.may_sit(view, quest.job, &plan.seat));
             if let Some(plan) = plan.filter(|plan| plan.gain > least) {
@@ -64,11 +80,13 @@ impl Crius {
         best
     }
 
-    fn make_room(&mut self, view: &View<'_>, kind: usize, count: u32, net: f64, least: f64) -> Option<Plan> {
+    /// The best way to give a job a cell on devices that others leave, if it brings more than `least`.
+    fn make_room(&mut self, view: &View<'_>, wish: Wish, least: f64) -> Option<Plan> {
+        let Wish { kind, count, net, .. } = wish;
         if count > self.board.size(kind) {
-            return self.room_on_many(view, kind, count, net, least);
+            return self.room_on_many(view, wish, least);
         }
-        let mut best: Option<(f64, NodeId, usize)> = None;
+        let mut nodes: Vec<(f64, NodeId, usize)> = Vec::new();
         for node in self.board.freest_first(kind).collect::<Vec<_>>() {
             let (size, free) = self.board.room(node);
             if size < count {
@@ -80,24 +98,35 @@ impl Crius {
             self.steps += 1;
             let deficit = (count - free.min(count)) as usize;
             let loss = self.clearings(view, node)[deficit].as_ref().map(|clearing| clearing.loss);
-            if let Some(loss) = loss.filter(|&loss| best.is_none_or(|(known, ..)| loss < known)) {
-                best = Some((loss, node, deficit));
+            nodes.extend(loss.map(|loss| (loss, node, deficit)));
+        }
+        nodes.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut best: Option<Plan> = None;
+        let mut clashes = 0;
+        for (loss, node, deficit) in nodes {
+            let known = best.as_ref().map_or(least, |best| best.gain);
+            // Losses are those of jobs that do not get into each other's way: at best, this is what the node costs.
+            if net - loss <= known {
+                break;
+            }
+            let Some(clearing) = self.clearings(view, node)[deficit].as_ref() else { continue };
+            let exits = clearing.exits.clone();
+            let plan = Plan { seat: Seat::new(kind, vec![(node, count)]), exits, gain: net - loss };
+            if self.holds(&plan) {
+                return Some(plan);
+            }
+            best = self.repaired(view, wish.job, plan).filter(|plan| plan.gain > known).or(best);
+            clashes += 1;
+            if clashes == CLASHES_MAX {
+                break;
             }
         }
-        let (loss, node, deficit) = best.filter(|(loss, ..)| net - loss > least)?;
-        let exits = self.clearings(view, node)[deficit].as_ref()?.exits.clone();
-        Some(Plan { seat: Seat::new(kind, vec![(node, count)]), exits, gain: net - loss })
+        best
     }
 
     /// Whole nodes of one switch: idle ones, and those that cost the least to clear.
-    fn room_on_many(
-        &mut self,
-        view: &View<'_>,
-        kind: usize,
-        count: u32,
-        net: f64,
-        least: f64,
-    ) -> Option<Plan> {
+    fn room_on_many(&mut self, view: &View<'_>, wish: Wish, least: f64) -> Option<Plan> {
+        let Wish { job, kind, count, net } = wish;
         let size = self.board.size(kind);
         let across = self.board.is_across(kind, count);
         let mut blocks: BTreeMap<u32, Vec<(f64, Spots, Vec<Exit>)>> = BTreeMap::new();
@@ -115,8 +144,10 @@ impl Crius {
         for mut blocks in blocks.into_values() {
             blocks.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
             let Some(plan) = self.joined(kind, count, net, blocks) else { continue };
-            if plan.gain > best.as_ref().map_or(least, |best| best.gain) {
-                best = Some(plan);
+            let known = best.as_ref().map_or(least, |best| best.gain);
+            if plan.gain > known {
+                let plan = if self.holds(&plan) { Some(plan) } else { self.repaired(view, job, plan) };
+                best = plan.filter(|plan| plan.gain > known).or(best);
             }
         }
         best
@@ -169,75 +200,85 @@ impl Crius {
         (missing == 0 && is_small).then(|| Plan { seat: Seat::new(kind, spots), exits, gain: net - loss })
     }
 
-    /// Carries a plan out on the board; `false`, and nothing, where it does not hold any more, or brings no more than the floor.
-    pub(super) fn apply(&mut self, view: &View<'_>, job: JobId, mut plan: Plan, floor: f64) -> bool {
-        let before: Vec<(JobId, Option<Seat>)> =
-            plan.exits.iter().map(|exit| (exit.0, self.board.seat(exit.0).cloned())).collect();
-        for &(other, _) in &plan.exits {
-            self.board.lift(other);
-        }
-        let is_free = self.board.is_free(&plan.seat);
-        if is_free {
-            self.board.put(job, plan.seat.clone());
-        }
-        if !is_free || !self.settle(view, &mut plan, &before) || plan.gain <= floor {
-            self.board.lift(job);
-            for (other, _) in &before {
-                self.board.lift(*other);
-            }
-            for (other, seat) in before {
-                if let Some(seat) = seat {
-                    self.board.put(other, seat);
-                }
-            }
-            return false;
-        }
-        let gone: Vec<Seat> = before.into_iter().filter_map(|(_, seat)| seat).collect();
-        let come = plan.exits.iter().filter_map(|(_, seat)| seat.clone());
-        for seat in gone.into_iter().chain(come).chain([plan.seat]) {
-            self.forget(&seat);
-        }
-        self.touched.insert(job);
-        self.unqueue(job);
-        for (other, seat) in plan.exits {
-            self.touched.insert(other);
-            if seat.is_none() {
-                self.enqueue(view, other);
-            }
-        }
-        true
+    /// Whether there is room for all places of a plan at once.
+    fn holds(&self, plan: &Plan) -> bool {
+        let taken = || plan.exits.iter().filter_map(|exit| exit.1.as_ref()).chain([&plan.seat]);
+        taken().flat_map(|seat| &seat.spots).all(|&(node, _)| {
+            let left = plan.exits.iter().filter_map(|exit| self.board.seat(exit.0)).map(|seat| seat.on(node));
+            let wanted: u32 = taken().map(|seat| seat.on(node)).sum();
+            wanted <= self.board.room(node).1 + left.sum::<u32>()
+        })
     }
 
-    /// Gives those who make room their new places. Two may have been meant for the same one: the second looks for another, or
-    /// waits.
-    fn settle(&mut self, view: &View<'_>, plan: &mut Plan, before: &[(JobId, Option<Seat>)]) -> bool {
-        // Those who only shrink stay where nobody else may go.
-        let is_shrinking = |exit: &Exit| {
-            let seat_before = before.iter().find(|one| one.0 == exit.0).and_then(|one| one.1.as_ref());
-            seat_before.zip(exit.1.as_ref()).is_some_and(|(old, new)| {
-                new.kind == old.kind && new.spots.iter().all(|&(node, count)| old.on(node) >= count)
-            })
-        };
-        plan.exits.sort_by_key(|exit| !is_shrinking(exit));
-        for index in 0..plan.exits.len() {
-            let (other, Some(seat)) = plan.exits[index].clone() else { continue };
-            if self.board.is_free(&seat) {
-                self.board.put(other, seat);
-                continue;
+    /// Carries a plan that holds out on the board.
+    pub(super) fn apply(&mut self, view: &View<'_>, job: JobId, plan: Plan) {
+        for (other, _) in &plan.exits {
+            if let Some(left) = self.board.lift(*other) {
+                self.forget(&left);
             }
-            let meant = self.worth(view, other, &seat);
-            let old = before.iter().find(|one| one.0 == other).and_then(|one| one.1.clone());
-            let found = old.and_then(|old| self.elsewhere(view, other, &old, None));
-            if found.is_none() && !self.may_suspend(view, other) {
-                return false;
-            }
-            plan.gain -= meant - found.as_ref().map_or(0.0, |seat| self.worth(view, other, seat));
-            if let Some(seat) = &found {
-                self.board.put(other, seat.clone());
-            }
-            plan.exits[index].1 = found;
         }
-        true
+        for (mover, seat) in plan.exits.into_iter().chain([(job, Some(plan.seat))]) {
+            self.touched.insert(mover);
+            match seat {
+                Some(seat) => {
+                    self.forget(&seat);
+                    self.unqueue(mover);
+                    self.board.put(mover, seat);
+                }
+                None => self.enqueue(view, mover),
+            }
+        }
+    }
+
+    /// The same plan where several of the jobs that make room were meant for the same place: each chooses after those before it, in
+    /// the best of some orders. `None` where one has no place in any, and must not wait.
+    fn repaired(&mut self, view: &View<'_>, job: JobId, plan: Plan) -> Option<Plan> {
+        let before: Vec<(JobId, Seat)> =
+            plan.exits.iter().filter_map(|exit| Some((exit.0, self.board.lift(exit.0)?))).collect();
+        let mut best: Option<Plan> = None;
+        if self.board.is_free(&plan.seat) {
+            self.board.put(job, plan.seat.clone());
+            for order in orders(&plan.exits, &before) {
+                let settled = self.settled(view, Plan { exits: order, ..plan.clone() }, &before);
+                let is_better = |plan: &Plan| best.as_ref().is_none_or(|best| plan.gain > best.gain);
+                best = settled.filter(is_better).or(best);
+            }
+            self.board.lift(job);
+        }
+        for (other, seat) in before {
+            self.board.put(other, seat);
+        }
+        best
+    }
+
+    /// Places for those who make room, one after another. The board is left as it was.
+    fn settled(&mut self, view: &View<'_>, mut plan: Plan, before: &[(JobId, Seat)]) -> Option<Plan> {
+        let mut is_settled = true;
+        for (other, seat) in &mut plan.exits {
+            let Some(meant) = seat.take() else { continue };
+            let Some((_, old)) = before.iter().find(|one| one.0 == *other) else { continue };
+            self.steps += 1;
+            let found = if self.board.is_free(&meant) {
+                Some(meant)
+            } else {
+                let found = self.elsewhere(view, *other, old, None);
+                plan.gain -= self.worth(view, *other, &meant);
+                plan.gain += match &found {
+                    Some(found) => self.worth(view, *other, found),
+                    None => self.worth(view, *other, old) - self.suspension_loss(view, *other, old),
+                };
+                found
+            };
+            is_settled &= found.is_some() || self.may_suspend(view, *other);
+            if let Some(found) = &found {
+                self.board.put(*other, found.clone());
+            }
+            *seat = found;
+        }
+        for (other, _) in &plan.exits {
+            self.board.lift(*other);
+        }
+        is_settled.then_some(plan)
     }
 
     /// What was known of the nodes of a place is no longer true.
@@ -248,4 +289,28 @@ impl Crius {
             }
         }
     }
+}
+
+/// Orders in which jobs that make room choose: all for up to three that go elsewhere. Those that wait or only shrink come first, because
+/// they take no other job's place.
+fn orders(exits: &[Exit], before: &[(JobId, Seat)]) -> Vec<Vec<Exit>> {
+    let is_first = |exit: &&Exit| {
+        let old = before.iter().find(|one| one.0 == exit.0).map(|one| &one.1);
+        old.zip(exit.1.as_ref()).is_none_or(|(old, new)| {
+            new.kind == old.kind && new.spots.iter().all(|&(node, count)| old.on(node) >= count)
+        })
+    };
+    let (first, mut movers): (Vec<&Exit>, Vec<&Exit>) = exits.iter().partition(is_first);
+    let mut orders = Vec::new();
+    for _ in 0..movers.len().min(ORDERS_MAX) {
+        let order = |movers: &[&Exit]| first.iter().chain(movers).map(|&exit| exit.clone()).collect();
+        orders.push(order(&movers));
+        if movers.len() > 2 {
+            movers[1..].reverse();
+            orders.push(order(&movers));
+            movers[1..].reverse();
+        }
+        movers.rotate_left(1);
+    }
+    orders
 }

@@ -3,34 +3,36 @@
 use super::mixed::{self, Case, Holding, Moment, Present, RESTART_S, Shape, follow, hold};
 
 /// Types have one node each, so that whatever fits by count can be placed.
-const SHAPE: Shape =
+pub(super) const SHAPE: Shape =
     Shape { jobs_max: 5, devices_max: 4, is_elastic: true, size_max: 6, nodes_max: 1, gap_s: 400.0 };
 
 /// Devices of a type, and the speed there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Offer {
-    kind: usize,
-    count: usize,
-    speed: f64,
+pub(super) struct Offer {
+    pub(super) kind: usize,
+    pub(super) count: usize,
+    pub(super) speed: f64,
 }
 
 /// A job that the round may give something else.
-struct Candidate {
+pub(super) struct Candidate {
     job: usize,
-    offers: Vec<Offer>,
-    current: Option<usize>,
+    pub(super) offers: Vec<Offer>,
+    pub(super) current: Option<usize>,
     elapsed_s: f64,
-    remaining: f64,
+    pub(super) remaining: f64,
     restarts: f64,
     /// What the product gave it.
     pick: Option<usize>,
 }
 
 /// A round.
-struct Scene {
+pub(super) struct Scene {
     now_s: f64,
     capacity: Vec<usize>,
-    jobs: Vec<Candidate>,
+    pub(super) jobs: Vec<Candidate>,
+    /// Those that it leaves alone.
+    pub(super) young: Vec<Candidate>,
 }
 
 /// Powers of two within a node, the whole node, what the job asks for and the least that it takes.
@@ -55,19 +57,22 @@ impl Scene {
     /// Jobs that have not had their devices for as long as a restart are left alone.
     fn new(case: &Case, moment: &Moment) -> Self {
         let mut capacity: Vec<usize> = case.pools.iter().map(|pool| pool.devices()).collect();
-        let mut jobs = Vec::new();
+        let (mut jobs, mut young) = (Vec::new(), Vec::new());
         for present in &moment.jobs {
-            let young = present.before.as_ref().filter(|held| moment.time_s < held.since_s + RESTART_S);
-            match young {
-                Some(held) => capacity[held.kind] -= held.devices.len(),
+            let is_young = |held: &&Holding| moment.time_s < held.since_s + RESTART_S;
+            match present.before.as_ref().filter(is_young) {
+                Some(held) => {
+                    capacity[held.kind] -= held.devices.len();
+                    young.push(Candidate::new(case, present));
+                }
                 None => jobs.push(Candidate::new(case, present)),
             }
         }
-        Self { now_s: moment.time_s, capacity, jobs }
+        Self { now_s: moment.time_s, capacity, jobs, young }
     }
 
     /// The least sum of costs within the capacity, over every choice of an offer or none for each job.
-    fn least(&self, cost: &dyn Fn(usize, Option<usize>) -> f64) -> f64 {
+    pub(super) fn least(&self, cost: &dyn Fn(usize, Option<usize>) -> f64) -> f64 {
         self.least_from(0, &mut self.capacity.clone(), cost)
     }
 
@@ -84,7 +89,7 @@ impl Scene {
         least
     }
 
-    fn own(&self, cost: &dyn Fn(usize, Option<usize>) -> f64) -> f64 {
+    pub(super) fn own(&self, cost: &dyn Fn(usize, Option<usize>) -> f64) -> f64 {
         self.jobs.iter().enumerate().map(|(job, candidate)| cost(job, candidate.pick)).sum()
     }
 
@@ -164,7 +169,7 @@ fn pollux_cost(scene: &Scene, candidate: &Candidate, pick: Option<usize>, is_awa
 }
 
 /// Checks the decisions of a run that are meant.
-fn check(
+pub(super) fn check(
     case: &Case,
     (policy, settings): (&str, &[&str]),
     is_meant: impl Fn(&Moment) -> bool,
@@ -186,7 +191,7 @@ fn check(
     Ok(count)
 }
 
-fn is_round(moment: &Moment) -> bool {
+pub(super) fn is_round(moment: &Moment) -> bool {
     moment.is_round
 }
 

@@ -4,6 +4,7 @@
 //! `WHARF_ORACLE_CASES` is the number of traces per policy, `WHARF_ORACLE_FIRST` the seed of the first. A disagreement is reduced to as few jobs as possible and shown as the
 //! starts of both sides.
 
+mod crius;
 mod elastic;
 mod fair;
 mod matching;
