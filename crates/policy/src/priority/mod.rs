@@ -29,6 +29,9 @@ pub use victims::VictimRules;
 /// First waiting jobs of classes for which [`Priority::next_crossing`] looks ahead; the others' turn comes once they are among these.
 const CROSSING_HEADS_MAX: usize = 64;
 
+/// Moments that are closer to each other than this are one: sums of service in thirds or sevenths of a second differ by rounding.
+const SAME_MOMENT_S: f64 = 1e-6;
+
 /// A policy that serves jobs in the order of a [`Rank`].
 pub struct Priority<R> {
     rank: R,
@@ -88,13 +91,16 @@ impl<R: Rank> Priority<R> {
         }
     }
 
-    /// Moves the running jobs whose keys jump now to their new places.
+    /// Moves the running jobs whose keys jump now to their new places. Jumps that only rounding sets apart occur together.
     fn jump(&mut self, view: &View<'_>) {
-        while let Some(&Reverse((time, job, generation))) = self.jumps.peek() {
-            if time > view.now {
-                break;
-            }
+        let mut due = Vec::new();
+        while let Some(&Reverse((time, job, generation))) = self.jumps.peek()
+            && time.since(view.now) <= SAME_MOMENT_S
+        {
             self.jumps.pop();
+            due.push((job, generation));
+        }
+        for (job, generation) in due {
             let state = view.job(job);
             if state.phase == Phase::Running && state.generation == generation {
                 self.run(view, job);

@@ -404,6 +404,15 @@ fn las_differences_of_service_below_a_millisecond_count_as_none() {
 }
 
 #[test]
+fn gittins_jobs_that_reach_a_level_within_a_rounding_error_reach_it_together() {
+    // At 1144.857 s two jobs with seven devices have had 240 device-seconds; their moments differ in the last bit.
+    let order = Order::Gittins { ratio: 1.0, finished_s: Vec::new(), index: Vec::new(), lesson: 0 };
+    let rule = queue(order, Backfill::Greedy, Strategy::Consolidated);
+    let settings = ["placement=consolidated", "preempt_ratio=1"];
+    assert_eq!(difference(&odd_case(398), "gittins", &settings, &rule), None);
+}
+
+#[test]
 fn gittins_on_random_traces_agrees_with_its_oracle() {
     for (placement, strategy) in STRATEGIES {
         for (setting, ratio) in [("preempt_ratio=1", 1.0), ("preempt_ratio=2", 2.0)] {
