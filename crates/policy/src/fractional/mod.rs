@@ -5,6 +5,9 @@
 //! every round it credits each share, charges what was had, and gives devices to those who are owed most
 //! ([`ledger`]). A job that is chosen again for the same type keeps its devices: its lease is extended. Devices that are left over
 //! go to whoever can use them, unless the allocator is strict.
+//!
+//! A round that was asked for takes place when it was due, however late the decision is: on real machines that is some milliseconds, by which accounts
+//! that are equal in a simulation would differ, and another job would run.
 
 pub mod allocate;
 mod ledger;
@@ -92,6 +95,8 @@ pub struct Fractional {
     /// Jobs that the present shares do not know of: they came later, or could not run then.
     newcomers: Vec<JobId>,
     last_round: Option<Time>,
+    /// Whether the next round was asked for.
+    is_awaited: bool,
     /// Whether jobs or machines are others than when shares were worked out.
     is_stale: bool,
     /// Whether jobs or machines are others than when running jobs were last allowed to move.
@@ -115,6 +120,7 @@ impl Fractional {
             order: Vec::new(),
             newcomers: Vec::new(),
             last_round: None,
+            is_awaited: false,
             is_stale: true,
             is_unbalanced: true,
             only: Vec::new(),
@@ -124,6 +130,12 @@ impl Fractional {
 
     fn next_round(&self) -> Option<Time> {
         self.last_round.map(|last| last.plus(self.options.round_s))
+    }
+
+    /// When a round that is held now takes place: when it was due, where it was asked for and is not a whole round late.
+    fn round_time(&self, now: Time) -> Time {
+        let due = self.next_round().filter(|due| self.is_awaited && now.since(*due) < self.options.round_s);
+        due.map_or(now, |due| due.min(now))
     }
 
     /// Whether another round could give anybody something that it has not.
@@ -187,7 +199,9 @@ impl Fractional {
     /// Charges a job for the time that it has had its devices since it was last charged. Of a pair, the first pays.
     fn charge(&mut self, now: Time, job: JobId) {
         let Some(seat) = self.placed.get_mut(&job) else { return };
-        let seconds = now.since(std::mem::replace(&mut seat.since, now));
+        // One that came after a round was due is charged from the next round on.
+        let until = now.max(seat.since);
+        let seconds = until.since(std::mem::replace(&mut seat.since, until));
         let combo = seat.partner.map_or(Combo::single(job), |partner| Combo::pair(job, partner));
         if combo.first == job {
             self.ledger.charge(combo, seat.device_type, seconds);
@@ -208,7 +222,7 @@ impl Fractional {
     }
 
     /// Gives free devices to waiting jobs, those first who are owed most.
-    fn fill(&mut self, decision: &mut Decision<'_>) {
+    fn fill(&mut self, decision: &mut Decision<'_>, now: Time) {
         if self.waiting.is_empty() || decision.view().schedule().free_count() == 0 {
             return;
         }
@@ -220,21 +234,21 @@ impl Fractional {
             if decision.view().schedule().free_count() == 0 {
                 break;
             }
-            self.fill_one(decision, candidate.combo.first, candidate.device_type, &mut full);
+            self.fill_one(decision, now, candidate.combo.first, candidate.device_type, &mut full);
         }
         self.order = order;
         if !is_strict {
-            self.fill_others(decision, &mut full);
+            self.fill_others(decision, now, &mut full);
         }
     }
 
     /// Gives free devices to jobs that have no share by themselves: those that came since, and one of a pair.
-    fn fill_others(&mut self, decision: &mut Decision<'_>, full: &mut BTreeSet<(usize, u32)>) {
+    fn fill_others(&mut self, decision: &mut Decision<'_>, now: Time, full: &mut BTreeSet<(usize, u32)>) {
         let mut rest: Vec<JobId> = self.waiting.iter().copied().collect();
         rest.retain(|&job| decision.view().schedule().free_count() >= decision.view().spec(job).gang.devices);
         for job in rest {
             for device_type in self.by_speed(job) {
-                self.fill_one(decision, job, device_type, full);
+                self.fill_one(decision, now, job, device_type, full);
             }
         }
     }
@@ -243,6 +257,7 @@ impl Fractional {
     fn fill_one(
         &mut self,
         decision: &mut Decision<'_>,
+        now: Time,
         job: JobId,
         device_type: usize,
         full: &mut BTreeSet<(usize, u32)>,
@@ -259,7 +274,7 @@ impl Fractional {
         let has_needs = gang.needs.is_some();
         let mut seated = Seated::default();
         let is_found = self.seating.seat_on_free(decision, &Party { group: vec![job], gang }, &mut seated);
-        self.note(decision.view().now, &seated, |_| (device_type, None));
+        self.note(now, &seated, |_| (device_type, None));
         if !is_found && !has_needs {
             full.insert(key);
         }
@@ -343,15 +358,18 @@ impl Policy for Fractional {
         let is_moving = is_round && self.is_movable();
         self.is_stale |= is_moving;
         let is_due = is_round || is_prompt && self.is_stale;
+        let mut at = now;
         if is_due && (is_moving || self.is_improvable()) {
             if is_round {
-                self.last_round = Some(now);
+                at = self.round_time(now);
+                self.last_round = Some(at);
                 self.is_unbalanced = false;
             }
-            self.round(decision, is_moving);
+            self.round(decision, at, is_moving);
         }
-        self.fill(decision);
-        if !is_prompt && self.is_improvable() || self.is_movable() {
+        self.fill(decision, at);
+        self.is_awaited = !is_prompt && self.is_improvable() || self.is_movable();
+        if self.is_awaited {
             decision.wake_at(self.next_round().unwrap_or(now));
         }
     }

@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wharf_core::{Chosen, Decision, JobId, StopReason, View};
+use wharf_core::{Chosen, Decision, JobId, StopReason, Time, View};
 
 use super::problem::{Allocation, Claim, Combo, Pairs, Problem};
 use super::{Fractional, Seat, usable};
 use crate::rebuild::{Group, groups};
 use crate::seating::Party;
+
+/// Claims that differ by less than this part of a round are equal, and the older job goes first: sums of the same times in another order differ in
+/// their last digits. A power of two, so that runs whose times are scaled by one are the same.
+const RESOLUTION: f64 = 1.0 / (1 << 24) as f64;
 
 /// A combination on a device type, and how much it is wanted there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +23,13 @@ pub(super) struct Candidate {
     pub(super) owed_s: f64,
 }
 
+impl Candidate {
+    /// What it is owed, in units that can be told apart.
+    fn owed(&self, round_s: f64) -> f64 {
+        (self.owed_s / (round_s * RESOLUTION)).round()
+    }
+}
+
 /// The groups that run, and those of them that must not be disturbed.
 struct Running {
     on_type: BTreeMap<Combo, usize>,
@@ -26,17 +37,17 @@ struct Running {
 }
 
 impl Fractional {
-    pub(super) fn round(&mut self, decision: &mut Decision<'_>, is_moving: bool) {
+    pub(super) fn round(&mut self, decision: &mut Decision<'_>, at: Time, is_moving: bool) {
         let view = decision.view();
         let running = self.running(&view);
-        self.settle(&view);
+        self.settle(at);
         if self.is_stale {
             self.reallocate(&view, is_moving);
         }
         self.order = self.candidates(&running);
         let chosen = self.choose(&view, &running);
         self.notes.rounds += 1;
-        self.carry_out(decision, &running, chosen);
+        self.carry_out(decision, at, &running, chosen);
     }
 
     /// What runs now. A job on a node that is out of the policy's hands, or that has not had its devices for long, stays.
@@ -56,13 +67,13 @@ impl Fractional {
         running
     }
 
-    /// Brings all accounts up to now.
-    fn settle(&mut self, view: &View<'_>) {
+    /// Brings all accounts up to the time of the round.
+    fn settle(&mut self, at: Time) {
         let placed: Vec<JobId> = self.placed.keys().copied().collect();
         for job in placed {
-            self.charge(view.now, job);
+            self.charge(at, job);
         }
-        self.ledger.credit(view.now, self.options.round_s);
+        self.ledger.credit(at, self.options.round_s);
     }
 
     fn reallocate(&mut self, view: &View<'_>, is_moving: bool) {
@@ -120,7 +131,7 @@ impl Fractional {
             let has_share = |candidate: &Candidate| candidate.share > 0.0;
             has_share(b)
                 .cmp(&has_share(a))
-                .then(b.owed_s.total_cmp(&a.owed_s))
+                .then(b.owed(round_s).total_cmp(&a.owed(round_s)))
                 .then(a.combo.cmp(&b.combo))
                 .then(speed(b).total_cmp(&speed(a)))
         });
@@ -162,7 +173,13 @@ impl Fractional {
     }
 
     /// Stops who is not chosen, and places who is chosen anew.
-    fn carry_out(&mut self, decision: &mut Decision<'_>, running: &Running, chosen: Vec<(Combo, usize)>) {
+    fn carry_out(
+        &mut self,
+        decision: &mut Decision<'_>,
+        at: Time,
+        running: &Running,
+        chosen: Vec<(Combo, usize)>,
+    ) {
         let target: BTreeMap<JobId, (usize, Combo)> = chosen
             .iter()
             .flat_map(|&(combo, kind)| combo.jobs().map(move |job| (job, (kind, combo))))
@@ -198,7 +215,7 @@ impl Fractional {
         for &job in &seated.moved {
             self.leave(job);
         }
-        self.note(decision.view().now, &seated, |job| {
+        self.note(at, &seated, |job| {
             let (kind, combo) = target.get(&job).copied().unwrap_or((0, Combo::single(job)));
             (kind, combo.jobs().find(|&member| member != job))
         });
