@@ -145,6 +145,8 @@ exec REAL "$@"
 "#;
 const BASH: &str = r#"#!/bin/sh
 for word; do [ "$before" != -c ] || break; before=$word; done
+# The script that the launcher's wrapper of login shells gets as its argument.
+case $word in 'script=$1; shift'*) word=$4 ;; esac
 printf '%s %s%s\n' "$HOST" "$IN" "$(printf %s "$word" | tr '\n' '~')" >> "$SHIM/record"
 exec REAL --norc --noprofile -c "$word"
 "#;
