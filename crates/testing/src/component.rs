@@ -76,6 +76,7 @@ pub const ALL: &[&Component] = &[
     &PYTHON,
     &VENV,
     &JAX,
+    &TORCH,
     &RAY,
     &AWS,
     &SYSTEMD,
@@ -265,6 +266,18 @@ pub static VENV: Component = Component {
     name: "Python's venv",
     source: Source::Debian(&["python3-venv"]),
     probe: || python("/usr/bin/python3", "import ensurepip, venv"),
+};
+
+/// Debian's PyTorch.
+pub static TORCH: Component = Component {
+    name: "PyTorch",
+    source: Source::Debian(&["python3-torch"]),
+    probe: || {
+        python(
+            "/usr/bin/python3",
+            "import importlib.util as u; assert u.find_spec('torch'), 'no module torch'",
+        )
+    },
 };
 
 /// JAX.
