@@ -1,11 +1,12 @@
 //! The dispatcher: one thread around the engine, one input at a time, nothing told before it is durable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Ignored, JobEnd, JobId, NodeId, Phase, State, Time};
+use wharf_curve::{Number, Refused};
 use wharf_policy::governor::Limits;
 use wharf_proto::notify::Moment;
 use wharf_proto::{
@@ -22,6 +23,7 @@ use crate::caps::Caps;
 use crate::causes::Origin;
 use crate::clock::Clock;
 use crate::containment::Containment;
+use crate::curves::{CurveStore, Forgets, Run};
 use crate::cycle::Reply;
 use crate::decisions::{Decided, Decisions};
 use crate::execution::{Execution, TaskPhase};
@@ -37,7 +39,7 @@ use crate::ports::Ports;
 use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::rooms::Rooms;
-use crate::series::Series;
+use crate::secrets::Vault;
 use crate::storage::Stall;
 use crate::tap::{News, Tap};
 use crate::timing::Timing;
@@ -123,8 +125,11 @@ pub(crate) enum Input {
 pub(crate) struct Progress {
     pub(crate) iterations: f64,
     pub(crate) checkpointed: f64,
-    pub(crate) metrics: BTreeMap<String, f64>,
-    pub(crate) series: Series,
+    pub(crate) metrics: BTreeMap<String, Number>,
+    /// A metric that is NaN or infinite, and the iteration at which that was first reported.
+    pub(crate) not_finite: Option<(String, f64)>,
+    /// Metrics whose names could not be stored.
+    pub(crate) refused: Option<Refused>,
     pub(crate) timing: Timing,
 }
 
@@ -157,6 +162,12 @@ pub(crate) struct Dispatcher {
     pub(crate) missing: BTreeMap<NodeId, Time>,
     pub(crate) facts: BTreeMap<NodeId, NodeFacts>,
     pub(crate) progress: BTreeMap<JobId, Progress>,
+    /// The history of metrics; none: it is not stored.
+    pub(crate) curves: Option<CurveStore>,
+    pub(crate) vault: Vault,
+    pub(crate) forgets: Forgets,
+    /// The latest runs of jobs that are not over.
+    pub(crate) runs: BTreeMap<JobId, VecDeque<Run>>,
     /// Jobs that wait after a failure, and until when.
     pub(crate) delays: BTreeSet<(Time, JobId)>,
     pub(crate) trouble: Trouble,
@@ -199,6 +210,8 @@ pub(crate) struct Setup {
     pub(crate) teller: Teller,
     pub(crate) meter: Arc<Meter>,
     pub(crate) task_tokens: TaskTokens,
+    pub(crate) curves: Option<CurveStore>,
+    pub(crate) vault: Vault,
 }
 
 impl Dispatcher {
@@ -209,8 +222,19 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, quarantined, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, meter, task_tokens } =
-            setup;
+        let Setup {
+            clock,
+            make,
+            sharing,
+            lost_after_s,
+            caps,
+            report_grace_s,
+            teller,
+            meter,
+            task_tokens,
+            curves,
+            vault,
+        } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -232,6 +256,10 @@ impl Dispatcher {
             missing: BTreeMap::new(),
             facts: BTreeMap::new(),
             progress: BTreeMap::new(),
+            curves,
+            vault,
+            forgets: Forgets::default(),
+            runs: BTreeMap::new(),
             delays: BTreeSet::new(),
             trouble: Trouble::default(),
             watches: BTreeMap::new(),
@@ -481,6 +509,7 @@ impl Dispatcher {
         let is_finished = self.engine.state().job(job).phase == Phase::Ended(JobEnd::Finished);
         self.kept.end(job.0, is_finished);
         self.progress.remove(&job);
+        self.end_points(job);
         self.batches.end(job);
         self.fill_up(job);
         self.forget_spec(job);

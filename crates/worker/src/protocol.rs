@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use wharf_curve::{Number, Points, Refused};
 
 use crate::container::Contained;
 use crate::task::{Exit, TaskKey};
@@ -216,6 +217,11 @@ pub(crate) enum Event {
     Progress {
         task: TaskKey,
         progress: Progress,
+        /// Points of metrics that were not sent before.
+        #[serde(default)]
+        points: Points,
+        #[serde(default)]
+        refused: Refused,
     },
     /// Something that tasks ask for cannot be had on this machine; said once.
     Reduced {
@@ -266,6 +272,18 @@ pub(crate) struct TaskReport {
     /// None while it runs.
     pub(crate) exit: Option<Exit>,
     pub(crate) progress: Option<Progress>,
+    /// All points of its metrics.
+    #[serde(default)]
+    pub(crate) points: Points,
+    #[serde(default)]
+    pub(crate) refused: Refused,
+}
+
+impl TaskReport {
+    /// Of a task that has not begun.
+    pub(crate) fn new(task: TaskKey) -> Self {
+        Self { task, exit: None, progress: None, points: Points::new(), refused: Refused::default() }
+    }
 }
 
 /// How far a job has come, in iterations.
@@ -275,7 +293,7 @@ pub(crate) struct Progress {
     /// What its last checkpoint holds.
     pub(crate) checkpointed: f64,
     /// The latest values of anything else.
-    pub(crate) metrics: BTreeMap<String, f64>,
+    pub(crate) metrics: BTreeMap<String, Number>,
 }
 
 /// Appends a value and the end of its line.

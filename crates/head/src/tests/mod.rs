@@ -11,6 +11,7 @@ mod hostile;
 mod incarnation;
 mod journal;
 mod leaving;
+mod numbers;
 mod plans;
 mod preemption;
 mod quarantine;
