@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use wharf_proto as proto;
 use wharf_proto::notify::Moment;
 
 /// A moment that is worth telling, or several by one name.
@@ -61,6 +62,35 @@ pub(super) fn choice<T: ValueEnum>(text: &str) -> Result<T, NoChoice> {
 }
 
 impl FromStr for Moments {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoChoice> {
+        choice(text)
+    }
+}
+
+/// What happens to a job when one of its metrics is NaN or infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnNan {
+    /// It is stopped and fails
+    Fail,
+    /// It is stopped with its grace, and cancelled
+    Stop,
+    /// It goes on, with a remark
+    Ignore,
+}
+
+impl From<OnNan> for proto::OnNan {
+    fn from(on_nan: OnNan) -> Self {
+        match on_nan {
+            OnNan::Fail => Self::NanFail,
+            OnNan::Stop => Self::NanStop,
+            OnNan::Ignore => Self::NanIgnore,
+        }
+    }
+}
+
+impl FromStr for OnNan {
     type Err = NoChoice;
 
     fn from_str(text: &str) -> Result<Self, NoChoice> {
