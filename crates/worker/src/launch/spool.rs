@@ -28,7 +28,7 @@ pub(super) struct Spooled<'a> {
     pub(super) mode: u32,
 }
 
-/// Keeps files for a task, for nobody but its user, and returns their folder.
+/// Writes files of a task that only its user can read, and returns their folder.
 pub(super) fn write(
     state_dir: &Path,
     task: TaskKey,
