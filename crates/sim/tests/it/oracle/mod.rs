@@ -413,6 +413,15 @@ fn gittins_jobs_that_reach_a_level_within_a_rounding_error_reach_it_together() {
 }
 
 #[test]
+fn gittins_job_due_within_a_rounding_error_of_a_preemption_ends_instead() {
+    // At 2279.2857142857138 s a job reaches a level, and another one that it would preempt ends in the next larger binary number.
+    let order = Order::Gittins { ratio: 1.0, finished_s: Vec::new(), index: Vec::new(), lesson: 0 };
+    let rule = queue(order, Backfill::Greedy, Strategy::Consolidated);
+    let settings = ["placement=consolidated", "preempt_ratio=1"];
+    assert_eq!(difference(&odd_case(2830), "gittins", &settings, &rule), None);
+}
+
+#[test]
 fn gittins_on_random_traces_agrees_with_its_oracle() {
     for (placement, strategy) in STRATEGIES {
         for (setting, ratio) in [("preempt_ratio=1", 1.0), ("preempt_ratio=2", 2.0)] {
