@@ -198,20 +198,13 @@ impl<'a> Driver<'a> {
     }
 
     pub(crate) fn advance(&mut self) -> Result<(), Stalled> {
-        let nodes = self.engine.state().topology().nodes().len() as u64;
-        let vain_failures_max = FAILURES_PER_NODE_MAX * nodes.max(FAILING_NODES_MIN);
         while let Some(first) = self.next_moment().filter(|_| !self.is_over()) {
             if let Some(end) = self.rounds.end.filter(|end| *end <= first) {
                 self.occupancy.accrue(end);
                 self.end_jobs(end);
                 break;
             }
-            let now = self.end_jobs_of_moment(first);
-            self.change_nodes(now, vain_failures_max);
-            if self.vain_failures > vain_failures_max {
-                return Err(Stalled { failures: self.vain_failures });
-            }
-            self.submit_jobs(now);
+            let now = self.pass_moment(first)?;
             self.settle(now);
             self.occupancy.sample(now, self.engine.state());
             self.notes.flow.sample();
@@ -241,18 +234,33 @@ impl<'a> Driver<'a> {
         None
     }
 
-    /// Ends every job that is due within [`MOMENT_S`] of a time, each at its own time. Returns the last of these: what else happens in
-    /// this moment, and the decision, come then, so that no job is preempted in the last rounding error before its end.
-    fn end_jobs_of_moment(&mut self, first: Time) -> Time {
+    /// Everything that happens within [`MOMENT_S`] of a time, each at its own time. Returns the last time of the moment, at which the
+    /// policy decides: no job is preempted in the last rounding error before its end, and none is started in the last one before the
+    /// arrival of a job that goes first.
+    fn pass_moment(&mut self, first: Time) -> Result<Time, Stalled> {
+        let nodes = self.engine.state().topology().nodes().len() as u64;
+        let vain_failures_max = FAILURES_PER_NODE_MAX * nodes.max(FAILING_NODES_MIN);
         let limit = first.plus(MOMENT_S);
         let mut now = first;
-        self.occupancy.accrue(now);
-        while let Some(end) = self.next_end().filter(|end| *end <= limit) {
-            now = now.max(end);
+        loop {
             self.occupancy.accrue(now);
             self.end_jobs(now);
+            self.change_nodes(now, vain_failures_max);
+            if self.vain_failures > vain_failures_max {
+                return Err(Stalled { failures: self.vain_failures });
+            }
+            self.submit_jobs(now);
+            let arrival = self.jobs.get(self.next_arrival).map(|job| job.submit);
+            let happenings = [arrival, self.next_end(), self.failures.next_time()];
+            let Some(next) = happenings.into_iter().flatten().min().filter(|next| *next <= limit) else {
+                break;
+            };
+            now = now.max(next);
         }
-        now
+        let decision = self.engine.next_decision().filter(|decision| *decision <= limit);
+        now = decision.map_or(now, |decision| now.max(decision));
+        self.occupancy.accrue(now);
+        Ok(now)
     }
 
     fn next_moment(&mut self) -> Option<Time> {
@@ -376,7 +384,9 @@ impl<'a> Driver<'a> {
         let mut kept = done;
         if self.notes.struck.remove(&job) {
             let per_checkpoint = self.checkpoint_interval_s / state.iteration_s();
-            kept = at_launch + ((done - at_launch) / per_checkpoint).floor() * per_checkpoint;
+            let rounding = MOMENT_S / self.checkpoint_interval_s;
+            let checkpoints = ((done - at_launch) / per_checkpoint + rounding).floor();
+            kept = (at_launch + checkpoints * per_checkpoint).min(done);
         }
         if kept > at_launch {
             self.vain_failures = 0;

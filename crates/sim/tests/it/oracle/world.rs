@@ -203,7 +203,7 @@ impl<'a> World<'a> {
         let Phase::Running(_, since) = self.lives[job].phase else { panic!("job {job} has no devices") };
         let mut done_s = (self.now - since - RESTART_S).max(0.0);
         if is_failure {
-            done_s = (done_s / self.checkpoint_s).floor() * self.checkpoint_s;
+            done_s = ((done_s + ROUNDING_S) / self.checkpoint_s).floor() * self.checkpoint_s;
         }
         self.lives[job].attained_s = self.attained_s(job);
         self.lives[job].left_s -= done_s;
