@@ -52,6 +52,7 @@ impl Crius {
             self.grow(&view);
             if is_round {
                 self.exchange(&view);
+                self.optimise(&view);
             }
             self.carry_out(decision);
         }

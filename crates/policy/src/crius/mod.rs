@@ -15,6 +15,7 @@ mod board;
 mod cells;
 mod clearing;
 mod decide;
+mod exact;
 mod grow;
 mod search;
 

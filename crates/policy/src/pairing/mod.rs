@@ -243,9 +243,14 @@ impl Policy for Pairing {
         let mut full: BTreeSet<usize> = BTreeSet::new();
         while let Some((gang, job)) = self.waiting.first_open() {
             let is_full = full.contains(&gang);
-            let is_started = !is_full && self.start_on_idle(decision, job)
-                || self.start_shared(decision, job)
-                || !is_full && self.start_by_preemption(decision, job);
+            let is_started =
+                !is_full && self.start_on_idle(decision, job) || self.start_shared(decision, job);
+            if !is_started && !is_full && self.start_by_preemption(decision, job) {
+                // Those who were stopped left devices that jobs without a place before, shorter ones too, may have or share.
+                self.waiting.unblock();
+                full.clear();
+                continue;
+            }
             if !is_started {
                 full.insert(gang);
                 self.waiting.block(job);

@@ -102,7 +102,8 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
         the job that comes gains more than all others lose, their restarts included. Waiting jobs are tried again, in order, when \
         devices become free; a later one may use what an earlier one cannot use yet, and gives it back when that \
         brings more. Devices that nobody waits for make running jobs faster, the one first that gains most by each, where \
-        that pays for the restart within `restart_horizon_s` or what is left of the job.\n\n\
+        that pays for the restart within `restart_horizon_s` or what is left of the job. Every `round_s`, all \
+        choices of places are compared where at most eight jobs may move, on at most eight nodes.\n\n\
         Gains are counted once, in the same unit for all: parts of the remaining work per second, so that what is soon \
         done goes first (samples per second with value=samples, as published). A device costs what the first \
         waiting jobs would make of it, so that nobody spreads out while others wait.\n\n\

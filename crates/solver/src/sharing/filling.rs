@@ -30,7 +30,8 @@ struct Filling {
 /// Makes the smallest `factor × rate` largest, then the smallest among the jobs that can still have more, and so on.
 ///
 /// The objective is the smallest of all, as in [`max_min`](super::max_min). Exact: no job's level is more than 2 × 10⁻⁶ below
-/// the best that those before it leave.
+/// the best that those before it leave, or below the optimum. What those before it miss their rates by may be worth more than that
+/// to a job at its cap, which does not take it.
 pub fn water_filling(program: &Program<'_>, factors: &[f64]) -> Shares {
     let mut model = Model::new(program);
     let targets = model.targets(factors, |factor, fastest| factor * fastest);

@@ -1,19 +1,15 @@
 //! Wharf's Crius: the worth of all places after a round against that of every choice of places.
 
-use std::cell::Cell;
-
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use super::elastic::{Candidate, Offer, SHAPE, Scene, check};
 use super::mixed::{self, Case, Job, Model, Moment, Pool, RESTART_S, Shape, hold};
-use super::{cases, pick};
+use super::pick;
 
 /// Many jobs of fixed sizes, so that several have to make room for one.
 const CROWDED: Shape =
     Shape { jobs_max: 8, devices_max: 4, is_elastic: false, size_max: 6, nodes_max: 1, gap_s: 300.0 };
-/// How many times better the best places are at most.
-const RATIO_MAX: f64 = 1.5;
 /// The default of `tail`.
 const TAIL: f64 = 30.0;
 /// The default of `restart_horizon_s`.
@@ -130,19 +126,19 @@ fn is_within_a_tenth(ratio: f64) -> bool {
     ratio <= 1.10
 }
 
-/// Where room has to be made for a job that makes room, or three jobs have to change places at once, the moves that Crius tries do not
-/// lead there: that is rare.
 #[test]
 fn crius_on_random_cases_is_within_a_tenth_of_the_best_places() {
     let case = |seed: u64| mixed::case(if seed.is_multiple_of(2) { SHAPE } else { CROWDED }, seed);
-    let rare = Cell::new(0);
-    hold("crius", case, |case| {
-        check_rounds(case, &|ratio| {
-            rare.set(rare.get() + u64::from(!is_within_a_tenth(ratio)));
-            ratio <= RATIO_MAX
-        })
-    });
-    assert!(rare.get() <= 1 + cases() / 500, "{} of {} rounds are beyond a tenth", rare.get(), cases());
+    hold("crius", case, |case| check_rounds(case, &is_within_a_tenth));
+}
+
+#[test]
+fn crius_moves_chains_of_jobs_at_once() {
+    // The smallest cases in which no move of one job, with those in its way, leads to the best places.
+    for seed in [611, 1556, 1819, 1912] {
+        check_rounds(&mixed::case(if seed % 2 == 0 { SHAPE } else { CROWDED }, seed), &is_within_a_tenth)
+            .unwrap();
+    }
 }
 
 #[test]

@@ -186,20 +186,24 @@ fn check_pairing(case: &Case, moment: &Moment, is_best: bool, ratio: f64) -> Res
     Ok(())
 }
 
+/// Checks a case under a pairing policy.
+fn check_policy(case: &Case, policy: &str, setting: &str, may_stop: bool) -> Result<u64, String> {
+    let is_best = policy.starts_with("sjf-bsbf");
+    check(case, policy, &[setting], may_stop, |moment| check_pairing(case, moment, is_best, 2.0))
+}
+
 #[test]
 fn pairing_on_random_cases_shares_devices_by_its_rule() {
     for policy in ["sjf-ffs", "sjf-ffss", "sjf-bsbf", "sjf-bsbfs"] {
         for (setting, may_stop) in [("preempt=off", false), ("preempt_ratio=2", true)] {
-            hold(
-                policy,
-                |seed| told_case(SHAPE, seed),
-                |case| {
-                    let is_best = policy.starts_with("sjf-bsbf");
-                    check(case, policy, &[setting], may_stop, |moment| {
-                        check_pairing(case, moment, is_best, 2.0)
-                    })
-                },
-            );
+            let check = |case: &Case| check_policy(case, policy, setting, may_stop);
+            hold(policy, |seed| told_case(SHAPE, seed), check);
         }
     }
+}
+
+#[test]
+fn pairing_jobs_without_a_place_are_tried_again_where_others_were_stopped() {
+    // Two jobs of two and of four devices leave their nodes to one of two devices: a shorter job of three can share them then.
+    check_policy(&told_case(SHAPE, 934), "sjf-ffs", "preempt_ratio=2", true).unwrap();
 }
