@@ -32,6 +32,8 @@ fn detached_cluster_serves_until_it_is_stopped_and_goes_on_later() {
     let script = format!("echo $WHARF_GENERATION > {}; exec sleep 600", started.display());
     marked.say(&["submit", "--", "sh", "-c", &script]);
     assert_eq!(std::fs::read_to_string(&started).unwrap(), "1\n");
+    // A head that stops before its worker reports the start repeats the launch under the same generation.
+    while marked.json(&["job", "1"])["job"]["phase"] != "running" {}
     marked.say(&["local", "--stop"]);
     marked.assert_nothing_left();
     marked.say(&start);
