@@ -30,8 +30,6 @@ pub(super) struct Running {
     pub(super) cgroup: Option<TaskCgroup>,
     /// Its processes are prepared by a stage, which may have refused.
     pub(super) is_staged: bool,
-    /// How many processes the kernel had killed for lack of memory when it was started.
-    pub(super) kills_before: Option<u64>,
     /// How it is told to stop.
     manners: Manners,
     is_stopping: bool,
@@ -89,7 +87,6 @@ impl Running {
             rest,
             cgroup,
             is_staged: false,
-            kills_before: None,
             manners,
             is_stopping: false,
             kill_at: None,
@@ -153,6 +150,8 @@ impl Running {
         }
         self.is_stopping = true;
         self.signal(process::stop_signal(self.manners.stop_signal));
+        // One that is stopped could not even save its work.
+        self.signal(Signal::SIGCONT);
         self.kill_at = Some(now + grace);
     }
 

@@ -21,7 +21,6 @@ use nix::unistd::{Pid, getsid};
 use super::cgroup::{Cgroups, TaskCgroup};
 use super::journal::{Entry, Journal, Place, Recorded};
 use super::kept::Task;
-use super::memory::Kills;
 use super::process::{self, Reaped, Spawned, Spawning};
 use super::running::{Rest, Running};
 use super::trainers::Step;
@@ -43,7 +42,6 @@ pub(crate) struct Table {
     session: i32,
     journal: Journal,
     cgroups: Cgroups,
-    kills: Kills,
     tasks: BTreeMap<TaskKey, Task>,
     leaders: HashMap<Pid, TaskKey>,
     /// Tasks that time matters to.
@@ -67,7 +65,6 @@ impl Table {
             session: getsid(None).map_or(0, Pid::as_raw),
             journal,
             cgroups: Cgroups::find(state_dir),
-            kills: Kills::default(),
             tasks: BTreeMap::new(),
             leaders: HashMap::new(),
             watched: BTreeSet::new(),
@@ -219,7 +216,6 @@ impl Table {
         let mut running = Running::new(&groups, recorded.manners(), cgroup, rest);
         running.is_staged = is_staged;
         running.closing = closing;
-        running.kills_before = self.kills.recent(now);
         self.tasks.insert(task, Task::new(recorded, Some(running)));
         self.on_spawned(task, groups, failed, now);
         self.events.push(Event::Started { task });

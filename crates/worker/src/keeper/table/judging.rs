@@ -5,7 +5,7 @@ use nix::unistd::geteuid;
 use super::Table;
 use crate::housekeeping;
 use crate::keeper::cgroup::TaskCgroup;
-use crate::keeper::memory::{self, Kills, Signs};
+use crate::keeper::memory;
 use crate::protocol::{Event, Start};
 use crate::task::{Cause, Exit, TaskKey};
 
@@ -59,7 +59,6 @@ impl Table {
             return exit;
         }
         let is_counted = running.cgroup.as_ref().is_some_and(TaskCgroup::was_out_of_memory);
-        let signs = Signs { is_counted, before: running.kills_before, after: Kills::present() };
-        memory::judged(exit, &signs)
+        memory::judged(exit, is_counted)
     }
 }
