@@ -76,6 +76,7 @@ pub const ALL: &[&Component] = &[
     &PYTHON,
     &VENV,
     &JAX,
+    &TORCH,
     &RAY,
     &AWS,
     &SYSTEMD,
@@ -273,6 +274,19 @@ pub static JAX: Component = Component {
     source: Source::Python("jax", &["jax"]),
     probe: || {
         python(&python_with_jax(), "import importlib.util as u; assert u.find_spec('jax'), 'no module jax'")
+    },
+};
+
+/// PyTorch as Debian has it, which is old: 1.13 in Debian 12.
+pub static TORCH: Component = Component {
+    name: "PyTorch",
+    source: Source::Debian(&["python3-torch"]),
+    probe: || {
+        program("torchrun")?;
+        python(
+            "/usr/bin/python3",
+            "import importlib.util as u; assert u.find_spec('torch'), 'no module torch'",
+        )
     },
 };
 

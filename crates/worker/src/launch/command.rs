@@ -67,6 +67,7 @@ pub(super) fn activated(lines: &[String], command: Vec<String>) -> Vec<String> {
     shell
 }
 
+/// Options are spelled with underscores, which all versions of torchrun accept: those before 2.0 know no other spelling.
 fn torchrun(command: &[String], gang: &Gang<'_>) -> Vec<String> {
     let (program, own, rest) = if base_name(&command[0]) == "torchrun" {
         let end = 1 + options_end(&command[1..]);
@@ -79,7 +80,7 @@ fn torchrun(command: &[String], gang: &Gang<'_>) -> Vec<String> {
     let mut added = Vec::new();
     let mut add = |name: &str, value: &str| added.push(format!("--{name}={value}"));
     if !has(&["--nproc-per-node"]) {
-        add("nproc-per-node", &gang.local_processes.to_string());
+        add("nproc_per_node", &gang.local_processes.to_string());
     }
     // Who makes their own rendezvous wants none of ours.
     if !has(&["--standalone"]) {
@@ -87,14 +88,14 @@ fn torchrun(command: &[String], gang: &Gang<'_>) -> Vec<String> {
             add("nnodes", &gang.nodes.to_string());
         }
         if !has(&["--node-rank"]) {
-            add("node-rank", &gang.node_rank.to_string());
+            add("node_rank", &gang.node_rank.to_string());
         }
         if !has(&["--rdzv-endpoint", "--rdzv-backend"]) {
             if !has(&["--master-addr"]) {
-                add("master-addr", gang.master.0);
+                add("master_addr", gang.master.0);
             }
             if !has(&["--master-port"]) {
-                add("master-port", gang.master.1);
+                add("master_port", gang.master.1);
             }
         }
     }
@@ -103,7 +104,7 @@ fn torchrun(command: &[String], gang: &Gang<'_>) -> Vec<String> {
 
 /// What torchrun is to run: it starts Python itself, and has to be told where something else is meant.
 fn torchrun_target(command: &[String]) -> (Vec<String>, Vec<String>) {
-    let no_python = || (vec!["--no-python".to_owned()], command.to_vec());
+    let no_python = || (vec!["--no_python".to_owned()], command.to_vec());
     let program = base_name(&command[0]);
     if program.ends_with(".py") {
         return (Vec::new(), command.to_vec());
@@ -202,28 +203,28 @@ mod tests {
 
     #[test]
     fn launched_torchrun_inserts_what_is_missing() {
-        let all = "--nproc-per-node=4 --nnodes=2 --node-rank=1 --master-addr=10.0.0.1 --master-port=20001";
+        let all = "--nproc_per_node=4 --nnodes=2 --node_rank=1 --master_addr=10.0.0.1 --master_port=20001";
         let rows = [
             ("python train.py --lr 1", format!("torchrun {all} train.py --lr 1")),
             ("python3 -u train.py", format!("torchrun {all} train.py")),
             ("python3.11 -m pkg.train -v", format!("torchrun {all} -m pkg.train -v")),
-            ("python -O train.py", format!("torchrun {all} --no-python python -O train.py")),
+            ("python -O train.py", format!("torchrun {all} --no_python python -O train.py")),
             ("train.py", format!("torchrun {all} train.py")),
-            ("./train.sh --nnodes 3", format!("torchrun {all} --no-python ./train.sh --nnodes 3")),
+            ("./train.sh --nnodes 3", format!("torchrun {all} --no_python ./train.sh --nnodes 3")),
             ("/opt/bin/torchrun train.py", format!("/opt/bin/torchrun {all} train.py")),
             (
                 "torchrun --nproc_per_node=2 --max-restarts 3 train.py --node-rank 7",
-                "torchrun --nnodes=2 --node-rank=1 --master-addr=10.0.0.1 --master-port=20001 \
+                "torchrun --nnodes=2 --node_rank=1 --master_addr=10.0.0.1 --master_port=20001 \
                  --nproc_per_node=2 --max-restarts 3 train.py --node-rank 7"
                     .into(),
             ),
             (
                 "torchrun --standalone train.py",
-                "torchrun --nproc-per-node=4 --standalone train.py".to_owned(),
+                "torchrun --nproc_per_node=4 --standalone train.py".to_owned(),
             ),
             (
                 "torchrun --rdzv-backend c10d --rdzv-endpoint a:1 -m pkg",
-                "torchrun --nproc-per-node=4 --nnodes=2 --node-rank=1 --rdzv-backend c10d --rdzv-endpoint a:1 -m pkg"
+                "torchrun --nproc_per_node=4 --nnodes=2 --node_rank=1 --rdzv-backend c10d --rdzv-endpoint a:1 -m pkg"
                     .into(),
             ),
             ("", String::new()),

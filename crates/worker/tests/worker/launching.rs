@@ -165,7 +165,7 @@ async fn launchers_get_the_gang_and_the_hostfile() {
     let path = fake_program(dir.path(), "torchrun");
     let (code, error, output) = run(&mut session, dir.path(), gang(1, Launcher::Torchrun, path)).await;
     assert_eq!((code, error.as_str()), (0, ""));
-    let expected = "--nproc-per-node=2 --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 --master-port=31777 train.py \n\
+    let expected = "--nproc_per_node=2 --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 --master_port=31777 train.py \n\
                     10.0.0.1 slots=2\n10.0.0.9 slots=4\n";
     assert_eq!(output, expected);
     let path = fake_program(dir.path(), "mpirun");
