@@ -160,6 +160,8 @@ impl Node {
             let message = error.without_snippet().to_string();
             // The library ends its sentence with the place, which is told first here.
             let message = message.split(" at line ").next().unwrap_or_default().trim_start_matches("error: ");
+            // It also names options of its own, which nobody who writes a document can set.
+            let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or_default();
             Malformed { place, message: message.to_owned() }
         })
     }
