@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -17,6 +18,7 @@ from keeper import PACKAGE, Keeper
 sys.path.insert(0, str(PACKAGE))
 import wharf
 from wharf import Lease, Plan, Run
+from wharf._checkpoints import check_shared
 
 
 class Alone(unittest.TestCase):
@@ -53,6 +55,28 @@ class Alone(unittest.TestCase):
             ({**planned, "WHARF_DATA_PARALLEL": "0", "WHARF_NODES": "-1"}, Plan()),
         ):
             self.assertEqual(Run(environment).plan, expected)
+
+    def test_checkpoint_directory_has_to_be_shared_by_those_who_need_it(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "7-1"
+            task = {"WHARF_CHECKPOINT_DIR": str(folder), "WHARF_CHECKPOINT_DEFAULT": "1", "WHARF_NODE": "n1"}
+            gang = {**task, "WHARF_NODES": "2", "WHARF_JOB_ID": "7", "WHARF_GENERATION": "2"}
+            moved = {**task, "WHARF_NODES": "1", "WHARF_ITERATIONS_DONE": "40"}
+            self.assertEqual(Run({**task, "WHARF_NODES": "1"}).checkpoint_dir(), folder)
+            with self.assertRaisesRegex(RuntimeError, "not the one of the job's first node: it is not shared; set"):
+                check_shared(folder, gang, 0.0)
+            (folder / ".wharf-gang").write_text("7-1")
+            with self.assertRaisesRegex(RuntimeError, "on n1 is not the one"):
+                check_shared(folder, gang, 0.0)
+            with self.assertRaisesRegex(RuntimeError, "holds 40 iterations, but .* is empty on n1"):
+                check_shared(folder, moved, 0.0)
+            (folder / ".wharf-gang").write_text("7-2")
+            (folder / "model").write_text("")
+            check_shared(folder, gang, 0.0)
+            self.assertEqual(Run(moved).checkpoint_dir(), folder)
+            # One that the job names itself is its own business.
+            named = {**gang, "WHARF_CHECKPOINT_DIR": str(folder / "own"), "WHARF_CHECKPOINT_DEFAULT": ""}
+            self.assertEqual(Run(named).checkpoint_dir(), folder / "own")
 
     def test_resumed_loop_does_the_rest(self):
         self.assertEqual(list(Run({}).steps(5, start=3)), [3, 4])

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
+from ._checkpoints import check_shared
 from ._lease import Lease
 from ._link import Link
 from ._plan import Plan
@@ -169,9 +170,14 @@ class Run:
         return self._told_to_stop or self._lease.is_over(self._ahead)
 
     def checkpoint_dir(self, default: Union[str, Path] = "checkpoints") -> Path:
-        """The folder for this job's checkpoints: Wharf's choice, or `default`. It is there when this returns."""
+        """The directory for this job's checkpoints: Wharf's choice, or `default`. It exists when this returns.
+
+        Raises `RuntimeError` where a directory that Wharf chose is not shared between the nodes that need it.
+        """
         folder = Path(self._environment.get("WHARF_CHECKPOINT_DIR") or default)
         folder.mkdir(parents=True, exist_ok=True)
+        if self._environment.get("WHARF_CHECKPOINT_DEFAULT"):
+            check_shared(folder, self._environment)
         return folder
 
     def _decide(self) -> bool:
@@ -184,6 +190,8 @@ class Run:
             message["iterations"] = self._done
             if self._checkpointed is not None:
                 message["checkpointed"] = self._checkpointed
+            if self._total is not None:
+                message["total"] = float(self._total)
             metrics = {name[:NAME_LENGTH_MAX]: number for name, number in _numbers(self._metrics)}
             if metrics:
                 message["metrics"] = metrics

@@ -84,7 +84,8 @@ impl Dispatcher {
         let (watched_s, idle_s) = watch.map_or((0.0, 0.0), |watch| (watch.watched_s, watch.idle_s));
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
         if watched_s > 0.0 || iterations > 0.0 {
-            self.note(Record::JobWatched { job: job.0, watched_s, idle_s, iterations });
+            let total = self.total_iterations(job);
+            self.note(Record::JobWatched { job: job.0, watched_s, idle_s, iterations, total });
         }
     }
 }

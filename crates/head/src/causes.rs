@@ -76,6 +76,10 @@ pub(crate) enum Origin {
     Device(NodeId),
     /// A run failed, and its cause is told already.
     Failure,
+    /// It has reached its time limit.
+    TimeLimit,
+    /// It makes no progress any more.
+    Stall,
 }
 
 impl Origin {
@@ -93,7 +97,8 @@ impl Origin {
     pub(crate) fn cause(self, why: StopReason) -> Option<(Cause, Option<NodeId>)> {
         match (self, why) {
             (Self::Failure, _) => None,
-            (_, StopReason::TimeLimit) => Some((Cause::TimeLimit, None)),
+            (_, StopReason::TimeLimit) | (Self::TimeLimit, _) => Some((Cause::TimeLimit, None)),
+            (Self::Stall, _) => Some((Cause::Stalled, None)),
             (Self::Node(node), _) => Some((Cause::NodeAway, Some(node))),
             (Self::Device(node), _) => Some((Cause::BrokenDevice, Some(node))),
             (_, StopReason::NodeLost) => Some((Cause::NodeAway, None)),
@@ -138,6 +143,18 @@ impl Dispatcher {
             self.note(Record::JobRetried { job: job.0 });
         }
         may
+    }
+
+    /// A job has reached its time limit: it ends, or is requeued and continues from its checkpoint where it asks for that. One whose
+    /// trainer reports, but began two such runs in a row from the same checkpoint, would never come to an end.
+    pub(crate) fn limit_reached(&mut self, job: JobId) {
+        let continues = self.spec(job).is_some_and(|spec| spec.requeue_at_limit);
+        let began_at = self.executions.get(&job).map_or(0.0, |execution| execution.began_at);
+        let before = self.limit_marks.insert(job, began_at);
+        let is_stuck = before == Some(began_at) && self.progress.contains_key(&job);
+        let command = if continues && !is_stuck { Command::RequeueJob(job) } else { Command::ExpireJob(job) };
+        // It may be over by now.
+        let _ = self.command_as(Origin::TimeLimit, command);
     }
 
     /// Whether a job that machines have stopped may go on elsewhere.
@@ -222,6 +239,7 @@ impl Dispatcher {
             Cause::OutOfMemory => format!("lack of memory{at}"),
             Cause::LaunchError => format!("a launch that failed{at}"),
             Cause::Request => "a request".to_owned(),
+            Cause::Stalled => "a stall".to_owned(),
         }
     }
 }
@@ -261,6 +279,8 @@ mod tests {
             (Origin::Node(node), StopReason::NodeLost, Some((Cause::NodeAway, Some(node)))),
             (Origin::Device(node), StopReason::NodeLost, Some((Cause::BrokenDevice, Some(node)))),
             (Origin::Failure, StopReason::Requeued, None),
+            (Origin::TimeLimit, StopReason::Requeued, Some((Cause::TimeLimit, None))),
+            (Origin::Stall, StopReason::Requeued, Some((Cause::Stalled, None))),
         ];
         for (origin, why, expected) in rows {
             assert_eq!(origin.cause(why), expected, "{origin:?} {why:?}");

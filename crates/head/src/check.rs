@@ -305,6 +305,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
         ("deadline", spec.deadline_s),
         ("weight", spec.weight),
         ("retry_delay", spec.retry_delay_s.unwrap_or_default()),
+        ("stall_timeout", spec.stall_timeout_s.unwrap_or_default()),
         ("duration", spec.duration_s),
         ("begin", spec.begin_s),
     ];
@@ -570,7 +571,7 @@ mod tests {
                 },
             ),
             (
-                "retry: `preemption` is not known; it can be user, node, device, lost-worker, out-of-memory, launch",
+                "retry: `preemption` is not known; it can be user, node, device, lost-worker, out-of-memory, launch, stalled",
                 |spec| spec.retry = vec![RetryRule { cause: Cause::Preemption.into(), count: 1 }],
             ),
             ("retry.node: cannot be given together with itself; leave one of them out", |spec| {

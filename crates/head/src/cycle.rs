@@ -148,7 +148,8 @@ impl Dispatcher {
         let limit = self.limits.keys().next().map(|&(at, _)| at);
         let delay = self.delays.first().map(|&(until, _)| until);
         let batch = self.batches.next_due();
-        let due = [missing, limit, delay, batch, self.engine.next_decision()].into_iter().flatten().min();
+        let due = [missing, limit, delay, batch, self.next_stall_look(), self.engine.next_decision()];
+        let due = due.into_iter().flatten().min();
         // What is left alone after a panic is not due before that is over.
         let due = match self.containment.next_due() {
             Some(until) => Some(due.map_or(until, |due| due.max(until))),

@@ -20,6 +20,7 @@ use crate::alerts::Alerts;
 use crate::batch::Batches;
 use crate::caps::Caps;
 use crate::causes::Origin;
+use crate::checkpoints::CheckpointSettings;
 use crate::clock::Clock;
 use crate::containment::Containment;
 use crate::cycle::Reply;
@@ -38,6 +39,7 @@ use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::rooms::Rooms;
 use crate::series::Series;
+use crate::stall::Liveness;
 use crate::storage::Stall;
 use crate::tap::{News, Tap};
 use crate::timing::Timing;
@@ -96,6 +98,8 @@ pub(crate) enum Input {
     ReadOutput {
         job: JobId,
         rank: usize,
+        /// 0: the latest.
+        generation: u32,
         follow: bool,
         pipe: Pipe,
     },
@@ -123,9 +127,12 @@ pub(crate) enum Input {
 pub(crate) struct Progress {
     pub(crate) iterations: f64,
     pub(crate) checkpointed: f64,
+    /// Iterations that it intends to make; 0: it has not said.
+    pub(crate) total: f64,
     pub(crate) metrics: BTreeMap<String, f64>,
     pub(crate) series: Series,
     pub(crate) timing: Timing,
+    pub(crate) liveness: Liveness,
 }
 
 /// The engine and all that is known beside it.
@@ -147,6 +154,7 @@ pub(crate) struct Dispatcher {
     /// Arrays with a limit.
     pub(crate) rooms: Rooms,
     pub(crate) caps: Caps,
+    pub(crate) checkpoints: CheckpointSettings,
     pub(crate) kept: Kept,
     pub(crate) gates: Gates,
     pub(crate) batches: Batches,
@@ -166,6 +174,10 @@ pub(crate) struct Dispatcher {
     pub(crate) waiters: BTreeMap<JobId, Vec<oneshot::Sender<()>>>,
     /// When running jobs reach their time limits.
     pub(crate) limits: BTreeMap<(Time, JobId), u32>,
+    /// The checkpoints that jobs began their last run from that ended with their time limit, in iterations.
+    pub(crate) limit_marks: BTreeMap<JobId, f64>,
+    /// When jobs that report are looked at next.
+    pub(crate) stalls_due: Time,
     pub(crate) lost_after_s: f64,
     /// Messages and replies that go out once everything is durable.
     pub(crate) outgoing: BTreeMap<NodeId, Vec<ToWorker>>,
@@ -194,6 +206,7 @@ pub(crate) struct Setup {
     pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
     pub(crate) caps: Caps,
+    pub(crate) checkpoints: CheckpointSettings,
     /// How long submissions wait for the reports of nodes after a start, in seconds.
     pub(crate) report_grace_s: f64,
     pub(crate) teller: Teller,
@@ -209,8 +222,7 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, quarantined, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, meter, task_tokens } =
-            setup;
+        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, .. } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -223,6 +235,7 @@ impl Dispatcher {
             live: BTreeMap::new(),
             rooms: Rooms::default(),
             caps,
+            checkpoints: setup.checkpoints,
             kept,
             gates: Gates::default(),
             batches: Batches::default(),
@@ -239,13 +252,15 @@ impl Dispatcher {
             readers: Readers::default(),
             waiters: BTreeMap::new(),
             limits: BTreeMap::new(),
+            limit_marks: BTreeMap::new(),
+            stalls_due: Time::ZERO,
             lost_after_s,
             outgoing: BTreeMap::new(),
             replies: Vec::new(),
             notices: Vec::new(),
             teller,
             news: News::default(),
-            meter,
+            meter: setup.meter,
             decisions: Decisions::default(),
             alerts: Alerts::default(),
             sent_mark: SentMark::default(),
@@ -253,7 +268,7 @@ impl Dispatcher {
             containment: Containment::default(),
             stalled: None,
             parked: Vec::new(),
-            task_tokens,
+            task_tokens: setup.task_tokens,
         };
         dispatcher.report_quarantined(&quarantined);
         dispatcher.recover();
@@ -296,6 +311,7 @@ impl Dispatcher {
                 }
                 Phase::Waiting | Phase::Ended(_) => continue,
             };
+            execution.began_at = self.checkpointed(job);
             execution.is_led = self.is_led(job);
             self.executions.insert(job, execution);
         }
@@ -388,7 +404,9 @@ impl Dispatcher {
             Input::Attach { register, session, sender } => self.attach(&register, session, sender),
             Input::FromWorker { session, messages } => self.on_messages(session, messages),
             Input::Detach { session } => self.detach(session),
-            Input::ReadOutput { job, rank, follow, pipe } => self.read_output(job, rank, follow, pipe),
+            Input::ReadOutput { job, rank, generation, follow, pipe } => {
+                self.read_output(job, rank, generation, follow, pipe);
+            }
             Input::ReadOn { flow } => self.go_on_reading(&flow),
             Input::SetLimits { text, by, reply } => {
                 let result = self.attempt(|head| head.set_limits(text, &by));
@@ -404,8 +422,12 @@ impl Dispatcher {
 
     /// Hands a command to the engine; whether it was taken is the sender's business.
     pub(crate) fn command(&mut self, command: Command) -> Result<(), Ignored> {
+        self.command_as(Origin::of(&command), command)
+    }
+
+    /// The same on another account than the command itself says.
+    pub(crate) fn command_as(&mut self, origin: Origin, command: Command) -> Result<(), Ignored> {
         let now = self.now();
-        let origin = Origin::of(&command);
         let Self { journal, kept, rooms, news, meter, .. } = self;
         self.engine.handle(
             now,
@@ -481,8 +503,10 @@ impl Dispatcher {
         let is_finished = self.engine.state().job(job).phase == Phase::Ended(JobEnd::Finished);
         self.kept.end(job.0, is_finished);
         self.progress.remove(&job);
+        self.limit_marks.remove(&job);
         self.batches.end(job);
         self.fill_up(job);
+        self.release_checkpoint(job);
         self.forget_spec(job);
         self.release_waiter(job);
         self.open_gates(job);
@@ -493,6 +517,7 @@ impl Dispatcher {
         let now = self.now();
         crate::fault::point("expire");
         self.expire_delays();
+        self.expire_stalls();
         self.warn_jobs();
         self.expire_leases(now);
         while let Some((&(at, job), &generation)) = self.limits.first_key_value() {
@@ -502,7 +527,7 @@ impl Dispatcher {
             self.limits.remove(&(at, job));
             let life = self.engine.state().job(job);
             if life.phase == Phase::Running && life.generation == generation {
-                self.engine_command(Command::ExpireJob(job));
+                self.limit_reached(job);
             }
         }
         let gone: Vec<NodeId> =

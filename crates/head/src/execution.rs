@@ -62,6 +62,10 @@ pub(crate) struct Execution {
     pub(crate) tasks: Vec<Task>,
     /// When its tasks were ordered; none where that was before the head was last started.
     pub(crate) ordered_at: Option<Time>,
+    /// Iterations of the checkpoint that it continues from, as far as its trainer reported.
+    pub(crate) began_at: f64,
+    /// It is being stopped because it has failed, with this exit code.
+    pub(crate) failing: Option<i32>,
     /// Its tasks were told to stop.
     pub(crate) is_stopping: bool,
     /// The engine knows that it runs.
@@ -96,6 +100,8 @@ impl Execution {
             generation,
             tasks,
             ordered_at: None,
+            began_at: 0.0,
+            failing: None,
             is_stopping: false,
             is_launched,
             is_led: false,

@@ -12,6 +12,7 @@ use wharf_core::{JobId, NodeId};
 use wharf_proto::{SendOutput, TaskId, TaskOutput, to_worker};
 
 use crate::dispatcher::Dispatcher;
+use crate::record::Record;
 
 /// Bytes that wait for one reader before the worker is told to stop. What it has sent by then still comes, and is not kept.
 const WINDOW: usize = 1 << 20;
@@ -91,11 +92,26 @@ pub(crate) struct Readers {
 
 impl Dispatcher {
     /// Somebody wants to read. Without a node that can be expected to answer there is nothing.
-    pub(crate) fn read_output(&mut self, job: JobId, rank: usize, follow: bool, pipe: Pipe) {
-        let Some((node, task)) = self.task_of(job, rank) else { return };
+    pub(crate) fn read_output(&mut self, job: JobId, rank: usize, generation: u32, follow: bool, pipe: Pipe) {
+        let latest = self.task_of(job, rank);
+        let is_latest = |(_, task): &(NodeId, TaskId)| generation == 0 || task.generation == generation;
+        let found = latest.filter(is_latest).or_else(|| self.earlier_task(job, rank, generation));
+        let Some((node, task)) = found else { return };
         if self.engine.state().schedule().is_there(node) {
             self.begin_reading(Reader { node, task, follow, offset: 0, pipe });
         }
+    }
+
+    /// The node and the name of a task of an earlier run, as far as the journal goes back.
+    fn earlier_task(&self, job: JobId, rank: usize, generation: u32) -> Option<(NodeId, TaskId)> {
+        let history = self.journal.history(job.0, self.kept.first_of(job.0)).ok()?;
+        let node = history.iter().find_map(|(_, record)| match serde_json::from_str(record).ok()? {
+            Record::JobPlaced { generation: placed, shares, .. } if placed == generation => {
+                shares.get(rank).map(|(node, _)| NodeId(*node))
+            }
+            _ => None,
+        })?;
+        Some((node, TaskId { job_id: job.0, generation }))
     }
 
     /// Asks from where a reader is, under a new number: what still comes under an older one is not wanted any more.

@@ -144,6 +144,11 @@ pub(crate) enum Record {
         job: u32,
         signal: i32,
     },
+    /// It made no progress any more, and what was found out about that.
+    JobStalled {
+        job: u32,
+        reason: String,
+    },
     /// It waits until then: after a failure, or because it is to begin no earlier.
     JobDelayed {
         job: u32,
@@ -156,6 +161,9 @@ pub(crate) enum Record {
         watched_s: f64,
         idle_s: f64,
         iterations: f64,
+        /// Iterations that it had to make, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total: Option<f64>,
     },
     /// What its trainer told last of everything but iterations, when a run was over.
     JobMeasured {
@@ -366,6 +374,7 @@ impl Record {
             | Self::ArrayChanged { job, .. }
             | Self::JobCaused { job, .. }
             | Self::JobSignalled { job, .. }
+            | Self::JobStalled { job, .. }
             | Self::JobDelayed { job, .. }
             | Self::JobPlanned { job, .. }
             | Self::JobAmended { job, .. }
@@ -457,6 +466,7 @@ impl Record {
             | Self::ArrayChanged { .. }
             | Self::JobCaused { .. }
             | Self::JobSignalled { .. }
+            | Self::JobStalled { .. }
             | Self::JobDelayed { .. }
             | Self::JobPlanned { .. }
             | Self::JobAmended { .. }

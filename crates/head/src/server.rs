@@ -15,6 +15,7 @@ use wharf_proto::workers_server::WorkersServer;
 
 use crate::auth::{Access, AccessService, Guarded};
 use crate::caps::Caps;
+use crate::checkpoints::CheckpointSettings;
 use crate::clock::{Wall, unix_s};
 use crate::containment;
 use crate::dispatcher::{Dispatcher, Input, Setup};
@@ -45,6 +46,8 @@ pub struct HeadConfig {
     pub lost_after: Duration,
     /// What one request and one user may ask for.
     pub caps: Caps,
+    /// Where jobs that name no checkpoint directory get theirs.
+    pub checkpoints: CheckpointSettings,
     /// Seconds that events are kept once a snapshot covers them.
     pub history_s: f64,
     /// Who decides in a new head.
@@ -170,6 +173,7 @@ impl Head {
                 sharing,
                 lost_after_s: config.lost_after.as_secs_f64(),
                 caps: config.caps,
+                checkpoints: config.checkpoints,
                 report_grace_s: REPORT_GRACE_S,
                 teller: Teller::new(
                     NotifyConfig {

@@ -211,7 +211,8 @@ impl Cluster for Shared {
         let job = self.known(request.job_id).await?;
         identity.must_read(request.job_id, &self.owner(job).await?.unwrap_or_default())?;
         let (pipe, receiver, flow) = readers::pipe();
-        self.send(Input::ReadOutput { job, rank: request.rank as usize, follow: request.follow, pipe })?;
+        let LogsRequest { rank, follow, generation, .. } = request;
+        self.send(Input::ReadOutput { job, rank: rank as usize, generation, follow, pipe })?;
         let head = Shared(self.0.clone());
         let chunks = UnboundedReceiverStream::new(receiver).map(move |data| {
             if flow.taken(data.len()) {

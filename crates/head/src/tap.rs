@@ -87,7 +87,9 @@ impl Log for Tap<'_> {
             Event::JobEnded { job, .. } => self.news.ended.push(job),
             Event::JobLaunched { job, .. } => self.news.launched.push(job),
             Event::JobRated { job, .. } => self.news.rated.push(job),
-            Event::JobStopping { job, .. } if state.job(job).ending().is_none() => {
+            Event::JobStopping { job, .. }
+                if state.job(job).ending().is_none() && self.origin != Origin::Failure =>
+            {
                 self.news.preempted.push(job);
             }
             _ => {}

@@ -12,7 +12,6 @@ use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
 use crate::parameters::Chosen;
 use crate::record::Record;
-use crate::wire::Names;
 
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
@@ -33,10 +32,11 @@ impl Dispatcher {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
         let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
         execution.ordered_at = Some(self.now());
+        self.progress.remove(&job);
+        execution.began_at = self.checkpointed(job);
         execution.is_led = self.is_led(job);
         let nodes = execution.open_nodes();
         self.ports.take(job);
-        self.progress.remove(&job);
         self.kept.reasons.remove(&job.0);
         self.executions.insert(job, execution);
         self.plan(job);
@@ -80,19 +80,11 @@ impl Dispatcher {
         let spec = self.spec(job)?;
         let state = self.engine.state();
         let array_index = state.spec(job).array.as_ref().map(|element| element.index);
-        let names = Names {
-            job: job.0,
-            array_job: self.kept.first_of(job.0),
-            array_index,
-            rank,
-            node: &state.topology().node(node).spec.name,
-            name: self.name_of(job),
-            user: &spec.user,
-        };
+        let names = self.names_of(spec, job, rank, &state.topology().node(node).spec.name);
         let address = |node| self.facts.get(&node).map(|facts| facts.address.clone()).unwrap_or_default();
         let devices = execution.tasks[rank].share.devices;
         let chosen = Chosen::of(spec, array_index);
-        let checkpoint_dir = spec.checkpoint.as_ref().map_or("", |contract| &contract.dir);
+        let checkpoint = self.checkpoint_dir(spec, job, &names);
         let is_shared = !state.schedule().neighbours(state.topology(), job).is_empty();
         let is_held = execution.is_led && rank > 0;
         let output =
@@ -127,7 +119,8 @@ impl Dispatcher {
             job_name: self.name_of(job).to_owned(),
             devices_by_rank: execution.tasks.iter().map(|task| task.share.devices.len()).collect(),
             lease: None,
-            checkpoint_dir: chosen.fill(&names.expand(checkpoint_dir)),
+            checkpoint_dir: checkpoint.path,
+            is_default_checkpoint: checkpoint.is_default,
             iterations_done: self.checkpointed(job),
             is_shared,
             array_index,
@@ -235,12 +228,13 @@ impl Dispatcher {
             from_worker::Message::Devices(report) => self.on_devices(node, report.devices),
             from_worker::Message::Leave(leave) => self.on_leave(node, leave),
             from_worker::Message::Heartbeat(heartbeat) => self.on_heartbeat(node, heartbeat),
+            from_worker::Message::Inspected(inspected) => self.on_inspected(node, &inspected),
             from_worker::Message::Register(_) | from_worker::Message::Exec(_) => {}
         }
     }
 
     /// Whether a task is one of the tasks that a node was ordered to run.
-    fn is_task_of(&self, task: TaskId, node: NodeId) -> bool {
+    pub(crate) fn is_task_of(&self, task: TaskId, node: NodeId) -> bool {
         let execution = self.executions.get(&JobId(task.job_id));
         execution.is_some_and(|run| {
             run.generation == task.generation && run.tasks.iter().any(|own| own.share.node == node)
@@ -258,7 +252,11 @@ impl Dispatcher {
         let progress = self.progress.entry(job).or_default();
         progress.timing.told(now, told.iterations);
         let is_saved = told.checkpointed > progress.checkpointed;
+        progress.liveness.told(now, node, told.iterations, is_saved);
         progress.iterations = told.iterations;
+        if told.total.is_finite() && told.total > 0.0 {
+            progress.total = told.total;
+        }
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         for (name, value) in told.metrics.into_iter().filter(|(name, _)| name.len() <= METRIC_BYTES_MAX) {
@@ -386,18 +384,23 @@ impl Dispatcher {
         }
         let done = self.checkpointed(job);
         let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
+        let total = self.total_iterations(job);
         self.note_run(job);
         self.note_metrics(job);
         let placement: Vec<NodeShare> = execution.tasks.iter().map(|task| task.share).collect();
         self.note_timing(job, &placement);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
-        let wanted = self.engine.state().spec(job).iterations;
-        // Told to stop when it had just done everything.
-        let is_done = execution.is_clean() && iterations >= wanted;
+        // Told to stop when it had just done everything. Without a total only the trainer could say so, by not being interrupted.
+        let is_done = execution.is_clean()
+            && !execution.is_interrupted()
+            && total.is_some_and(|total| iterations >= total);
         // Tasks that had come to their own end before the order to stop reached them count as if it had not been given.
         let is_stopped = is_stopping && execution.is_cut_short() && !is_done;
-        let (goes_on, is_delayed) = if is_stopped {
+        let failing = execution.failing.filter(|_| !is_done);
+        let (goes_on, is_delayed) = if failing.is_some() {
+            (false, false)
+        } else if is_stopped {
             (self.may_move_on(job), false)
         } else {
             self.goes_on_after(job, &execution, is_stopping)
@@ -406,7 +409,8 @@ impl Dispatcher {
             self.kept.checkpoints.insert(job.0, done);
         }
         // One that may not be stopped by machines any more fails with what it would be lost with.
-        let code = if is_stopped && !goes_on { LOST_CODE } else { code };
+        let lost = (is_stopped && !goes_on).then_some(LOST_CODE);
+        let code = failing.or(lost).unwrap_or(code);
         self.engine_command(match (goes_on, is_stopping) {
             (true, true) => Command::JobStopped { job, generation, done },
             (true, false) => Command::JobFailed { job, generation, done },
@@ -455,8 +459,15 @@ impl Dispatcher {
         plan.map(|&(stages, data, tensor)| wharf_proto::Plan { stages, data, tensor })
     }
 
+    /// Iterations that a job has to make, as its trainer reports or its owner declares.
+    pub(crate) fn total_iterations(&self, job: JobId) -> Option<f64> {
+        let reported = self.progress.get(&job).map(|told| told.total);
+        let declared = || self.spec(job).map(|spec| spec.iterations).filter(|&total| total > 0.0);
+        reported.filter(|&total| total > 0.0).or_else(declared)
+    }
+
     /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.
-    fn checkpointed(&self, job: JobId) -> f64 {
+    pub(crate) fn checkpointed(&self, job: JobId) -> f64 {
         let before = self.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
         self.progress.get(&job).map_or(before, |told| told.checkpointed)
     }

@@ -59,13 +59,13 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         start_s: life.first_start.map(unix_s).unwrap_or_default(),
         end_s: life.end.map(unix_s).unwrap_or_default(),
         exit_code: dispatcher.exit_code(job).unwrap_or_default(),
-        preemptions: life.preemptions,
+        preemptions: dispatcher.kept.struck.get(&job.0).map_or(0, |struck| struck.count(Cause::Preemption)),
         iterations_done: iterations_done(dispatcher, job),
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
         reason: reason(dispatcher, job),
         metrics: metrics(dispatcher, job),
-        iterations: dispatcher.spec(job).map_or(0.0, |spec| spec.iterations),
+        iterations: iterations(dispatcher, job),
         array_index: spec.array.as_ref().map(|element| element.index),
         array_job: dispatcher.kept.first_of(job.0),
         cause: cause(dispatcher, job).into(),
@@ -92,13 +92,30 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
 /// Iterations made, as far as anybody told.
 fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
     let kept = || dispatcher.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
-    dispatcher.progress.get(&job).map_or_else(kept, |told| told.iterations)
+    match dispatcher.kept.reported.get(&job.0) {
+        Some(&(done, _)) if dispatcher.engine.state().job(job).is_ended() => done,
+        _ => dispatcher.progress.get(&job).map_or_else(kept, |told| told.iterations),
+    }
+}
+
+/// Iterations to make, as far as anybody has said; 0: nobody has.
+fn iterations(dispatcher: &Dispatcher, job: JobId) -> f64 {
+    let before = || dispatcher.kept.reported.get(&job.0).map_or(0.0, |&(_, total)| total);
+    dispatcher.total_iterations(job).unwrap_or_else(before)
+}
+
+/// What is remarkable about a job that finished: it may have ended early.
+fn early_end(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
+    let &(done, total) = dispatcher.kept.reported.get(&job.0)?;
+    (done < total).then(|| format!("ended after {done:.0} of {total:.0} iterations"))
 }
 
 /// What brought a job's last run to its end, where that was not the end of its work.
 pub(crate) fn cause(dispatcher: &Dispatcher, job: JobId) -> Cause {
     match dispatcher.engine.state().job(job).phase {
         Phase::Ended(JobEnd::Finished | JobEnd::Rejected) => Cause::NoCause,
+        // It runs again: whatever struck its last run is over.
+        Phase::Placed | Phase::Running => Cause::NoCause,
         Phase::Ended(JobEnd::Cancelled) => Cause::Request,
         Phase::Ended(JobEnd::TimedOut) => Cause::TimeLimit,
         _ => dispatcher.kept.struck.get(&job.0).map_or(Cause::NoCause, Struck::cause),
@@ -116,6 +133,10 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
         return noted.clone();
     }
     match life.phase {
+        Phase::Placed | Phase::Running => {
+            dispatcher.away(job).or_else(|| dispatcher.stalled(job)).unwrap_or_default()
+        }
+        Phase::Ended(JobEnd::Finished) => early_end(dispatcher, job).unwrap_or_default(),
         Phase::Ended(JobEnd::TimedOut) => "time limit reached".to_owned(),
         Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
         _ => String::new(),
@@ -208,6 +229,7 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         }
         spec
     };
+    let checkpoint_dir = spec.as_deref().map(|spec| dispatcher.first_checkpoint_dir(spec, job).path);
     let entry =
         |(time_s, what): (f64, String)| HistoryEntry { time_s: dispatcher.epoch_unix_s + time_s, what };
     Ok(JobDetail {
@@ -215,6 +237,7 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         spec: spec.as_deref().map(own),
         history: history.into_iter().map(entry).collect(),
         steps: amended.map(Amended::steps).unwrap_or_default(),
+        checkpoint_dir: checkpoint_dir.unwrap_or_default(),
     })
 }
 
@@ -268,8 +291,15 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             }
         }
         Phase::Held => held(dispatcher, job),
-        Phase::Placed => with_reshape("it has its devices and is being started", dispatcher, job),
-        Phase::Running => with_reshape("it runs", dispatcher, job),
+        Phase::Placed => with_trouble(
+            with_reshape("it has its devices and is being started", dispatcher, job),
+            dispatcher,
+            job,
+        ),
+        Phase::Running => {
+            let text = with_reshape("it runs", dispatcher, job);
+            with_trouble(text + &never_resized(dispatcher, job), dispatcher, job)
+        }
         Phase::Stopping if dispatcher.engine.state().reshape(job).is_some() => {
             with_reshape("it was told to stop and saves its work", dispatcher, job)
         }
@@ -277,7 +307,10 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             Some(gave) => format!("it was told to stop and saves its work: {}", made_room(dispatcher, gave)),
             None => "it was told to stop and saves its work".to_owned(),
         },
-        Phase::Ended(JobEnd::Finished) => "it is finished".to_owned(),
+        Phase::Ended(JobEnd::Finished) => match early_end(dispatcher, job) {
+            Some(remark) => format!("it is finished: {remark}"),
+            None => "it is finished".to_owned(),
+        },
         Phase::Ended(JobEnd::Failed { code }) => match dispatcher.kept.reasons.get(&job.0) {
             Some(noted) => format!("it failed: {noted}"),
             None => match dispatcher.kept.struck.get(&job.0).map(Struck::cause) {
@@ -309,6 +342,24 @@ fn with_reshape(text: &str, dispatcher: &Dispatcher, job: JobId) -> String {
     match state.reshape(job) {
         Some(reshape) => format!("{text}; {}", reshaped(dispatcher, job, reshape)),
         None => text.to_owned(),
+    }
+}
+
+/// A remark on an elastic job under a policy that never resizes any.
+fn never_resized(dispatcher: &Dispatcher, job: JobId) -> String {
+    let gang = &dispatcher.engine.state().spec(job).gang;
+    let policy = dispatcher.kept.policy.as_ref().and_then(|choice| wharf_policy::find(&choice.name).ok());
+    match policy.filter(|policy| gang.devices_min < gang.devices_max && !policy.is_elastic) {
+        Some(policy) => format!("; the policy `{}` never resizes jobs", policy.name),
+        None => String::new(),
+    }
+}
+
+/// What is said of a job, and what keeps it from getting on.
+fn with_trouble(text: String, dispatcher: &Dispatcher, job: JobId) -> String {
+    match dispatcher.away(job).or_else(|| dispatcher.stalled(job)) {
+        Some(trouble) => format!("{text}; {trouble}"),
+        None => text,
     }
 }
 

@@ -129,6 +129,13 @@ fn unknown_to_slurm(spec: &JobSpec) -> Option<(&'static str, &'static str)> {
         ("retry", !spec.retry.is_empty(), retries),
         ("retry_delay", spec.retry_delay_s.is_some(), retries),
         ("checkpoint.resume_codes", has_codes, retries),
+        ("on_time_limit", spec.requeue_at_limit, "leave it out: time limits are Slurm's"),
+        (
+            "stall_timeout",
+            spec.stall_timeout_s.is_some(),
+            "leave it out: only Wharf's own head hears of progress",
+        ),
+        ("on_stall", spec.on_stall != 0, "leave it out: only Wharf's own head hears of progress"),
         ("stop_signal", spec.stop_signal > 0, signal),
         (
             "network_interface",
@@ -193,6 +200,9 @@ fn script(spec: &JobSpec, nodes: u32, tasks_per_node: u32, has_gpus: bool) -> Re
             text,
             "export WHARF_CHECKPOINT_DIR={dir}\nmkdir -p -- \"$WHARF_CHECKPOINT_DIR\" || exit 1"
         );
+    } else {
+        // A directory of its own, created by the trainer that uses it; Slurm keeps the number through requeues.
+        text.push_str("export WHARF_CHECKPOINT_DIR=\"$PWD/.wharf/checkpoints/slurm-$SLURM_JOB_ID\"\n");
     }
     for activation in &spec.activate {
         text.push_str(activation);
@@ -447,6 +457,10 @@ mod tests {
                 format!(
                     "retries: {cannot} Slurm runs it again when a node fails, and only then; leave it out"
                 ),
+            ),
+            (
+                JobSpec { requeue_at_limit: true, ..spec(&["x"]) },
+                format!("on_time_limit: {cannot} leave it out: time limits are Slurm's"),
             ),
             (
                 JobSpec { stop_signal: 10, ..spec(&["x"]) },

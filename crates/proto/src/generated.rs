@@ -157,6 +157,15 @@ pub struct JobSpec {
     /// It may run as root although the head serves several users (admins only).
     #[prost(bool, tag = "160")]
     pub allow_root: bool,
+    /// At its time limit it is requeued and continues from its checkpoint, instead of ending as timed out.
+    #[prost(bool, tag = "230")]
+    pub requeue_at_limit: bool,
+    /// Seconds without progress after which it counts as stalled; 0: never; absent: the head's choice, from the intervals between its
+    /// reports.
+    #[prost(double, optional, tag = "231")]
+    pub stall_timeout_s: ::core::option::Option<f64>,
+    #[prost(enumeration = "OnStall", tag = "232")]
+    pub on_stall: i32,
 }
 /// Values by name for each element of an array.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -513,6 +522,8 @@ pub mod notify {
         Finished = 2,
         Failed = 3,
         Cancelled = 4,
+        /// It makes no progress any more.
+        Stall = 5,
     }
     impl Moment {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -526,6 +537,7 @@ pub mod notify {
                 Self::Finished => "FINISHED",
                 Self::Failed => "FAILED",
                 Self::Cancelled => "CANCELLED",
+                Self::Stall => "STALL",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -536,6 +548,7 @@ pub mod notify {
                 "FINISHED" => Some(Self::Finished),
                 "FAILED" => Some(Self::Failed),
                 "CANCELLED" => Some(Self::Cancelled),
+                "STALL" => Some(Self::Stall),
                 _ => None,
             }
         }
@@ -544,7 +557,8 @@ pub mod notify {
 /// What a job promises about being interrupted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Checkpoint {
-    /// A folder of its own, told as WHARF_CHECKPOINT_DIR; patterns as in `output`. Empty: in the job's working directory.
+    /// A directory, in the task's environment as WHARF_CHECKPOINT_DIR; patterns as in `output`. Empty: a directory of the job's own, or
+    /// of the array element's, below the head's checkpoint root.
     #[prost(string, tag = "1")]
     pub dir: ::prost::alloc::string::String,
     /// Exit codes that mean: I was interrupted, have a checkpoint, run me again.
@@ -813,6 +827,9 @@ pub struct JobDetail {
     /// Of its present or last run.
     #[prost(message, repeated, tag = "180")]
     pub steps: ::prost::alloc::vec::Vec<StepSummary>,
+    /// Its checkpoint directory on its first node.
+    #[prost(string, tag = "230")]
+    pub checkpoint_dir: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HistoryEntry {
@@ -1335,6 +1352,9 @@ pub struct LogsRequest {
     pub rank: u32,
     #[prost(bool, tag = "3")]
     pub follow: bool,
+    /// The run, by its generation; 0: the latest.
+    #[prost(uint32, tag = "230")]
+    pub generation: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogChunk {
@@ -1576,7 +1596,7 @@ pub mod exec_output {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
-    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 160")]
+    #[prost(oneof = "from_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 160, 231")]
     pub message: ::core::option::Option<from_worker::Message>,
 }
 /// Nested message and enum types in `FromWorker`.
@@ -1601,6 +1621,8 @@ pub mod from_worker {
         Exec(super::FromExec),
         #[prost(message, tag = "160")]
         Leave(super::Leave),
+        #[prost(message, tag = "231")]
+        Inspected(super::TaskInspected),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1610,7 +1632,10 @@ pub struct FromWorkerBatch {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Message", tags = "1, 2, 3, 4, 5, 6, 7, 80, 130")]
+    #[prost(
+        oneof = "to_worker::Message",
+        tags = "1, 2, 3, 4, 5, 6, 7, 80, 130, 230, 231"
+    )]
     pub message: ::core::option::Option<to_worker::Message>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -1635,6 +1660,10 @@ pub mod to_worker {
         SetPace(super::SetPace),
         #[prost(message, tag = "130")]
         Signal(super::SignalTask),
+        #[prost(message, tag = "230")]
+        ReleaseCheckpoint(super::ReleaseCheckpoint),
+        #[prost(message, tag = "231")]
+        Inspect(super::InspectTask),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1845,6 +1874,9 @@ pub struct LaunchTask {
     /// Lets processes of the task run commands on the other nodes of its gang; empty: they need not.
     #[prost(string, tag = "160")]
     pub token: ::prost::alloc::string::String,
+    /// `checkpoint_dir` is the head's choice: the task runs even if it cannot be created.
+    #[prost(bool, tag = "230")]
+    pub is_default_checkpoint: bool,
 }
 /// The right to run until either is reached; then the job checkpoints and exits with 0. Absent: no end.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -1900,6 +1932,39 @@ pub struct SignalTask {
 pub struct ForgetTask {
     #[prost(message, optional, tag = "1")]
     pub task: ::core::option::Option<TaskId>,
+}
+/// A job is over whose checkpoint directory the head chose. The worker removes the directory with the rights of the job's user: an
+/// empty one at once, any other after `keep_s` seconds in which nothing in it has changed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReleaseCheckpoint {
+    #[prost(string, tag = "1")]
+    pub dir: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(double, tag = "3")]
+    pub keep_s: f64,
+}
+/// Request to report what the processes of a task do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InspectTask {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskId>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskInspected {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskId>,
+    /// Processes that are stopped, as by SIGSTOP.
+    #[prost(message, repeated, tag = "2")]
+    pub stopped: ::prost::alloc::vec::Vec<StoppedProcess>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StoppedProcess {
+    #[prost(uint32, tag = "1")]
+    pub pid: u32,
+    /// Its rank in the gang, where its environment has one.
+    #[prost(uint32, optional, tag = "2")]
+    pub rank: ::core::option::Option<u32>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskStarted {
@@ -1965,6 +2030,9 @@ pub struct TaskProgress {
         ::prost::alloc::string::String,
         f64,
     >,
+    /// Iterations that the trainer intends to make; 0: not reported.
+    #[prost(double, tag = "230")]
+    pub total: f64,
 }
 /// Sent when something about the devices changed that others may want to know.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2303,6 +2371,39 @@ pub struct LimitUse {
     #[prost(uint32, tag = "6")]
     pub waiting: u32,
 }
+/// Action on a job that has stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OnStall {
+    /// Show it in the job's reason, and notify.
+    StallReport = 0,
+    /// Stop it and run it again from its checkpoint.
+    StallRestart = 1,
+    /// Stop it; it has failed.
+    StallFail = 2,
+}
+impl OnStall {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::StallReport => "STALL_REPORT",
+            Self::StallRestart => "STALL_RESTART",
+            Self::StallFail => "STALL_FAIL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "STALL_REPORT" => Some(Self::StallReport),
+            "STALL_RESTART" => Some(Self::StallRestart),
+            "STALL_FAIL" => Some(Self::StallFail),
+            _ => None,
+        }
+    }
+}
 /// Why a run of a job came to its end before the job was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2324,6 +2425,8 @@ pub enum Cause {
     LaunchError = 8,
     /// Somebody wanted it: cancelled, requeued, or its node was drained.
     Request = 9,
+    /// It made no progress any more.
+    Stalled = 10,
 }
 impl Cause {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2342,6 +2445,7 @@ impl Cause {
             Self::OutOfMemory => "OUT_OF_MEMORY",
             Self::LaunchError => "LAUNCH_ERROR",
             Self::Request => "REQUEST",
+            Self::Stalled => "STALLED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2357,6 +2461,7 @@ impl Cause {
             "OUT_OF_MEMORY" => Some(Self::OutOfMemory),
             "LAUNCH_ERROR" => Some(Self::LaunchError),
             "REQUEST" => Some(Self::Request),
+            "STALLED" => Some(Self::Stalled),
             _ => None,
         }
     }

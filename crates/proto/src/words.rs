@@ -22,7 +22,7 @@ impl JobPhase {
 
 impl Cause {
     /// All that there are, but for none.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::UserError,
         Self::NodeAway,
         Self::BrokenDevice,
@@ -32,16 +32,18 @@ impl Cause {
         Self::OutOfMemory,
         Self::LaunchError,
         Self::Request,
+        Self::Stalled,
     ];
 
     /// Causes after which a job can be told how often to be run again.
-    pub const RETRIED: [Self; 6] = [
+    pub const RETRIED: [Self; 7] = [
         Self::UserError,
         Self::NodeAway,
         Self::BrokenDevice,
         Self::LostWorker,
         Self::OutOfMemory,
         Self::LaunchError,
+        Self::Stalled,
     ];
 
     /// The cause in a word; empty where there is none.
@@ -58,6 +60,7 @@ impl Cause {
             Self::OutOfMemory => "out-of-memory",
             Self::LaunchError => "launch",
             Self::Request => "request",
+            Self::Stalled => "stalled",
         }
     }
 

@@ -43,7 +43,7 @@ const WORDS = {
   job_caused: (d) => `its run ended: ${d.cause}${d.node === undefined ? '' : ` on ${nodeName(d.node)}`}${d.code === undefined ? '' : `, exit code ${d.code}`}`,
   job_signalled: (d) => `signal ${d.signal}`,
   job_delayed: () => 'waits before it is run again',
-  job_watched: (d) => `its devices were idle for ${duration(d.idle_s)} of ${duration(d.watched_s)}`,
+  job_watched: (d) => [d.iterations > 0 ? `its trainer reported ${Math.round(d.iterations)}${d.total > 0 ? ` of ${Math.round(d.total)}` : ''} iterations` : '', d.watched_s > 0 ? `its devices were idle for ${duration(d.idle_s)} of ${duration(d.watched_s)}` : ''].filter(Boolean).join('; '),
   job_measured: (d) => Object.entries(d.metrics).map(([name, value]) => `${name} ${value.toPrecision(4)}`).join(', '),
   job_planned: (d) => (d.plan ? `plan: ${d.plan[0]} stages × ${d.plan[1]} data × ${d.plan[2]} tensor` : 'may divide its work as it likes'),
   job_amended: () => 'was changed',

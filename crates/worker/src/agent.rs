@@ -17,6 +17,7 @@ use wharf_proto::{
     TaskState, ToExec, from_worker, to_worker,
 };
 
+use crate::checkpoints::Released;
 use crate::devices::{self, Sharing};
 use crate::error::WorkerError;
 use crate::fence::Clock;
@@ -65,6 +66,8 @@ pub(crate) struct Agent<N> {
     trimming: Option<AbortHandle>,
     /// When old outputs are removed.
     removal: Interval,
+    /// Checkpoint directories of jobs that have ended lately.
+    released: Vec<Released>,
     /// When the head was last told of the disk.
     disk_told: Option<Instant>,
 }
@@ -128,6 +131,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             outputs_due: ticking(OUTPUTS_INTERVAL),
             trimming: None,
             removal: ticking(REMOVAL_INTERVAL),
+            released: Vec::new(),
             disk_told: None,
         };
         agent.on_hello(hello);
@@ -181,7 +185,10 @@ impl<N: FnMut(Notice)> Agent<N> {
                     let stored = self.mark.store();
                     self.mark_stored(stored);
                 }
-                _ = self.outputs_due.tick() => self.trim_outputs(),
+                _ = self.outputs_due.tick() => {
+                    self.trim_outputs();
+                    self.remove_released();
+                }
                 _ = self.removal.tick() => self.remove_old(),
             }
             self.sharing.settle().await;
@@ -433,6 +440,11 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::RenewLease(renewal) => self.renew(&renewal),
             to_worker::Message::SetPace(pace) => self.set_pace(&pace),
             to_worker::Message::Signal(wanted) => self.signal(&wanted),
+            to_worker::Message::Inspect(inspect) => inspect.task.map(|task| self.inspect(task)),
+            to_worker::Message::ReleaseCheckpoint(released) => {
+                self.release_checkpoint(released);
+                Some(())
+            }
             to_worker::Message::Exec(message) => {
                 self.on_exec(message);
                 Some(())
@@ -550,6 +562,7 @@ fn told(task: TaskKey, progress: Progress) -> TaskProgress {
         iterations: progress.iterations,
         checkpointed: progress.checkpointed,
         metrics: progress.metrics.into_iter().collect(),
+        total: progress.total,
     }
 }
 

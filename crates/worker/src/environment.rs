@@ -56,6 +56,7 @@ const IDENTITY: &[&str] = &[
     "WHARF_TENSOR_PARALLEL",
     "WHARF_HOSTFILE",
     "WHARF_CHECKPOINT_DIR",
+    "WHARF_CHECKPOINT_DEFAULT",
     "WHARF_ITERATIONS_DONE",
     "WHARF_PROGRESS_SOCKET",
     "WHARF_PROGRESS_TOKEN",
@@ -80,6 +81,7 @@ const FORWARDED: &[&str] = &[
     "WHARF_DATA_PARALLEL",
     "WHARF_TENSOR_PARALLEL",
     "WHARF_CHECKPOINT_DIR",
+    "WHARF_CHECKPOINT_DEFAULT",
     "WHARF_ITERATIONS_DONE",
 ];
 
@@ -151,6 +153,9 @@ pub(crate) fn of_task(
     set("WHARF_NODE", config.node.clone());
     set("WHARF_JOB_NAME", launch.job_name.clone());
     set("WHARF_ITERATIONS_DONE", launch.iterations_done.to_string());
+    if launch.is_default_checkpoint {
+        set("WHARF_CHECKPOINT_DEFAULT", "1".to_owned());
+    }
     if let Some(index) = launch.array_index {
         set("WHARF_ARRAY_INDEX", index.to_string());
         set("WHARF_ARRAY_JOB", launch.array_job.to_string());

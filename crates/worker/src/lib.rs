@@ -10,6 +10,7 @@
 
 mod agent;
 mod batch;
+mod checkpoints;
 mod container;
 mod descriptors;
 mod devices;

@@ -53,6 +53,27 @@ pub(crate) fn below(root: i32) -> Vec<Pid> {
     living.filter(|&pid| is_below(pid)).map(Pid::from_raw).collect()
 }
 
+/// Stopped processes of a task, as by SIGSTOP, with their ranks: they are known by their environment.
+pub(crate) fn stopped(job: u32, generation: u32) -> Vec<(u32, Option<u32>)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_stopped = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    let rank = |pid: u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let value = |name: &str| {
+            let mut variables = environment.split(|byte| *byte == 0);
+            let found = variables.find_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+            std::str::from_utf8(found?).ok()?.parse::<u32>().ok()
+        };
+        let is_task = value("WHARF_JOB_ID") == Some(job) && value("WHARF_GENERATION") == Some(generation);
+        is_task.then(|| (pid, value("RANK")))
+    };
+    pids.filter(is_stopped).filter_map(rank).collect()
+}
+
 /// Kills them. One that has ended meanwhile is still a zombie of its parent's, so its number is nobody else's in a moment.
 pub(crate) fn kill_all(pids: &[Pid]) {
     for &pid in pids {
@@ -73,6 +94,24 @@ mod tests {
         let expected = Stat { is_over: false, parent: 7, start: 555 };
         assert_eq!(Stat::read(&format!("12 (a) b) {fields}")), Some(expected));
         assert_eq!(Stat::read("12 (a) S 7"), None);
+    }
+
+    #[test]
+    fn stopped_process_of_a_task_is_found_by_its_environment() {
+        let task = [("WHARF_JOB_ID", "4000000001"), ("WHARF_GENERATION", "2"), ("RANK", "5")];
+        let mut child = Command::new("sleep").arg("600").envs(task).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        assert_eq!(stopped(4_000_000_001, 2), []);
+        kill(pid, Signal::SIGSTOP).unwrap();
+        let begin = std::time::Instant::now();
+        while stopped(4_000_000_001, 2).is_empty() {
+            assert!(begin.elapsed().as_secs() < 10, "it does not stop");
+            std::thread::yield_now();
+        }
+        assert_eq!(stopped(4_000_000_001, 2), [(child.id(), Some(5))]);
+        assert_eq!(stopped(4_000_000_001, 1), []);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

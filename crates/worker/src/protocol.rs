@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoints::CheckpointSetup;
 use crate::container::Contained;
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace, Trainer};
@@ -100,6 +101,9 @@ pub(crate) struct Start {
     pub(crate) files: Manner,
     /// Made if it is not there; empty: none is asked for.
     pub(crate) checkpoint_dir: PathBuf,
+    /// How it is created.
+    #[serde(default)]
+    pub(crate) checkpoint_setup: CheckpointSetup,
     /// Kept free for the task until it runs; 0: none.
     pub(crate) port: u16,
     pub(crate) confinement: Confinement,
@@ -276,6 +280,9 @@ pub(crate) struct Progress {
     pub(crate) checkpointed: f64,
     /// The latest values of anything else.
     pub(crate) metrics: BTreeMap<String, f64>,
+    /// Iterations that the trainer intends to make; 0: not reported.
+    #[serde(default)]
+    pub(crate) total: f64,
 }
 
 /// Appends a value and the end of its line.

@@ -171,6 +171,7 @@ impl Identity {
         if let Some(summary) = detail.summary.take() {
             if !self.may_read(&summary.user) {
                 detail.history.iter_mut().for_each(|entry| redact_record(&mut entry.what));
+                detail.checkpoint_dir.clear();
             }
             detail.summary = Some(self.redact_summary(summary));
         }

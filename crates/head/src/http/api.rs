@@ -218,7 +218,7 @@ pub(super) async fn logs(
 ) -> Result<Response, Refused> {
     let rank = number(query.as_deref(), "rank").and_then(|rank| u32::try_from(rank).ok()).unwrap_or(0);
     let follow = number(query.as_deref(), "follow") == Some(1);
-    let request = ask(&site, &who.identity, "Logs", LogsRequest { job_id: id, rank, follow })?;
+    let request = ask(&site, &who.identity, "Logs", LogsRequest { job_id: id, rank, follow, generation: 0 })?;
     let chunks = site.cluster.logs(request).await?.into_inner();
     let bytes = chunks.map(|chunk| chunk.map(|chunk| Bytes::from(chunk.data)).map_err(io::Error::other));
     let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];

@@ -83,6 +83,12 @@ pub(super) struct JobRow {
     limit: f64,
 }
 
+/// How many devices a placement has; none without one.
+fn given(placement: &[Share]) -> Option<u32> {
+    let given: usize = placement.iter().map(|share| share.devices.len()).sum();
+    u32::try_from(given).ok().filter(|&given| given > 0)
+}
+
 fn shares(shares: Vec<Share>) -> Vec<(String, Vec<u32>)> {
     shares.into_iter().map(|share| (share.node, share.devices)).collect()
 }
@@ -95,7 +101,7 @@ impl From<JobSummary> for JobRow {
             cause: job.cause().word(),
             name: job.name,
             user: job.user,
-            devices: job.devices,
+            devices: given(&job.placement).unwrap_or(job.devices),
             submit: short(job.submit_s),
             start: short(job.start_s),
             run: short(job.run_s),

@@ -36,6 +36,8 @@ pub(crate) struct Kept {
     pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
     /// What trainers told last, of jobs that have had a run.
     pub(crate) metrics: BTreeMap<u32, BTreeMap<String, f64>>,
+    /// Iterations that trainers reported last in runs that are over, and how many there were to make (0: not known).
+    pub(crate) reported: BTreeMap<u32, (f64, f64)>,
     /// What is different about jobs since they were submitted.
     pub(crate) amended: BTreeMap<u32, Amended>,
     /// On whose account jobs are booked, by the first job of their array or their own.
@@ -96,6 +98,9 @@ impl Kept {
             }
             Record::JobMeasured { job, ref metrics } => {
                 self.metrics.insert(job, metrics.clone());
+            }
+            Record::JobWatched { job, iterations, total, .. } if iterations > 0.0 => {
+                self.reported.insert(job, (iterations, total.unwrap_or(0.0)));
             }
             Record::JobPlanned { job, plan } => {
                 self.plans.remove(&job);
@@ -280,6 +285,8 @@ pub(crate) struct JobImageRecord {
     metrics: Option<BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     amended: Option<Amended>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    reported: Option<(f64, f64)>,
 }
 
 impl JobImageRecord {
@@ -324,6 +331,7 @@ impl JobImageRecord {
             plan: kept.plans.get(&job).copied(),
             metrics: kept.metrics.get(&job).cloned(),
             amended: kept.amended.get(&job).cloned(),
+            reported: kept.reported.get(&job).copied(),
         }
     }
 
@@ -340,6 +348,7 @@ impl JobImageRecord {
         kept.plans.extend(self.plan.map(|plan| (job, plan)));
         kept.metrics.extend(self.metrics.clone().map(|metrics| (job, metrics)));
         kept.amended.extend(self.amended.clone().map(|amended| (job, amended)));
+        kept.reported.extend(self.reported.map(|reported| (job, reported)));
         kept.book(job, self.account.as_deref().unwrap_or_default());
         kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {

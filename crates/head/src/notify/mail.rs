@@ -50,7 +50,7 @@ fn letter(notice: &Notice) -> Option<String> {
     let facts = &notice.facts;
     let to = Some(notice.target.mail.as_str()).filter(|to| is_mail_address(to))?;
     let element = facts.array_index.map_or_else(String::new, |index| format!("[{index}]"));
-    let subject = format!("job {}{element} ({}) {}", facts.job_id, facts.name, notice.moment_name());
+    let subject = format!("job {}{element} ({}) {}", facts.job_id, facts.name, notice.outcome());
     let mut letter = format!(
         "To: {to}\nSubject: {}\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\
          Content-Transfer-Encoding: 8bit\nAuto-Submitted: auto-generated\nX-Wharf-Notice: {}\n\n",

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
-use wharf_proto::Notify;
 use wharf_proto::notify::Moment;
+use wharf_proto::{JobPhase, Notify};
 
 pub use mail::is_mail_address;
 pub use webhook::Webhook;
@@ -94,7 +94,14 @@ impl Notice {
             Moment::Finished => "finished",
             Moment::Failed => "failed",
             Moment::Cancelled => "cancelled",
+            Moment::Stall => "stalled",
         }
+    }
+
+    /// What became of the job in a word; a failure by what it was.
+    fn outcome(&self) -> &str {
+        let is_timed_out = self.moment == Moment::Failed && self.facts.phase == JobPhase::TimedOut.word();
+        if is_timed_out { &self.facts.phase } else { self.moment_name() }
     }
 
     /// What a command reads and an address gets.

@@ -32,8 +32,15 @@ fn ended(exit_code: i32, cause: Cause) -> TaskEnded {
     TaskEnded { exit_code, cause: cause.into(), is_blameless, ..TaskEnded::default() }
 }
 
+/// Why the last run of a job ended. One that runs again has none.
+#[track_caller]
 fn cause(world: &VirtualCluster, job: u32) -> &'static str {
-    views::summary(&world.dispatcher, JobId(job)).cause().word()
+    let shown = views::summary(&world.dispatcher, JobId(job)).cause();
+    if world.phase(job) != Phase::Running {
+        return shown.word();
+    }
+    assert_eq!(shown, Cause::NoCause);
+    world.dispatcher.kept.struck[&job].cause().word()
 }
 
 /// How often each cause has struck.

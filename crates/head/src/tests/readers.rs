@@ -30,7 +30,7 @@ fn a_slow_reader_costs_a_window_and_misses_nothing() {
     let gang = Some(Gang { devices: 1, ..Gang::default() });
     world.submit(vec![JobSpec { command: vec!["train".to_owned()], gang, ..JobSpec::default() }]);
     let (end, mut receiver, flow) = pipe();
-    world.step([Input::ReadOutput { job: JobId(0), rank: 0, follow: true, pipe: end }]);
+    world.step([Input::ReadOutput { job: JobId(0), rank: 0, generation: 0, follow: true, pipe: end }]);
     let first = world.outputs.pop().unwrap();
     assert_eq!((first.offset, first.follow, first.stop), (0, true, false));
 

@@ -25,7 +25,7 @@ fn worker_messages_about_tasks_of_another_node_are_ignored() {
     let own = world.dispatcher.executions[&JobId(0)].tasks[0].share.node.0;
     let (own, rogue) = (u64::from(own), 1 - u64::from(own));
     let (pipe, mut output, _flow) = readers::pipe();
-    world.step([Input::ReadOutput { job: JobId(0), rank: 0, follow: true, pipe }]);
+    world.step([Input::ReadOutput { job: JobId(0), rank: 0, generation: 0, follow: true, pipe }]);
     let request = world.outputs[0].request;
     let ended = |is_blameless, interrupted| {
         from_worker::Message::Ended(TaskEnded {

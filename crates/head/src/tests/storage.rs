@@ -46,7 +46,7 @@ fn full_disk_refuses_submissions_serves_and_recovers() {
     assert_eq!(world.phase(0), Phase::Running);
     assert!(world.try_submit(vec![job()]).is_err());
     let (pipe, _output, _flow) = crate::readers::pipe();
-    world.step([Input::ReadOutput { job: JobId(0), rank: 0, follow: true, pipe }]);
+    world.step([Input::ReadOutput { job: JobId(0), rank: 0, generation: 0, follow: true, pipe }]);
     assert_eq!(world.outputs.len(), 1, "output can be read");
     let ends = world.exit(JobId(0), 0);
     world.step(ends);

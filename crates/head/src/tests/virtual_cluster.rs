@@ -10,8 +10,9 @@ use wharf_core::{ClusterSpec, Engine, JobId, NodeId, Phase, Regime, Time};
 use wharf_policy::Settings;
 use wharf_policy::governor::Limits;
 use wharf_proto::{
-    ChangeJobsRequest, FromWorker, HeadMark, JobSpec as WireSpec, LaunchTask, Refusal, Register, SendOutput,
-    TaskEnded, TaskId, TaskProgress, TaskStarted, TaskState, from_worker, to_worker,
+    ChangeJobsRequest, FromWorker, HeadMark, JobSpec as WireSpec, LaunchTask, Refusal, Register,
+    ReleaseCheckpoint, SendOutput, TaskEnded, TaskId, TaskProgress, TaskStarted, TaskState, from_worker,
+    to_worker,
 };
 use wharf_sim::Preset;
 use wharf_sim::preset::Mechanism;
@@ -91,6 +92,10 @@ pub(super) struct VirtualCluster {
     pub(super) outputs: Vec<SendOutput>,
     /// What they were told to stop.
     pub(super) stops: Vec<TaskId>,
+    /// Checkpoint directories whose jobs are over.
+    pub(super) released: Vec<ReleaseCheckpoint>,
+    /// How often they were asked what processes do.
+    pub(super) inspections: u32,
     /// How far the head's state goes, as they were told last.
     pub(super) mark: Option<HeadMark>,
 }
@@ -138,6 +143,7 @@ impl VirtualCluster {
             sharing,
             lost_after_s: 1e9,
             caps: crate::Caps::default(),
+            checkpoints: crate::CheckpointSettings::default(),
             report_grace_s: 0.0,
             teller,
             meter: Arc::default(),
@@ -162,6 +168,8 @@ impl VirtualCluster {
             launches,
             outputs: Vec::new(),
             stops: Vec::new(),
+            released: Vec::new(),
+            inspections: 0,
             mark: None,
         };
         for (session, node) in cluster.nodes.iter().enumerate() {
@@ -269,6 +277,8 @@ impl VirtualCluster {
                 }
             }
             to_worker::Message::SendOutput(wanted) => self.outputs.push(wanted),
+            to_worker::Message::ReleaseCheckpoint(released) => self.released.push(released),
+            to_worker::Message::Inspect(_) => self.inspections += 1,
             to_worker::Message::Forget(forget) => self.forgotten.push((session, forget.task.unwrap())),
             to_worker::Message::Stop(stop) => {
                 let task = stop.task.unwrap();

@@ -150,7 +150,7 @@ impl Books {
                     None => (Kind::Waiting, Devices::new()),
                 });
             }
-            Record::JobWatched { job, watched_s, idle_s, iterations } => {
+            Record::JobWatched { job, watched_s, idle_s, iterations, .. } => {
                 if let Some(run) = self.jobs.get_mut(job).and_then(|open| open.run.as_mut()) {
                     (run.watched_s, run.idle_s, run.iterations) = (*watched_s, *idle_s, *iterations);
                 }

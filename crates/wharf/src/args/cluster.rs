@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use wharf_head::{Caps, Network};
+use wharf_head::{Caps, CheckpointSettings, Network};
 use wharf_worker::{ContainerMount, ContainerRuntime};
 
 use super::{HeadCommand, LogFormat, Ttl, env};
@@ -71,6 +71,15 @@ pub struct HeadArgs {
     /// Let jobs of root run although the head serves several users
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_root: bool,
+    /// Parent of the checkpoint directories of jobs that name none
+    ///
+    /// Each job, and each element of an array, gets a directory of its own below it. A relative path is below the working directory of
+    /// each job; `%u` is the job's user. It has to be on a file system that all nodes share for jobs that move between nodes.
+    #[arg(long, value_name = "DIR", default_value = CheckpointSettings::ROOT)]
+    pub checkpoint_root: String,
+    /// Time after a job's end, and after the last change in it, until its checkpoint directory below the root is removed
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    pub checkpoint_retention: Seconds,
     /// Serve the dashboard and metrics to browsers and Prometheus.
     #[command(flatten)]
     pub http: HttpArgs,
@@ -348,17 +357,25 @@ pub struct JobArgs {
 #[command(after_help = "\
 Examples:
   wharf logs 3
-  wharf logs --follow 3")]
+  wharf logs --follow 3                Through requeues, until it is over
+  wharf logs --run 1 3                 What its first run wrote
+  wharf logs --all-runs 3")]
 pub struct LogsArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Go on until the job is over
+    /// Continue until the job is over, through requeues and retries; with `--run`, until that run is
     #[arg(long, short)]
     pub follow: bool,
-    /// The node's rank in the gang
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub rank: u32,
+    /// The run, counted from 1 [default: the last]
+    #[arg(long, value_name = "N", conflicts_with = "all_runs")]
+    pub run: Option<u32>,
+    /// All runs, one after the other
+    #[arg(long, conflicts_with = "follow")]
+    pub all_runs: bool,
+    /// The node's rank in the gang [default: 0; of a job that failed, the rank that did]
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
     /// The job's id; `12_3` is an element of an array
     pub job: JobNumber,
 }

@@ -27,7 +27,7 @@ pub struct FilterArgs {
     /// Only those with such a name: `sweep-*`, or a part of it
     #[arg(long, value_name = "PATTERN")]
     pub name: Option<String>,
-    /// Only those that it has struck: user, node, device, time-limit, preemption, lost-worker, out-of-memory, launch, request
+    /// Only those that it has struck: user, node, device, time-limit, preemption, lost-worker, out-of-memory, launch, request, stalled
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     pub cause: Option<Cause>,
     /// Only those that were there since then: `7d` (ago), `2026-11-01` or `2026-11-01T12:00`

@@ -6,7 +6,7 @@ use clap::Args;
 use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
-use crate::jobfile::job::{self, Launcher, Moments};
+use crate::jobfile::job::{self, Launcher, Moments, OnStall, OnTimeLimit, StallTimeout};
 use crate::jobfile::{
     Array, Deadline, Executor, Export, Format, Job, Limit, Runtime, Seconds, Size, SlurmExecutor, StopSignal,
     Words,
@@ -65,6 +65,9 @@ pub struct SubmitArgs {
     /// Wait, and show its output while it runs
     #[arg(long)]
     pub follow: bool,
+    /// Continue from the checkpoint of an earlier job: use its checkpoint directory
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["trace", "checkpoint_dir", "array", "dry_run"])]
+    pub resume_from: Option<JobNumber>,
     /// Let the job run as root on a head that serves several users (admin only)
     #[arg(long)]
     pub allow_root: bool,
@@ -203,12 +206,21 @@ pub struct JobFlags {
     /// Who gets a letter, through the head's sendmail
     #[arg(long, value_name = "ADDRESS")]
     pub notify_mail: Option<String>,
-    /// A folder for its checkpoints
+    /// Checkpoint directory [default: one of the job's own]
     #[arg(long, value_name = "DIR")]
     pub checkpoint_dir: Option<String>,
     /// An exit code that means "I was interrupted, run me again"
     #[arg(long = "resume-code", value_name = "CODE", value_delimiter = ',', allow_negative_numbers = true)]
     pub resume_codes: Vec<i32>,
+    /// Action at the time limit [default: stop]
+    #[arg(long, value_name = "ACTION", value_enum)]
+    pub on_time_limit: Option<OnTimeLimit>,
+    /// Time without progress after which it counts as stalled, or `never` [default: from the intervals between its reports]
+    #[arg(long, value_name = "DURATION")]
+    pub stall_timeout: Option<StallTimeout>,
+    /// Action when it has stalled [default: report]
+    #[arg(long, value_name = "ACTION", value_enum)]
+    pub on_stall: Option<OnStall>,
     /// What it is told to stop with [default: TERM]
     #[arg(long, value_name = "SIGNAL")]
     pub stop_signal: Option<StopSignal>,
@@ -353,6 +365,9 @@ impl JobFlags {
             workdir: flags.workdir.clone(),
             output: flags.output_file.clone(),
             error: flags.error_file.clone(),
+            on_time_limit: flags.on_time_limit,
+            stall_timeout: flags.stall_timeout,
+            on_stall: flags.on_stall,
             stop_signal: flags.stop_signal,
             grace: flags.grace,
             launcher: flags.launcher,

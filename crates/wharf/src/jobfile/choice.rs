@@ -19,6 +19,8 @@ pub enum Moments {
     Failed,
     /// It was cancelled
     Cancelled,
+    /// It makes no progress any more
+    Stalled,
     /// It is over, in whatever way
     End,
 }
@@ -33,7 +35,38 @@ impl Moments {
             Self::Finished => &[Moment::Finished],
             Self::Failed => &[Moment::Failed],
             Self::Cancelled => &[Moment::Cancelled],
+            Self::Stalled => &[Moment::Stall],
             Self::End => &[Moment::Finished, Moment::Failed, Moment::Cancelled],
+        }
+    }
+}
+
+/// Action at a job's time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnTimeLimit {
+    /// Stop it; it has timed out
+    Stop,
+    /// Requeue it, to continue from its checkpoint
+    Requeue,
+}
+
+/// Action on a job that has stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnStall {
+    /// Show it, and notify
+    Report,
+    /// Stop it and run it again from its checkpoint
+    Restart,
+    /// Stop it; it has failed
+    Fail,
+}
+
+impl From<OnStall> for wharf_proto::OnStall {
+    fn from(action: OnStall) -> Self {
+        match action {
+            OnStall::Report => Self::StallReport,
+            OnStall::Restart => Self::StallRestart,
+            OnStall::Fail => Self::StallFail,
         }
     }
 }
@@ -60,10 +93,15 @@ pub(super) fn choice<T: ValueEnum>(text: &str) -> Result<T, NoChoice> {
     T::from_str(text, false).map_err(|_| NoChoice { given: text.to_owned(), known: known.join(", ") })
 }
 
-impl FromStr for Moments {
-    type Err = NoChoice;
+macro_rules! named {
+    ($($name:ident),*) => {
+        $(impl FromStr for $name {
+            type Err = NoChoice;
 
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
-    }
+            fn from_str(text: &str) -> Result<Self, NoChoice> {
+                choice(text)
+            }
+        })*
+    };
 }
+named!(Moments, OnTimeLimit, OnStall);

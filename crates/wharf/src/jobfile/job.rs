@@ -8,7 +8,7 @@ use wharf_head::check::LIMITS;
 use wharf_proto as proto;
 
 use super::array::Array;
-pub use super::choice::Moments;
+pub use super::choice::{Moments, OnStall, OnTimeLimit};
 use super::choice::{NoChoice, choice};
 pub use super::container::{Container, Mount};
 use super::container::{Network, Runtime, Shm};
@@ -16,6 +16,7 @@ use super::decode::{Decode, Fields, Problem, named, written};
 use super::environment::Export;
 use super::executor::Executor;
 use super::node::{Node, Value};
+pub use super::units::StallTimeout;
 use super::units::{Deadline, Fraction, Limit, Seconds, Size, StopSignal};
 use super::words::Words;
 use crate::number::JobNumber;
@@ -72,6 +73,12 @@ record! {
         memory: Size,
         /// When it is stopped.
         time_limit: Seconds,
+        /// What happens then.
+        on_time_limit: OnTimeLimit,
+        /// When it counts as stalled.
+        stall_timeout: StallTimeout,
+        /// What happens then.
+        on_stall: OnStall,
         /// How urgent it is.
         priority: i32,
         /// What it should get in relation to others.
@@ -353,6 +360,9 @@ decode_written!(
     Launcher: "the name of a launcher",
     JobRef: "a job's id or name",
     Moments: "a moment such as `failed`",
+    OnTimeLimit: "`stop` or `requeue`",
+    OnStall: "`report`, `restart` or `fail`",
+    StallTimeout: "a duration such as `10m`, or `never`",
     Runtime: "the name of a runtime",
     Network: "`host`, `bridge` or `none`",
     Shm: "shared memory such as `8g`, or `host`",

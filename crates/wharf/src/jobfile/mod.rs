@@ -38,7 +38,7 @@ use node::{Entry, Node, Value};
 pub(crate) use plan::{Planned, Source, plan};
 pub(crate) use ray::RayJob;
 pub(crate) use resolve::Context;
-pub(crate) use tune::{Sweep, clashes, sweep};
+pub(crate) use tune::{Sweep, clashes, placeholders, sweep};
 
 /// A job file that can be copied and changed.
 pub const EXAMPLE_YAML: &str = include_str!("example.yaml");

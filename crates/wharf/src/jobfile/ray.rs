@@ -9,7 +9,7 @@ use wharf_proto::JobSpec;
 
 use super::environment;
 use super::job::Job;
-use super::resolve::{Wrong, activation};
+use super::resolve::Wrong;
 
 /// A job as Ray's Jobs API takes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +77,7 @@ pub(super) fn ray_job(job: &Job, spec: &JobSpec) -> Result<Option<RayJob>, Wrong
     );
     Ok(Some(RayJob {
         address,
-        entrypoint: entrypoint(job, within.as_ref())?,
+        entrypoint: entrypoint(job, &spec.activate, within.as_ref())?,
         runtime_env: RuntimeEnv { env_vars },
         metadata: [("name", spec.name.clone()), ("submitted_by", "wharf".to_owned())].into(),
         entrypoint_num_cpus: each(job.cpus.unwrap_or(0).into()),
@@ -95,6 +95,9 @@ fn unsupported(job: &Job) -> Option<&'static str> {
         ("pool", job.pool.is_some()),
         ("reservation", job.reservation.is_some()),
         ("time_limit", job.time_limit.is_some()),
+        ("on_time_limit", job.on_time_limit.is_some()),
+        ("stall_timeout", job.stall_timeout.is_some()),
+        ("on_stall", job.on_stall.is_some()),
         ("deadline", job.deadline.is_some()),
         ("after", job.after.is_some()),
         ("after_ok", job.after_ok.is_some()),
@@ -141,7 +144,7 @@ const INHERITED: [&str; 6] = [
 ];
 
 /// Ray hands it to a shell: every word is quoted. A container's program is run by that shell in the place of the command.
-fn entrypoint(job: &Job, within: Option<&Within<'_>>) -> Result<String, Wrong> {
+fn entrypoint(job: &Job, activate: &[String], within: Option<&Within<'_>>) -> Result<String, Wrong> {
     let words: Vec<String> = job.command.iter().flat_map(|words| words.0.clone()).collect();
     let words = match within {
         None => words,
@@ -152,7 +155,7 @@ fn entrypoint(job: &Job, within: Option<&Within<'_>>) -> Result<String, Wrong> {
         }
     };
     let folder = job.workdir.iter().map(|folder| format!("cd {}", quote(folder)));
-    let lines = job.activate.iter().flat_map(activation);
+    let lines = activate.iter().cloned();
     let command = line(words.iter().map(String::as_str));
     Ok(lines.chain(folder).chain([command]).collect::<Vec<_>>().join(" && "))
 }

@@ -9,7 +9,7 @@ use wharf_proto::{JobSpec, ResourceLimit};
 
 use super::environment::{self, Export, Variables};
 use super::executor::{self, SlurmExecutor};
-use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray};
+use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, OnTimeLimit, Ray};
 use super::ray::{RayJob, ray_job};
 use super::units::{Deadline, Seconds, Size};
 use super::words::Words;
@@ -85,6 +85,9 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         error_output: file(&job.error),
         priority: job.priority.unwrap_or_default(),
         time_limit_s: seconds(job.time_limit),
+        requeue_at_limit: job.on_time_limit == Some(OnTimeLimit::Requeue),
+        stall_timeout_s: job.stall_timeout.map(|timeout| timeout.0),
+        on_stall: job.on_stall.map_or(proto::OnStall::StallReport, Into::into).into(),
         dependencies,
         retries: retries.count.unwrap_or(u32::from(retries.codes.is_some())),
         retry_codes: retries.codes.unwrap_or_default(),
@@ -104,7 +107,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         memory_mib: job.memory.map_or(0, |memory| memory.mib()),
         pool: job.pool.clone().unwrap_or_default(),
         reservation: job.reservation.clone().unwrap_or_default(),
-        activate: job.activate.as_ref().map(activation).unwrap_or_default(),
+        activate: job.activate.as_ref().map(|activate| activation(activate, context)).unwrap_or_default(),
         limits: limits(job),
         notify: job.notify.as_ref().map(notify),
         weight: job.weight.unwrap_or_default(),
@@ -154,18 +157,52 @@ fn words(words: Option<&Words>) -> Vec<String> {
 
 /// A path below `base` unless it is absolute; `~/` is the submitting user's home.
 pub(super) fn path_below(context: &Context, base: &Path, name: &str) -> PathBuf {
-    match (name.strip_prefix("~/"), context.shell.get("HOME")) {
+    let below_home = if name == "~" { Some("") } else { name.strip_prefix("~/") };
+    match (below_home, context.shell.get("HOME")) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ if name.is_empty() => base.to_owned(),
         _ => base.join(name),
     }
 }
 
-/// What a job without a name is called: as its program.
+/// Programs that run a script: a job is called as the script.
+const INTERPRETERS: [&str; 12] = [
+    "python",
+    "bash",
+    "sh",
+    "torchrun",
+    "mpirun",
+    "mpiexec",
+    "horovodrun",
+    "accelerate",
+    "deepspeed",
+    "perl",
+    "node",
+    "env",
+];
+
+/// What a job without a name is called: as its program, or as the script or module that its interpreter runs.
 fn program(job: &Job) -> String {
     let step = job.steps.iter().flatten().find_map(|step| step.command.as_ref());
-    let command = job.command.as_ref().or(step);
-    command.and_then(|words| words.0.first().cloned()).unwrap_or_default()
+    let words = job.command.as_ref().or(step).map_or(&[][..], |words| &words.0);
+    let Some(program) = words.first() else { return String::new() };
+    let base = file_name(program).trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    if !INTERPRETERS.contains(&base) {
+        return program.clone();
+    }
+    let is_script = |word: &&String| {
+        [".py", ".sh", ".pl", ".js"].iter().any(|ending| word.ends_with(ending)) && !word.starts_with('-')
+    };
+    let module =
+        words.iter().zip(words.iter().skip(1)).find(|(option, _)| *option == "-m").map(|(_, name)| name);
+    match words.iter().skip(1).find(is_script).or(module) {
+        Some(script) => file_name(script).to_owned(),
+        None => program.clone(),
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn steps(job: &Job) -> Vec<proto::Step> {
@@ -302,7 +339,7 @@ fn variables(job: &Job, context: &Context) -> Result<Variables, Wrong> {
 }
 
 /// Lines of shell that activate an environment, every value quoted.
-pub(super) fn activation(activate: &Activate) -> Vec<String> {
+fn activation(activate: &Activate, context: &Context) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(modules) = activate.modules.as_ref().filter(|modules| !modules.is_empty()) {
         let names: Vec<String> = modules.iter().map(|name| quote(name)).collect();
@@ -310,9 +347,12 @@ pub(super) fn activation(activate: &Activate) -> Vec<String> {
     }
     if let Some(conda) = &activate.conda {
         lines.push(r#"eval "$(conda shell.posix hook)""#.to_owned());
-        lines.push(format!("conda activate {}", quote(conda)));
+        // By name, or by its folder.
+        let conda = text(&path_below(context, Path::new(""), conda));
+        lines.push(format!("conda activate {}", quote(&conda)));
     }
     if let Some(venv) = &activate.venv {
+        let venv = text(&path_below(context, Path::new(""), venv));
         lines.push(format!(". {}", quote(&format!("{}/bin/activate", venv.trim_end_matches('/')))));
     }
     lines.extend(activate.lines.iter().flatten().cloned());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use wharf_proto::{
-    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, Ray, Step, dependency, notify,
+    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, OnStall, Ray, Step, dependency, notify,
 };
 
 use super::{Planned, RayJob};
@@ -68,6 +68,11 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         put(&mut fields, "resume_codes", json!(checkpoint.resume_codes));
         fields
     });
+    let on_stall = match spec.on_stall() {
+        OnStall::StallReport => "",
+        OnStall::StallRestart => "restart",
+        OnStall::StallFail => "fail",
+    };
     let stages = spec.stages.as_ref().map(|stages| {
         let mut fields = Map::new();
         put(&mut fields, "data_ms", json!(stages.data_ms));
@@ -91,6 +96,9 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("array", json!(spec.array)),
         ("priority", json!(spec.priority)),
         ("time_limit_s", json!(spec.time_limit_s)),
+        ("on_time_limit", json!(if spec.requeue_at_limit { "requeue" } else { "" })),
+        ("stall_timeout_s", json!(spec.stall_timeout_s)),
+        ("on_stall", json!(on_stall)),
         ("weight", json!(spec.weight)),
         ("deadline_s", json!(spec.deadline_s)),
         ("dependencies", json!(spec.dependencies.iter().map(depends).collect::<Vec<_>>())),

@@ -26,6 +26,18 @@ impl UnitError {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds(pub f64);
 
+/// How long a job may make no progress; 0: as long as it likes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StallTimeout(pub f64);
+
+impl FromStr for StallTimeout {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        if text == "never" { Ok(Self(0.0)) } else { text.parse().map(|Seconds(seconds)| Self(seconds)) }
+    }
+}
+
 impl FromStr for Seconds {
     type Err = UnitError;
 

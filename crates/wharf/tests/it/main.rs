@@ -53,5 +53,6 @@ mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod trainers;
 mod tune;
 mod workflows;

@@ -501,6 +501,7 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
     let setup = Setup { folder: folder.to_owned(), owner: "ann".into(), ..Setup::default() };
     let config = HeadConfig {
         caps: wharf_head::Caps::default(),
+        checkpoints: wharf_head::CheckpointSettings::default(),
         sendmail: wharf_head::notify::SENDMAIL.into(),
         webhook_allow: Vec::new(),
         allow_root: false,

@@ -8,7 +8,7 @@ parameters:
   lr: [0.1, 0.2, 0.3]
   optimiser: [sgd, 'a b']
 job:
-  command: [sh, train.sh, --lr, '{lr}', '{optimiser}', '{other}']
+  command: [sh, train.sh, --lr, '{lr}', '{optimiser}', 'an {other}']
   env: {RATE: 'rate {lr}'}
   output: '%x-{lr}-%a.txt'
   container: {image: /nowhere/image}
@@ -42,7 +42,7 @@ fn a_sweep_runs_is_repaired_and_compared() {
     let read = |name: &str| {
         std::fs::read_to_string(marked.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     };
-    assert_eq!(read("rates-0.1-1.txt"), "0.1|a b|{other}|rate 0.1|0.1|a b|1\n");
+    assert_eq!(read("rates-0.1-1.txt"), "0.1|a b|an {other}|rate 0.1|0.1|a b|1\n");
     assert!(read("wharf-tune/rates/manifest.csv").starts_with("index,lr,optimiser\n0,0.1,sgd\n1,0.1,a b\n"));
     let states = || marked.json(&["tune", "status", "wharf-tune/rates"])["states"].clone();
     assert_eq!(states(), serde_json::json!({ "failed": 2, "finished": 4 }));
@@ -87,7 +87,7 @@ fn a_sweep_runs_is_repaired_and_compared() {
 #[test]
 fn elements_that_would_write_the_same_file_are_warned_of() {
     let marked = Marked::new();
-    let text = "parameters: {lr: [1, 2]}\njob: {command: 'train --save-dir models', output: log.txt}\n";
+    let text = "parameters: {lr: [1, 2]}\njob: {command: 'train {lr} --save-dir models', output: log.txt}\n";
     std::fs::write(marked.path("sweep.yaml"), text).unwrap();
     let output = marked.run(&["tune", "start", "sweep.yaml", "--dry-run"]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

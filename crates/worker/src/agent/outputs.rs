@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wharf_proto::{Heartbeat, SendOutput, from_worker};
+use wharf_proto::{
+    FromWorker, Heartbeat, ReleaseCheckpoint, SendOutput, StoppedProcess, TaskId, TaskInspected, from_worker,
+};
 
 use super::Agent;
+use crate::checkpoints::{self, Released};
 use crate::output::{self, Wanted};
 use crate::protocol::output_file;
 use crate::task::TaskKey;
-use crate::{Notice, TaskSettings, housekeeping};
+use crate::{Notice, TaskSettings, housekeeping, processes};
 
 /// How often the output of running tasks is looked at, and that of tasks that are over.
 pub(super) const OUTPUTS_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,6 +57,48 @@ impl<N: FnMut(Notice)> Agent<N> {
         let (folder, retention) = (self.config.state_dir.clone(), self.config.tasks.output_retention);
         let remove = move || housekeeping::remove_old(&folder, retention, |task| known.contains(task));
         drop(tokio::task::spawn_blocking(remove));
+        let (program, folder) = (self.config.keeper_program.clone(), self.config.state_dir.clone());
+        let released = Released::all(&folder);
+        if !released.is_empty() {
+            drop(tokio::spawn(checkpoints::remove(program, folder, released, true)));
+        }
+    }
+
+    /// Notes that the job of a checkpoint directory is over.
+    pub(super) fn release_checkpoint(&mut self, message: ReleaseCheckpoint) {
+        if self.config.rehearsal.is_some() {
+            return;
+        }
+        match Released::note(&self.config.state_dir, message) {
+            Ok(released) => self.released.extend(released),
+            Err(error) => {
+                self.reduced(format!("checkpoint directories of ended jobs are not removed: {error}"));
+            }
+        }
+    }
+
+    /// Removes empty checkpoint directories of jobs that have ended lately; nothing waits for that.
+    pub(super) fn remove_released(&mut self) {
+        let released = std::mem::take(&mut self.released);
+        if !released.is_empty() {
+            let (program, folder) = (self.config.keeper_program.clone(), self.config.state_dir.clone());
+            drop(tokio::spawn(checkpoints::remove(program, folder, released, false)));
+        }
+    }
+
+    /// Reports to the head which processes of a task are stopped; nothing waits for that.
+    pub(super) fn inspect(&self, task: TaskId) {
+        let Some(head) = &self.head else { return };
+        let output = head.output.clone();
+        drop(tokio::spawn(async move {
+            let look = move || processes::stopped(task.job_id, task.generation);
+            let found = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            let stopped = found.into_iter().map(|(pid, rank)| StoppedProcess { pid, rank }).collect();
+            let inspected = TaskInspected { task: Some(task), stopped };
+            // Where the head is gone it asks again.
+            let _ =
+                output.send(FromWorker { message: Some(from_worker::Message::Inspected(inspected)) }).await;
+        }));
     }
 
     /// Sends the output of a task to the head.

@@ -52,8 +52,8 @@ impl Files {
         };
         if !start.checkpoint_dir.as_os_str().is_empty() {
             let folder = &start.checkpoint_dir;
-            std::fs::create_dir_all(folder).map_err(|error| {
-                failure(&error, format_args!("make the checkpoint folder {}", folder.display()))
+            start.checkpoint_setup.create(folder).map_err(|error| {
+                failure(&error, format_args!("create the checkpoint directory {}", folder.display()))
             })?;
         }
         Ok(Self { output, error_output })

@@ -174,16 +174,12 @@ pub(super) fn login(start: &Start) -> Result<Option<Login>, Exit> {
         if path.as_os_str().is_empty() { PathBuf::new() } else { start.workdir.join(path) }
     };
     Ok(Some(Login {
-        name: user.name,
-        uid: user.uid.as_raw(),
-        gid: user.gid.as_raw(),
-        home: user.dir,
-        shell: user.shell,
         output: below(&start.output),
         error_output: below(&start.error_output),
         checkpoint_dir: start.checkpoint_dir.clone(),
-        header: String::new(),
+        checkpoint_setup: start.checkpoint_setup.clone(),
         files: start.files,
+        ..Login::of(user)
     }))
 }
 

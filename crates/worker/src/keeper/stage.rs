@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::{CODE_NOT_EXECUTABLE, CODE_NOT_FOUND};
 use super::{device_nodes, files, limits, note};
+use crate::checkpoints::{self, CheckpointSetup};
 use crate::container::{self, Contained, Idle};
 use crate::descriptors::{anonymous_file, close_inherited};
 use crate::protocol::{Limit, Manner, container_mark, node_mark, refusal_file};
@@ -69,6 +70,9 @@ pub(crate) struct Stage {
     /// The descriptor of the refusal file, where an earlier stage has opened it.
     #[serde(default)]
     pub(super) refusal: Option<RawFd>,
+    /// Checkpoint directories to remove, and how long nothing in them must have changed; none: only empty ones are removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) released: Vec<(PathBuf, Option<Duration>)>,
 }
 
 impl Stage {
@@ -85,21 +89,18 @@ impl Stage {
     /// The stage that reads a file with the rights of a user; none of a user that this node does not have.
     pub(crate) fn reading(path: PathBuf, uid: u32, offset: u64, follow: bool) -> Option<Self> {
         let user = User::from_uid(Uid::from_raw(uid)).ok().flatten()?;
-        let login = Login {
-            name: user.name,
-            uid,
-            gid: user.gid.as_raw(),
-            home: user.dir,
-            shell: user.shell,
-            output: path,
-            error_output: PathBuf::new(),
-            checkpoint_dir: PathBuf::new(),
-            header: String::new(),
-            files: Manner::default(),
-        };
+        let login = Login { output: path, ..Login::of(user) };
         let task = TaskKey { job: 0, generation: 0 };
         let stage = Self::new(task, Some(login), PathBuf::from("/"));
         Some(Self { act: Act::Read { offset, follow }, ..stage })
+    }
+
+    /// The stage that removes checkpoint directories with the rights of a user; none of a user that this node does not have.
+    pub(crate) fn removing(user: &str, wanted: Vec<(PathBuf, Option<Duration>)>) -> Option<Self> {
+        let user = User::from_name(user).ok().flatten()?;
+        let task = TaskKey { job: 0, generation: 0 };
+        let stage = Self::new(task, Some(Login::of(user)), PathBuf::from("/"));
+        Some(Self { act: Act::RemoveCheckpoints, released: wanted, ..stage })
     }
 
     /// A stage that changes nothing but the user.
@@ -118,6 +119,7 @@ impl Stage {
             env: BTreeMap::new(),
             port: None,
             refusal: None,
+            released: Vec::new(),
         }
     }
 
@@ -151,6 +153,8 @@ pub(crate) enum Act {
     Retire(Idle),
     /// A file is copied to standard output, from an offset on; one that is followed until this process is killed.
     Read { offset: u64, follow: bool },
+    /// Checkpoint directories are removed; which of them are gone is written to standard output.
+    RemoveCheckpoints,
 }
 
 /// Who the task runs as. Whatever is done with their files is done as them.
@@ -166,6 +170,8 @@ pub(crate) struct Login {
     pub(super) error_output: PathBuf,
     /// Empty: none.
     pub(super) checkpoint_dir: PathBuf,
+    #[serde(default)]
+    pub(super) checkpoint_setup: CheckpointSetup,
     /// Written to the output before all else.
     pub(super) header: String,
     /// How its files are opened.
@@ -174,6 +180,23 @@ pub(crate) struct Login {
 }
 
 impl Login {
+    /// A user without any files.
+    pub(super) fn of(user: User) -> Self {
+        Self {
+            name: user.name,
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+            home: user.dir,
+            shell: user.shell,
+            output: PathBuf::new(),
+            error_output: PathBuf::new(),
+            checkpoint_dir: PathBuf::new(),
+            checkpoint_setup: CheckpointSetup::default(),
+            header: String::new(),
+            files: Manner::default(),
+        }
+    }
+
     /// The variables of the user's session, in the place of the worker's.
     pub(super) fn session(&self) -> [(&'static str, String); 4] {
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -224,6 +247,10 @@ pub fn stage_main(state_dir: &Path) -> u8 {
         Act::Read { offset, follow } => {
             close_inherited(None);
             u8::from(copy_file(&stage, offset, follow).is_err())
+        }
+        Act::RemoveCheckpoints => {
+            close_inherited(None);
+            u8::from(remove_checkpoints(&stage).is_err())
         }
     }
 }
@@ -289,6 +316,15 @@ fn copy_file(stage: &Stage, offset: u64, follow: bool) -> io::Result<()> {
     }
 }
 
+/// Removes checkpoint directories with the rights of their user.
+fn remove_checkpoints(stage: &Stage) -> io::Result<()> {
+    let Some(login) = &stage.user else { return Ok(()) };
+    switch(login)?;
+    let removed = stage.released.iter().map(|(dir, keep)| checkpoints::is_removed(dir, *keep));
+    serde_json::to_writer(io::stdout().lock(), &removed.collect::<Vec<bool>>())?;
+    Ok(())
+}
+
 /// Removes what is left of a task, or of a node's container; the exit code is 0 where that is done.
 fn close(stage: &Stage) -> u8 {
     let Some(contained) = &stage.container else { return 0 };
@@ -296,7 +332,9 @@ fn close(stage: &Stage) -> u8 {
         stage.user.as_ref().map_or(Ok(()), |login| switch(login).map_err(|error| error.to_string()));
     let closed = switched.and_then(|()| match stage.act {
         Act::Retire(idle) => container::retire(contained, idle),
-        Act::Run | Act::Enter | Act::Close | Act::Read { .. } => container::clean(contained).map(|()| true),
+        Act::Run | Act::Enter | Act::Close | Act::Read { .. } | Act::RemoveCheckpoints => {
+            container::clean(contained).map(|()| true)
+        }
     });
     match closed {
         Ok(is_gone) => u8::from(!is_gone),
@@ -445,8 +483,10 @@ fn open_files(login: &Login) -> Result<(), Refusal> {
     }
     let folder = &login.checkpoint_dir;
     if !folder.as_os_str().is_empty() {
-        std::fs::create_dir_all(folder)
-            .map_err(Refusal::of(format_args!("make the checkpoint folder {}", folder.display())))?;
+        login
+            .checkpoint_setup
+            .create(folder)
+            .map_err(Refusal::of(format_args!("create the checkpoint directory {}", folder.display())))?;
     }
     Ok(())
 }

@@ -32,6 +32,7 @@ pub(crate) struct Step {
     pub(crate) token: String,
     iterations: Option<f64>,
     checkpointed: Option<f64>,
+    total: Option<f64>,
     #[serde(default)]
     metrics: BTreeMap<String, f64>,
     /// It is about to end because it was told to, and has more to do.
@@ -54,6 +55,7 @@ impl Step {
         progress.iterations = self.iterations.unwrap_or(progress.iterations);
         // Of several processes mostly one saves; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(self.checkpointed.unwrap_or(0.0));
+        progress.total = self.total.unwrap_or(progress.total);
         for (name, &value) in &self.metrics {
             let has_room = progress.metrics.len() < METRICS_MAX || progress.metrics.contains_key(name);
             if has_room && !name.is_empty() && name.len() <= METRIC_NAME_MAX {
@@ -155,13 +157,14 @@ mod tests {
 
     #[test]
     fn progress_keeps_what_is_not_told() {
-        let first =
-            step(r#"{"job":1,"generation":2,"iterations":5,"checkpointed":4,"metrics":{"loss":2.5,"lr":1}}"#);
+        let first = step(
+            r#"{"job":1,"generation":2,"iterations":5,"checkpointed":4,"total":9,"metrics":{"loss":2.5,"lr":1}}"#,
+        );
         let first = first.progress(None).unwrap();
         let second = step(r#"{"job":1,"generation":2,"iterations":6,"metrics":{"loss":2}}"#);
         let second = second.progress(Some(&first)).unwrap();
         let metrics = [("loss".to_owned(), 2.0), ("lr".to_owned(), 1.0)].into();
-        assert_eq!(second, Progress { iterations: 6.0, checkpointed: 4.0, metrics });
+        assert_eq!(second, Progress { iterations: 6.0, checkpointed: 4.0, metrics, total: 9.0 });
         let other = step(r#"{"job":1,"generation":2,"iterations":6,"checkpointed":2}"#);
         assert_eq!(
             other.progress(Some(&second)),

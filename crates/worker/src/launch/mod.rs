@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::{User, geteuid};
-use wharf_proto::{LaunchTask, Launcher};
+use wharf_proto::{Container, LaunchTask, Launcher};
 
 use crate::WorkerConfig;
+use crate::checkpoints::CheckpointSetup;
 use crate::devices::DeviceNodes;
 use crate::environment::{self, Mpi, Surroundings};
 use crate::keeper::limits;
@@ -104,6 +105,7 @@ impl Launching {
                 .as_ref()
                 .map_or_else(Manner::default, |batch| Manner { is_anew: !batch.append, needs_folder: true }),
             checkpoint_dir: joined_unless_empty(&workdir, &launch.checkpoint_dir),
+            checkpoint_setup: checkpoint_setup(task, launch, &workdir),
             workdir,
             port: 0,
             confinement: self.confinement(config, launch, is_other),
@@ -257,6 +259,20 @@ fn mpi_agent(config: &WorkerConfig, launch: &LaunchTask) -> Option<String> {
     let is_inside = launch.batch.is_some() && launch.container.is_some();
     let program = own_program(config).ok().filter(|_| is_reached && !is_inside)?;
     (!program.contains([' ', '\t', ':', ','])).then(|| format!("{program} mpi-agent"))
+}
+
+/// How a task's checkpoint directory is created. One that the head chose is optional, except where it has to be mounted.
+fn checkpoint_setup(task: TaskKey, launch: &LaunchTask, workdir: &Path) -> CheckpointSetup {
+    if !launch.is_default_checkpoint {
+        return CheckpointSetup::default();
+    }
+    let is_seen = workdir.join(&launch.checkpoint_dir).starts_with(workdir);
+    let is_mounted = |container: &Container| !(container.per_node || container.workdir.is_empty() && is_seen);
+    let is_first_of_several = launch.rank == 0 && launch.ranks > 1;
+    CheckpointSetup {
+        is_optional: !launch.container.as_ref().is_some_and(is_mounted),
+        marker: if is_first_of_several { task.to_string() } else { String::new() },
+    }
 }
 
 /// This program, whatever path it has on this machine.

@@ -113,6 +113,7 @@ mod tests {
             error_output: PathBuf::new(),
             files: crate::protocol::Manner::default(),
             checkpoint_dir: PathBuf::new(),
+            checkpoint_setup: Default::default(),
             port: 0,
             confinement: Confinement::default(),
             stop_signal: 0,

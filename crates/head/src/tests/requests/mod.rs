@@ -147,7 +147,7 @@ fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool 
         }
         Request::Output { job, rank } => {
             let (pipe, _, _) = readers::pipe();
-            world.step([Input::ReadOutput { job: JobId(job), rank, follow: false, pipe }]);
+            world.step([Input::ReadOutput { job: JobId(job), rank, generation: 0, follow: false, pipe }]);
         }
         Request::Limits => ask(world, |dispatcher| drop(dispatcher.limits("ann"))),
         Request::Demand => ask(world, |dispatcher| drop(leaving::demands(dispatcher))),

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::Notify;
 use wharf_head::http::HttpConfig;
-use wharf_head::{Head, HeadConfig};
+use wharf_head::{CheckpointSettings, Head, HeadConfig};
 use wharf_tls::Fingerprint;
 use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, TaskSettings, WorkerConfig, WorkerError};
 
@@ -158,6 +158,10 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         allow_root: args.allow_root,
         lost_after: Duration::from_secs_f64(args.lost_after),
         caps: args.caps.caps(),
+        checkpoints: CheckpointSettings {
+            root: args.checkpoint_root.clone(),
+            keep: Duration::try_from_secs_f64(args.checkpoint_retention.0).unwrap_or(Duration::MAX),
+        },
         history_s: HISTORY_DAYS * 86_400.0,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
         make: regime::maker(&policy, args.seed, profile),

@@ -4,9 +4,10 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use wharf_client::{Client, ClientError};
-use wharf_proto::{JobPhase, JobSummary, LogsRequest};
+use wharf_client::Client;
+use wharf_proto::{JobPhase, LogsRequest};
 
+use super::logs::runs;
 use crate::error::CliError;
 use crate::output::Terminal;
 
@@ -15,22 +16,36 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A job that waits longer is worth a word.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Shows what the job says, through preemptions, until it is over.
-pub(super) async fn show(client: &Client, terminal: &Terminal, job_id: u32) -> Result<(), CliError> {
+/// Shows the output of a job's runs, through preemptions and retries, until it is over.
+pub(super) async fn show(
+    client: &Client,
+    terminal: &Terminal,
+    job_id: u32,
+    rank: u32,
+) -> Result<(), CliError> {
     let mut shown = 0;
     let mut waited = Duration::ZERO;
     loop {
-        let (job, placements) = look(client, job_id).await?;
+        let detail = client.get_job(job_id).await?;
+        let runs = runs(&detail);
+        let job = detail.summary.unwrap_or_default();
         let is_over = job.end_s > 0.0;
         let has_begun = is_over || matches!(job.phase(), JobPhase::Running | JobPhase::Stopping);
-        if placements > shown && has_begun {
-            copy(client, LogsRequest { job_id, rank: 0, follow: true }).await?;
-            shown = placements;
-            if look(client, job_id).await?.0.end_s > 0.0 {
-                return Ok(());
+        let fresh: Vec<u32> = runs.iter().map(|run| run.number).filter(|&number| number > shown).collect();
+        // The last one may not have begun; those before it have.
+        let begun = if has_begun { fresh.len() } else { fresh.len().saturating_sub(1) };
+        for &generation in &fresh[..begun] {
+            if shown > 0 {
+                terminal.note(&format!("job {job_id}: run {generation}"));
             }
-        } else if is_over {
+            follow(client, LogsRequest { job_id, rank, follow: true, generation }).await?;
+            shown = generation;
+        }
+        if is_over {
             return Ok(());
+        }
+        if begun > 0 {
+            continue;
         }
         sleep(LOOK).await;
         if shown == 0 && waited < PATIENCE {
@@ -43,14 +58,8 @@ pub(super) async fn show(client: &Client, terminal: &Terminal, job_id: u32) -> R
     }
 }
 
-/// The job, and how often it was placed.
-async fn look(client: &Client, job_id: u32) -> Result<(JobSummary, usize), ClientError> {
-    let detail = client.get_job(job_id).await?;
-    let placements = detail.history.iter().filter(|entry| entry.what.contains("\"job_placed\"")).count();
-    Ok((detail.summary.unwrap_or_default(), placements))
-}
-
-async fn copy(client: &Client, request: LogsRequest) -> Result<(), CliError> {
+/// Copies the output of one run to standard output.
+pub(super) async fn follow(client: &Client, request: LogsRequest) -> Result<(), CliError> {
     let mut output = client.logs(request).await?;
     let mut out = std::io::stdout();
     while let Some(data) = output.next().await? {

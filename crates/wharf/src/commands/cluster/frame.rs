@@ -142,7 +142,7 @@ impl Frame {
                 JobNumber::of(job).to_string(),
                 job.name.clone(),
                 job.phase().word().to_owned(),
-                job.devices.to_string(),
+                given(job).to_string(),
                 job.placement.iter().map(|share| share.node.as_str()).collect::<Vec<_>>().join("+"),
                 done,
                 rate.map(human::number).unwrap_or_default(),
@@ -187,6 +187,12 @@ impl Frame {
 /// The share of a job that is done, as far as it is known.
 pub(super) fn progress(job: &JobSummary) -> f64 {
     if job.iterations > 0.0 { (job.iterations_done / job.iterations).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// The devices that a job has; before that those that it asks for.
+fn given(job: &JobSummary) -> u32 {
+    let given: usize = job.placement.iter().map(|share| share.devices.len()).sum();
+    u32::try_from(given).ok().filter(|&given| given > 0).unwrap_or(job.devices)
 }
 
 fn bar(share: f64, width: usize) -> String {

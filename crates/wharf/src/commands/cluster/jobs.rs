@@ -1,12 +1,12 @@
 //! What people ask about jobs.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 
 use serde::Serialize;
+use serde_json::Value;
 use wharf_client::Client;
 use wharf_core::Reshapes;
-use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, LogsRequest, Plan};
+use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, Plan};
 use wharf_report::human;
 
 use super::connect::with;
@@ -14,7 +14,7 @@ use super::filter::filter;
 use super::frame::progress;
 use super::record::{described, plan_words, summary, unix_s};
 use super::top::explain_waiting;
-use crate::args::{JobArgs, JobsArgs, LogsArgs, OutputFormat};
+use crate::args::{JobArgs, JobsArgs, OutputFormat};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::jobfile::{Array, shown};
@@ -128,6 +128,12 @@ impl JobRow {
         }
     }
 
+    /// The devices that it has, or had last; before that those that it asks for.
+    fn devices_text(&self) -> String {
+        let shown = if self.devices_given > 0 { self.devices_given } else { self.devices };
+        shown.to_string()
+    }
+
     /// What it has, or had last: `4 × a40`.
     fn given_text(&self) -> String {
         match self.devices_given {
@@ -193,7 +199,7 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
     ]);
     for row in &rows {
         let exit = row.exit_code.map(|code| code.to_string()).unwrap_or_default();
-        let devices = row.devices.to_string();
+        let devices = row.devices_text();
         let elapsed = row.elapsed_s.map(human::duration).unwrap_or_default();
         let (nodes, progress) = (row.nodes.join(","), row.progress_text());
         let cells = [
@@ -268,15 +274,24 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     let row = JobRow::new(summary(&detail), unix_s());
     let container = detail.spec.as_ref().and_then(|spec| spec.container.as_ref()).map(shown::container);
     let command = detail.spec.map(|spec| spec.command).unwrap_or_default();
+    let checkpoint_dir = detail.checkpoint_dir;
     let texts = described(&detail.history, &nodes);
     let entries = detail.history.iter().zip(&texts);
     let history: Vec<_> = entries
         .clone()
-        .map(|(entry, text)| serde_json::json!({ "time_s": entry.time_s, "event": entry.what, "text": text }))
+        .map(|(entry, text)| {
+            // A record is a document itself.
+            let event =
+                serde_json::from_str(&entry.what).unwrap_or_else(|_| Value::from(entry.what.as_str()));
+            serde_json::json!({ "time_s": entry.time_s, "event": event, "text": text })
+        })
         .collect();
     if terminal.format != OutputFormat::Table {
         let mut document =
             serde_json::json!({ "schema": 1, "job": row, "command": command, "history": history });
+        if !checkpoint_dir.is_empty() {
+            document["checkpoint_dir"] = serde_json::json!(checkpoint_dir);
+        }
         if let Some(container) = &container {
             document["container"] = serde_json::json!(container);
         }
@@ -311,6 +326,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         ("priority", row.priority.to_string()),
         ("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default()),
         ("command", command.join(" ")),
+        ("checkpoints", checkpoint_dir),
         ("container", container.map(container_text).unwrap_or_default()),
     ];
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
@@ -328,18 +344,4 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
 fn container_text(fields: serde_json::Map<String, serde_json::Value>) -> String {
     let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     fields.iter().map(|(name, value)| format!("{name} {}", text(value))).collect::<Vec<_>>().join(", ")
-}
-
-/// Prints a job's output, and follows it where asked to.
-pub(in crate::commands) fn logs(args: &LogsArgs, _terminal: &Terminal) -> Result<Exit, CliError> {
-    with(&args.home, async |client| {
-        let job_id = id_of(client, args.job).await?;
-        let request = LogsRequest { job_id, rank: args.rank, follow: args.follow };
-        let mut output = client.logs(request).await?;
-        let mut out = std::io::stdout();
-        while let Some(data) = output.next().await? {
-            out.write_all(&data).and_then(|()| out.flush()).map_err(CliError::stdout)?;
-        }
-        Ok(Exit::Ok)
-    })
 }

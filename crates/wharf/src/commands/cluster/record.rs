@@ -40,12 +40,16 @@ pub(in crate::commands) fn unix_s() -> f64 {
     since.map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A job in a line. Of one that is over the head does not keep its progress, which its spec tells where it is finished.
+/// A job in a line. One that has finished and never reported its iterations has made those that it declared.
 pub(super) fn summary(detail: &JobDetail) -> JobSummary {
     let mut job = detail.summary.clone().unwrap_or_default();
     if let Some(spec) = detail.spec.as_ref().filter(|_| job.phase() == JobPhase::Finished) {
-        job.iterations = spec.iterations;
-        job.iterations_done = job.iterations_done.max(spec.iterations);
+        if job.iterations == 0.0 {
+            job.iterations = spec.iterations;
+        }
+        if job.iterations_done == 0.0 {
+            job.iterations_done = spec.iterations;
+        }
     }
     job
 }
@@ -194,6 +198,7 @@ fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
             let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
             format!("cause: {}{node}{code}", record["cause"].as_str().unwrap_or_default())
         }
+        "job_stalled" => text("reason"),
         "job_planned" => match serde_json::from_value::<(u32, u32, u32)>(record["plan"].clone()) {
             Ok((stages, data, tensor)) => format!("to run as {}", plan_words(stages, data, tensor)),
             Err(_) => "to run as it likes".to_owned(),
@@ -213,7 +218,12 @@ fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         "job_watched" => {
             let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
             let (watched_s, idle_s) = (seconds("watched_s"), seconds("idle_s"));
-            format!("watched for {watched_s:.0} s, idle for {idle_s:.0} s of them")
+            let (done, total) = (seconds("iterations"), seconds("total"));
+            let of = if total > 0.0 { format!(" of {total:.0}") } else { String::new() };
+            let done = (done > 0.0).then(|| format!("its trainer reported {done:.0}{of} iterations"));
+            let idle = (watched_s > 0.0)
+                .then(|| format!("its devices were idle for {idle_s:.0} of {watched_s:.0} s"));
+            done.into_iter().chain(idle).collect::<Vec<_>>().join("; ")
         }
         "job_ended" => match &record["end"] {
             Value::String(end) => end.replace('_', " "),

@@ -128,7 +128,7 @@ impl Followed<'_> {
         let job_id = self.client.submit(vec![spec]).await?.first().copied().unwrap_or_default();
         let over = async {
             let (shown, ended) =
-                tokio::join!(show(&self.client, self.terminal, job_id), self.client.wait(job_id));
+                tokio::join!(show(&self.client, self.terminal, job_id, 0), self.client.wait(job_id));
             let ended = ended?;
             shown?;
             if !ended.reason.is_empty() {

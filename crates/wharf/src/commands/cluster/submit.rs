@@ -5,23 +5,28 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use wharf_client::Client;
-use wharf_proto::Dependency;
+use wharf_proto::{Checkpoint, Dependency, JobSpec};
 
 use super::connect::with;
 use super::direct;
 use super::follow::show;
+use super::jobs::id_of;
+use super::logs::show_tail;
 use super::rows;
 use crate::args::{JobFlags, OutputFormat, SubmitArgs};
 use crate::commands::ray;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input::is_standard;
-use crate::jobfile::{Array, Context, Format, Planned, Source, plan, shown};
+use crate::jobfile::{Array, Context, Format, Planned, Source, clashes, placeholders, plan, shown};
 use crate::number::JobNumber;
 use crate::output::Terminal;
 
 /// Largest number of unplaceable jobs of a file that are reported.
 const OBSTACLES_MAX: usize = 16;
+
+/// Jobs that failed whose last lines are shown to those who waited for them.
+const TAILS_MAX: usize = 3;
 
 /// Hands jobs in, and waits for them where asked to.
 pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -34,6 +39,7 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
     }
     let mut planned = planned(args)?;
     planned.iter_mut().for_each(|job| job.spec.allow_root = args.allow_root);
+    planned.iter().for_each(|job| warn_about(&job.spec, terminal));
     if planned.iter().any(|job| job.slurm.is_some()) {
         return direct::submit(&planned, args, terminal);
     }
@@ -54,6 +60,9 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
             .hint("use `--wait`, and `wharf logs --follow JOB` for one of them"));
     }
     with(&args.home, async |client| {
+        if let Some(number) = args.resume_from {
+            resume_from(client, number, &mut planned).await?;
+        }
         let taken = hand_in(client, planned).await?;
         tell(&taken, args, terminal)?;
         for job in taken.iter().take(OBSTACLES_MAX) {
@@ -63,10 +72,26 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
         }
         let ids: Vec<u32> = taken.iter().flat_map(Taken::ids).collect();
         if args.follow {
-            show(client, terminal, ids.first().copied().unwrap_or_default()).await?;
+            show(client, terminal, ids.first().copied().unwrap_or_default(), 0).await?;
         }
-        if args.wait || args.follow { wait(client, terminal, &ids).await } else { Ok(Exit::Ok) }
+        let tails = if args.follow { 0 } else { TAILS_MAX };
+        if args.wait || args.follow {
+            wait_showing(client, terminal, &ids, tails).await
+        } else {
+            Ok(Exit::Ok)
+        }
     })
+}
+
+/// Warns of elements that would write the same file, and of placeholders that no parameter fills in.
+pub(super) fn warn_about(spec: &JobSpec, terminal: &Terminal) {
+    clashes(spec).iter().for_each(|clash| terminal.warn(clash));
+    let found = placeholders(spec);
+    // Only sweeps have parameters; elsewhere braces in a line of shell are no mistake.
+    let doubtful = found.doubtful.iter().filter(|_| spec.parameters.is_some());
+    for name in found.unknown.iter().chain(doubtful) {
+        terminal.warn(&format!("`{{{name}}}` is no parameter and stays as it is"));
+    }
 }
 
 /// The jobs that the file and the flags describe.
@@ -86,6 +111,29 @@ fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
             .hint("say `--format yaml`, `toml` or `json`; a command goes after `--`")
     })?;
     plan(Some(Source { name: &name, text: &text, format }), &flags, &context)
+}
+
+/// Gives a job the checkpoint directory of an earlier one.
+async fn resume_from(client: &Client, number: JobNumber, planned: &mut [Planned]) -> Result<(), CliError> {
+    let [Planned { spec, .. }] = planned else {
+        return Err(CliError::usage("`--resume-from` is for one job, and these are several"));
+    };
+    if !spec.array.is_empty() {
+        return Err(CliError::usage("`--resume-from` is for one job, and this is an array")
+            .hint("set `checkpoint.dir` with %a in it"));
+    }
+    let id = id_of(client, number).await?;
+    let detail = client.get_job(id).await?;
+    if number.index.is_none() && detail.spec.as_ref().is_some_and(|spec| !spec.array.is_empty()) {
+        return Err(CliError::usage(format!("job {number} is an array; name one element, as in {number}_0")));
+    }
+    if detail.checkpoint_dir.is_empty() {
+        return Err(CliError::input(format!("the checkpoint directory of job {number} is not known"))
+            .hint("name the directory with `--checkpoint-dir`"));
+    }
+    let contract = spec.checkpoint.get_or_insert_with(Checkpoint::default);
+    contract.dir = detail.checkpoint_dir.replace('%', "%%");
+    Ok(())
 }
 
 /// The file's name for messages, and its text.
@@ -219,8 +267,17 @@ fn tell(taken: &[Taken], args: &SubmitArgs, terminal: &Terminal) -> Result<(), C
     Ok(())
 }
 
-/// Waits for all; the exit code is the first that is not 0.
+/// Waits for all; the exit code is the first that is not 0. The end of the output of the first that fail is shown.
 pub(super) async fn wait(client: &Client, terminal: &Terminal, ids: &[u32]) -> Result<Exit, CliError> {
+    wait_showing(client, terminal, ids, TAILS_MAX).await
+}
+
+async fn wait_showing(
+    client: &Client,
+    terminal: &Terminal,
+    ids: &[u32],
+    mut tails: usize,
+) -> Result<Exit, CliError> {
     let mut worst = 0;
     for &job_id in ids {
         let ended = client.wait(job_id).await?;
@@ -228,6 +285,13 @@ pub(super) async fn wait(client: &Client, terminal: &Terminal, ids: &[u32]) -> R
             terminal.note(&format!("job {}: {}", JobNumber::of(&ended), ended.reason));
         }
         let code = ended.exit_code;
+        if code != 0 && tails > 0 {
+            tails -= 1;
+            if let Err(error) = show_tail(client, terminal, &ended).await {
+                // The job's own exit code matters more.
+                terminal.warn(&format!("the output of job {job_id} cannot be shown: {error}"));
+            }
+        }
         if worst == 0 {
             worst = code;
         }

@@ -112,7 +112,8 @@ pub(super) async fn start_cost_s(client: &Client, folder: &Path) -> Result<f64, 
         let ids = client.submit(vec![placed_in(trial, folder)]).await?;
         let id = ids.first().copied().unwrap_or_default();
         let ended = client.wait(id).await?;
-        let mut output = client.logs(LogsRequest { job_id: id, rank: 0, follow: true }).await?;
+        let mut output =
+            client.logs(LogsRequest { job_id: id, rank: 0, follow: true, generation: 0 }).await?;
         let mut said = Vec::new();
         while let Some(part) = output.next().await? {
             said.extend(part);

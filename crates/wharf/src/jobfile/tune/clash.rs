@@ -1,4 +1,4 @@
-//! Elements of a sweep that would write the same file.
+//! Elements of an array that would write the same file.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,11 @@ const WRITTEN: [&str; 8] = ["out", "log", "save", "ckpt", "checkpoint", "result"
 
 /// Warnings, in words.
 pub(crate) fn clashes(spec: &JobSpec) -> Vec<String> {
-    let Some(parameters) = &spec.parameters else { return vec![] };
     if spec.array.len() < 2 {
         return vec![];
     }
     let mut found = Vec::new();
-    let checkpoint = spec.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.dir.as_str());
+    let checkpoint = checkpoint_dir(spec);
     for (field, path) in
         [("output", spec.output.as_str()), ("error", &spec.error_output), ("checkpoint.dir", checkpoint)]
     {
@@ -22,6 +21,7 @@ pub(crate) fn clashes(spec: &JobSpec) -> Vec<String> {
             found.push(format!("several elements have the same `{field}`, {path}; put %a into it"));
         }
     }
+    let Some(parameters) = &spec.parameters else { return found };
     for (column, name) in parameters.names.iter().enumerate().filter(|(_, name)| is_written(name)) {
         let values =
             spec.array.iter().filter_map(|&index| parameters.rows.get(index as usize)?.values.get(column));
@@ -38,6 +38,16 @@ pub(crate) fn clashes(spec: &JobSpec) -> Vec<String> {
         }
     }
     found
+}
+
+fn checkpoint_dir(spec: &JobSpec) -> &str {
+    spec.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.dir.as_str())
+}
+
+/// Whether elements would keep their checkpoints in the same directory.
+pub(super) fn shares_checkpoint_dir(spec: &JobSpec) -> bool {
+    let dir = checkpoint_dir(spec);
+    spec.array.len() > 1 && !dir.is_empty() && !is_apart(spec, dir)
 }
 
 /// Options of a command with their values: `--out file` and `--out=file`.

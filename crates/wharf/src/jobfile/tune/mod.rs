@@ -1,6 +1,7 @@
 //! Sweep files: parameters over a job. What they become is one array, whose element `i` has the `i`-th configuration.
 
 mod clash;
+mod placeholders;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,8 @@ use super::resolve::{Context, Resolved, Wrong, path_below, resolve};
 use super::units::UnitError;
 use crate::error::CliError;
 pub(crate) use clash::clashes;
+use clash::shares_checkpoint_dir;
+pub(crate) use placeholders::{Placeholders, placeholders};
 use search::{Domain, Search};
 
 /// What a sweep file says.
@@ -106,7 +109,34 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     }
     spec.parameters = Some(parameters);
     wharf_head::check::check(&spec).map_err(|error| at("parameters", error.problem.to_string()))?;
+    if shares_checkpoint_dir(&spec) {
+        let message = "several elements would overwrite each other's checkpoints there; put %a into it, or leave it out: each \
+                       element then gets a directory of its own";
+        return Err(at("job.checkpoint.dir", message.to_owned()));
+    }
+    check_placeholders(&placeholders(&spec)).map_err(|(field, message)| at(&field, message))?;
     Ok(Sweep { name: spec.name.clone(), spec })
+}
+
+/// Refuses parameters that have no effect, and placeholders that no parameter fills in.
+fn check_placeholders(found: &Placeholders) -> Result<(), (String, String)> {
+    let unknown = found.unknown.first().or(found.doubtful.first());
+    match (found.unused.first(), found.unknown.first()) {
+        (Some(name), _) => {
+            let unknown =
+                unknown.map_or(String::new(), |unknown| format!(", and `{{{unknown}}}` is no parameter"));
+            let message = format!(
+                "nothing uses it{unknown}; put `{{{name}}}` into the command, or into a variable as in `env: {{X: '{{{name}}}'}}`"
+            );
+            Err((format!("parameters.{name}"), message))
+        }
+        (None, Some(unknown)) => {
+            let message =
+                format!("`{{{unknown}}}` is no parameter; name it in `parameters`, or leave the braces out");
+            Err(("job.command".to_owned(), message))
+        }
+        (None, None) => Ok(()),
+    }
 }
 
 /// Parameters in the order of the file.

@@ -23,7 +23,7 @@ fn read(text: &str) -> Result<Sweep, String> {
 }
 
 fn rows(text: &str) -> Vec<String> {
-    let sweep = read(&format!("{text}\njob: {{command: 'train {{lr}}'}}\n"))
+    let sweep = read(&format!("{text}\njob: {{command: train --all-of WHARF_PARAM_}}\n"))
         .unwrap_or_else(|error| panic!("{text}: {error}"));
     sweep.parameters().1.iter().map(|row| row.values.join(" ")).collect()
 }
@@ -78,7 +78,11 @@ fn a_sweep_is_an_array_with_its_parameters() {
     assert_eq!(sweep.parameters().0, ["lr"]);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("c.csv"), "lr, note\n0.1,\"a, b\"\n0.2,c\n").unwrap();
-    let source = Source { name: "sweep", text: "csv: c.csv\njob: {command: train}\n", format: Format::Yaml };
+    let source = Source {
+        name: "sweep",
+        text: "csv: c.csv\njob: {command: 'train {lr} {note}'}\n",
+        format: Format::Yaml,
+    };
     let sweep = super::sweep(source, &Job::default(), &context(folder.path().to_owned())).ok().unwrap();
     let values: Vec<&[String]> = sweep.parameters().1.iter().map(|row| row.values.as_slice()).collect();
     assert_eq!(values, [["0.1", "a, b"], ["0.2", "c"]]);
@@ -117,6 +121,18 @@ fn what_cannot_be_swept_is_told_at_its_place() {
             "error: sweep:1:1: parameters: `a b` cannot be a parameter's name; up to 64 letters, digits, `_`, `-` and `.` are\n",
         ),
         (
+            "parameters: {lr: 1}\njob: {command: 'x {learning_rate}'}",
+            "error: sweep:1:14: parameters.lr: nothing uses it, and `{learning_rate}` is no parameter; put `{lr}` into the command, or into a variable as in `env: {X: '{lr}'}`\n",
+        ),
+        (
+            "parameters: {lr: 1}\njob: {command: 'x {lr} {n}'}",
+            "error: sweep:2:7: job.command: `{n}` is no parameter; name it in `parameters`, or leave the braces out\n",
+        ),
+        (
+            "parameters: {lr: [1, 2]}\njob: {command: 'x {lr}', checkpoint: {dir: here}}",
+            "error: sweep:2:40: job.checkpoint.dir: several elements would overwrite each other's checkpoints there; put %a into it, or leave it out: each element then gets a directory of its own\n",
+        ),
+        (
             "parameters: {lr: 1}\njob: {command: x, gnag: 3}",
             "error: sweep:2:19: job.gnag: unknown field `gnag`\nhint: did you mean `gang`?\n",
         ),
@@ -129,7 +145,7 @@ fn what_cannot_be_swept_is_told_at_its_place() {
 fn elements_that_write_the_same_file_are_noticed() {
     let found = |job: &str| {
         let text = format!(
-            "parameters: {{lr: [1, 2], n: [1, 2], out-dir: [x]}}\njob: {{command: 'train', {job}}}\n"
+            "parameters: {{lr: [1, 2], n: [1, 2], out-dir: [x]}}\njob: {{command: 'train {{lr}} {{n}} {{out-dir}}', {job}}}\n"
         );
         clashes(&read(&text).unwrap().spec)
     };
@@ -141,7 +157,8 @@ fn elements_that_write_the_same_file_are_noticed() {
         ["several elements have the same `output`, /here/{lr}.txt; put %a into it", usual]
     );
     let told = |command: &str| {
-        let text = format!("parameters: {{lr: [1, 2]}}\njob: {{command: {command:?}}}\n");
+        let text =
+            format!("parameters: {{lr: [1, 2]}}\njob: {{command: {command:?}, env: {{LR: '{{lr}}'}}}}\n");
         clashes(&read(&text).unwrap().spec)
     };
     for (command, count) in [

@@ -112,7 +112,7 @@ fn parse(text: &str) -> Ledger {
 fn history(cluster: &Cluster, job: u64) -> Vec<String> {
     let answer = cluster.ask(&["job", &job.to_string(), "--output", "json"]);
     let events = answer["history"].as_array().unwrap().iter();
-    events.map(|entry| format!("{} {}", entry["time_s"], entry["event"].as_str().unwrap())).collect()
+    events.map(|entry| format!("{} {}", entry["time_s"], entry["event"])).collect()
 }
 
 fn check_end(submitted: &Submitted, row: &Value, history: &[String]) -> Vec<String> {

@@ -11,12 +11,13 @@ use wharf_proto::{JobPhase, JobSpec, JobSummary, ListJobsRequest};
 use self::store::{Record, Submission};
 use self::table::Table;
 use super::connect::with;
-use super::submit::{context, read, wait};
+use super::submit::{context, read, wait, warn_about};
 use crate::args::{OutputFormat, TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::jobfile::{Format, Source, Sweep, clashes, sweep};
+use crate::jobfile::{Format, Source, Sweep, sweep};
 use crate::output::Terminal;
+use crate::output::grid::Grid;
 
 /// Where sweeps have their folders.
 const FOLDER: &str = "wharf-tune";
@@ -33,7 +34,7 @@ pub(in crate::commands) fn tune(command: &TuneCommand, terminal: &Terminal) -> R
 
 fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let sweep = planned(args)?;
-    clashes(&sweep.spec).iter().for_each(|clash| terminal.warn(clash));
+    warn_about(&sweep.spec, terminal);
     let mut record = Record::new(&sweep);
     if args.dry_run {
         return tell(&Table::new(&record, vec![]), false, terminal);
@@ -126,7 +127,15 @@ fn status(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     });
     match terminal.format {
         OutputFormat::Json => terminal.json(&document)?,
-        OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
+        OutputFormat::Plain => terminal.fields(&document)?,
+        OutputFormat::Table => {
+            let mut grid = Grid::new(["state", "elements"]);
+            for (state, count) in table.counts() {
+                grid.push([state, &count.to_string()]);
+            }
+            grid.push(["all", &record.rows.len().to_string()]);
+            terminal.grid(&grid)?;
+        }
     }
     Ok(Exit::Ok)
 }

@@ -1,0 +1,170 @@
+//! `wharf logs`: the output of a job's runs.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+
+use serde_json::Value;
+use wharf_client::Client;
+use wharf_proto::{JobDetail, JobPhase, JobSummary, LogsRequest};
+
+use super::connect::with;
+use super::follow::{follow, show};
+use super::jobs::id_of;
+use crate::args::LogsArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::number::JobNumber;
+use crate::output::Terminal;
+
+/// How much of the output of a job that failed is shown to those who waited for it.
+const TAIL_LINES: usize = 20;
+const TAIL_BYTES: usize = 16 << 10;
+
+/// One run of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Run {
+    /// Counts the runs of the job, from 1.
+    pub(super) number: u32,
+    /// Node numbers by rank.
+    nodes: Vec<u64>,
+    /// Why it came to its end before the job was done, in words.
+    ended: Option<String>,
+    /// The node that is to blame.
+    culprit: Option<u64>,
+}
+
+impl Run {
+    /// The rank whose output says most: that of the task that failed.
+    fn rank(&self) -> u32 {
+        let rank = self.culprit.and_then(|culprit| self.nodes.iter().position(|&node| node == culprit));
+        rank.and_then(|rank| u32::try_from(rank).ok()).unwrap_or(0)
+    }
+
+    fn heading(&self, count: usize) -> String {
+        let ended = self.ended.as_ref().map_or_else(String::new, |ended| format!(", {ended}"));
+        format!("run {} of {count}{ended}", self.number)
+    }
+}
+
+/// All runs of a job, from its history.
+pub(super) fn runs(detail: &JobDetail) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for entry in &detail.history {
+        let Ok(Value::Object(record)) = serde_json::from_str(&entry.what) else { continue };
+        let Some((kind, record)) = record.iter().next() else { continue };
+        if kind == "job_placed" {
+            let number = record["generation"].as_u64().and_then(|number| u32::try_from(number).ok());
+            let shares = record["shares"].as_array().into_iter().flatten();
+            let nodes = shares.filter_map(|share| share[0].as_u64()).collect();
+            runs.push(Run { number: number.unwrap_or(0), nodes, ..Run::default() });
+        } else if let ("job_caused", Some(run)) = (kind.as_str(), runs.last_mut()) {
+            let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
+            run.ended = record["cause"].as_str().map(|cause| format!("ended by {cause}{code}"));
+            run.culprit = record["node"].as_u64();
+        }
+    }
+    runs
+}
+
+/// Prints a job's output, and follows it where asked to.
+pub(in crate::commands) fn logs(args: &LogsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    with(&args.home, async |client| {
+        let job_id = id_of(client, args.job).await?;
+        if args.follow && args.run.is_none() {
+            show(client, terminal, job_id, args.rank.unwrap_or(0)).await?;
+            return Ok(Exit::Ok);
+        }
+        let detail = client.get_job(job_id).await?;
+        let runs = runs(&detail);
+        let chosen: Vec<&Run> = match args.run {
+            Some(number) => runs.iter().filter(|run| run.number == number).collect(),
+            None if args.all_runs => runs.iter().collect(),
+            None => runs.last().into_iter().collect(),
+        };
+        if let (Some(number), true) = (args.run, chosen.is_empty()) {
+            return Err(no_run(args.job, number, &runs));
+        }
+        let has_failed = detail.summary.as_ref().is_some_and(has_failed);
+        for run in chosen {
+            if args.all_runs || args.run.is_none() && has_failed {
+                terminal.note(&run.heading(runs.len()));
+            }
+            let rank = args.rank.unwrap_or_else(|| if has_failed { run.rank() } else { 0 });
+            follow(client, LogsRequest { job_id, rank, follow: args.follow, generation: run.number }).await?;
+        }
+        Ok(Exit::Ok)
+    })
+}
+
+fn no_run(job: JobNumber, number: u32, runs: &[Run]) -> CliError {
+    let error = CliError::usage(format!("job {job} has no run {number}"));
+    match (runs.first(), runs.last()) {
+        (Some(first), Some(last)) => error.hint(format!("its runs are {} to {}", first.number, last.number)),
+        _ => error.hint("it has not been started yet"),
+    }
+}
+
+fn has_failed(job: &JobSummary) -> bool {
+    matches!(job.phase(), JobPhase::Failed | JobPhase::TimedOut)
+}
+
+/// Shows the end of the output of a job that failed to those who waited for it.
+pub(super) async fn show_tail(
+    client: &Client,
+    terminal: &Terminal,
+    ended: &JobSummary,
+) -> Result<(), CliError> {
+    let number = JobNumber::of(ended);
+    if !has_failed(ended) {
+        return Ok(());
+    }
+    let detail = client.get_job(ended.job_id).await?;
+    let runs = runs(&detail);
+    let Some(run) = runs.last() else { return Ok(()) };
+    let request =
+        LogsRequest { job_id: ended.job_id, rank: run.rank(), follow: false, generation: run.number };
+    let mut output = client.logs(request).await?;
+    let mut tail: VecDeque<u8> = VecDeque::new();
+    while let Some(data) = output.next().await? {
+        tail.extend(data);
+        let surplus = tail.len().saturating_sub(TAIL_BYTES);
+        tail.drain(..surplus);
+    }
+    let text = String::from_utf8_lossy(tail.make_contiguous()).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    terminal.note(&format!("job {number}: {}; its last lines:", run.heading(runs.len())));
+    let mut stderr = std::io::stderr();
+    for line in shown {
+        writeln!(stderr, "  {line}").map_err(CliError::stdout)?;
+    }
+    let error_file = detail.spec.map(|spec| spec.error_output).filter(|path| !path.is_empty());
+    if let Some(path) = error_file {
+        terminal.note(&format!("its standard error is in {path}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_proto::HistoryEntry;
+
+    use super::*;
+
+    #[test]
+    fn runs_have_their_causes_and_the_rank_that_failed() {
+        let entry = |what: &str| HistoryEntry { time_s: 0.0, what: what.to_owned() };
+        let history = vec![
+            entry(r#"{"job_submitted":{"job":3}}"#),
+            entry(r#"{"job_placed":{"job":3,"generation":1,"shares":[[4,[0]],[2,[1]]]}}"#),
+            entry(r#"{"job_caused":{"job":3,"cause":"user","node":2,"code":7}}"#),
+            entry(r#"{"job_placed":{"job":3,"generation":2,"shares":[[2,[0]]]}}"#),
+            entry("nonsense"),
+        ];
+        let runs = runs(&JobDetail { history, ..JobDetail::default() });
+        let found: Vec<_> = runs.iter().map(|run| (run.heading(2), run.rank())).collect();
+        let expected =
+            [("run 1 of 2, ended by user, exit code 7".to_owned(), 1), ("run 2 of 2".to_owned(), 0)];
+        assert_eq!(found, expected);
+    }
+}
