@@ -10,6 +10,7 @@ import { toast, toasts } from '/toast.js';
 import { clusterPage } from '/pages/cluster.js';
 import { jobsPage, queuePage } from '/pages/jobs.js';
 import { jobPage } from '/pages/job.js';
+import { sweepPage } from '/pages/sweep.js';
 import { policyPage } from '/pages/policy.js';
 import { usersPage } from '/pages/users.js';
 import { eventsPage } from '/pages/events.js';
@@ -68,14 +69,16 @@ function route() {
   leave = new AbortController();
   const [page, , show] = PAGES.find(([known]) => known === name) ?? PAGES[0];
   links.forEach((link, index) => {
-    const isHere = name === 'job' ? PAGES[index][0] === 'jobs' : PAGES[index][0] === page;
+    const isHere = name === 'job' || name === 'sweep' ? PAGES[index][0] === 'jobs' : PAGES[index][0] === page;
     if (isHere) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');
   });
   main.className = '';
-  document.title = name === 'job' ? `job ${argument} – Wharf` : `${page} – Wharf`;
+  document.title = name === 'job' || name === 'sweep' ? `${name} ${argument} – Wharf` : `${page} – Wharf`;
   replace(main);
   const id = Number(argument);
-  if (name === 'job' && Number.isInteger(id)) jobPage(main, id, leave.signal); else show(main, leave.signal);
+  if (name === 'job' && Number.isInteger(id)) jobPage(main, id, leave.signal);
+  else if (name === 'sweep' && Number.isInteger(id)) sweepPage(main, id, leave.signal);
+  else show(main, leave.signal);
   scrollTo(0, 0);
 }
 
@@ -89,7 +92,7 @@ function onKey(event) {
   else if (event.key === '?') keys();
   else if (event.key === 'g') { went = performance.now(); return; }
   else if (page && performance.now() - went < 1500) location.hash = `#/${page[0]}`;
-  else if (event.key === 'Escape' && location.hash.startsWith('#/job/')) history.back();
+  else if (event.key === 'Escape' && /^#\/(job|sweep)\//.test(location.hash)) history.back();
   went = 0;
 }
 

@@ -37,11 +37,3 @@ export function age(job) {
 export function search(label, call) {
   return h('input', { type: 'search', placeholder: `${label}  ( / )`, 'aria-label': label, on: { input: (event) => call(event.target.value.trim().toLowerCase()) } });
 }
-
-export function segments(options, chosen, call) {
-  const buttons = options.map(([key, title]) => h('button', { type: 'button', 'aria-pressed': key === chosen, on: { click: () => {
-    buttons.forEach((button, index) => button.setAttribute('aria-pressed', options[index][0] === key));
-    call(key);
-  } } }, title));
-  return h('div', { class: 'segments', role: 'group' }, buttons);
-}

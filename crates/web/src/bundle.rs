@@ -13,6 +13,12 @@ pub fn report_script() -> String {
     bundle("report/report.js")
 }
 
+/// The script of a sweep's report.
+#[must_use]
+pub fn sweep_script() -> String {
+    bundle("report/sweep.js")
+}
+
 fn bundle(entry: &'static str) -> String {
     let mut script = String::from("'use strict';\n");
     add(entry, &mut Vec::new(), &mut script);

@@ -7,7 +7,7 @@
 mod bundle;
 mod policy;
 
-pub use bundle::report_script;
+pub use bundle::{report_script, sweep_script};
 pub use policy::{base64, security_policy};
 
 /// A file for the browser.
@@ -59,11 +59,19 @@ files![
     ("pages/jobs.js", SCRIPT),
     ("pages/job.js", SCRIPT),
     ("pages/logs.js", SCRIPT),
+    ("pages/curves.js", SCRIPT),
+    ("pages/sweep.js", SCRIPT),
+    ("widgets/curves.js", SCRIPT),
+    ("widgets/parallel.js", SCRIPT),
+    ("widgets/segments.js", SCRIPT),
+    ("widgets/sweep.js", SCRIPT),
+    ("ansi.js", SCRIPT),
     ("pages/policy.js", SCRIPT),
     ("pages/users.js", SCRIPT),
     ("pages/events.js", SCRIPT),
     ("report/report.css", STYLE_SHEET),
     ("report/report.js", SCRIPT),
+    ("report/sweep.js", SCRIPT),
 ];
 
 /// The style of a page that is opened from disk: that of the dashboard, and what only reports have.

@@ -7,6 +7,7 @@
 mod charts;
 mod parts;
 mod series;
+mod sweep;
 mod tables;
 
 use wharf_core::{ClusterSpec, JobSpec};
@@ -18,6 +19,7 @@ use crate::svg::{STYLE, escape};
 use crate::table::Table;
 use parts::{card, code, data_block, details, html_table, note};
 use series::{Series, groups, places};
+pub use sweep::sweep_page;
 
 /// Bytes that rectangles of all runs together may take.
 const STAYS_BYTES: usize = 2_500_000;

@@ -4,9 +4,10 @@ import { h, perFrame, replace } from '/dom.js';
 import { jobOf, words } from '/events.js';
 import { SIGNS, duration, hue, isQueued, jobName, moment, percent } from '/format.js';
 import { get } from '/head.js';
-import { badge, bar, card, jobLink, segments, tile } from '/parts.js';
+import { badge, bar, card, jobLink, tile } from '/parts.js';
 import { store } from '/store.js';
 import { DeviceMap, drawCell } from '/widgets/map.js';
+import { segments } from '/widgets/segments.js';
 
 const SHOWN = 8;
 

@@ -5,10 +5,10 @@ import { words } from '/events.js';
 import { duration, isOver, isQueued, jobName, moment, number, placed } from '/format.js';
 import { get, post } from '/head.js';
 import { age, badge, bar, card, jobLink } from '/parts.js';
+import { curvesPane } from '/pages/curves.js';
 import { logPane } from '/pages/logs.js';
 import { store } from '/store.js';
 import { asked, toast } from '/toast.js';
-import { lineChart } from '/widgets/chart.js';
 import { gantt } from '/widgets/gantt.js';
 
 async function change(id, wish, done) {
@@ -43,34 +43,36 @@ function facts(job, spec) {
     ['priority', job.priority ?? 0], ['preemptions', job.preemptions ?? 0], ['restarts', job.restarts ?? 0],
     job.exit ? ['exit code', job.exit] : null, job.cause ? ['last cause', job.cause] : null, job.limit ? ['time limit', duration(job.limit)] : null,
     job.deadline ? ['deadline', moment(job.deadline)] : null, job.pool ? ['pool', job.pool] : null, job.account ? ['account', job.account] : null,
-    job.array ? ['array', ['element ', job.array[1], ' of ', jobLink(job.array[0])]] : null, spec?.model ? ['model', spec.model] : null,
+    job.array ? ['array', ['element ', job.array[1], ' of ', h('a', { href: `#/sweep/${job.array[0]}` }, job.array[0])]] : null, spec?.model ? ['model', spec.model] : null,
     spec?.image ? ['image', spec.image] : null, spec ? ['launcher', spec.launcher.replaceAll('_', ' ')] : null,
     spec?.dependencies?.length ? ['waits for', spec.dependencies.map((id) => [jobLink(id), ' '])] : null,
   ].filter(Boolean);
   return h('dl', { class: 'facts' }, list.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
 }
 
-/** Where it was when: from the history's placements to their ends. */
+/** Where it was when: from the history's placements to their ends. A run may be placed before the one before it has stopped. */
 function runs(history, now) {
   const rows = new Map();
-  let open = null;
+  const open = [];
   const close = (time, kind) => {
-    if (!open) return;
-    for (const [node, devices] of open.shares) {
+    const run = open.shift();
+    if (!run) return;
+    const ready = Math.min(run.ready, time);
+    for (const [node, devices] of run.shares) {
       const name = store.nodes[node]?.name ?? `node ${node}`;
       if (!rows.has(name)) rows.set(name, []);
-      const title = `run ${open.generation} on ${name}, ${devices.length} device${devices.length === 1 ? '' : 's'}`;
-      if (open.ready > open.from) rows.get(name).push({ from: open.from, to: Math.min(open.ready, time), kind: 'starting', title: `${title}, starting` });
-      if (time > open.ready) rows.get(name).push({ from: open.ready, to: time, kind, title });
+      const title = `run ${run.generation} on ${name}, ${devices.length} device${devices.length === 1 ? '' : 's'}`;
+      if (ready > run.from) rows.get(name).push({ from: run.from, to: ready, kind: 'starting', title: `${title}, starting` });
+      if (time > ready) rows.get(name).push({ from: ready, to: time, kind, title });
     }
-    open = null;
   };
   for (const { time, what, data } of history) {
-    if (what === 'job_placed') { close(time); open = { from: time, ready: Infinity, shares: data.shares, generation: data.generation }; }
-    if (what === 'job_launched' && open) open.ready = time;
-    if (what === 'job_stopped' || what === 'job_ended') { if (open && open.ready === Infinity) open.ready = time; close(time, data.end && data.end !== 'finished' ? 'lost' : ''); }
+    if (what === 'job_placed') open.push({ from: time, ready: Infinity, shares: data.shares, generation: data.generation });
+    if (what === 'job_launched' && open.length) { while (open.length > 1) close(time); open[0].ready = time; }
+    if (what === 'job_stopped') close(time);
+    if (what === 'job_ended') while (open.length) close(time, data.end && data.end !== 'finished' ? 'lost' : '');
   }
-  if (open) { if (open.ready === Infinity) open.ready = now; close(now); }
+  while (open.length) close(now);
   return [...rows].map(([label, spans]) => ({ label, spans }));
 }
 
@@ -85,23 +87,12 @@ function planPicture(plan) {
       Array.from({ length: shownData }, () => h('span', { class: 'copy' }, Array.from({ length: shownTensor }, () => h('i', {})), moreTensor ? h('span', { class: 'more' }, '…') : null)), moreData ? h('span', { class: 'more' }, '…') : null)), moreStages ? h('span', { class: 'more' }, '…') : null));
 }
 
-function charts(points, names) {
-  if (points.length < 2) return null;
-  const first = points[0][0];
-  const since = (time) => duration(time);
-  const at = (point) => point[0] - first;
-  const all = [card('Iterations', lineChart({ label: 'iterations', points: points.map((point) => [at(point), point[1]]), xText: since, isTime: true, kind: 's1' }))];
-  names.forEach((name, index) => all.push(card(name, lineChart({ label: name, points: points.map((point) => [at(point), point[2][index]]), xText: since, isTime: true, kind: `s${index + 2}` }))));
-  return h('div', { class: 'row' }, all);
-}
-
 export function jobPage(main, id, signal) {
   const top = h('section', { class: 'card' });
   const below = h('div', { style: { display: 'grid', gap: '16px' } });
-  const figures = h('div', {});
+  const curves = curvesPane(id, signal);
   const output = h('div', {});
   let detail = null;
-  let points = [];
   let logs = null;
 
   // Buttons stay while what they do stays the same: a button replaced between press and release loses the click.
@@ -121,16 +112,18 @@ export function jobPage(main, id, signal) {
     if (!signal.aborted && detail) drawTop();
   };
   const drawTop = () => {
-    const job = { ...detail.job, ...(store.job(id) ?? {}) };
+    // The list is newer while a job lives, and the answer for this job alone once it is over: phase and reason belong together.
+    const listed = store.job(id);
+    const job = isOver(detail.job) || !listed ? detail.job : { ...detail.job, ...listed, reason: listed.reason ?? detail.job.reason };
     const share = job.iterations ? job.done / job.iterations : NaN;
     drawTools(job);
     replace(top, h('div', { class: 'title' }, h('h1', {}, job.name || `job ${id}`), badge(job.phase), h('span', { class: 'note' }, `job ${jobName(job)}`), tools),
-      detail.explanation && !isOver(job) ? h('p', { class: 'why' }, detail.explanation, isQueued(job) && foreseen?.start ? h('span', { class: 'note' }, ` · expected to start at ${moment(foreseen.start)}, in ${duration(foreseen.start - store.now())}${foreseen.high ? ` (${duration(foreseen.low - store.now())} to ${duration(foreseen.high - store.now())})` : ''}`) : null) : job.reason ? h('p', { class: 'why' }, job.reason) : null,
+      detail.explanation && job.phase !== 'finished' && isOver(job) === isOver(detail.job) ? h('p', { class: 'why' }, detail.explanation, isQueued(job) && foreseen?.start ? h('span', { class: 'note' }, ` · expected to start at ${moment(foreseen.start)}, in ${duration(foreseen.start - store.now())}${foreseen.high ? ` (${duration(foreseen.low - store.now())} to ${duration(foreseen.high - store.now())})` : ''}`) : null) : null,
+      (job.remarks ?? []).map((remark) => h('p', { class: 'why remark' }, remark)),
       h('div', { style: { height: '14px' } }), facts(job, detail.spec),
       job.done > 0 ? h('div', { style: { marginTop: '14px' } }, Number.isFinite(share) ? bar(share) : null,
-        h('p', { class: 'note' }, `${number(job.done)}${job.iterations ? ` of ${number(job.iterations)}` : ''} iterations`, Object.entries(job.metrics ?? {}).map(([name, value]) => ` · ${name} ${number(value, 4)}`))) : null);
+        h('p', { class: 'note' }, `${number(job.done)}${job.iterations ? ` of ${number(job.iterations)}` : ''} iterations`, Object.entries(job.metrics ?? {}).map(([name, value]) => ` · ${name} ${typeof value === 'string' ? value : number(value, 4)}`))) : null);
   };
-  const drawFigures = () => replace(figures, charts(points, detail.series?.names ?? []));
   const drawBelow = () => {
     const { history, job, spec, steps } = detail;
     const now = store.now();
@@ -152,9 +145,8 @@ export function jobPage(main, id, signal) {
       if (signal.aborted) return;
       const before = detail;
       detail = told;
-      if (told.series && told.series.points.length >= points.length) points = told.series.points;
       drawTop();
-      drawFigures();
+      curves.load();
       drawBelow();
       const ranks = told.job.placement?.length ?? 0;
       if (isQueued(told.job)) foresee();
@@ -169,15 +161,13 @@ export function jobPage(main, id, signal) {
     if (news.ids === null || news.events.some((event) => event.data?.job === id)) soon();
     const told = news.progress.find((one) => one.id === id);
     if (told && detail?.job) {
-      detail.series ??= { names: Object.keys(told.metrics ?? {}).slice(0, 3), points };
-      points = [...points, [store.now(), told.done, detail.series.names.map((name) => told.metrics?.[name])]].slice(-600);
-      drawFigures();
+      curves.loadSoon();
       drawTop();
     }
   }, signal);
   const timer = setInterval(() => { if (detail?.job && !isOver(detail.job)) drawBelow(); }, 5000);
   signal.addEventListener('abort', () => clearInterval(timer));
-  replace(main, top, figures, output, below);
+  replace(main, top, curves.node, output, below);
   replace(top, h('p', { class: 'empty' }, 'loading'));
   load();
 }

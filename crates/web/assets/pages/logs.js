@@ -1,10 +1,14 @@
 // What a job says, as it says it.
 
+import { Screen } from '/ansi.js';
 import { h, replace } from '/dom.js';
 import { read } from '/head.js';
 
-/** Most of a log that is kept in the page; what is older can be had with `wharf logs`. */
-const KEPT = 400_000;
+/** Lines that are kept in the page; older ones can be read with `wharf logs`. */
+const KEPT = 5000;
+
+/** A line as a terminal shows it: text in spans, never markup. */
+const shown = (spans) => h('div', {}, spans.map(([text, style]) => (style ? h('span', { class: style }, text) : text)), spans.length ? null : '\u200b');
 
 export function logPane(id, ranks, signal) {
   const screen = h('pre', { class: 'log', tabindex: 0, role: 'log', 'aria-label': 'output' });
@@ -13,15 +17,18 @@ export function logPane(id, ranks, signal) {
   follow.checked = true;
   const rank = h('select', { 'aria-label': 'rank', on: { change: () => begin() } }, Array.from({ length: Math.max(1, ranks) }, (_, index) => h('option', { value: index }, `rank ${index}`)));
   let ended = new AbortController();
-  let waiting = '';
+  let terminal = new Screen();
   let isDue = false;
+  // Lines that may still change.
+  let open = [];
 
   const show = () => {
     isDue = false;
-    screen.append(waiting);
-    waiting = '';
-    let size = screen.textContent.length;
-    while (size > KEPT && screen.childNodes.length > 1) { size -= screen.firstChild.length; screen.firstChild.remove(); }
+    open.forEach((line) => line.remove());
+    screen.append(...terminal.take().slice(-KEPT).map(shown));
+    open = terminal.open().map(shown);
+    screen.append(...open);
+    while (screen.childNodes.length > KEPT) screen.firstChild.remove();
     if (follow.checked) screen.scrollTop = screen.scrollHeight;
   };
 
@@ -31,15 +38,15 @@ export function logPane(id, ranks, signal) {
     const mine = ended;
     signal.addEventListener('abort', () => mine.abort());
     replace(screen);
-    waiting = '';
+    [terminal, open] = [new Screen(), []];
     state.textContent = 'follows';
     try {
       for await (const text of read(`/api/jobs/${id}/logs?rank=${Number(rank.value)}&follow=1`, mine.signal)) {
         if (mine !== ended) return;
-        waiting += text;
+        terminal.write(text);
         if (!isDue) { isDue = true; requestAnimationFrame(show); }
       }
-      state.textContent = screen.textContent || waiting ? 'complete' : 'nothing was said, or it cannot be had any more';
+      state.textContent = screen.textContent || isDue ? 'complete' : 'nothing was said, or it cannot be had any more';
     } catch (error) {
       if (!mine.signal.aborted) state.textContent = error.message;
     }

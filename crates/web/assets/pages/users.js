@@ -4,8 +4,9 @@ import { h, perFrame, replace } from '/dom.js';
 import { isQueued, number, percent } from '/format.js';
 import { get } from '/head.js';
 import { limitTable } from '/pages/policy.js';
-import { bar, card, segments } from '/parts.js';
+import { bar, card } from '/parts.js';
 import { store } from '/store.js';
+import { segments } from '/widgets/segments.js';
 
 function present() {
   const people = new Map();

@@ -19,7 +19,8 @@ TRAINER = """
 i=0
 while [ $i -lt 600 ]; do
   i=$((i+1)); echo "step $i <b>bold</b> <script>document.title='owned'</script>"
-  "$0" step $i --metric loss=$(awk "BEGIN { print 3 / (1 + $i / 40) }")
+  printf '\r 10%%|#         |\r\033[32m100%%\033[0m|##########| <i>bar</i>\n'
+  "$0" step $i --metric loss=$(awk "BEGIN { print 3 / (1 + $i / 40) }") --metric grad=$([ $i = 2 ] && echo nan || echo $i)
   read -t 0.2 nothing < "$1"
 done
 """
@@ -60,7 +61,17 @@ def follow_a_job(browser, cluster):
     browser.wait_text("step 3 <b>bold</b> <script>", "pre.log")
     first = len(browser.text("pre.log"))
     wait_for("more of the log", lambda: len(browser.text("pre.log")) > first + 20)
-    browser.wait("charts of what the trainer tells", "return document.querySelectorAll('svg.plot .line').length >= 2")
+    browser.wait("curves of what the trainer reports", "return document.querySelectorAll('svg.curves .line').length >= 2")
+    browser.wait("the mark of a value that is NaN", "return document.querySelectorAll('svg.curves .odd').length === 1")
+    # As a terminal shows it: only the last state of the line, its colour, and no markup.
+    assert "10%|" not in browser.text("pre.log"), browser.text("pre.log")[:300]
+    browser.wait_text("100%|##########| <i>bar</i>", "pre.log")
+    assert browser.run("return document.querySelector('pre.log .t-2').textContent") == "100%"
+    assert browser.run("return document.querySelectorAll('pre.log i, pre.log b, pre.log script').length") == 0
+    press = "[...document.querySelectorAll('.segments button')].find((one) => one.textContent === arguments[0]).click(); return 1"
+    for choice in ("by time", "log", "linear", "by step"):
+        browser.run(press, choice)
+        assert browser.run("return document.querySelectorAll('svg.curves .line').length") >= 2, choice
     browser.wait_text("was given", "main")
     browser.picture(OUT / "job.png")
     browser.picture(OUT / "book" / "dashboard-job.png", 0.6)
@@ -71,7 +82,33 @@ def follow_a_job(browser, cluster):
     os.close(holder)
     browser.wait_text("complete", "main")
     assert '"cancelled"' in cluster.say("job", str(job), "--output", "json")
+    browser.wait_text("it was cancelled by", ".why")
+    browser.open(f"{cluster.url}/#/job/{job}")
+    browser.wait("curves of a job that is over", "return document.querySelectorAll('svg.curves .line').length >= 2")
     return job
+
+
+def sweep(browser, cluster):
+    """A table, parallel coordinates and curves of all elements; what diverged comes last."""
+    script = "for i in 1 2 3; do \"$0\" step $i --metric loss=$([ $2 = 2 ] && echo nan || echo $2.$i); done"
+    job = {"command": ["bash", "-c", script, WHARF, "<b>x</b>", "{lr}"], "output": "sweep-%a.txt"}
+    file = cluster.home / "sweep.json"
+    file.write_text(json.dumps({"name": EVIL, "parameters": {"lr": [3, 2, 1], "option": [EVIL]}, "job": job}))
+    first = cluster.say("tune", "start", str(file), "--dir", str(cluster.home / "sweep"), "--wait").split()[0]
+    browser.run(f"location.hash = '#/sweep/{first}'; return 1")
+    browser.wait("its curves", "return document.querySelectorAll('svg.curves .line').length === 2")
+    browser.wait("its parameters", "return document.querySelectorAll('svg.parallel .line').length === 3")
+    cells = browser.run("return [...document.querySelectorAll('table.plain tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
+    assert [row[1] for row in cells] == ["1", "3", "2"] and cells[2][3] == "nan" and cells[0][3:5] == ["1.3", "1.1"], cells
+    browser.picture(OUT / "sweep.png")
+    page = cluster.home / "sweep" / "report.html"
+    cluster.say("tune", "report", str(cluster.home / "sweep"))
+    browser.open(page.as_uri())
+    browser.wait("the report", "return document.querySelectorAll('svg.curves .line').length === 2 && document.querySelectorAll('svg.parallel .line').length === 3")
+    assert browser.run("return document.title") == EVIL
+    assert browser.run("return document.querySelectorAll('main img, main script').length") == 0
+    browser.open(cluster.url)
+    browser.wait_text("live", ".live")
 
 
 def filters(browser, cluster):
@@ -250,6 +287,8 @@ def main():
         if IS_FULL:
             pictures(browser, cluster)
         keyboard(browser)
+        cluster.say("cancel", "2")
+        sweep(browser, cluster)
         assert browser.complaints() == [], "the console is silent"
         # A token that is revoked ends what its holder watches.
         cluster.say("token", "create", "--user", "bob", "--to", str(cluster.home / "bob.token"))
