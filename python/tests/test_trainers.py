@@ -67,5 +67,25 @@ class Trainers(unittest.TestCase):
             self.assertEqual((whole / f"{name}.json").read_text(), (parts / f"{name}.json").read_text())
 
 
+class Book(unittest.TestCase):
+    def test_documented_loops_are_those_of_the_examples(self):
+        book = (TRAINERS.parents[1] / "docs" / "trainers.md").read_text()
+        book = book[book.index("### PyTorch") : book.index("### Shell")]
+        names = re.findall(r"\[(\w+\.py)\]\(\.\./examples/trainers/", book)
+        self.assertEqual(names, ["pytorch.py", "pytorch_ddp.py", "jax_mlp.py"])
+        blocks = re.findall(r"```python\n(.*?)```", book, re.DOTALL)
+        self.assertEqual(len(blocks), len(names))
+        for name, block in zip(names, blocks):
+            program = [line.strip() for line in (TRAINERS / name).read_text().splitlines() if line.strip()]
+            wanted = [line.strip() for line in block.splitlines() if line.strip()]
+            text = "\n".join(program)
+            # A block may have several parts of a program, each whole.
+            parts = [part for part in re.split(r"\n\n\n", block) if part.strip()]
+            for part in parts:
+                lines = "\n".join(line.strip() for line in part.splitlines() if line.strip())
+                self.assertIn(lines, text, name)
+            self.assertGreater(len(wanted), 10)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -53,6 +53,7 @@ mod step;
 mod submit;
 mod sweep;
 mod trace;
+mod trainer_examples;
 mod trainers;
 mod tune;
 mod workflows;
