@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 import unittest
 import unittest.mock as mock
+import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -174,13 +176,16 @@ class WithKeeper(unittest.TestCase):
     def test_progress_is_told_seldom_and_the_last_word_always(self):
         run = self.run_of()
         begin = time.monotonic()
+        messages = []
         for step in run.steps(None):
             run.report(loss=0.5)
             elapsed = time.monotonic() - begin
+            messages += self.keeper.waiting()
             if elapsed > 0.35:
                 break
-        told = self.keeper.waiting()
+        messages += self.keeper.waiting()
         self.assertGreater(step, 100)
+        told = [message for message in messages if "iterations" in message]
         self.assertLessEqual(len(told), elapsed / 0.1 + 3)
         first, last = told[0], told[-1]
         self.assertEqual((first["job"], first["generation"], first["token"]), (7, 2, "word"))
@@ -295,11 +300,74 @@ class WithKeeper(unittest.TestCase):
         self.assertEqual(told[-1]["stopped"], True)
         run.close()
 
-    def test_values_that_json_cannot_hold_are_left_out(self):
+    def test_nan_and_infinity_are_sent_as_texts(self):
         run = self.run_of()
-        run.report(loss=float("nan"), rate=2)
+        run.report(loss=float("nan"), rate=2, top=float("inf"), low=-float("inf"))
         run.checkpointed()
-        self.assertEqual(self.keeper.waiting()[-1]["metrics"], {"rate": 2.0})
+        expected = {"loss": "nan", "rate": 2.0, "top": "inf", "low": "-inf"}
+        last = self.keeper.waiting()[-1]
+        self.assertEqual((last["metrics"], last["points"][0][2]), (expected, expected))
+
+    def test_report_before_the_loop_belongs_to_its_first_iteration(self):
+        run = self.run_of()
+        run.report(size=7)
+        for _ in run.steps(13, start=11):
+            run.report(loss=1)
+        rows = [row for message in self.keeper.waiting() for row in message.get("points", [])]
+        self.assertEqual(sorted((row[0], name) for row in rows for name in row[2]), [(12, "loss"), (12, "size"), (13, "loss")])
+
+    def test_every_step_has_its_point_until_there_are_too_many(self):
+        run = self.run_of()
+        messages = []
+        for step in run.steps(2000):
+            run.report(loss=step + 1)
+            if step % 500 == 499:
+                run.report(accuracy=step)
+            messages += self.keeper.waiting()
+        messages += self.keeper.waiting()
+        points = {}
+        for message in messages:
+            self.assertLess(len(json.dumps(message)), 4096)
+            for step, _, values in message.get("points", []):
+                for name, value in values.items():
+                    points.setdefault(name, {})[step] = value
+        self.assertEqual(points["accuracy"], {500: 499, 1000: 999, 1500: 1499, 2000: 1999})
+        loss = points["loss"]
+        self.assertTrue(all(step == value for step, value in loss.items()))
+        # The first of each bucket of four steps, and the last of all.
+        self.assertLessEqual({1, *range(4, 2001, 4)}, set(loss))
+        self.assertLess(len(loss), 1500)
+        strides = [message["strides"]["loss"] for message in messages if "strides" in message]
+        self.assertEqual(strides[-1], 4)
+
+    def test_points_wait_for_a_keeper_that_does_not_read(self):
+        run = self.run_of()
+        for step in range(1, 400):
+            run.step(step, **{f"metric{index}": step for index in range(8)})
+        received = []
+        while True:
+            run.close()
+            messages = self.keeper.waiting()
+            if not any(message.get("points") for message in messages):
+                break
+            received += messages
+        steps = {row[0] for message in received for row in message["points"] if "metric7" in row[2]}
+        self.assertEqual(steps, set(range(1, 400)))
+
+    def test_names_beyond_the_limit_are_refused_with_a_warning(self):
+        run = self.run_of()
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            run.checkpointed()
+            run.report(**{f"metric{index}": index for index in range(70)})
+            run.report(**{"bad\nname": 1.0})
+        self.assertEqual([str(one.message) for one in heard if "metric64" in str(one.message)], [str(heard[0].message)])
+        self.assertEqual(len(heard), 1)
+        run.checkpointed()
+        messages = self.keeper.waiting()
+        told = {name for message in messages for name in message.get("metrics", {})}
+        self.assertEqual(told, {f"metric{index}" for index in range(64)})
+        self.assertEqual([message["refused"][0] for message in messages if "refused" in message], [7])
 
     def test_tensors_are_read_late_and_detached(self):
         class Tensor:

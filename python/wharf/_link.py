@@ -54,13 +54,14 @@ class Link:
         """Whether the keeper has taken it; waits for room in its queue only if told to."""
         if os.getpid() != self._owner:
             return False
-        text = json.dumps({**self._name, **message}, separators=(",", ":"), allow_nan=False).encode()
-        if len(text) > BYTES_MAX:
+        text = json.dumps({**self._name, **message}, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        data = text.encode(errors="replace")
+        if len(data) > BYTES_MAX:
             return False
         deadline = time.monotonic() + patience_s
         while True:
             try:
-                self._socket.sendto(text, self._path)
+                self._socket.sendto(data, self._path)
                 return True
             except BlockingIOError:
                 # Its queue is full. Nothing tells when there is room, and the next datagram says all that this one does.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
 
 from ._checkpoints import check_shared
 from ._lease import Lease
-from ._link import Link
+from ._link import BYTES_MAX, Link
 from ._plan import Plan
+from ._points import Points
 from ._signals import StopSignal
 
 #: Iterations are told at most this often, and answers looked for.
@@ -21,9 +21,8 @@ TELL_INTERVAL_S = 0.1
 ASK_PATIENCE_S = 2.0
 #: A word that matters waits this long for room in the keeper's queue.
 SEND_PATIENCE_S = 0.5
-#: More would not fit into a datagram.
-METRICS_MAX = 32
-NAME_LENGTH_MAX = 64
+#: What a datagram has beside metrics: the task's name and secret, iterations.
+FRAME_BYTES = 512
 
 
 class Run:
@@ -41,7 +40,11 @@ class Run:
         # What will be done when the iteration at hand is over.
         self._ahead = 0.0
         self._checkpointed: Optional[float] = None
-        self._metrics: Dict[str, Any] = {}
+        self._points = Points()
+        # Values that were reported before the first iteration: they belong to it, as it is not known before where this run goes on.
+        self._early: Optional[Dict[str, Any]] = {}
+        # Messages with points that the keeper has not taken.
+        self._unsent: List[Dict[str, Any]] = []
         self._total: Optional[int] = None
         self._checkpoint_every = 0
         self._agree: Optional[Callable[[bool], bool]] = None
@@ -102,6 +105,7 @@ class Run:
                     self._leave(exit_on_stop)
                     return
                 self._ahead = at + 1.0
+                self._begin()
                 yield at
                 at += 1
                 self._done = float(at)
@@ -119,6 +123,7 @@ class Run:
         """Tells that `done` iterations are done, in a loop of any form; false: checkpoint and exit with 0."""
         self._signal.install()
         self._done = self._ahead = float(done)
+        self._begin()
         self.report(**metrics)
         self._tell()
         if not self.should_stop():
@@ -132,14 +137,28 @@ class Run:
         self._signal.uninstall()
 
     def report(self, **metrics: Any) -> None:
-        """Values to show beside the iterations. They are read only when something is sent, so a tensor costs nothing here."""
+        """Values of metrics at this iteration; NaN and infinity are stored as well.
+
+        They are read only when something is sent, so a tensor costs nothing here. A job has at most 64 metrics, whose names have at most
+        64 bytes and no control characters; others are not stored, and a warning says so.
+        """
+        now = time.time()
         for name, value in metrics.items():
             if not hasattr(value, "__float__"):
                 raise TypeError(f"metric {name!r} is not a number but {type(value).__name__}")
             # A loss must not keep its graph alive until the next one comes.
             detach = getattr(value, "detach", None)
-            if name in self._metrics or len(self._metrics) < METRICS_MAX:
-                self._metrics[name] = detach() if callable(detach) else value
+            value = detach() if callable(detach) else value
+            if self._early is not None:
+                self._early[name] = value
+            else:
+                self._points.add(name, max(int(self._ahead), 0), now, value)
+
+    def _begin(self) -> None:
+        """The first iteration is at hand."""
+        early, self._early = self._early, None
+        if early:
+            self.report(**early)
 
     def should_checkpoint(self) -> bool:
         """Whether to save a checkpoint at the end of this iteration: it is time for one, or the loop is about to stop."""
@@ -153,6 +172,7 @@ class Run:
 
     def checkpointed(self, iterations: Optional[float] = None) -> None:
         """Tells that a checkpoint is safe on disk; it holds all iterations so far, or as many as given."""
+        self._begin()
         if iterations is None:
             self._done = self._ahead
         self._checkpointed = self._ahead if iterations is None else float(iterations)
@@ -192,9 +212,6 @@ class Run:
                 message["checkpointed"] = self._checkpointed
             if self._total is not None:
                 message["total"] = float(self._total)
-            metrics = {name[:NAME_LENGTH_MAX]: number for name, number in _numbers(self._metrics)}
-            if metrics:
-                message["metrics"] = metrics
             if stopped:
                 message["stopped"] = True
         if query:
@@ -209,8 +226,22 @@ class Run:
             return
         self._next_tell = now + TELL_INTERVAL_S
         if self._speaks:
-            self._link.send(self._message(stopped=stopped), SEND_PATIENCE_S if force else 0.0)
+            self._send(self._message(stopped=stopped), SEND_PATIENCE_S if force else 0.0)
         self._listen()
+
+    def _send(self, message: Dict[str, Any], patience_s: float) -> None:
+        """Sends a message and all points that wait; those that the keeper does not take are sent with the next one."""
+        if self._link is None:
+            return
+        if not self._unsent:
+            self._unsent = self._points.messages(BYTES_MAX - FRAME_BYTES)
+        while self._unsent:
+            if not self._link.send({**self._unsent[0], **message}, patience_s):
+                return
+            message = {}
+            self._unsent.pop(0)
+        if message:
+            self._link.send(message, patience_s)
 
     def _listen(self) -> None:
         if self._link is not None:
@@ -226,13 +257,3 @@ class Run:
         if lease is not None:
             self._lease = lease
 
-
-def _numbers(metrics: Mapping[str, Any]) -> Iterator[Tuple[str, float]]:
-    """The metrics that can be told: JSON has no infinity."""
-    for name, value in metrics.items():
-        try:
-            number = float(value)
-        except (TypeError, ValueError, RuntimeError):
-            continue
-        if math.isfinite(number):
-            yield name, number

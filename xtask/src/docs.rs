@@ -10,7 +10,7 @@ use crate::{Complaints, target};
 /// Each generated file with the words that print it.
 const DOCUMENTS: [(&str, &[&str]); 3] = [
     ("docs/cli.md", &["help", "command-reference"]),
-    ("docs/metrics.md", &["help", "metrics"]),
+    ("docs/metrics.md", &["help", "run-metrics"]),
     ("docs/policies.md", &["help", "policy-reference"]),
 ];
 

@@ -10,9 +10,10 @@ use wharf_proto::tonic::{Response, Status, Streaming};
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, Demand, ExecInput, ExecOutput, ExplainRequest,
     ExportRequest, Exported, GetDemandRequest, GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply,
-    InfoRequest, JobDetail, JobFilter, JobSpec, JobSummary, LimitsReply, ListDetailsRequest, ListJobsRequest,
-    ListNodesRequest, LogChunk, LogsRequest, NodeSummary, PolicyChange, Refusal, SetLimitsRequest,
-    SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest, WaitRequest,
+    InfoRequest, JobDetail, JobFilter, JobMetrics, JobSpec, JobSummary, LimitsReply, ListDetailsRequest,
+    ListJobsRequest, ListNodesRequest, LogChunk, LogsRequest, MetricsRequest, NodeSummary, PolicyChange,
+    Refusal, Resubmission, SetLimitsRequest, SetPolicyRequest, SubmitRequest, UsageReply, UsageRequest,
+    WaitRequest,
 };
 
 use crate::{Access, ClientError, Connection};
@@ -85,8 +86,24 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn submit(&self, jobs: Vec<JobSpec>) -> Result<Vec<u32>, ClientError> {
+        self.submit_once(jobs, None).await
+    }
+
+    /// Hands elements of an array in again, as they were submitted; `job_id` is its first job.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn resubmit(&self, job_id: u32, indexes: Vec<u32>) -> Result<Vec<u32>, ClientError> {
+        self.submit_once(Vec::new(), Some(Resubmission { job_id, indexes })).await
+    }
+
+    async fn submit_once(
+        &self,
+        jobs: Vec<JobSpec>,
+        again: Option<Resubmission>,
+    ) -> Result<Vec<u32>, ClientError> {
         let key = wharf_tls::random_hex(KEY_BYTES)?;
-        let request = SubmitRequest { jobs, key };
+        let request = SubmitRequest { jobs, key, again };
         Ok(self.answer(async |mut head| head.submit(request.clone()).await).await?.job_ids)
     }
 
@@ -203,6 +220,14 @@ impl Client {
     pub async fn list_details(&self, filter: JobFilter) -> Result<Streaming<JobDetail>, ClientError> {
         let request = ListDetailsRequest { filter: Some(filter) };
         Ok(self.inner.clone().list_details(request).await?.into_inner())
+    }
+
+    /// The stored history of jobs' metrics.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn metrics(&self, request: MetricsRequest) -> Result<Streaming<JobMetrics>, ClientError> {
+        Ok(self.inner.clone().get_metrics(request).await?.into_inner())
     }
 
     /// Who used what.

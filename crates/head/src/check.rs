@@ -3,6 +3,7 @@
 //! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
 
 mod container;
+mod secrets;
 mod told;
 
 use std::collections::BTreeSet;
@@ -65,6 +66,9 @@ pub enum Problem {
     /// Something that another field makes possible.
     #[error("needs `{0}`; set that, or leave this out")]
     Without(&'static str),
+    /// Secrets that cannot be given to tasks.
+    #[error("{0}")]
+    Secrets(&'static str),
     /// An empty text where one is needed.
     #[error("is empty; leave it out or fill it in")]
     Empty,
@@ -166,6 +170,7 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     check_array(&spec.array)?;
     check_numbers(spec)?;
     check_environment("env", &spec.env)?;
+    secrets::check_secrets(spec)?;
     check_paths(spec)?;
     check_limits(spec)?;
     check_choices(spec)?;

@@ -155,7 +155,7 @@ impl Dispatcher {
             Some(until) => Some(due.map_or(until, |due| due.max(until))),
             None => due,
         };
-        [due, self.reports.next_due()].into_iter().flatten().min()
+        [due, self.reports.next_due(), self.forgets.next_due(self.now())].into_iter().flatten().min()
     }
 
     /// Makes what has happened so far durable.
@@ -202,6 +202,7 @@ impl Dispatcher {
     /// Everything is durable: tell workers and people.
     fn tell_everyone(&mut self) {
         crate::fault::point("tell");
+        self.release_forgets();
         if self.is_mark_due() {
             for &node in self.sessions.keys() {
                 self.outgoing.entry(node).or_default();

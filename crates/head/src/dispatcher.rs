@@ -1,11 +1,12 @@
 //! The dispatcher: one thread around the engine, one input at a time, nothing told before it is durable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Ignored, JobEnd, JobId, NodeId, Phase, State, Time};
+use wharf_curve::{Number, Refused};
 use wharf_policy::governor::Limits;
 use wharf_proto::notify::Moment;
 use wharf_proto::{
@@ -23,6 +24,7 @@ use crate::causes::Origin;
 use crate::checkpoints::CheckpointSettings;
 use crate::clock::Clock;
 use crate::containment::Containment;
+use crate::curves::{CurveStore, Forgets, Run};
 use crate::cycle::Reply;
 use crate::decisions::{Decided, Decisions};
 use crate::execution::{Execution, TaskPhase};
@@ -38,7 +40,7 @@ use crate::ports::Ports;
 use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::rooms::Rooms;
-use crate::series::Series;
+use crate::secrets::Vault;
 use crate::stall::Liveness;
 use crate::storage::Stall;
 use crate::tap::{News, Tap};
@@ -129,8 +131,11 @@ pub(crate) struct Progress {
     pub(crate) checkpointed: f64,
     /// Iterations that it intends to make; 0: it has not said.
     pub(crate) total: f64,
-    pub(crate) metrics: BTreeMap<String, f64>,
-    pub(crate) series: Series,
+    pub(crate) metrics: BTreeMap<String, Number>,
+    /// A metric that is NaN or infinite, and the iteration at which that was first reported.
+    pub(crate) not_finite: Option<(String, f64)>,
+    /// Metrics whose names could not be stored.
+    pub(crate) refused: Option<Refused>,
     pub(crate) timing: Timing,
     pub(crate) liveness: Liveness,
 }
@@ -165,6 +170,12 @@ pub(crate) struct Dispatcher {
     pub(crate) missing: BTreeMap<NodeId, Time>,
     pub(crate) facts: BTreeMap<NodeId, NodeFacts>,
     pub(crate) progress: BTreeMap<JobId, Progress>,
+    /// The history of metrics; none: it is not stored.
+    pub(crate) curves: Option<CurveStore>,
+    pub(crate) vault: Vault,
+    pub(crate) forgets: Forgets,
+    /// The latest runs of jobs that are not over.
+    pub(crate) runs: BTreeMap<JobId, VecDeque<Run>>,
     /// Jobs that wait after a failure, and until when.
     pub(crate) delays: BTreeSet<(Time, JobId)>,
     pub(crate) trouble: Trouble,
@@ -212,6 +223,8 @@ pub(crate) struct Setup {
     pub(crate) teller: Teller,
     pub(crate) meter: Arc<Meter>,
     pub(crate) task_tokens: TaskTokens,
+    pub(crate) curves: Option<CurveStore>,
+    pub(crate) vault: Vault,
 }
 
 impl Dispatcher {
@@ -222,7 +235,20 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, quarantined, .. } = replayed;
-        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, .. } = setup;
+        let Setup {
+            clock,
+            make,
+            sharing,
+            lost_after_s,
+            caps,
+            checkpoints,
+            report_grace_s,
+            teller,
+            meter,
+            task_tokens,
+            curves,
+            vault,
+        } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -235,7 +261,7 @@ impl Dispatcher {
             live: BTreeMap::new(),
             rooms: Rooms::default(),
             caps,
-            checkpoints: setup.checkpoints,
+            checkpoints,
             kept,
             gates: Gates::default(),
             batches: Batches::default(),
@@ -245,6 +271,10 @@ impl Dispatcher {
             missing: BTreeMap::new(),
             facts: BTreeMap::new(),
             progress: BTreeMap::new(),
+            curves,
+            vault,
+            forgets: Forgets::default(),
+            runs: BTreeMap::new(),
             delays: BTreeSet::new(),
             trouble: Trouble::default(),
             watches: BTreeMap::new(),
@@ -260,7 +290,7 @@ impl Dispatcher {
             notices: Vec::new(),
             teller,
             news: News::default(),
-            meter: setup.meter,
+            meter,
             decisions: Decisions::default(),
             alerts: Alerts::default(),
             sent_mark: SentMark::default(),
@@ -268,7 +298,7 @@ impl Dispatcher {
             containment: Containment::default(),
             stalled: None,
             parked: Vec::new(),
-            task_tokens: setup.task_tokens,
+            task_tokens,
         };
         dispatcher.report_quarantined(&quarantined);
         dispatcher.recover();
@@ -504,6 +534,7 @@ impl Dispatcher {
         self.kept.end(job.0, is_finished);
         self.progress.remove(&job);
         self.limit_marks.remove(&job);
+        self.end_points(job);
         self.batches.end(job);
         self.fill_up(job);
         self.release_checkpoint(job);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use wharf_core::{
     Detail, DeviceSet, Event, JobEnd, JobId, JobSpec, NodeId, NodeShare, NodeSpec, State, StopReason, Time,
 };
+use wharf_curve::Number;
 
 use crate::accepted::AcceptedRequest;
 use crate::amend::Amended;
@@ -168,7 +169,9 @@ pub(crate) enum Record {
     /// What its trainer told last of everything but iterations, when a run was over.
     JobMeasured {
         job: u32,
-        metrics: BTreeMap<String, f64>,
+        metrics: BTreeMap<String, Number>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remarks: Vec<String>,
     },
     /// How long the iterations of a run took that is over, on devices of one type, under which plan.
     JobTimed {

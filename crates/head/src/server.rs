@@ -18,6 +18,7 @@ use crate::caps::Caps;
 use crate::checkpoints::CheckpointSettings;
 use crate::clock::{Wall, unix_s};
 use crate::containment;
+use crate::curves::CurveStore;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::door::{ConnectionCaps, Door};
 use crate::http::{HttpConfig, Serving, serve};
@@ -28,6 +29,7 @@ use crate::news::Teller;
 use crate::notify::NotifyConfig;
 use crate::queue::{Sender, queue};
 use crate::regime::{MakeRegime, PolicyChoice};
+use crate::secrets::Vault;
 use crate::service::{Service, Shared, Terms};
 use crate::sharing::{AppliedLimits, govern};
 
@@ -97,6 +99,13 @@ pub enum HeadError {
     /// The head's certificate cannot be used.
     #[error("cannot use the head's certificate for TLS")]
     Tls(#[source] tokio_rustls::rustls::Error),
+    /// A thread cannot be started.
+    #[error("cannot start a thread")]
+    Thread {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The server failed.
     #[error("the server failed")]
     Serve(#[source] transport::Error),
@@ -148,13 +157,15 @@ impl Head {
         let address = door.address();
         let (inputs, receiver) = queue(config.caps.queue);
         let meter = Arc::new(Meter::default());
+        let (curves, writing) = CurveStore::start(&state_dir, config.history_s, config.warn.clone())
+            .map_err(|source| HeadError::Thread { source })?;
         let access = Arc::new(access);
         let terms = Terms {
             allow_root: config.allow_root,
             webhook_allow: config.webhook_allow.clone(),
             user_priority: config.caps.user_priority,
         };
-        let service = Arc::new(Service::new(inputs.clone(), access.clone(), terms));
+        let service = Arc::new(Service::new(inputs.clone(), access.clone(), terms, Vault::new(&state_dir)));
         // Where it cannot listen nothing has begun yet; who comes early waits for the dispatcher.
         let http = match config.http {
             Some(http) => {
@@ -185,6 +196,8 @@ impl Head {
                 ),
                 meter,
                 task_tokens,
+                curves: Some(curves),
+                vault: Vault::new(&state_dir),
             };
             let mut dispatcher = Dispatcher::new(|_, _| engine, journal, replayed, setup);
             if failed_over.is_some() {
@@ -193,6 +206,7 @@ impl Head {
                 dispatcher.note_policy(choice, "the head's command line");
             }
             let result = dispatcher.run(&receiver);
+            writing.stop();
             // Nobody may wait for it.
             let _ = end.send(());
             result

@@ -16,10 +16,11 @@ use wharf_proto::workers_server::Workers;
 use wharf_proto::{
     ChangeJobsReply, ChangeJobsRequest, ChangeNodeReply, ChangeNodeRequest, DemandReply, ExecInput,
     ExecOutput, ExplainReply, ExplainRequest, ExportRequest, Exported, FromWorkerBatch, GetDemandRequest,
-    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, LimitsReply,
-    ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest, LogChunk,
-    LogsRequest, PolicyReply, SetLimitsRequest, SetPolicyRequest, SubmitReply, SubmitRequest, ToWorkerBatch,
-    UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input, from_worker,
+    GetJobRequest, GetLimitsRequest, GetPolicyRequest, InfoReply, InfoRequest, JobDetail, JobMetrics,
+    LimitsReply, ListDetailsRequest, ListJobsReply, ListJobsRequest, ListNodesReply, ListNodesRequest,
+    LogChunk, LogsRequest, MetricsRequest, PolicyReply, Secrets, SetLimitsRequest, SetPolicyRequest,
+    SubmitReply, SubmitRequest, ToWorkerBatch, UsageReply, UsageRequest, WaitReply, WaitRequest, exec_input,
+    from_worker,
 };
 
 use crate::amend;
@@ -31,11 +32,16 @@ use crate::network::Network;
 use crate::outlet::outlet;
 use crate::queue::{NotQueued, Sender};
 use crate::regime::PolicyChoice;
+use crate::secrets::Vault;
 use crate::{exec, incident, leaving, live, readers, usage, views};
 
 /// Jobs whose histories are read at once, and how many may wait for who asked.
 const DETAILS_PAGE: usize = 100;
 const DETAILS_AHEAD: usize = 1000;
+
+/// Jobs whose metrics are read at once, and how many may wait for the client.
+const METRICS_PAGE: usize = 16;
+const METRICS_AHEAD: usize = 16;
 
 /// A door to the dispatcher.
 pub(crate) struct Service {
@@ -44,6 +50,7 @@ pub(crate) struct Service {
     execs: Arc<exec::Routes>,
     access: Arc<Access>,
     terms: Terms,
+    vault: Vault,
 }
 
 /// What an admin permits on this head.
@@ -70,8 +77,8 @@ impl std::ops::Deref for Shared {
 type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
-    pub(crate) fn new(inputs: Sender, access: Arc<Access>, terms: Terms) -> Self {
-        Self { inputs, sessions: AtomicU64::new(0), execs: Arc::default(), access, terms }
+    pub(crate) fn new(inputs: Sender, access: Arc<Access>, terms: Terms, vault: Vault) -> Self {
+        Self { inputs, sessions: AtomicU64::new(0), execs: Arc::default(), access, terms, vault }
     }
 
     fn send(&self, input: Input) -> Result<(), Status> {
@@ -123,7 +130,18 @@ fn stopped() -> Status {
 impl Cluster for Shared {
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
         let identity = Identity::of(&request)?;
-        let (head, request) = (self.0.clone(), request.into_inner());
+        let (head, mut request) = (self.0.clone(), request.into_inner());
+        for secrets in request.jobs.iter_mut().filter_map(|job| job.secrets.as_mut()) {
+            *secrets = Secrets { values: std::mem::take(&mut secrets.values), ..Secrets::default() };
+        }
+        if let Some(again) = request.again.take() {
+            if !request.jobs.is_empty() {
+                return Err(Status::invalid_argument(
+                    "a request has jobs or elements to run again, not both",
+                ));
+            }
+            request.jobs.push(head.submitted_before(&identity, again).await?);
+        }
         let submitted = to_its_end(async move {
             let submitted = head.submit_as(&identity, request).await;
             let objects = job_objects(submitted.iter().flatten().copied());
@@ -362,6 +380,37 @@ impl Cluster for Shared {
     async fn get_demand(&self, _: Request<GetDemandRequest>) -> Result<Response<DemandReply>, Status> {
         let demands = self.ask(leaving::demands).await?;
         Ok(Response::new(DemandReply { demands }))
+    }
+
+    type GetMetricsStream = Outgoing<JobMetrics>;
+
+    async fn get_metrics(
+        &self,
+        request: Request<MetricsRequest>,
+    ) -> Result<Response<Self::GetMetricsStream>, Status> {
+        let MetricsRequest { job_ids, names, elements_only } = request.into_inner();
+        let found = self.ask(move |dispatcher| {
+            let jobs = views::named_jobs(dispatcher, &job_ids, elements_only)?;
+            Ok((jobs, dispatcher.curves.clone()))
+        });
+        let (jobs, store) =
+            found.await?.map_err(|job: u32| Status::not_found(format!("there is no job {job}")))?;
+        let Some(store) = store else { return Err(Status::unavailable("this head stores no metrics")) };
+        let (sender, receiver) = mpsc::channel(METRICS_AHEAD);
+        tokio::spawn(async move {
+            for page in jobs.chunks(METRICS_PAGE) {
+                let found = store.read(page.to_vec(), names.clone()).await.map_err(Status::internal);
+                let (found, failed) =
+                    found.map_or_else(|status| (vec![], Some(status)), |found| (found, None));
+                for one in found.into_iter().map(Ok).chain(failed.map(Err)) {
+                    // The client may have gone.
+                    if sender.send(one).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
     async fn get_policy(&self, _: Request<GetPolicyRequest>) -> Result<Response<PolicyReply>, Status> {

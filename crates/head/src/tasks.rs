@@ -1,11 +1,9 @@
 //! Effects become tasks on workers, and what workers say becomes commands.
 
-use std::collections::BTreeMap;
-
 use wharf_core::{Command, JobId, NodeId, NodeShare, Phase, Plan};
 use wharf_proto::{
-    Cause, Container, ForgetTask, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress,
-    from_worker, to_worker,
+    Cause, Container, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress, from_worker,
+    to_worker,
 };
 
 use crate::dispatcher::Dispatcher;
@@ -22,10 +20,6 @@ const SAVES_APART_S: f64 = 60.0;
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
 
-/// Metrics of a job that are kept, and the length of their names.
-const METRICS_MAX: usize = 100;
-const METRIC_BYTES_MAX: usize = 200;
-
 impl Dispatcher {
     /// Carries out a placement.
     pub(crate) fn launch(&mut self, job: JobId, generation: u32) {
@@ -39,6 +33,7 @@ impl Dispatcher {
         self.ports.take(job);
         self.kept.reasons.remove(&job.0);
         self.executions.insert(job, execution);
+        self.note_run_nodes(job);
         self.plan(job);
         for node in nodes {
             self.order(job, node);
@@ -70,6 +65,14 @@ impl Dispatcher {
     /// Tells one worker to start its task of a job.
     pub(crate) fn order(&mut self, job: JobId, node: NodeId) {
         let Some(mut message) = self.launch_task(job, node) else { return };
+        let opened = self.spec(job).map(|spec| self.vault.open(spec)).transpose();
+        match opened {
+            Ok(secrets) => message.env.extend(secrets.into_iter().flatten()),
+            Err(error) => {
+                self.note(Record::JobNoted { job: job.0, reason: error.to_string() });
+                return self.engine_command(Command::CancelJob(job));
+            }
+        }
         self.fill_in_batch(job, &mut message);
         self.send(node, to_worker::Message::Launch(Box::new(message)));
     }
@@ -241,7 +244,11 @@ impl Dispatcher {
         })
     }
 
-    pub(crate) fn task_progressed(&mut self, node: NodeId, told: TaskProgress) {
+    pub(crate) fn task_progressed(&mut self, node: NodeId, mut told: TaskProgress) {
+        if let Some(task) = told.task {
+            let (points, refused) = (std::mem::take(&mut told.points), told.refused.take());
+            self.take_points(node, task, points, refused);
+        }
         let Some(task) = told.task.filter(|task| self.is_task_of(*task, node)) else { return };
         let job = JobId(task.job_id);
         let is_amount = |value: f64| value.is_finite() && value >= 0.0;
@@ -259,18 +266,14 @@ impl Dispatcher {
         }
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
-        for (name, value) in told.metrics.into_iter().filter(|(name, _)| name.len() <= METRIC_BYTES_MAX) {
-            if progress.metrics.len() < METRICS_MAX || progress.metrics.contains_key(&name) {
-                progress.metrics.insert(name, value);
-            }
-        }
-        progress.series.push(now.seconds(), progress.iterations, &progress.metrics);
+        progress.take_metrics(told.metrics);
         // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
         let saved_at = self.engine.state().job(job).saved_at();
         if is_saved && self.now().since(saved_at) >= SAVES_APART_S {
             let (generation, done) = (task.generation, told.checkpointed);
             self.engine_command(Command::JobSaved { job, generation, done });
         }
+        self.look_at_numbers(job);
     }
 
     pub(crate) fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {
@@ -337,11 +340,6 @@ impl Dispatcher {
     }
 
     /// Sent once what came of the task is durable.
-    fn send_forget(&mut self, job: JobId, generation: u32, node: NodeId) {
-        let task = Some(TaskId { job_id: job.0, generation });
-        self.send(node, to_worker::Message::Forget(ForgetTask { task }));
-    }
-
     /// A task is gone, for which the job is not to blame.
     pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId, cause: Cause) {
         self.task_ended(job, generation, node, End::lost(LOST_CODE, cause));
@@ -397,7 +395,8 @@ impl Dispatcher {
             && total.is_some_and(|total| iterations >= total);
         // Tasks that had come to their own end before the order to stop reached them count as if it had not been given.
         let is_stopped = is_stopping && execution.is_cut_short() && !is_done;
-        let failing = execution.failing.filter(|_| !is_done);
+        let nan = self.fails_by_nan(job).then_some(LOST_CODE);
+        let failing = execution.failing.filter(|_| !is_done).or(nan);
         let (goes_on, is_delayed) = if failing.is_some() {
             (false, false)
         } else if is_stopped {
@@ -423,12 +422,10 @@ impl Dispatcher {
 
     /// Keeps what the trainer of a run that is over told last: that is what sweeps are compared by.
     fn note_metrics(&mut self, job: JobId) {
-        let told = self.progress.get(&job).map(|told| told.metrics.iter());
-        // What is no number cannot be written down.
-        let finite = told.into_iter().flatten().filter(|(_, value)| value.is_finite());
-        let metrics: BTreeMap<String, f64> = finite.map(|(name, value)| (name.clone(), *value)).collect();
-        if !metrics.is_empty() {
-            self.note(Record::JobMeasured { job: job.0, metrics });
+        let Some(progress) = self.progress.get(&job) else { return };
+        let (metrics, remarks) = (progress.metrics.clone(), progress.remarks());
+        if !metrics.is_empty() || !remarks.is_empty() {
+            self.note(Record::JobMeasured { job: job.0, metrics, remarks });
         }
     }
 

@@ -11,7 +11,7 @@ use wharf_proto::{
 use crate::amend::Amended;
 use crate::auth::{Identity, REDACTED};
 use crate::causes::Struck;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Progress};
 use crate::execution::Execution;
 use crate::filter::matches;
 use crate::journal::JournalError;
@@ -65,6 +65,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         priority: spec.priority,
         reason: reason(dispatcher, job),
         metrics: metrics(dispatcher, job),
+        remarks: remarks(dispatcher, job),
         iterations: iterations(dispatcher, job),
         array_index: spec.array.as_ref().map(|element| element.index),
         array_job: dispatcher.kept.first_of(job.0),
@@ -128,7 +129,10 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     if let Some(delayed) = dispatcher.delayed(job).filter(|_| life.phase == Phase::Held) {
         return delayed;
     }
-    let is_noted = matches!(life.phase, Phase::Waiting | Phase::Held | Phase::Ended(JobEnd::Failed { .. }));
+    let is_noted = matches!(
+        life.phase,
+        Phase::Waiting | Phase::Held | Phase::Ended(JobEnd::Failed { .. } | JobEnd::Cancelled)
+    );
     if let Some(noted) = dispatcher.kept.reasons.get(&job.0).filter(|_| is_noted) {
         return noted.clone();
     }
@@ -185,10 +189,33 @@ pub(crate) fn phase(life: &JobState) -> JobPhase {
     }
 }
 
+/// The jobs of some ids; the first of an array stands for all its elements, unless each id stands for itself.
+///
+/// # Errors
+/// The first id that no job has.
+pub(crate) fn named_jobs(dispatcher: &Dispatcher, ids: &[u32], elements_only: bool) -> Result<Vec<u32>, u32> {
+    let mut jobs = Vec::new();
+    for &id in ids {
+        if !dispatcher.engine.state().has_job(JobId(id)) {
+            return Err(id);
+        }
+        jobs.extend(if elements_only { id..id + 1 } else { dispatcher.whole(id) });
+    }
+    Ok(jobs)
+}
+
+/// What is to be known about a job's metrics, of this run or else of the one before it.
+fn remarks(dispatcher: &Dispatcher, job: JobId) -> Vec<String> {
+    let now = dispatcher.progress.get(&job).filter(|progress| !progress.metrics.is_empty());
+    let kept = || dispatcher.kept.remarks.get(&job.0).cloned().unwrap_or_default();
+    now.map_or_else(kept, Progress::remarks)
+}
+
 /// What a job's trainer told last: in this run, or else in the one before it.
 fn metrics(dispatcher: &Dispatcher, job: JobId) -> BTreeMap<String, f64> {
     let now = dispatcher.progress.get(&job).map(|told| &told.metrics).filter(|metrics| !metrics.is_empty());
-    now.or_else(|| dispatcher.kept.metrics.get(&job.0)).cloned().unwrap_or_default()
+    let known = now.or_else(|| dispatcher.kept.metrics.get(&job.0));
+    known.into_iter().flatten().map(|(name, number)| (name.clone(), number.0)).collect()
 }
 
 /// Whose a job is; `None` where there is no such job.
@@ -319,6 +346,9 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             },
         },
         Phase::Ended(JobEnd::Cancelled) => match cancelled_by(dispatcher, job) {
+            None if dispatcher.kept.reasons.contains_key(&job.0) => {
+                format!("it was cancelled: {}", dispatcher.kept.reasons[&job.0])
+            }
             Some(user) => format!("it was cancelled by {user}"),
             None => "it was cancelled".to_owned(),
         },

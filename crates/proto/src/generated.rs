@@ -7,6 +7,17 @@ pub struct SubmitRequest {
     /// request and submits nothing, so that a client whose connection broke can send the request again. Empty: no such promise.
     #[prost(string, tag = "2")]
     pub key: ::prost::alloc::string::String,
+    /// Instead of jobs: elements of an array again, as they were submitted.
+    #[prost(message, optional, tag = "3")]
+    pub again: ::core::option::Option<Resubmission>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Resubmission {
+    /// The first job of the array.
+    #[prost(uint32, tag = "1")]
+    pub job_id: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub indexes: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SubmitReply {
@@ -166,6 +177,27 @@ pub struct JobSpec {
     pub stall_timeout_s: ::core::option::Option<f64>,
     #[prost(enumeration = "OnStall", tag = "232")]
     pub on_stall: i32,
+    /// What happens when a metric is NaN or infinite.
+    #[prost(enumeration = "OnNan", tag = "210")]
+    pub on_nan: i32,
+    /// Variables of its tasks that are never shown.
+    #[prost(message, optional, tag = "211")]
+    pub secrets: ::core::option::Option<Secrets>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Secrets {
+    /// From the client to the head only, by name.
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub values: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// The names, sorted.
+    #[prost(string, repeated, tag = "2")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The values, as the head stores them: encrypted.
+    #[prost(bytes = "vec", tag = "3")]
+    pub sealed: ::prost::alloc::vec::Vec<u8>,
 }
 /// Values by name for each element of an array.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -744,6 +776,9 @@ pub struct JobSummary {
     /// When its present or last run began; 0: there was none.
     #[prost(double, tag = "136")]
     pub run_s: f64,
+    /// What else is to be known about it, such as a metric that is NaN.
+    #[prost(string, repeated, tag = "210")]
+    pub remarks: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Reshapes {
@@ -837,6 +872,28 @@ pub struct HistoryEntry {
     pub time_s: f64,
     #[prost(string, tag = "2")]
     pub what: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetricsRequest {
+    /// The first job of an array stands for all its elements.
+    #[prost(uint32, repeated, tag = "1")]
+    pub job_ids: ::prost::alloc::vec::Vec<u32>,
+    /// Empty: all.
+    #[prost(string, repeated, tag = "2")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Each id stands for itself alone.
+    #[prost(bool, tag = "3")]
+    pub elements_only: bool,
+}
+/// The metrics of one job over all of its runs. Work that was lost and done again counts once.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobMetrics {
+    #[prost(uint32, tag = "1")]
+    pub job_id: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub metrics: ::prost::alloc::vec::Vec<MetricPoints>,
+    #[prost(message, optional, tag = "3")]
+    pub refused: ::core::option::Option<RefusedMetrics>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ChangeJobsRequest {
@@ -2033,6 +2090,43 @@ pub struct TaskProgress {
     /// Iterations that the trainer intends to make; 0: not reported.
     #[prost(double, tag = "230")]
     pub total: f64,
+    /// Points of metrics that the head may not have; more follow in further messages.
+    #[prost(message, repeated, tag = "200")]
+    pub points: ::prost::alloc::vec::Vec<MetricPoints>,
+    /// Metrics whose names could not be stored; absent: none.
+    #[prost(message, optional, tag = "201")]
+    pub refused: ::core::option::Option<RefusedMetrics>,
+}
+/// Points of one metric, thinned to one for each bucket of steps: as many steps, times and values as there are points.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MetricPoints {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The width of the buckets, a power of two.
+    #[prost(uint64, tag = "2")]
+    pub stride: u64,
+    /// Iterations done.
+    #[prost(uint64, repeated, tag = "3")]
+    pub step: ::prost::alloc::vec::Vec<u64>,
+    /// Seconds since the Unix epoch.
+    #[prost(double, repeated, tag = "4")]
+    pub time_s: ::prost::alloc::vec::Vec<f64>,
+    /// NaN and infinity included.
+    #[prost(double, repeated, tag = "5")]
+    pub value: ::prost::alloc::vec::Vec<f64>,
+    /// The run of the job that reported each, counted by its placements; only from the head to clients.
+    #[prost(uint32, repeated, tag = "6")]
+    pub run: ::prost::alloc::vec::Vec<u32>,
+}
+/// Metrics that are not stored, because a job has too many or because a name is not allowed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefusedMetrics {
+    /// Values that were dropped.
+    #[prost(uint64, tag = "1")]
+    pub points: u64,
+    /// One of the names, as it can be shown.
+    #[prost(string, tag = "2")]
+    pub example: ::prost::alloc::string::String,
 }
 /// Sent when something about the devices changed that others may want to know.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2370,6 +2464,39 @@ pub struct LimitUse {
     /// The owner's jobs that wait.
     #[prost(uint32, tag = "6")]
     pub waiting: u32,
+}
+/// What happens to a job when one of its metrics is NaN or infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OnNan {
+    /// It goes on, with a remark.
+    NanIgnore = 0,
+    /// It is stopped and fails; it is not run again.
+    NanFail = 1,
+    /// It is stopped, saves a checkpoint, and is cancelled.
+    NanStop = 2,
+}
+impl OnNan {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::NanIgnore => "NAN_IGNORE",
+            Self::NanFail => "NAN_FAIL",
+            Self::NanStop => "NAN_STOP",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NAN_IGNORE" => Some(Self::NanIgnore),
+            "NAN_FAIL" => Some(Self::NanFail),
+            "NAN_STOP" => Some(Self::NanStop),
+            _ => None,
+        }
+    }
 }
 /// Action on a job that has stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -3200,6 +3327,31 @@ pub mod cluster_client {
                 .insert(GrpcMethod::new("wharf.v1.Cluster", "GetDemand"));
             self.inner.unary(req, path, codec).await
         }
+        /// The stored history of jobs' metrics, job by job.
+        pub async fn get_metrics(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::JobMetrics>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/wharf.v1.Cluster/GetMetrics",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("wharf.v1.Cluster", "GetMetrics"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -3331,6 +3483,17 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::GetDemandRequest>,
         ) -> std::result::Result<tonic::Response<super::DemandReply>, tonic::Status>;
+        /// Server streaming response type for the GetMetrics method.
+        type GetMetricsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::JobMetrics, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The stored history of jobs' metrics, job by job.
+        async fn get_metrics(
+            &self,
+            request: tonic::Request<super::MetricsRequest>,
+        ) -> std::result::Result<tonic::Response<Self::GetMetricsStream>, tonic::Status>;
     }
     /// What people and tools ask of a head.
     #[derive(Debug)]
@@ -4233,6 +4396,52 @@ pub mod cluster_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/wharf.v1.Cluster/GetMetrics" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetMetricsSvc<T: Cluster>(pub Arc<T>);
+                    impl<
+                        T: Cluster,
+                    > tonic::server::ServerStreamingService<super::MetricsRequest>
+                    for GetMetricsSvc<T> {
+                        type Response = super::JobMetrics;
+                        type ResponseStream = T::GetMetricsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MetricsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::get_metrics(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetMetricsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -18,10 +18,13 @@ macro_rules! carried {
 pub(crate) const TRAINERS: Files = carried![
     "examples/trainers/common.py",
     "examples/trainers/embedding.py",
+    "examples/trainers/jax_mlp.py",
     "examples/trainers/linear.py",
     "examples/trainers/logistic.py",
     "examples/trainers/mlp.py",
     "examples/trainers/plain.py",
+    "examples/trainers/pytorch.py",
+    "examples/trainers/pytorch_ddp.py",
 ];
 
 /// The trainers' SDK.
@@ -31,9 +34,11 @@ pub(crate) const SDK: Files = carried![
     "python/wharf/_lease.py",
     "python/wharf/_link.py",
     "python/wharf/_plan.py",
+    "python/wharf/_points.py",
     "python/wharf/_run.py",
     "python/wharf/_signals.py",
     "python/wharf/policy.py",
+    "python/wharf/py.typed",
 ];
 
 /// What measures with JAX; a part of the SDK's package.

@@ -3,6 +3,7 @@
 //! It holds no truth of its own that could be lost: tasks are the keeper's, decisions the head's.
 
 mod leaving;
+mod measured;
 mod outputs;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,8 +14,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_proto::{
-    Device, DeviceReport, LaunchTask, Register, RenewLease, SetPace, SignalTask, TaskProgress, TaskStarted,
-    TaskState, ToExec, from_worker, to_worker,
+    Device, DeviceReport, LaunchTask, Register, RenewLease, SetPace, SignalTask, TaskStarted, TaskState,
+    ToExec, from_worker, to_worker,
 };
 
 use crate::checkpoints::Released;
@@ -25,11 +26,12 @@ use crate::head::{HeadEvent, Outbound};
 use crate::launch::{Launching, Prepared};
 use crate::link::Keeper;
 use crate::mark::Mark;
-use crate::protocol::{Event, Fence, Hello, Progress, Request, Start};
+use crate::protocol::{Event, Fence, Hello, Request, Start};
 use crate::stay::Departure;
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace};
 use crate::{Notice, Rehearsal, WorkerConfig, container, exec};
+use measured::Measured;
 use outputs::{OUTPUTS_INTERVAL, REMOVAL_INTERVAL};
 
 /// Until the head has said how often it wants to hear the worker.
@@ -82,7 +84,7 @@ struct Known {
     /// The latest pace, where it has one.
     pace: Option<Pace>,
     exit: Option<Exit>,
-    progress: Option<Progress>,
+    measured: Measured,
     ended: watch::Sender<bool>,
 }
 
@@ -95,7 +97,7 @@ impl Known {
             renewed: None,
             pace: None,
             exit: None,
-            progress: None,
+            measured: Measured::default(),
             ended,
         }
     }
@@ -220,7 +222,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             self.tasks.entry(report.task).or_insert_with(|| Known::new(None));
             self.on_started(report.task);
             if let Some(progress) = report.progress {
-                self.on_progress(report.task, progress);
+                self.on_progress(report.task, progress, &report.points, &report.refused);
             }
             if let Some(exit) = report.exit {
                 self.on_ended(report.task, exit);
@@ -232,7 +234,9 @@ impl<N: FnMut(Notice)> Agent<N> {
         match event {
             Event::Hello(hello) => self.on_hello(hello),
             Event::Started { task } => self.on_started(task),
-            Event::Progress { task, progress } => self.on_progress(task, progress),
+            Event::Progress { task, progress, points, refused } => {
+                self.on_progress(task, progress, &points, &refused);
+            }
             Event::Ended { task, exit } => self.on_ended(task, exit),
             Event::Reduced { what } => self.reduced(what),
             Event::Located { task, process } => {
@@ -257,13 +261,6 @@ impl<N: FnMut(Notice)> Agent<N> {
             known.requested = None;
         }
         self.tell(from_worker::Message::Started(TaskStarted { task: Some(task.into()) }));
-    }
-
-    fn on_progress(&mut self, task: TaskKey, progress: Progress) {
-        if let Some(known) = self.tasks.get_mut(&task) {
-            known.progress = Some(progress.clone());
-        }
-        self.tell(progress_message(task, progress));
     }
 
     fn on_ended(&mut self, task: TaskKey, exit: Exit) {
@@ -381,7 +378,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             is_blameless: known.exit.as_ref().is_some_and(Exit::is_blameless),
             interrupted: known.exit.as_ref().is_some_and(|exit| exit.interrupted),
             by_itself: known.exit.as_ref().is_some_and(|exit| exit.by_itself),
-            progress: known.progress.clone().map(|progress| told(task, progress)),
+            progress: known.measured.latest(task),
             cause: known.exit.as_ref().map_or(0, |exit| exit.wire_cause().into()),
             signal: known.exit.as_ref().map_or(0, |exit| exit.signal),
             node_fault: known.exit.as_ref().map_or(0, |exit| exit.node_fault().into()),
@@ -404,8 +401,8 @@ impl<N: FnMut(Notice)> Agent<N> {
             mark: self.mark.to_wire(),
         })));
         for (&task, known) in &self.tasks {
-            if let Some(progress) = known.progress.clone() {
-                outbound.send(progress_message(task, progress));
+            for message in known.measured.all(task) {
+                outbound.send(from_worker::Message::Progress(message));
             }
             if let Some(exit) = &known.exit {
                 outbound.send(from_worker::Message::Ended(exit.to_message(task)));
@@ -549,20 +546,6 @@ impl<N: FnMut(Notice)> Agent<N> {
             self.tasks.remove(&task);
         }
         self.keeper.ask(Request::Forget { task });
-    }
-}
-
-fn progress_message(task: TaskKey, progress: Progress) -> from_worker::Message {
-    from_worker::Message::Progress(told(task, progress))
-}
-
-fn told(task: TaskKey, progress: Progress) -> TaskProgress {
-    TaskProgress {
-        task: Some(task.into()),
-        iterations: progress.iterations,
-        checkpointed: progress.checkpointed,
-        metrics: progress.metrics.into_iter().collect(),
-        total: progress.total,
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use wharf_curve::{Number, Points, Refused};
 
 use crate::checkpoints::CheckpointSetup;
 use crate::container::Contained;
@@ -220,6 +221,11 @@ pub(crate) enum Event {
     Progress {
         task: TaskKey,
         progress: Progress,
+        /// Points of metrics that were not sent before.
+        #[serde(default)]
+        points: Points,
+        #[serde(default)]
+        refused: Refused,
     },
     /// Something that tasks ask for cannot be had on this machine; said once.
     Reduced {
@@ -270,6 +276,18 @@ pub(crate) struct TaskReport {
     /// None while it runs.
     pub(crate) exit: Option<Exit>,
     pub(crate) progress: Option<Progress>,
+    /// All points of its metrics.
+    #[serde(default)]
+    pub(crate) points: Points,
+    #[serde(default)]
+    pub(crate) refused: Refused,
+}
+
+impl TaskReport {
+    /// Of a task that has not begun.
+    pub(crate) fn new(task: TaskKey) -> Self {
+        Self { task, exit: None, progress: None, points: Points::new(), refused: Refused::default() }
+    }
 }
 
 /// How far a job has come, in iterations.
@@ -279,7 +297,7 @@ pub(crate) struct Progress {
     /// What its last checkpoint holds.
     pub(crate) checkpointed: f64,
     /// The latest values of anything else.
-    pub(crate) metrics: BTreeMap<String, f64>,
+    pub(crate) metrics: BTreeMap<String, Number>,
     /// Iterations that the trainer intends to make; 0: not reported.
     #[serde(default)]
     pub(crate) total: f64,

@@ -7,7 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use wharf_curve::Number;
 
 use crate::trainer::{Word, random_word};
 
@@ -24,9 +25,13 @@ pub struct StepReport {
     /// Iterations that the last checkpoint holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpointed: Option<f64>,
-    /// The latest values of anything else.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    /// The latest values of anything else; NaN and infinity included.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", serialize_with = "numbers")]
     pub metrics: BTreeMap<String, f64>,
+}
+
+fn numbers<S: Serializer>(metrics: &BTreeMap<String, f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(metrics.iter().map(|(name, value)| (name, Number(*value))))
 }
 
 /// What the trainer is to do.

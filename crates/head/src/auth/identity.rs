@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use wharf_proto::tonic::{Request, Status};
 use wharf_proto::{InfoReply, JobDetail, JobSpec, JobSummary, Role};
 
+use crate::secrets::mask;
+
 /// What a token may be used for; each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -175,7 +177,8 @@ impl Identity {
             }
             detail.summary = Some(self.redact_summary(summary));
         }
-        if let Some(spec) = detail.spec.take() {
+        if let Some(mut spec) = detail.spec.take() {
+            mask(&mut spec);
             detail.spec = Some(if self.may_read(&spec.user) {
                 spec
             } else {
@@ -311,20 +314,20 @@ mod tests {
         let spec = JobSpec {
             name: "train".into(),
             user: "ann".into(),
-            command: vec!["python".into(), "--key=secret".into()],
-            env: [("TOKEN".into(), "secret".into())].into(),
-            workdir: "/data/secret".into(),
-            activate: vec!["export KEY=secret".into()],
+            command: vec!["python".into(), "--key=hunter2".into()],
+            env: [("TOKEN".into(), "hunter2".into())].into(),
+            workdir: "/data/hunter2".into(),
+            activate: vec!["export KEY=hunter2".into()],
             ..JobSpec::default()
         };
         let history = vec![wharf_proto::HistoryEntry {
-            what: r#"{"job_noted":{"job":3,"reason":"cannot open /data/secret"}}"#.into(),
+            what: r#"{"job_noted":{"job":3,"reason":"cannot open /data/hunter2"}}"#.into(),
             ..wharf_proto::HistoryEntry::default()
         }];
         let summary = JobSummary {
             user: "ann".into(),
             phase: wharf_proto::JobPhase::Failed.into(),
-            reason: "cannot open /data/secret".into(),
+            reason: "cannot open /data/hunter2".into(),
             ..JobSummary::default()
         };
         let detail = JobDetail { spec: Some(spec), summary: Some(summary), history, ..JobDetail::default() };
@@ -335,7 +338,7 @@ mod tests {
             (identity(Role::Worker, "ann"), false),
         ] {
             let shown = asker.redact(detail.clone());
-            assert_eq!(format!("{shown:?}").contains("secret"), sees, "{asker:?}");
+            assert_eq!(format!("{shown:?}").contains("hunter2"), sees, "{asker:?}");
             assert_eq!(shown.spec.unwrap().name, "train");
             assert_eq!(shown.summary.unwrap().reason == REDACTED, !sees);
         }

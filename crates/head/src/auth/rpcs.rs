@@ -44,6 +44,7 @@ const RPCS: &[(&str, Need)] = &[
     ("/wharf.v1.Cluster/GetLimits", READ),
     ("/wharf.v1.Cluster/Export", READ),
     ("/wharf.v1.Cluster/GetDemand", READ),
+    ("/wharf.v1.Cluster/GetMetrics", READ),
     ("/wharf.v1.Workers/Attach", Need::Certificate),
     ("/wharf.v1.Access/Join", Need::Worker),
     ("/wharf.v1.Access/CreateToken", ADMIN),

@@ -16,8 +16,8 @@ use wharf_proto::cluster_server::Cluster as _;
 use wharf_proto::tonic::{Request, Status};
 use wharf_proto::{
     ChangeJobsRequest, ChangeNodeRequest, ExportRequest, GetJobRequest, GetLimitsRequest, GetPolicyRequest,
-    InfoRequest, ListJobsRequest, ListNodesRequest, LogsRequest, UsageRequest, change_node_request,
-    usage_request,
+    InfoRequest, ListJobsRequest, ListNodesRequest, LogsRequest, MetricsRequest, UsageRequest,
+    change_node_request, usage_request,
 };
 
 use super::login::Who;
@@ -125,16 +125,8 @@ pub(super) async fn job(who: Who, State(site): TheSite, Path(id): Path<u32>) -> 
     let request = ask(&site, &who.identity, "GetJob", GetJobRequest { job_id: id })?;
     let detail = site.cluster.get_job(request).await?.into_inner();
     let identity = who.identity.clone();
-    let (reason, series) = site
-        .cluster
-        .ask(move |dispatcher| {
-            let told = dispatcher
-                .progress
-                .get(&JobId(id))
-                .map(|told| rows::series(&told.series, dispatcher.epoch_unix_s));
-            (views::explain_to(dispatcher, JobId(id), &identity), told)
-        })
-        .await?;
+    let reason =
+        site.cluster.ask(move |dispatcher| views::explain_to(dispatcher, JobId(id), &identity)).await?;
     let owner = detail.summary.as_ref().map(|summary| summary.user.clone()).unwrap_or_default();
     let is_own = who.identity.may_read(&owner);
     let history: Vec<Value> =
@@ -147,7 +139,6 @@ pub(super) async fn job(who: Who, State(site): TheSite, Path(id): Path<u32>) -> 
         "history": history,
         "steps": detail.steps.iter().map(rows::step).collect::<Vec<_>>(),
         "explanation": reason,
-        "series": series,
     }))
 }
 
@@ -162,6 +153,19 @@ pub(super) async fn reasons(who: Who, State(site): TheSite, RawQuery(query): Raw
             .collect()
     };
     Json::of(&site.cluster.ask(told).await?)
+}
+
+/// The stored metrics of jobs: `?jobs=1,2,3`.
+pub(super) async fn curves(who: Who, State(site): TheSite, RawQuery(query): RawQuery) -> Answer {
+    let job_ids = named(query.as_deref())?;
+    let request = MetricsRequest { job_ids, elements_only: true, ..MetricsRequest::default() };
+    let mut found =
+        site.cluster.get_metrics(ask(&site, &who.identity, "GetMetrics", request)?).await?.into_inner();
+    let mut jobs = Vec::new();
+    while let Some(job) = found.next().await {
+        jobs.push(rows::curves(&job?));
+    }
+    Json::of(&jobs)
 }
 
 /// When jobs that wait are expected to start: `?jobs=1,2,3`. Where there are too many to foresee anything in time, nothing is.

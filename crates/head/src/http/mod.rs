@@ -217,6 +217,7 @@ fn router(site: Arc<Site>) -> Router {
         .route("/api/jobs/change", post(api::change_jobs))
         .route("/api/jobs/{id}", get(api::job))
         .route("/api/jobs/{id}/logs", get(api::logs))
+        .route("/api/curves", get(api::curves))
         .route("/api/reasons", get(api::reasons))
         .route("/api/forecast", get(api::forecast))
         .route("/api/compare", get(compare::compare))

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use wharf_curve::Number;
 use wharf_proto::{
-    Device, JobSpec, JobSummary, LimitsReply, NodeSummary, PolicyReply, Share, StepSummary, UsageReply,
-    UsageRow,
+    Device, JobMetrics, JobSpec, JobSummary, LimitsReply, MetricPoints, NodeSummary, PolicyReply, Share,
+    StepSummary, UsageReply, UsageRow,
 };
 
 use super::census::health_word;
 use crate::decisions::{Decided, Stopped};
 use crate::meter::why_word;
-use crate::series::Series;
 
 /// To a millisecond: more is nobody's business, and takes its place.
 pub(super) fn short(value: f64) -> f64 {
@@ -74,7 +74,9 @@ pub(super) struct JobRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     array: Option<(u32, u32)>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    metrics: BTreeMap<String, f64>,
+    metrics: BTreeMap<String, Number>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<(u32, u32, u32)>,
     #[serde(skip_serializing_if = "is_nought")]
@@ -118,7 +120,8 @@ impl From<JobSummary> for JobRow {
             account: job.account,
             pool: job.pool,
             array: job.array_index.map(|index| (job.array_job, index)),
-            metrics: job.metrics,
+            metrics: job.metrics.into_iter().map(|(name, value)| (name, Number(value))).collect(),
+            remarks: job.remarks,
             plan: job.plan.map(|plan| (plan.stages, plan.data, plan.tensor)),
             deadline: short(job.deadline_s),
             limit: short(job.time_limit_s),
@@ -237,6 +240,10 @@ pub(super) fn spec(spec: &JobSpec) -> Value {
         "devices_min": gang.devices_min,
         "devices_max": gang.devices_max,
         "device_types": gang.device_types,
+        "parameters": spec.parameters.as_ref().map(|parameters| json!({
+            "names": parameters.names,
+            "rows": parameters.rows.iter().map(|row| &row.values).collect::<Vec<_>>(),
+        })),
         "dependencies": spec.dependencies.iter().map(|on| on.job_id).collect::<Vec<_>>(),
     })
 }
@@ -248,14 +255,22 @@ pub(super) fn step(step: &StepSummary) -> Value {
     })
 }
 
-pub(super) fn series(series: &Series, epoch_unix_s: f64) -> Value {
-    let points = series.points.iter().map(|point| {
-        // What is not a number is no number in JSON either.
-        let values: Vec<Option<f64>> =
-            point.values.iter().map(|value| Some(*value).filter(|value| value.is_finite())).collect();
-        json!([short(epoch_unix_s + point.time_s), point.iterations, values])
-    });
-    json!({ "names": series.names, "points": points.collect::<Vec<_>>() })
+/// The stored metrics of a job: for each, its points as columns.
+pub(super) fn curves(job: &JobMetrics) -> Value {
+    let curve = |one: &MetricPoints| {
+        json!({
+            "name": one.name,
+            "step": one.step,
+            "time": one.time_s.iter().map(|time_s| short(*time_s)).collect::<Vec<_>>(),
+            "value": one.value.iter().map(|value| Number(*value)).collect::<Vec<_>>(),
+            "run": one.run,
+        })
+    };
+    json!({
+        "job": job.job_id,
+        "curves": job.metrics.iter().map(curve).collect::<Vec<_>>(),
+        "refused": job.refused.as_ref().map(|refused| refused.example.clone()),
+    })
 }
 
 pub(super) fn decided(decided: &Decided, epoch_unix_s: f64) -> Value {

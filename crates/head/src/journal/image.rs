@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
+use wharf_curve::Number;
 
 use crate::accepted::AcceptedRequests;
 use crate::amend::Amended;
@@ -35,9 +36,11 @@ pub(crate) struct Kept {
     /// The parallel plans of the placements that jobs have or had last, as stages, data and tensor.
     pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
     /// What trainers told last, of jobs that have had a run.
-    pub(crate) metrics: BTreeMap<u32, BTreeMap<String, f64>>,
+    pub(crate) metrics: BTreeMap<u32, BTreeMap<String, Number>>,
     /// Iterations that trainers reported last in runs that are over, and how many there were to make (0: not known).
     pub(crate) reported: BTreeMap<u32, (f64, f64)>,
+    /// Remarks on the metrics of jobs.
+    pub(crate) remarks: BTreeMap<u32, Vec<String>>,
     /// What is different about jobs since they were submitted.
     pub(crate) amended: BTreeMap<u32, Amended>,
     /// On whose account jobs are booked, by the first job of their array or their own.
@@ -96,8 +99,10 @@ impl Kept {
             Record::JobDelayed { job, until } => {
                 self.delays.insert(job, until);
             }
-            Record::JobMeasured { job, ref metrics } => {
+            Record::JobMeasured { job, ref metrics, ref remarks } => {
                 self.metrics.insert(job, metrics.clone());
+                self.remarks.remove(&job);
+                self.remarks.extend((!remarks.is_empty()).then(|| (job, remarks.clone())));
             }
             Record::JobWatched { job, iterations, total, .. } if iterations > 0.0 => {
                 self.reported.insert(job, (iterations, total.unwrap_or(0.0)));
@@ -282,7 +287,9 @@ pub(crate) struct JobImageRecord {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     plan: Option<(u32, u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    metrics: Option<BTreeMap<String, f64>>,
+    metrics: Option<BTreeMap<String, Number>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     amended: Option<Amended>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -330,6 +337,7 @@ impl JobImageRecord {
             account: kept.accounts.get(&job).map(|account| account.to_string()),
             plan: kept.plans.get(&job).copied(),
             metrics: kept.metrics.get(&job).cloned(),
+            remarks: kept.remarks.get(&job).cloned().unwrap_or_default(),
             amended: kept.amended.get(&job).cloned(),
             reported: kept.reported.get(&job).copied(),
         }
@@ -347,6 +355,7 @@ impl JobImageRecord {
         kept.delays.extend(self.delayed.map(|until| (job, until)));
         kept.plans.extend(self.plan.map(|plan| (job, plan)));
         kept.metrics.extend(self.metrics.clone().map(|metrics| (job, metrics)));
+        kept.remarks.extend((!self.remarks.is_empty()).then(|| (job, self.remarks.clone())));
         kept.amended.extend(self.amended.clone().map(|amended| (job, amended)));
         kept.reported.extend(self.reported.map(|reported| (job, reported)));
         kept.book(job, self.account.as_deref().unwrap_or_default());

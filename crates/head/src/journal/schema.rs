@@ -7,6 +7,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, ToSql, params};
 use super::JournalError;
 use super::replay::Position;
 use crate::record::Record;
+use crate::secrets::private_file;
 
 /// Raised with every change of the tables or of the records in them; [`migrate`] gains a step then.
 pub(super) const VERSION: i64 = 2;
@@ -39,6 +40,7 @@ pub(super) fn open(path: &Path, now_unix_s: f64) -> Result<Opened, JournalError>
         }
         _ => JournalError::Database { path: path.to_owned(), source },
     };
+    private_file(path).map_err(|source| JournalError::File { path: path.to_owned(), source })?;
     let mut connection = Connection::open(path).map_err(database)?;
     let found = match prepare(&connection).and_then(|()| version(&connection)) {
         Err(error) if is_without_space(&error) => {

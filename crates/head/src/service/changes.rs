@@ -6,7 +6,9 @@ use tokio::sync::oneshot;
 use wharf_core::{Command, JobId};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::tonic::Status;
-use wharf_proto::{ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, JobSpec, Refusal, SubmitRequest};
+use wharf_proto::{
+    ChangeJobsReply, ChangeJobsRequest, ChangeNodeRequest, JobSpec, Refusal, Resubmission, SubmitRequest,
+};
 
 use super::{Service, stopped};
 use crate::accepted::RequestKey;
@@ -124,7 +126,7 @@ impl Service {
         identity: &Identity,
         request: SubmitRequest,
     ) -> Result<Vec<u32>, Status> {
-        let SubmitRequest { jobs: mut specs, key } = request;
+        let SubmitRequest { jobs: mut specs, key, .. } = request;
         let key = RequestKey::new(&identity.user, key).map_err(Status::invalid_argument)?;
         specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
@@ -132,9 +134,30 @@ impl Service {
         specs.iter().try_for_each(|spec| self.check_webhook(spec))?;
         specs.iter().try_for_each(|spec| self.check_priority(identity, spec))?;
         specs.iter_mut().try_for_each(give_token).map_err(|error| Status::internal(error.to_string()))?;
+        let seal = |spec: &mut JobSpec| self.vault.seal(spec);
+        specs.iter_mut().try_for_each(seal).map_err(|error| Status::internal(error.to_string()))?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, key, reply })?;
         receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)
+    }
+
+    /// What elements of an array were submitted as, for a user who may read it.
+    pub(super) async fn submitted_before(
+        &self,
+        identity: &Identity,
+        again: Resubmission,
+    ) -> Result<JobSpec, Status> {
+        let job = self.known(again.job_id).await?;
+        identity.must_read(again.job_id, &self.owner(job).await?.unwrap_or_default())?;
+        let spec = self.ask(move |dispatcher| dispatcher.journal.spec(job.0)).await?;
+        let spec = spec.map_err(|error| Status::internal(error.to_string()))?;
+        let gone = || Status::not_found(format!("the head does not have the request of job {job} any more"));
+        let spec = (*spec.ok_or_else(gone)?).clone();
+        let first = again.indexes.iter().find(|index| !spec.array.contains(index));
+        match first {
+            Some(index) => Err(Status::invalid_argument(format!("array {job} has no element {index}"))),
+            None => Ok(JobSpec { array: again.indexes, ..spec }),
+        }
     }
 
     pub(super) async fn change_jobs_as(

@@ -12,6 +12,7 @@ mod hostile;
 mod incarnation;
 mod journal;
 mod leaving;
+mod numbers;
 mod plans;
 mod preemption;
 mod quarantine;

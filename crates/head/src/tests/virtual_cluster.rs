@@ -148,6 +148,8 @@ impl VirtualCluster {
             teller,
             meter: Arc::default(),
             task_tokens: TaskTokens::new(Fingerprint::of(b"test"), b"test"),
+            curves: None,
+            vault: crate::secrets::Vault::new(journal.path().parent().unwrap()),
         };
         let engine = |now, state| Engine::resume(now, state, regime);
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);

@@ -19,6 +19,7 @@ mod launch;
 mod limits;
 mod local;
 mod look;
+mod metrics;
 mod of_task;
 mod pace;
 mod pilot;
@@ -26,6 +27,7 @@ mod plan;
 mod policy;
 mod preset;
 mod profile;
+mod python_sdk;
 mod ray;
 mod replay;
 mod report;
@@ -72,6 +74,7 @@ pub use launch::{
 pub use limits::{LimitsApplyArgs, LimitsCheckArgs, LimitsCommand, LimitsShowArgs};
 pub use local::{LocalArgs, RunArgs};
 pub use look::{JobsArgs, NodeArgs, NodeChangeArgs, NodeCommand, NodesArgs, TopArgs};
+pub use metrics::{Axis, MetricsArgs};
 pub(crate) use of_task::of_task;
 pub use pace::PaceArgs;
 pub use pilot::{PilotCommand, PilotFolderArgs, PilotNodeArgs, PilotSlurmArgs, PilotStatusArgs, QueueArgs};
@@ -83,6 +86,7 @@ pub use profile::{
     ProfileFilterArgs, ProfileImportArgs, ProfileKindArg, ProfileLearnArgs, ProfileQueryArgs, ProfileRunArgs,
     ProfileShowArgs, ProfileSubjectArg, ProfilerArgs,
 };
+pub use python_sdk::{PythonSdkCommand, PythonSdkInstallArgs, PythonSdkPathArgs};
 pub use ray::{RayArgs, RayCommand, RayJobArgs, RayLogsArgs, RayNodeArgs};
 pub use replay::ReplayArgs;
 pub use report::{CompareArgs, ReportArgs};
@@ -96,7 +100,7 @@ pub use trace_edit::{
     TraceFilterArgs, TraceHeadArgs, TraceIo, TraceResampleArgs, TraceScaleArgs, TraceShiftArgs,
     TraceSliceArgs,
 };
-pub use tune::{TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
+pub use tune::{TuneArgs, TuneCommand, TuneReportArgs, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
 pub use usage::{UsageArgs, UsageBy};
 
 /// Gets deep-learning training jobs done sooner on the machines you have.
@@ -248,6 +252,8 @@ pub enum Command {
     Size(SizeArgs),
     /// Print a job's output
     Logs(LogsArgs),
+    /// Show and export the history of jobs' metrics, such as the loss
+    Metrics(MetricsArgs),
     /// Run a command, or a shell, beside a running job
     Exec(ExecArgs),
     /// Copy files into and out of what a running job runs in
@@ -281,6 +287,12 @@ pub enum Command {
     Compare(CompareArgs),
     /// From within a job: tell how far it has come, and learn whether to go on
     Step(StepArgs),
+    /// Install the Python SDK for trainers, or print where it is
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  wharf python-sdk install\n  PYTHONPATH=$(wharf python-sdk path) python train.py"
+    )]
+    PythonSdk(PythonSdkCommand),
     /// Submit a batch script, as Slurm's sbatch does
     Sbatch(SlurmArgs),
     /// List jobs, as Slurm's squeue does
@@ -338,10 +350,10 @@ Examples:
   wharf help trace convert    The options of `wharf trace convert`
   wharf help exit-codes       What the exit codes mean
   wharf help environment      The environment variables
-  wharf help metrics          What the numbers of a run mean
+  wharf help run-metrics      What the numbers of a run mean
   wharf help command-reference > cli.md    The reference of all commands, as Markdown")]
 pub struct HelpArgs {
-    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`, `command-reference`, `policy-reference`, `metrics`)
+    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`, `command-reference`, `policy-reference`, `run-metrics`)
     #[arg(value_name = "COMMAND|TOPIC")]
     pub topic: Vec<String>,
 }

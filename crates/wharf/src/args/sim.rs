@@ -62,7 +62,7 @@ pub struct SimArgs {
     pub rounds: Option<NonZeroU64>,
 
     /// Measurement window: `jobs=A..B` (positions in the trace, from 0, both included) or `time=T1..T2` (jobs submitted from
-    /// T1 up to T2, in seconds or durations such as `12h`). Jobs outside run, but are not counted; `wharf help metrics`
+    /// T1 up to T2, in seconds or durations such as `12h`). Jobs outside run, but are not counted; `wharf help run-metrics`
     /// has the definitions
     #[arg(long, value_name = "WINDOW")]
     pub measure: Option<String>,

@@ -6,10 +6,10 @@ use clap::Args;
 use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
-use crate::jobfile::job::{self, Launcher, Moments, OnStall, OnTimeLimit, StallTimeout};
+use crate::jobfile::job::{self, Launcher, Moments, OnNan, OnStall, OnTimeLimit, StallTimeout};
 use crate::jobfile::{
-    Array, Deadline, Executor, Export, Format, Job, Limit, Runtime, Seconds, Size, SlurmExecutor, StopSignal,
-    Words,
+    Array, Deadline, Executor, Export, Format, Job, Limit, Runtime, Seconds, SecretSource, SecretSources,
+    Size, SlurmExecutor, StopSignal, Words,
 };
 use crate::number::JobNumber;
 
@@ -164,6 +164,9 @@ pub struct JobFlags {
     /// A file with variables, as NAME=VALUE lines
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
+    /// A secret variable, never shown: NAME (from this shell), NAME=env:OTHER or NAME=file:PATH; may be given several times
+    #[arg(long = "secret", value_name = "NAME[=SOURCE]", value_parser = SecretSources::flag)]
+    pub secrets: Vec<(String, SecretSource)>,
     /// What it gets of this shell's environment: `USUAL`, `ALL`, `NONE`, or names, as in `USUAL,EDITOR,B=1`
     #[arg(long, value_name = "NAMES")]
     pub export: Option<Export>,
@@ -221,6 +224,9 @@ pub struct JobFlags {
     /// Action when it has stalled [default: report]
     #[arg(long, value_name = "ACTION", value_enum)]
     pub on_stall: Option<OnStall>,
+    /// Reaction to a metric that is NaN or infinite [default: ignore]
+    #[arg(long, value_name = "REACTION", value_enum)]
+    pub on_nan: Option<OnNan>,
     /// What it is told to stop with [default: TERM]
     #[arg(long, value_name = "SIGNAL")]
     pub stop_signal: Option<StopSignal>,
@@ -373,6 +379,7 @@ impl JobFlags {
             launcher: flags.launcher,
             executor: flags.executor(),
             data_parallel: flags.data_parallel.then_some(true),
+            on_nan: flags.on_nan,
             model: flags.model.clone(),
             batch_size: flags.batch_size,
             iterations: flags.iterations,
@@ -399,6 +406,7 @@ impl JobFlags {
         Job {
             env: some(&self.env).map(|env| env.into_iter().collect()),
             env_file: self.env_file.as_ref().map(file),
+            secrets: some(&self.secrets).map(|secrets| SecretSources(secrets.into_iter().collect())),
             export: self.export.clone(),
             activate: given(job::Activate {
                 conda: self.conda.clone(),

@@ -19,6 +19,10 @@ pub enum TuneCommand {
     Retry(TuneRetryArgs),
     /// Show what came out: parameters, metrics of the trainers, states
     Results(TuneResultsArgs),
+    /// Cancel all elements of a sweep that are not over
+    Cancel(TuneArgs),
+    /// Write a page about a sweep: table, curves, parallel coordinates
+    Report(TuneReportArgs),
 }
 
 /// `wharf tune start`
@@ -98,6 +102,8 @@ Examples:
   wharf tune results wharf-tune/rates
   wharf tune results wharf-tune/rates --sort loss          The smallest loss first
   wharf tune results wharf-tune/rates --sort=-accuracy     The largest accuracy first
+  wharf tune results wharf-tune/rates --sort loss --best   The best element only
+  wharf tune results wharf-tune/rates --sort loss --best-over-time
   wharf tune results wharf-tune/rates --csv > results.csv")]
 pub struct TuneResultsArgs {
     /// Which sweep.
@@ -106,7 +112,25 @@ pub struct TuneResultsArgs {
     /// Sort by a metric or a parameter; with `-` before its name, the largest first
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub sort: Option<String>,
+    /// Show the best element only: the first by `--sort`
+    #[arg(long, requires = "sort")]
+    pub best: bool,
+    /// Sort by the best value that each element has reported, instead of the last one, and show it with its step
+    #[arg(long, requires = "sort")]
+    pub best_over_time: bool,
     /// Print comma-separated values with a header line
     #[arg(long)]
     pub csv: bool,
+}
+
+/// `wharf tune report`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  wharf tune report wharf-tune/rates --out rates.html")]
+pub struct TuneReportArgs {
+    /// Which sweep.
+    #[command(flatten)]
+    pub sweep: TuneArgs,
+    /// The page [default: report.html in the sweep's folder]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }

@@ -7,7 +7,8 @@ use crate::output::Terminal;
 use crate::{pages, reference};
 
 /// What there is help for beside commands.
-const TOPICS: [&str; 5] = ["exit-codes", "environment", "command-reference", "policy-reference", "metrics"];
+const TOPICS: [&str; 5] =
+    ["exit-codes", "environment", "command-reference", "policy-reference", "run-metrics"];
 
 /// Shows the help of a command or a topic.
 ///
@@ -20,7 +21,7 @@ pub(super) fn execute(topic: &[String], terminal: &Terminal) -> Result<Exit, Cli
         ["environment"] => reference::environment(),
         ["command-reference"] => reference::markdown(),
         ["policy-reference"] => reference::policies_markdown(),
-        ["metrics"] => reference::metrics_markdown(),
+        ["run-metrics"] => reference::metrics_markdown(),
         words => command_help(words)?,
     };
     terminal.data(&text)?;

@@ -14,6 +14,7 @@ mod plan;
 mod policies;
 mod presets;
 mod profile;
+mod python_sdk;
 mod ray;
 mod replay;
 mod sim;
@@ -81,6 +82,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::History(args) => cluster::history(args, terminal),
         Command::Size(args) => size::execute(args, terminal),
         Command::Logs(args) => cluster::logs(args, terminal),
+        Command::Metrics(args) => cluster::metrics(args, terminal),
         Command::Cancel(args) => cluster::cancel(args, terminal),
         Command::Hold(args) => cluster::hold(args, terminal),
         Command::Release(args) => cluster::release(args, terminal),
@@ -96,6 +98,7 @@ pub(crate) fn execute(cli: &Cli, terminal: &Terminal) -> Result<Exit, CliError> 
         Command::Report(args) => compare::report(args, terminal),
         Command::Compare(args) => compare::execute(args, terminal),
         Command::Step(args) => step::execute(args, terminal),
+        Command::PythonSdk(command) => python_sdk::execute(command, terminal),
         Command::Sbatch(args) => slurm::execute("sbatch", args),
         Command::Squeue(args) => slurm::execute("squeue", args),
         Command::Scancel(args) => slurm::execute("scancel", args),

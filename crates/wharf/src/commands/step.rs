@@ -41,8 +41,8 @@ fn metric(text: &str) -> Result<(String, f64), CliError> {
     };
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let value: f64 = value.parse().map_err(|_| wrong())?;
-    if name.is_empty() || !value.is_finite() {
-        return Err(wrong());
-    }
+    wharf_curve::check_name(name).map_err(|error| {
+        CliError::usage(format!("`--metric`: {error}")).hint("for example `--metric loss=0.25`")
+    })?;
     Ok((name.to_owned(), value))
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::job::{Nccl, Xla};
 use super::words;
+use wharf_head::is_secret_name;
 
 /// Variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -25,19 +26,6 @@ pub const USUAL: &[&str] = &[
     "LOADEDMODULES",
     "CUDA_HOME",
     "JAVA_HOME",
-];
-
-/// Parts of names that secrets have.
-pub const SECRET_PARTS: &[&str] = &[
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "CREDENTIAL",
-    "API_KEY",
-    "ACCESS_KEY",
-    "PRIVATE_KEY",
-    "COOKIE",
 ];
 
 /// What a job gets of the submitting shell's environment.
@@ -97,7 +85,7 @@ impl Export {
     pub(crate) fn of(&self, shell: &Variables) -> Variables {
         let is_based = |name: &str| match self.base {
             Base::Usual => USUAL.iter().any(|usual| matches(usual, name)),
-            Base::All => !looks_secret(name),
+            Base::All => !is_secret_name(name),
             Base::Nothing => false,
         };
         let based = shell.iter().filter(|(name, _)| is_based(name));
@@ -114,14 +102,9 @@ impl Export {
 
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix) && !looks_secret(name),
+        Some(prefix) => name.starts_with(prefix) && !is_secret_name(name),
         None => name == pattern,
     }
-}
-
-fn looks_secret(name: &str) -> bool {
-    let upper = name.to_uppercase();
-    SECRET_PARTS.iter().any(|part| upper.contains(part))
 }
 
 /// Reads `NAME=VALUE` lines; blank lines and those that begin with `#` do not count, values may be quoted.

@@ -16,6 +16,7 @@ use super::decode::{Decode, Fields, Problem, named, written};
 use super::environment::Export;
 use super::executor::Executor;
 use super::node::{Node, Value};
+use super::secrets::SecretSources;
 pub use super::units::StallTimeout;
 use super::units::{Deadline, Fraction, Limit, Seconds, Size, StopSignal};
 use super::words::Words;
@@ -109,6 +110,8 @@ record! {
         env: BTreeMap<String, String>,
         /// A file with variables.
         env_file: String,
+        /// Variables that are never shown.
+        secrets: SecretSources,
         /// What it gets of the submitting shell's environment.
         export: Export,
         /// How its environment is activated.
@@ -131,6 +134,8 @@ record! {
         notify: Notify,
         /// What it promises about being interrupted.
         checkpoint: Checkpoint,
+        /// What happens when a metric is NaN or infinite.
+        on_nan: OnNan,
         /// What it is told to stop with.
         stop_signal: StopSignal,
         /// How long it may take to stop.
@@ -358,6 +363,7 @@ decode_written!(
     Fraction: "a number above 0 and up to 1",
     Limit: "a number or `unlimited`",
     Launcher: "the name of a launcher",
+    OnNan: "`fail`, `stop` or `ignore`",
     JobRef: "a job's id or name",
     Moments: "a moment such as `failed`",
     OnTimeLimit: "`stop` or `requeue`",
@@ -521,6 +527,35 @@ impl FromStr for Launcher {
     }
 }
 
+/// What happens to a job when one of its metrics is NaN or infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnNan {
+    /// It is stopped and fails
+    Fail,
+    /// It is stopped with its grace, and cancelled
+    Stop,
+    /// It goes on, with a remark
+    Ignore,
+}
+
+impl From<OnNan> for proto::OnNan {
+    fn from(on_nan: OnNan) -> Self {
+        match on_nan {
+            OnNan::Fail => Self::NanFail,
+            OnNan::Stop => Self::NanStop,
+            OnNan::Ignore => Self::NanIgnore,
+        }
+    }
+}
+
+impl FromStr for OnNan {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoChoice> {
+        choice(text)
+    }
+}
+
 fn layered<T>(top: Option<T>, base: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (top, base) {
         (Some(top), Some(base)) => Some(join(top, base)),
@@ -561,6 +596,14 @@ impl Job {
         Self {
             gang: layered(self.gang.take(), base.gang.take(), Gang::over),
             env: layered(self.env.take(), base.env.take(), |top, base| with(base, top)),
+            secrets: layered(
+                self.secrets.take(),
+                base.secrets.take(),
+                |SecretSources(top), SecretSources(mut base)| {
+                    base.extend(top);
+                    SecretSources(base)
+                },
+            ),
             limits: layered(self.limits.take(), base.limits.take(), limits),
             retry: layered(self.retry.take(), base.retry.take(), retry),
             retries: layered(self.retries.take(), base.retries.take(), Retries::or),

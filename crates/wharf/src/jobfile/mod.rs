@@ -12,6 +12,7 @@ pub mod job;
 mod plan;
 mod ray;
 mod resolve;
+mod secrets;
 pub(crate) mod shown;
 #[cfg(test)]
 mod tests;
@@ -25,9 +26,10 @@ use clap::ValueEnum;
 
 pub use array::{Array, ArrayError};
 pub use container::{Container, Mount, Network, Runtime, Shm};
-pub use environment::{Export, SECRET_PARTS, USUAL};
+pub use environment::{Export, USUAL};
 pub use executor::{Executor, SlurmExecutor};
 pub use job::Job;
+pub use secrets::{SecretSource, SecretSources};
 pub use units::{Deadline, Fraction, Limit, Past, Seconds, Size, StopSignal, UnitError};
 pub use words::{Words, WordsError};
 

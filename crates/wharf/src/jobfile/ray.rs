@@ -124,6 +124,8 @@ fn unsupported(job: &Job) -> Option<&'static str> {
         ("stop_signal", job.stop_signal.is_some()),
         ("grace", job.grace.is_some()),
         ("data_parallel", job.data_parallel == Some(true)),
+        ("on_nan", job.on_nan.is_some()),
+        ("secrets", job.secrets.is_some()),
         ("gang.min", job.gang.as_ref().is_some_and(|gang| gang.min.is_some())),
         ("gang.max", job.gang.as_ref().is_some_and(|gang| gang.max.is_some())),
         ("gang.types", job.gang.as_ref().is_some_and(|gang| gang.types.is_some())),

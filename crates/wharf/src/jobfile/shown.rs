@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use wharf_proto::{
-    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, OnStall, Ray, Step, dependency, notify,
+    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, OnNan, OnStall, Ray, Step, dependency, notify,
 };
 
 use super::{Planned, RayJob};
@@ -62,6 +62,11 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         Launcher::Batch => "batch",
         Launcher::Ray => "ray",
     };
+    let on_nan = match spec.on_nan() {
+        OnNan::NanIgnore => "",
+        OnNan::NanFail => "fail",
+        OnNan::NanStop => "stop",
+    };
     let checkpoint = spec.checkpoint.as_ref().map(|checkpoint| {
         let mut fields = Map::new();
         put(&mut fields, "dir", json!(checkpoint.dir));
@@ -89,6 +94,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("launcher", json!(launcher)),
         ("ray", json!(spec.ray.as_ref().map(ray))),
         ("data_parallel", json!(spec.data_parallel)),
+        ("on_nan", json!(on_nan)),
         ("cpus", json!(spec.cpus)),
         ("memory_mib", json!(spec.memory_mib)),
         ("pool", json!(spec.pool)),
@@ -108,6 +114,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("retry_delay_s", json!(spec.retry_delay_s)),
         ("account", json!(spec.account)),
         ("env", json!(sorted(&spec.env))),
+        ("secrets", json!(spec.secrets.as_ref().map(|secrets| secrets.values.keys().collect::<Vec<_>>()))),
         ("activate", json!(spec.activate)),
         ("limits", Value::Object(limits.collect())),
         ("network_interface", json!(spec.network_interface)),

@@ -1,4 +1,4 @@
-//! The numbers of a run against tables that were computed by hand, and their definitions in `wharf help metrics`.
+//! The numbers of a run against tables that were computed by hand, and their definitions in `wharf help run-metrics`.
 
 use serde_json::Value;
 
@@ -239,7 +239,7 @@ fn windows_are_recorded_and_runs_with_others_are_not_compared() {
 #[test]
 fn every_number_of_a_summary_is_defined() {
     let sandbox = Sandbox::new();
-    let help = sandbox.wharf("help metrics").ok();
+    let help = sandbox.wharf("help run-metrics").ok();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     // All fields, those that are left out where there is nothing to say included.
     let source = std::fs::read_to_string(root.join("crates/report/src/metrics.rs")).unwrap();

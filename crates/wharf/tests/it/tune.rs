@@ -95,3 +95,66 @@ fn elements_that_would_write_the_same_file_are_warned_of() {
     assert!(told.contains("warning: several elements have the same `output`"), "{told}");
     assert!(told.contains("warning: all elements are told `--save-dir models`"), "{told}");
 }
+
+/// Two of its elements diverge; one is at its best in the middle.
+const DIVERGING: &str = "\
+case $WHARF_ARRAY_INDEX in
+  0) values='5 4 3';; 1) values='5 nan';; 2) values='4 1 6';; 3) values='-inf';; 4) values='9 8 2.5';;
+esac
+step=0
+for value in $values; do step=$(expr $step + 10); $WHARF step $step --metric loss=$value; done
+test $WHARF_ARRAY_INDEX != 5 || sleep 600
+";
+
+#[test]
+fn diverged_elements_rank_last_and_the_best_is_found() {
+    let marked = Marked::new();
+    marked.say(&["local", "--detach", "--worker", "cpu:6"]);
+    let text = "name: rates\nparameters: {lr: [0, 1, 2, 3, 4, 5]}\njob: {command: [sh, train.sh, '{lr}'], output: '%a.txt'}\n";
+    std::fs::write(marked.path("sweep.yaml"), text).unwrap();
+    let script = DIVERGING.replace("$WHARF step", &format!("{} step", env!("CARGO_BIN_EXE_wharf")));
+    std::fs::write(marked.path("train.sh"), script).unwrap();
+    assert_eq!(marked.say(&["tune", "start", "sweep.yaml"]), "0\n");
+    let results = |more: &[&str]| marked.json(&[&["tune", "results", "wharf-tune/rates"][..], more].concat());
+    let order = |more: &[&str]| {
+        let found = results(more);
+        let elements = found["elements"].as_array().unwrap().iter();
+        elements.map(|element| element["index"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let begin = std::time::Instant::now();
+    while marked.json(&["tune", "status", "wharf-tune/rates"])["states"]["finished"] != 5 {
+        assert!(begin.elapsed().as_secs() < 120, "{}", marked.say(&["jobs", "--all"]));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(
+        order(&["--sort", "loss"]),
+        [4, 0, 2, 1, 3, 5],
+        "what is not finite, and what is missing, comes last"
+    );
+    assert_eq!(order(&["--sort=-loss"])[..3], [2, 0, 4]);
+    assert_eq!(results(&["--sort", "loss"])["elements"][3]["metrics"]["loss"], "nan");
+    assert_eq!(order(&["--sort", "loss", "--best"]), [4]);
+    let best = results(&["--sort", "loss", "--best-over-time", "--best"]);
+    let expected = serde_json::json!({ "metric": "loss", "value": 1.0, "step": 20 });
+    assert_eq!(
+        (&best["elements"][0]["index"], &best["elements"][0]["best"]),
+        (&serde_json::json!(2), &expected)
+    );
+    let csv =
+        marked.say(&["tune", "results", "wharf-tune/rates", "--sort", "loss", "--best-over-time", "--csv"]);
+    assert!(
+        csv.starts_with("index,job,lr,loss,best,best_step,state,exit\n2,0_2,2,6,1,20,finished,0\n"),
+        "{csv}"
+    );
+
+    marked.say(&["tune", "report", "wharf-tune/rates"]);
+    let page = std::fs::read_to_string(marked.path("wharf-tune/rates/report.html")).unwrap();
+    assert!(page.contains(r#""value":[4.0,1.0,6.0]"#) && page.contains(r#""nan""#));
+    marked.say(&["tune", "cancel", "wharf-tune/rates"]);
+    while marked.json(&["tune", "status", "wharf-tune/rates"])["states"]["cancelled"] != 1 {
+        assert!(begin.elapsed().as_secs() < 120, "{}", marked.say(&["jobs", "--all"]));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    marked.say(&["local", "--stop"]);
+    marked.assert_nothing_left();
+}

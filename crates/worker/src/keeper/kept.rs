@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use wharf_curve::Curves;
+
 use super::journal::Recorded;
 use super::running::{Manners, Running};
 use super::trainers::Step;
@@ -11,6 +13,8 @@ use crate::trainer::{Trainer, Word};
 
 /// Progress of one task is told at most this often.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// The same where a checkpoint was saved: what comes after it is lost with the node, what came before must not be.
+const SAVED_INTERVAL: Duration = Duration::from_millis(20);
 /// The machine's clock may be set while a lease runs, so its end is looked at again after this long.
 const LEASE_LOOK_MAX: Duration = Duration::from_secs(60);
 
@@ -19,6 +23,7 @@ pub(super) struct Task {
     /// None when it has ended: then `recorded` has its exit.
     pub(super) running: Option<Running>,
     pub(super) progress: Option<Progress>,
+    pub(super) curves: Curves,
     progress_due: Option<Instant>,
     progress_told: Option<Instant>,
     /// Its trainer said that it ends because it has to, and has more to do.
@@ -35,6 +40,7 @@ impl Task {
             recorded,
             running,
             progress: None,
+            curves: Curves::default(),
             progress_due: None,
             progress_told: None,
             said_stopped: false,
@@ -54,11 +60,15 @@ impl Task {
     pub(super) fn on_step(&mut self, step: &Step, now: Instant) -> bool {
         self.said_stopped |= step.stopped;
         let Some(progress) = step.progress(self.progress.as_ref()) else { return false };
+        let now_s =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        step.add_points(&progress, now_s, &mut self.curves);
+        let is_saved =
+            self.progress.as_ref().is_none_or(|before| progress.checkpointed > before.checkpointed);
         self.progress = Some(progress);
-        if self.progress_due.is_none() {
-            let told = self.progress_told.map_or(now, |told| told + PROGRESS_INTERVAL);
-            self.progress_due = Some(told.max(now));
-        }
+        let interval = if is_saved { SAVED_INTERVAL } else { PROGRESS_INTERVAL };
+        let due = self.progress_told.map_or(now, |told| (told + interval).max(now));
+        self.progress_due = Some(self.progress_due.map_or(due, |other| other.min(due)));
         true
     }
 

@@ -122,9 +122,10 @@ impl Table {
             task,
             exit: known.recorded.exit.clone(),
             progress: known.progress.clone(),
+            points: known.curves.points(),
+            refused: known.curves.refused().clone(),
         });
-        let deferred =
-            self.deferred.values().map(|start| TaskReport { task: start.task, exit: None, progress: None });
+        let deferred = self.deferred.values().map(|start| TaskReport::new(start.task));
         known.chain(deferred).collect()
     }
 
@@ -491,9 +492,10 @@ impl Table {
     }
 
     fn tell_progress(&mut self, key: TaskKey, now: Instant, at_once: bool) {
-        let task = self.tasks.get_mut(&key);
-        if let Some(progress) = task.and_then(|task| task.take_progress(now, at_once)) {
-            self.events.push(Event::Progress { task: key, progress });
+        let Some(task) = self.tasks.get_mut(&key) else { return };
+        if let Some(progress) = task.take_progress(now, at_once) {
+            let (points, refused) = (task.curves.take_fresh(), task.curves.refused().clone());
+            self.events.push(Event::Progress { task: key, progress, points, refused });
         }
     }
 

@@ -9,6 +9,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use serde::Deserialize;
+use wharf_curve::{Curves, NAMES_MAX, Number, Point, Refused, STEP_MAX, check_name};
 
 use super::note;
 use crate::protocol::Progress;
@@ -19,9 +20,6 @@ use crate::trainer::Word;
 const DATAGRAM_BYTES_MAX: usize = 4096;
 /// Processes of one task that are told of a change; of more, the latest.
 const LISTENERS_MAX: usize = 64;
-/// What else of a task is kept, so that a mistaken trainer does not fill the memory.
-const METRICS_MAX: usize = 64;
-const METRIC_NAME_MAX: usize = 64;
 
 /// What a trainer tells of itself.
 #[derive(Debug, Deserialize)]
@@ -34,7 +32,14 @@ pub(crate) struct Step {
     checkpointed: Option<f64>,
     total: Option<f64>,
     #[serde(default)]
-    metrics: BTreeMap<String, f64>,
+    metrics: BTreeMap<String, Number>,
+    /// Values by step: iterations, seconds since the Unix epoch, values by name. Absent: the metrics are of the iterations above.
+    points: Option<Vec<(u64, f64, BTreeMap<String, Number>)>>,
+    /// What the points were thinned with, where that is not 1.
+    #[serde(default)]
+    strides: BTreeMap<String, u64>,
+    /// Values that the trainer did not send because of their names, and one of the names.
+    refused: Option<(u64, String)>,
     /// It is about to end because it was told to, and has more to do.
     #[serde(default)]
     pub(crate) stopped: bool,
@@ -57,12 +62,38 @@ impl Step {
         progress.checkpointed = progress.checkpointed.max(self.checkpointed.unwrap_or(0.0));
         progress.total = self.total.unwrap_or(progress.total);
         for (name, &value) in &self.metrics {
-            let has_room = progress.metrics.len() < METRICS_MAX || progress.metrics.contains_key(name);
-            if has_room && !name.is_empty() && name.len() <= METRIC_NAME_MAX {
+            let has_room = progress.metrics.len() < NAMES_MAX || progress.metrics.contains_key(name);
+            if has_room && check_name(name).is_ok() {
                 progress.metrics.insert(name.clone(), value);
             }
         }
         Some(progress)
+    }
+
+    /// Adds its points to the curves of its task, whose progress is what is known after it.
+    pub(crate) fn add_points(&self, progress: &Progress, now_s: f64, curves: &mut Curves) {
+        match &self.points {
+            Some(points) => {
+                for (step, time_s, values) in points {
+                    for (name, &Number(value)) in values {
+                        curves.add(name, Point { step: *step, time_s: *time_s, value });
+                    }
+                }
+                self.strides.iter().for_each(|(name, stride)| curves.widen(name, *stride));
+            }
+            // A report without iterations at the beginning of a run belongs to no known step.
+            None if self.iterations.is_none() && progress.iterations == 0.0 => {}
+            None => {
+                let step = progress.iterations.clamp(0.0, STEP_MAX as f64) as u64;
+                for (name, &Number(value)) in &self.metrics {
+                    curves.add(name, Point { step, time_s: now_s, value });
+                }
+            }
+        }
+        if let Some((points, example)) = &self.refused {
+            let example = wharf_curve::shown(example);
+            curves.note_refused(&Refused { points: *points, example });
+        }
     }
 }
 
@@ -163,7 +194,7 @@ mod tests {
         let first = first.progress(None).unwrap();
         let second = step(r#"{"job":1,"generation":2,"iterations":6,"metrics":{"loss":2}}"#);
         let second = second.progress(Some(&first)).unwrap();
-        let metrics = [("loss".to_owned(), 2.0), ("lr".to_owned(), 1.0)].into();
+        let metrics = [("loss".to_owned(), Number(2.0)), ("lr".to_owned(), Number(1.0))].into();
         assert_eq!(second, Progress { iterations: 6.0, checkpointed: 4.0, metrics, total: 9.0 });
         let other = step(r#"{"job":1,"generation":2,"iterations":6,"checkpointed":2}"#);
         assert_eq!(
@@ -176,10 +207,28 @@ mod tests {
 
     #[test]
     fn progress_drops_metrics_beyond_bounds() {
-        let many: Vec<String> = (0..2 * METRICS_MAX).map(|index| format!("\"m{index}\":1")).collect();
+        let many: Vec<String> = (0..2 * NAMES_MAX).map(|index| format!("\"m{index}\":1")).collect();
         let text = format!(r#"{{"job":1,"generation":1,"metrics":{{{}}}}}"#, many.join(","));
-        assert_eq!(step(&text).progress(None).unwrap().metrics.len(), METRICS_MAX);
+        assert_eq!(step(&text).progress(None).unwrap().metrics.len(), NAMES_MAX);
         let long = format!(r#"{{"job":1,"generation":1,"metrics":{{"{}":1}}}}"#, "x".repeat(65));
         assert!(step(&long).progress(None).unwrap().metrics.is_empty());
+    }
+
+    #[test]
+    fn points_are_those_sent_or_the_metrics_at_the_iterations() {
+        let mut curves = Curves::default();
+        let mut add = |text: &str| {
+            let step = step(text);
+            step.add_points(&step.progress(None).unwrap_or_default(), 9.0, &mut curves);
+        };
+        add(r#"{"job":1,"generation":1,"iterations":5,"metrics":{"loss":"nan"}}"#);
+        add(
+            r#"{"job":1,"generation":1,"iterations":8,"metrics":{"loss":1},"points":[[6,7.5,{"loss":"inf","acc":2}]],"refused":[3,"x\u001b"]}"#,
+        );
+        let points = curves.points();
+        let steps: Vec<u64> = points["loss"].points.iter().map(|point| point.step).collect();
+        assert_eq!((steps, points["acc"].points.len()), (vec![5, 6], 1));
+        assert!(points["loss"].points[0].value.is_nan() && points["loss"].points[1].value == f64::INFINITY);
+        assert_eq!((curves.refused().points, curves.refused().example.as_str()), (3, "x\\u{1b}"));
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wharf_client::Client;
 use wharf_core::Reshapes;
+use wharf_curve::Number;
 use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, Plan};
 use wharf_report::human;
 
@@ -67,7 +68,9 @@ struct JobRow {
     iterations_done: f64,
     /// The share that is done.
     progress: Option<f64>,
-    metrics: BTreeMap<String, f64>,
+    metrics: BTreeMap<String, Number>,
+    /// What else is to be known about it.
+    remarks: Vec<String>,
     priority: i32,
     account: String,
     pool: String,
@@ -102,7 +105,8 @@ impl JobRow {
             device_type: job.device_type,
             plan: job.plan.map(|Plan { stages, data, tensor }| PlanRow { stages, data, tensor }),
             nodes: job.placement.into_iter().map(|share| share.node).collect(),
-            metrics: job.metrics.into_iter().collect(),
+            metrics: job.metrics.into_iter().map(|(name, value)| (name, Number(value))).collect(),
+            remarks: job.remarks,
             number,
             array_job: job.array_index.map(|_| job.array_job),
             array_index: job.array_index,
@@ -319,6 +323,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         ("progress", row.progress_text()),
         ("elapsed", row.elapsed_s.map(human::duration).unwrap_or_default()),
         ("metrics", metrics.join(", ")),
+        ("remarks", row.remarks.join("; ")),
         ("interruptions", causes.join(", ")),
         ("preemptions", row.preemptions.to_string()),
         ("changes", row.changes_text()),

@@ -207,7 +207,9 @@ fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
         "job_measured" => {
             let told = record["metrics"].as_object().into_iter().flatten();
             let told: Vec<String> = told.map(|(name, value)| format!("{name} {value}")).collect();
-            format!("its trainer told {} last", told.join(", "))
+            let remarks = record["remarks"].as_array().into_iter().flatten().filter_map(|one| one.as_str());
+            let remarks: String = remarks.map(|remark| format!("; {remark}")).collect();
+            format!("last metrics: {}{remarks}", told.join(", "))
         }
         "job_timed" => {
             let number = |key: &str| record[key].as_f64().unwrap_or_default();

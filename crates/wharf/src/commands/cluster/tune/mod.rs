@@ -6,13 +6,19 @@ mod table;
 use std::path::PathBuf;
 
 use wharf_client::Client;
-use wharf_proto::{JobPhase, JobSpec, JobSummary, ListJobsRequest};
+use wharf_proto::change_jobs_request::Change;
+use wharf_proto::{
+    ChangeJobsRequest, JobMetrics, JobPhase, JobSpec, JobSummary, ListJobsRequest, MetricsRequest,
+};
 
-use self::store::{Record, Submission};
+use self::store::Record;
 use self::table::Table;
 use super::connect::with;
+use super::metrics;
 use super::submit::{context, read, wait, warn_about};
-use crate::args::{OutputFormat, TuneArgs, TuneCommand, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
+use crate::args::{
+    Axis, OutputFormat, TuneArgs, TuneCommand, TuneReportArgs, TuneResultsArgs, TuneRetryArgs, TuneStartArgs,
+};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::jobfile::{Format, Source, Sweep, sweep};
@@ -29,6 +35,8 @@ pub(in crate::commands) fn tune(command: &TuneCommand, terminal: &Terminal) -> R
         TuneCommand::Status(args) => status(args, terminal),
         TuneCommand::Retry(args) => retry(args, terminal),
         TuneCommand::Results(args) => results(args, terminal),
+        TuneCommand::Cancel(args) => cancel(args, terminal),
+        TuneCommand::Report(args) => report(args, terminal),
     }
 }
 
@@ -93,8 +101,7 @@ fn file_name(name: &str) -> String {
 async fn submit(client: &Client, record: &mut Record, spec: JobSpec) -> Result<Vec<u32>, CliError> {
     let indexes = spec.array.clone();
     let ids = client.submit(vec![spec]).await?;
-    let job_id = ids.iter().copied().min().unwrap_or_default();
-    record.submissions.push(Submission { job_id, indexes });
+    record.note(&ids, indexes);
     Ok(ids)
 }
 
@@ -152,12 +159,10 @@ fn retry(args: &TuneRetryArgs, terminal: &Terminal) -> Result<Exit, CliError> {
             terminal.note("no element has failed");
             return Ok(Exit::Ok);
         };
-        // As it was submitted, whatever has become of the file since.
-        let Some(spec) = client.get_job(first).await?.spec else {
-            return Err(CliError::input(format!("the head does not know any more what job {first} was")));
-        };
+        // As it was submitted, whatever has become of the file since; with its secrets, which only the head has.
         let count = failed.len();
-        let ids = submit(client, &mut record, JobSpec { array: failed, ..spec }).await?;
+        let ids = client.resubmit(first, failed.clone()).await?;
+        record.note(&ids, failed);
         record.write(folder)?;
         let job = ids.first().copied().unwrap_or_default();
         terminal.data(&format!("{job}\n"))?;
@@ -167,11 +172,67 @@ fn retry(args: &TuneRetryArgs, terminal: &Terminal) -> Result<Exit, CliError> {
 }
 
 fn results(args: &TuneResultsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let (_, mut table) = table(&args.sweep)?;
+    let (record, mut table) = table(&args.sweep)?;
     if let Some(by) = &args.sort {
+        if args.best_over_time {
+            let name = by.trim_start_matches('-').to_owned();
+            let names = vec![name];
+            let curves = with(&args.sweep.home, async |client| curves(client, &record, names).await)?;
+            table.add_best(by, &curves);
+        }
         table.sort(by)?;
     }
+    if args.best {
+        table.keep_best()?;
+    }
     tell(&table, args.csv, terminal)
+}
+
+/// The stored metrics of a sweep's latest jobs.
+async fn curves(client: &Client, record: &Record, names: Vec<String>) -> Result<Vec<JobMetrics>, CliError> {
+    let job_ids: Vec<u32> = record.latest().into_iter().flatten().collect();
+    if job_ids.is_empty() {
+        return Ok(vec![]);
+    }
+    metrics::read(client, MetricsRequest { job_ids, names, elements_only: true }, Axis::Step).await
+}
+
+fn cancel(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let record = Record::read(&args.dir)?;
+    with(&args.home, async |client| {
+        let jobs = jobs(client, &record).await?;
+        let open: Vec<u32> = jobs.iter().filter(|job| job.end_s <= 0.0).map(|job| job.job_id).collect();
+        if open.is_empty() {
+            terminal.note("all elements are over");
+            return Ok(Exit::Ok);
+        }
+        let count = open.len();
+        let request = ChangeJobsRequest {
+            change: Change::Cancel.into(),
+            job_ids: open,
+            elements_only: true,
+            ..ChangeJobsRequest::default()
+        };
+        let refused = client.change_jobs(request).await?;
+        for refusal in &refused {
+            terminal.warn(&format!("job {}: {}", refusal.job_id, refusal.reason));
+        }
+        terminal.note(&format!("{} of {} elements are cancelled", count - refused.len(), record.rows.len()));
+        Ok(if refused.is_empty() { Exit::Ok } else { Exit::Passed(1) })
+    })
+}
+
+fn report(args: &TuneReportArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let record = Record::read(&args.sweep.dir)?;
+    let (table, curves) = with(&args.sweep.home, async |client| {
+        let jobs = jobs(client, &record).await?;
+        Ok((Table::new(&record, jobs), curves(client, &record, vec![]).await?))
+    })?;
+    let path = args.out.clone().unwrap_or_else(|| args.sweep.dir.join("report.html"));
+    let page = wharf_report::html::sweep_page(&record.name, &table.to_page(&record, &curves));
+    store::put(&path, &page)?;
+    terminal.note(&format!("wrote {}", path.display()));
+    Ok(Exit::Ok)
 }
 
 fn tell(table: &Table, is_csv: bool, terminal: &Terminal) -> Result<Exit, CliError> {

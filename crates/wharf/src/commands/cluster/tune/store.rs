@@ -50,6 +50,12 @@ impl Record {
         latest
     }
 
+    /// Writes down an array that was submitted.
+    pub(super) fn note(&mut self, ids: &[u32], indexes: Vec<u32>) {
+        let job_id = ids.iter().copied().min().unwrap_or_default();
+        self.submissions.push(Submission { job_id, indexes });
+    }
+
     /// The first one of all.
     pub(super) fn first_job(&self) -> Option<u32> {
         self.submissions.first().map(|submission| submission.job_id)
@@ -88,7 +94,7 @@ fn file(folder: &Path) -> PathBuf {
     folder.join("sweep.json")
 }
 
-fn put(path: &Path, text: &str) -> Result<(), CliError> {
+pub(super) fn put(path: &Path, text: &str) -> Result<(), CliError> {
     let mut staged = StagedFile::create(path)?;
     staged.write_all(text.as_bytes()).map_err(|error| CliError::write(path, error))?;
     staged.commit()

@@ -4,8 +4,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use wharf_proto::JobSummary;
+use wharf_curve::Number;
+use wharf_proto::{JobMetrics, JobSummary, MetricPoints};
 
+use super::super::metrics;
 use super::store::{Record, csv_text};
 use crate::error::CliError;
 use crate::number::JobNumber;
@@ -19,6 +21,15 @@ pub(super) struct Row {
     pub(super) phase: String,
     exit_code: Option<i32>,
     metrics: BTreeMap<String, f64>,
+    job_id: Option<u32>,
+    iterations: f64,
+    /// The best value that it has reported of the metric in question, and its step.
+    best: Option<(f64, u64)>,
+}
+
+/// Metrics as JSON has them, NaN and infinity included.
+fn numbers(metrics: &BTreeMap<String, f64>) -> BTreeMap<&str, Number> {
+    metrics.iter().map(|(name, value)| (name.as_str(), Number(*value))).collect()
 }
 
 /// All elements.
@@ -27,6 +38,8 @@ pub(super) struct Table {
     /// Of all elements.
     metrics: BTreeSet<String>,
     pub(super) rows: Vec<Row>,
+    /// The metric whose best values are known.
+    best_of: Option<String>,
 }
 
 impl Table {
@@ -43,11 +56,67 @@ impl Table {
                 phase: job.map_or("unknown", |job| job.phase().word()).to_owned(),
                 exit_code: job.filter(|job| job.end_s > 0.0).map(|job| job.exit_code),
                 metrics: job.map(|job| job.metrics.clone().into_iter().collect()).unwrap_or_default(),
+                job_id: job.map(|job| job.job_id),
+                iterations: job.map_or(0.0, |job| job.iterations_done),
+                best: None,
             }
         };
         let rows: Vec<Row> = latest.map(row).collect();
         let metrics = rows.iter().flat_map(|row| row.metrics.keys().cloned()).collect();
-        Self { names: record.names.clone(), metrics, rows }
+        Self { names: record.names.clone(), metrics, rows, best_of: None }
+    }
+
+    /// Finds the best value that each element has reported of a metric: the lowest, or with `-` before its name the highest.
+    pub(super) fn add_best(&mut self, by: &str, curves: &[JobMetrics]) {
+        let (name, is_reversed) = by.strip_prefix('-').map_or((by, false), |name| (name, true));
+        let curve = |job: u32| {
+            let job = curves.iter().find(|one| one.job_id == job)?;
+            job.metrics.iter().find(|metric| metric.name == name)
+        };
+        for row in &mut self.rows {
+            let points = row.job_id.and_then(curve).into_iter().flat_map(metrics::points);
+            let finite = points.filter(|(_, _, value, _)| value.is_finite());
+            let order = |one: &f64, other: &f64| {
+                if is_reversed { other.total_cmp(one) } else { one.total_cmp(other) }
+            };
+            let best = finite.min_by(|one, other| order(&one.2, &other.2));
+            row.best = best.map(|(step, _, value, _)| (value, step));
+        }
+        self.best_of = Some(name.to_owned());
+    }
+
+    /// Leaves the first row only.
+    pub(super) fn keep_best(&mut self) -> Result<(), CliError> {
+        self.rows.truncate(1);
+        let is_known = |row: &Row| row.metrics.values().any(|value| value.is_finite());
+        if self.rows.iter().any(is_known) {
+            return Ok(());
+        }
+        Err(CliError::input("no element has reported a finite value yet"))
+    }
+
+    /// The data of the sweep's page.
+    pub(super) fn to_page(&self, record: &Record, curves: &[JobMetrics]) -> Value {
+        let trial = |row: &Row| {
+            json!({
+                "job": row.job_id, "label": row.job, "values": row.values, "metrics": numbers(&row.metrics),
+                "done": row.iterations, "phase": row.phase,
+            })
+        };
+        let curve = |one: &MetricPoints| {
+            let values: Vec<Number> = one.value.iter().map(|value| Number(*value)).collect();
+            json!({ "name": one.name, "step": one.step, "time": one.time_s, "value": values })
+        };
+        let job = |one: &JobMetrics| {
+            let refused = one.refused.as_ref().map(|refused| refused.example.clone());
+            json!({ "job": one.job_id, "curves": one.metrics.iter().map(curve).collect::<Vec<_>>(), "refused": refused })
+        };
+        json!({
+            "title": record.name,
+            "names": self.names,
+            "trials": self.rows.iter().map(trial).collect::<Vec<_>>(),
+            "curves": curves.iter().map(job).collect::<Vec<_>>(),
+        })
     }
 
     /// Sorts by a metric or a parameter; elements without it come last.
@@ -61,7 +130,8 @@ impl Table {
         }
         let number = |row: &Row| match column {
             Some(column) => row.values.get(column).and_then(|value| value.parse().ok()),
-            None => row.metrics.get(name).copied().filter(|value| !value.is_nan()),
+            None if self.best_of.as_deref() == Some(name) => row.best.map(|(value, _)| value),
+            None => row.metrics.get(name).copied().filter(|value| value.is_finite()),
         };
         let text = |row: &Row| column.and_then(|column| row.values.get(column).cloned()).unwrap_or_default();
         self.rows.sort_by(|one, other| {
@@ -85,15 +155,29 @@ impl Table {
 
     fn header(&self) -> Vec<&str> {
         let names = self.names.iter().chain(&self.metrics).map(String::as_str);
-        ["index", "job"].into_iter().chain(names).chain(["state", "exit"]).collect()
+        let best: &[&str] = if self.best_of.is_some() { &["best", "best_step"] } else { &[] };
+        ["index", "job"]
+            .into_iter()
+            .chain(names)
+            .chain(best.iter().copied())
+            .chain(["state", "exit"])
+            .collect()
     }
 
     fn cells(&self) -> impl Iterator<Item = Vec<String>> {
         self.rows.iter().map(|row| {
-            let metric = |name: &String| row.metrics.get(name).map(f64::to_string).unwrap_or_default();
+            let metric = |name: &String| {
+                row.metrics.get(name).map(|value| Number(*value).to_string()).unwrap_or_default()
+            };
             let mut cells = vec![row.index.to_string(), row.job.clone()];
             cells.extend(row.values.iter().cloned());
             cells.extend(self.metrics.iter().map(metric));
+            if self.best_of.is_some() {
+                let (value, step) = row.best.map_or((String::new(), String::new()), |(value, step)| {
+                    (value.to_string(), step.to_string())
+                });
+                cells.extend([value, step]);
+            }
             cells.extend([row.phase.clone(), row.exit_code.map(|code| code.to_string()).unwrap_or_default()]);
             cells
         })
@@ -130,7 +214,8 @@ impl Table {
                 "index": row.index,
                 "job": row.job,
                 "parameters": parameters,
-                "metrics": row.metrics,
+                "metrics": numbers(&row.metrics),
+                "best": row.best.map(|(value, step)| json!({ "metric": self.best_of, "value": value, "step": step })),
                 "state": row.phase,
                 "exit_code": row.exit_code,
             })

@@ -1,0 +1,224 @@
+//! Points of metrics from workers, on their way to the store.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wharf_core::{Command, JobId, NodeId, Phase, Time};
+use wharf_curve::{NAMES_MAX, Number, Point, Refused, Segment, check_name, shown};
+use wharf_proto::{ForgetTask, MetricPoints, OnNan, RefusedMetrics, TaskId, to_worker};
+
+use super::Batch;
+use crate::dispatcher::{Dispatcher, Progress};
+use crate::record::Record;
+
+/// Points that one message of a worker may have.
+const MESSAGE_POINTS_MAX: usize = 4096;
+/// Earlier runs of a job whose nodes may still send points.
+const RUNS_MAX: usize = 16;
+/// How long a worker keeps a task that is over because its points are not stored, in seconds.
+const FORGET_AFTER_S: f64 = 60.0;
+/// How often the store is asked whether it has them, in seconds.
+const LOOK_S: f64 = 0.2;
+
+/// How the reason of a job ends that a metric has stopped.
+const ON_NAN: &str = "(on_nan)";
+
+/// Tasks that are over and whose workers may forget them once their points are stored.
+#[derive(Debug, Default)]
+pub(crate) struct Forgets {
+    waiting: VecDeque<Forget>,
+    /// The latest points of jobs that run.
+    tickets: BTreeMap<JobId, u64>,
+}
+
+#[derive(Debug)]
+struct Forget {
+    ticket: u64,
+    since: Time,
+    node: NodeId,
+    task: TaskId,
+}
+
+/// A run of a job: its generation and its nodes by rank.
+pub(crate) type Run = (u32, Vec<NodeId>);
+
+impl Forgets {
+    /// When the store is to be asked again.
+    pub(crate) fn next_due(&self, now: Time) -> Option<Time> {
+        (!self.waiting.is_empty()).then(|| now.plus(LOOK_S))
+    }
+}
+
+impl Dispatcher {
+    /// Notes which nodes run a job from now on.
+    pub(crate) fn note_run_nodes(&mut self, job: JobId) {
+        let Some(execution) = self.executions.get(&job) else { return };
+        let run = (execution.generation, execution.tasks.iter().map(|task| task.share.node).collect());
+        let runs = self.runs.entry(job).or_default();
+        runs.push_back(run);
+        if runs.len() > RUNS_MAX {
+            runs.pop_front();
+        }
+    }
+
+    /// The rank of a node's task in a run of a job: the present run, the last one, or one that is remembered.
+    fn rank_of(&self, task: TaskId, node: NodeId) -> Option<u32> {
+        let job = JobId(task.job_id);
+        let state = self.engine.state();
+        if !state.has_job(job) {
+            return None;
+        }
+        let position = |nodes: &[NodeId]| nodes.iter().position(|own| *own == node).map(|rank| rank as u32);
+        if let Some(execution) = self.executions.get(&job).filter(|run| run.generation == task.generation) {
+            let nodes: Vec<NodeId> = execution.tasks.iter().map(|task| task.share.node).collect();
+            return position(&nodes);
+        }
+        let life = state.job(job);
+        if life.process_generation() == task.generation {
+            let nodes: Vec<NodeId> = life.left().iter().map(|share| share.node).collect();
+            return position(&nodes);
+        }
+        let run = self.runs.get(&job)?.iter().find(|(generation, _)| *generation == task.generation)?;
+        position(&run.1)
+    }
+
+    /// Hands the points of a message to the store.
+    pub(crate) fn take_points(
+        &mut self,
+        node: NodeId,
+        task: TaskId,
+        points: Vec<MetricPoints>,
+        refused: Option<RefusedMetrics>,
+    ) {
+        if points.is_empty() && refused.is_none() {
+            return;
+        }
+        let Some(rank) = self.rank_of(task, node) else { return };
+        let job = JobId(task.job_id);
+        let mut room = MESSAGE_POINTS_MAX;
+        let segment = |one: MetricPoints| {
+            let points = one.step.iter().zip(&one.time_s).zip(&one.value);
+            let points = points.map(|((&step, &time_s), &value)| Point { step, time_s, value });
+            let points: Vec<Point> = points.filter(Point::is_valid).take(room).collect();
+            room -= points.len();
+            (one.name, Segment { stride: one.stride, points })
+        };
+        let named = points.into_iter().filter(|one| check_name(&one.name).is_ok()).take(NAMES_MAX);
+        let points: Vec<(String, Segment)> =
+            named.map(segment).filter(|(_, segment)| !segment.points.is_empty()).collect();
+        let refused = refused.map(|one| Refused { points: one.points, example: shown(&one.example) });
+        if let (Some(refused), Some(progress)) = (&refused, self.progress.get_mut(&job)) {
+            progress.refused = Some(refused.clone());
+        }
+        let Some(store) = &self.curves else { return };
+        let ticket = store.add(Batch { job: job.0, run: task.generation, rank, points, refused });
+        let dropped = store.take_dropped();
+        if let Some(ticket) = ticket {
+            self.forgets.tickets.insert(job, ticket);
+        }
+        if dropped > 0 {
+            self.alert(
+                "points of metrics were dropped because the metric store cannot be written fast enough; they are sent again when \
+                 workers connect again",
+            );
+        }
+    }
+
+    /// Lets a worker forget a task that is over, now or when its points are stored.
+    pub(crate) fn send_forget(&mut self, job: JobId, generation: u32, node: NodeId) {
+        let task = TaskId { job_id: job.0, generation };
+        let is_stored = |ticket: &u64| self.curves.as_ref().is_none_or(|store| store.is_stored(*ticket));
+        match self.forgets.tickets.get(&job).copied().filter(|ticket| !is_stored(ticket)) {
+            Some(ticket) => {
+                let since = self.now();
+                self.forgets.waiting.push_back(Forget { ticket, since, node, task });
+            }
+            None => self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) })),
+        }
+    }
+
+    /// Lets workers forget the tasks whose points are stored by now.
+    pub(crate) fn release_forgets(&mut self) {
+        let now = self.now();
+        while let Some(first) = self.forgets.waiting.front() {
+            let is_stored = self.curves.as_ref().is_none_or(|store| store.is_stored(first.ticket));
+            if !is_stored && now.since(first.since) < FORGET_AFTER_S {
+                return;
+            }
+            if let Some(Forget { node, task, .. }) = self.forgets.waiting.pop_front() {
+                self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
+            }
+        }
+    }
+
+    /// Whether a job is to fail because a metric is NaN or infinite.
+    pub(crate) fn fails_by_nan(&self, job: JobId) -> bool {
+        let is_noted = self.kept.reasons.get(&job.0).is_some_and(|reason| reason.ends_with(ON_NAN));
+        is_noted && self.spec(job).is_some_and(|spec| spec.on_nan() == OnNan::NanFail)
+    }
+
+    /// Drops what is remembered of a job that is over.
+    pub(crate) fn end_points(&mut self, job: JobId) {
+        self.runs.remove(&job);
+        self.forgets.tickets.remove(&job);
+    }
+
+    /// Acts on metrics of a job that are NaN or infinite, as its owner wants it.
+    pub(crate) fn look_at_numbers(&mut self, job: JobId) {
+        let Some(progress) = self.progress.get(&job) else { return };
+        let Some(remark) = progress.not_finite() else { return };
+        let on_nan = self.spec(job).map_or(OnNan::NanIgnore, |spec| spec.on_nan());
+        let is_running = self.engine.state().job(job).phase == Phase::Running;
+        if on_nan == OnNan::NanIgnore || !is_running || self.kept.reasons.contains_key(&job.0) {
+            return;
+        }
+        let how = if on_nan == OnNan::NanFail { "fails" } else { "is stopped" };
+        let reason = format!("{remark}: the job {how} {ON_NAN}");
+        self.note(Record::JobNoted { job: job.0, reason });
+        if on_nan == OnNan::NanStop {
+            return self.engine_command(Command::CancelJob(job));
+        }
+        let Some(execution) = self.executions.get_mut(&job) else { return };
+        execution.is_stopping = true;
+        let generation = execution.generation;
+        for node in execution.open_nodes() {
+            self.send_stop(job, generation, node);
+        }
+    }
+}
+
+impl Progress {
+    /// Takes the latest values of metrics.
+    pub(crate) fn take_metrics(&mut self, metrics: BTreeMap<String, f64>) {
+        for (name, value) in metrics {
+            let has_room = self.metrics.len() < NAMES_MAX || self.metrics.contains_key(&name);
+            if has_room && check_name(&name).is_ok() {
+                self.metrics.insert(name, Number(value));
+            }
+        }
+        let not_finite = self.metrics.iter().find(|(_, number)| !number.0.is_finite());
+        match not_finite {
+            Some((name, _)) if self.not_finite.as_ref().is_some_and(|(known, _)| known == name) => {}
+            Some((name, _)) => self.not_finite = Some((name.clone(), self.iterations)),
+            None => self.not_finite = None,
+        }
+    }
+
+    /// The metric that is not a finite number, in words.
+    fn not_finite(&self) -> Option<String> {
+        let (name, step) = self.not_finite.as_ref()?;
+        let number = self.metrics.get(name)?;
+        Some(format!("metric {name} is {number} at iteration {step}"))
+    }
+
+    /// What is to be known about the metrics.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let refused = self.refused.as_ref().map(|refused| {
+            format!(
+                "metric {} and perhaps others are not stored: a job has at most {NAMES_MAX} metrics, with names of 1 to 64 bytes \
+                 without control characters",
+                refused.example
+            )
+        });
+        self.not_finite().into_iter().chain(refused).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! The trainers' SDK from the binary, and from the sources with pip.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::sandbox::Sandbox;
+
+fn imports(python: &Path, path: Option<&Path>) -> bool {
+    let mut command = Command::new(python);
+    command.args(["-c", "import wharf, wharf.policy; assert list(wharf.steps(3)) == [0, 1, 2]"]);
+    command.current_dir("/").env_remove("PYTHONPATH");
+    if let Some(path) = path {
+        command.env("PYTHONPATH", path);
+    }
+    command.status().unwrap().success()
+}
+
+#[test]
+fn sdk_is_installed_from_the_binary_and_from_the_sources() {
+    let sandbox = Sandbox::new();
+    let folder = tempfile::tempdir().unwrap();
+    let python = Path::new("python3");
+    let shown = sandbox.wharf("python-sdk path").ok();
+    assert!(imports(python, Some(Path::new(shown.trim()))));
+    assert_eq!(sandbox.wharf("python-sdk path").ok(), shown, "again");
+
+    let venv = folder.path().join("venv");
+    let made = Command::new(python).args(["-m", "venv"]).arg(&venv).status().unwrap();
+    assert!(made.success());
+    let python = venv.join("bin/python");
+    assert!(!imports(&python, None));
+    sandbox.wharf(&format!("python-sdk install --python {}", python.display())).ok();
+    assert!(imports(&python, None));
+    let pip = |words: &[&str]| {
+        let output = Command::new(&python)
+            .args(["-m", "pip", "--disable-pip-version-check"])
+            .args(words)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(pip(&["list"]).contains("wharf-trainer"));
+    pip(&["uninstall", "-y", "wharf-trainer"]);
+    assert!(!imports(&python, None));
+
+    // From the sources, with the setuptools that is here.
+    let sources = folder.path().join("python");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
+    assert!(Command::new("cp").arg("-r").args([&from, &sources]).status().unwrap().success());
+    let has_setuptools =
+        Command::new("python3").args(["-c", "import setuptools"]).status().unwrap().success();
+    if has_setuptools {
+        let target = folder.path().join("installed");
+        let installed = Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "install",
+                "--no-build-isolation",
+                "--no-deps",
+                "--no-index",
+                "--target",
+            ])
+            .args([&target, &sources])
+            .output()
+            .unwrap();
+        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+        assert!(imports(Path::new("python3"), Some(&target)));
+    }
+    let refused = sandbox.wharf("python-sdk install --python /nowhere/python");
+    assert!(refused.fails(2).contains("--target"));
+}
