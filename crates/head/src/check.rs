@@ -13,6 +13,7 @@ use wharf_proto::{Cause, Gang, JobSpec, Launcher, Step, dependency};
 use crate::auth::is_name;
 use crate::batch::check_batch;
 use crate::{parameters, ray};
+use secrets::check_environment;
 
 /// The most elements that an array may have.
 pub const ARRAY_MAX: usize = 1_000_000;
@@ -322,19 +323,6 @@ fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
     // 0 is the default: the worker's own choice.
     if !(0..=SIGNAL_MAX).contains(&spec.stop_signal) {
         return wrong("stop_signal", Problem::Signal(spec.stop_signal));
-    }
-    Ok(())
-}
-
-fn check_environment<'a>(
-    field: &str,
-    env: impl IntoIterator<Item = (&'a String, &'a String)>,
-) -> Result<(), CheckError> {
-    for (name, value) in env {
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return wrong(field, Problem::VariableName(name.replace('\0', "\\0")));
-        }
-        check_text(&format!("{field}.{name}"), value)?;
     }
     Ok(())
 }

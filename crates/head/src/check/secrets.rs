@@ -1,8 +1,8 @@
-//! Whether the secrets of a job can be given to its tasks.
+//! Whether the variables and secrets of a job can be given to its tasks.
 
 use wharf_proto::JobSpec;
 
-use super::{CheckError, Problem, check_environment, wrong};
+use super::{CheckError, Problem, check_text, wrong};
 
 /// Secrets of a job, and bytes of each.
 const SECRETS_MAX: usize = 64;
@@ -26,6 +26,20 @@ pub(super) fn check_secrets(spec: &JobSpec) -> Result<(), CheckError> {
                 Problem::Secrets("it is a variable of `env` as well; leave one of them out"),
             );
         }
+    }
+    Ok(())
+}
+
+/// Checks the names and values of variables.
+pub(super) fn check_environment<'a>(
+    field: &str,
+    env: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> Result<(), CheckError> {
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return wrong(field, Problem::VariableName(name.replace('\0', "\\0")));
+        }
+        check_text(&format!("{field}.{name}"), value)?;
     }
     Ok(())
 }

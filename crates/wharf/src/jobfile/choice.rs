@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use wharf_proto as proto;
 use wharf_proto::notify::Moment;
 
 /// A moment that is worth telling, or several by one name.
@@ -61,12 +62,33 @@ pub enum OnStall {
     Fail,
 }
 
-impl From<OnStall> for wharf_proto::OnStall {
+impl From<OnStall> for proto::OnStall {
     fn from(action: OnStall) -> Self {
         match action {
             OnStall::Report => Self::StallReport,
             OnStall::Restart => Self::StallRestart,
             OnStall::Fail => Self::StallFail,
+        }
+    }
+}
+
+/// Action on a metric that is NaN or infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnNan {
+    /// Stop it; it has failed
+    Fail,
+    /// Stop it with its grace period, and cancel it
+    Stop,
+    /// Continue, with a remark
+    Ignore,
+}
+
+impl From<OnNan> for proto::OnNan {
+    fn from(on_nan: OnNan) -> Self {
+        match on_nan {
+            OnNan::Fail => Self::NanFail,
+            OnNan::Stop => Self::NanStop,
+            OnNan::Ignore => Self::NanIgnore,
         }
     }
 }
@@ -104,4 +126,4 @@ macro_rules! named {
         })*
     };
 }
-named!(Moments, OnTimeLimit, OnStall);
+named!(Moments, OnTimeLimit, OnStall, OnNan);

@@ -8,7 +8,7 @@ use wharf_head::check::LIMITS;
 use wharf_proto as proto;
 
 use super::array::Array;
-pub use super::choice::{Moments, OnStall, OnTimeLimit};
+pub use super::choice::{Moments, OnNan, OnStall, OnTimeLimit};
 use super::choice::{NoChoice, choice};
 pub use super::container::{Container, Mount};
 use super::container::{Network, Runtime, Shm};
@@ -520,35 +520,6 @@ impl From<Launcher> for proto::Launcher {
 }
 
 impl FromStr for Launcher {
-    type Err = NoChoice;
-
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
-    }
-}
-
-/// What happens to a job when one of its metrics is NaN or infinite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnNan {
-    /// It is stopped and fails
-    Fail,
-    /// It is stopped with its grace, and cancelled
-    Stop,
-    /// It goes on, with a remark
-    Ignore,
-}
-
-impl From<OnNan> for proto::OnNan {
-    fn from(on_nan: OnNan) -> Self {
-        match on_nan {
-            OnNan::Fail => Self::NanFail,
-            OnNan::Stop => Self::NanStop,
-            OnNan::Ignore => Self::NanIgnore,
-        }
-    }
-}
-
-impl FromStr for OnNan {
     type Err = NoChoice;
 
     fn from_str(text: &str) -> Result<Self, NoChoice> {
