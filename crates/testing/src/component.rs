@@ -268,18 +268,6 @@ pub static VENV: Component = Component {
     probe: || python("/usr/bin/python3", "import ensurepip, venv"),
 };
 
-/// Debian's PyTorch.
-pub static TORCH: Component = Component {
-    name: "PyTorch",
-    source: Source::Debian(&["python3-torch"]),
-    probe: || {
-        python(
-            "/usr/bin/python3",
-            "import importlib.util as u; assert u.find_spec('torch'), 'no module torch'",
-        )
-    },
-};
-
 /// JAX.
 pub static JAX: Component = Component {
     name: "JAX",
