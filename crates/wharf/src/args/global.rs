@@ -10,7 +10,7 @@ use super::env;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// How to print results: for people, as JSON, or as tab-separated values
+    /// Format of results: a table, JSON, tab-separated or comma-separated values
     #[arg(
         long,
         global = true,
@@ -65,6 +65,8 @@ pub enum OutputFormat {
     Json,
     /// Tab-separated values with a header line
     Plain,
+    /// Comma-separated values with a header line
+    Csv,
 }
 
 /// When messages are coloured.

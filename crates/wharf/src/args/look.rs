@@ -24,7 +24,7 @@ pub struct JobsArgs {
     /// Which.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Print comma-separated values with a header line
+    /// Same as `--output csv`
     #[arg(long)]
     pub csv: bool,
 }

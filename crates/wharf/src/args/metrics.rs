@@ -13,9 +13,9 @@ use crate::number::JobNumber;
 #[command(after_help = "\
 Examples:
   wharf metrics 3                                     One line for each metric
-  wharf metrics 3 --csv > loss.csv                    All points
+  wharf metrics 3 --output csv > loss.csv             All points
   wharf metrics 3 4 --name loss --output json
-  wharf metrics 12 --name loss --by time --csv        All elements of array 12")]
+  wharf metrics 12 --name loss --by time --output csv All elements of array 12")]
 pub struct MetricsArgs {
     /// Where the cluster is.
     #[command(flatten)]
@@ -29,9 +29,6 @@ pub struct MetricsArgs {
     /// The order of points
     #[arg(long, value_enum, value_name = "AXIS", default_value_t = Axis::Step)]
     pub by: Axis,
-    /// Print all points as comma-separated values with a header line
-    #[arg(long)]
-    pub csv: bool,
 }
 
 /// What points are ordered by.

@@ -118,7 +118,7 @@ pub struct TuneResultsArgs {
     /// Sort by the best value that each element has reported, instead of the last one, and show it with its step
     #[arg(long, requires = "sort")]
     pub best_over_time: bool,
-    /// Print comma-separated values with a header line
+    /// Same as `--output csv`
     #[arg(long)]
     pub csv: bool,
 }

@@ -26,7 +26,7 @@ pub struct UsageArgs {
     /// What a row is for
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = UsageBy::User)]
     pub by: UsageBy,
-    /// Print comma-separated values with a header line
+    /// Same as `--output csv`
     #[arg(long)]
     pub csv: bool,
 }

@@ -27,7 +27,9 @@ pub(super) fn execute(args: &CompareArgs, terminal: &Terminal) -> Result<Exit, C
     let comparison = Comparison::new(&runs);
     match terminal.format {
         OutputFormat::Json => terminal.json(&comparison)?,
-        OutputFormat::Plain => terminal.data(&comparison.table(&wharf_report::Metric::ALL).to_plain())?,
+        OutputFormat::Plain | OutputFormat::Csv => {
+            terminal.rows(&comparison.table(&wharf_report::Metric::ALL).to_plain())?
+        }
         OutputFormat::Table => terminal.data(&to_text(&runs, &comparison))?,
     }
     Ok(Exit::Ok)

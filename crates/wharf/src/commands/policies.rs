@@ -203,7 +203,7 @@ pub(super) fn execute(command: &PolicyCommand, terminal: &Terminal) -> Result<Ex
     let policy = find(policy).map_err(|error| translate::policy(&error))?;
     match terminal.format {
         OutputFormat::Json => terminal.json(&document(&[policy]))?,
-        OutputFormat::Plain => terminal.fields(&policy_document(policy))?,
+        OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&policy_document(policy))?,
         OutputFormat::Table => terminal.data(&explain(policy))?,
     }
     Ok(Exit::Ok)

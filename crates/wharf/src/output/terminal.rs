@@ -8,7 +8,7 @@ use wharf_report::{Report, SparkRun, sparklines};
 use crate::args::{GlobalArgs, LogFormat, OutputFormat};
 use crate::error::{CliError, ErrorKind};
 use crate::output::escape::escaped;
-use crate::output::grid::Grid;
+use crate::output::grid::{Grid, csv};
 use crate::output::progress::Progress;
 use crate::output::style::Styles;
 
@@ -88,16 +88,33 @@ impl Terminal {
     pub(crate) fn fields(&self, value: &impl Serialize) -> Result<(), CliError> {
         let document = serde_json::to_value(value)
             .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
-        self.data(&Grid::of_fields(&document).to_plain())
+        self.rows(&Grid::of_fields(&document).to_plain())
     }
 
-    /// Writes rows to standard output, as a table or as tab-separated values.
+    /// Writes tab-separated lines to standard output, with `--output csv` as CSV.
+    ///
+    /// # Errors
+    /// As [`Terminal::data`].
+    pub(crate) fn rows(&self, plain: &str) -> Result<(), CliError> {
+        match self.format {
+            OutputFormat::Csv => self.data(&csv(plain)),
+            OutputFormat::Plain | OutputFormat::Table | OutputFormat::Json => self.data(plain),
+        }
+    }
+
+    /// The same terminal, with CSV as its format where a command's `--csv` asks for it.
+    pub(crate) fn with_csv(&self, is_csv: bool) -> Self {
+        Self { format: if is_csv { OutputFormat::Csv } else { self.format }, ..self.clone() }
+    }
+
+    /// Writes a grid to standard output.
     ///
     /// # Errors
     /// As [`Terminal::data`].
     pub(crate) fn grid<const COLUMNS: usize>(&self, grid: &Grid<COLUMNS>) -> Result<(), CliError> {
         match self.format {
             OutputFormat::Plain => self.data(&grid.to_plain()),
+            OutputFormat::Csv => self.data(&grid.to_csv()),
             OutputFormat::Table | OutputFormat::Json => self.data(&grid.to_text(stdout_width())),
         }
     }
@@ -109,7 +126,7 @@ impl Terminal {
     pub(crate) fn report(&self, report: &Report) -> Result<(), CliError> {
         match self.format {
             OutputFormat::Json => self.json(report),
-            OutputFormat::Plain => self.data(&report.table().to_plain()),
+            OutputFormat::Plain | OutputFormat::Csv => self.rows(&report.table().to_plain()),
             OutputFormat::Table => self.data(&report.to_text()),
         }
     }

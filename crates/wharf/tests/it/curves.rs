@@ -69,7 +69,7 @@ fn until_over(cluster: &Cluster, id: &str) {
 
 /// The points of a metric by step: their values as texts, and their runs.
 fn points(cluster: &Cluster, id: &str, name: &str) -> Vec<(u64, String, u64)> {
-    let csv = cluster.say(&["metrics", id, "--name", name, "--csv"]);
+    let csv = cluster.say(&["metrics", id, "--name", name, "--output", "csv"]);
     let mut lines = csv.lines();
     assert_eq!(lines.next(), Some("job,metric,step,time_s,value,run"));
     let point = |line: &str| {

@@ -182,6 +182,7 @@ fn trainer_survives_ten_changes_of_its_devices_with_its_curve_intact() {
     }
     let curve = stage.end();
     assert_eq!(curve, undisturbed(curve.len()), "the loss of some iteration differs");
+    stored_curve_is_whole(&stage.marked, &curve);
     // Each stop came with a checkpoint, so that no iteration was made twice.
     assert_eq!(stage.iterations(), (0..curve.len()).collect::<Vec<_>>());
     for given in &stage.starts {
@@ -202,6 +203,25 @@ fn trainer_survives_ten_changes_of_its_devices_with_its_curve_intact() {
     tells_why(&shown);
     stage.marked.say(&["local", "--stop"]);
     stage.marked.assert_nothing_left();
+}
+
+/// The head has stored every loss, or the first of each bucket of a long curve, once and across all runs.
+fn stored_curve_is_whole(marked: &Marked, curve: &[Value]) {
+    let stored = &marked.json(&["metrics", "0", "--name", "loss"])["jobs"][0]["metrics"][0];
+    let stride = stored["stride"].as_u64().unwrap();
+    let points = stored["points"].as_array().unwrap();
+    let steps: Vec<u64> = points.iter().map(|point| point["step"].as_u64().unwrap()).collect();
+    let last = curve.len() as u64;
+    let expected: std::collections::BTreeSet<u64> =
+        (1..=last).filter(|step| step % stride == 0 || stride == 1).chain([steps[0], last]).collect();
+    assert_eq!(steps, expected.into_iter().collect::<Vec<_>>(), "stride {stride}");
+    for point in points {
+        let step = point["step"].as_u64().unwrap();
+        assert_eq!(point["value"], curve[step as usize - 1], "step {step}");
+    }
+    let runs: std::collections::BTreeSet<u64> =
+        points.iter().map(|point| point["run"].as_u64().unwrap()).collect();
+    assert!(runs.len() >= 9, "{runs:?}");
 }
 
 /// The history says what was changed, and for whom.

@@ -56,7 +56,7 @@ fn resumes_exactly(python: &str, name: &str, more: &[&str]) {
     cluster.say(&["requeue", &broken]);
     until(&cluster, &broken, |job| job["phase"] == "finished");
     let curve = |id: &str| {
-        let csv = cluster.say(&["metrics", id, "--name", "loss", "--csv"]);
+        let csv = cluster.say(&["metrics", id, "--name", "loss", "--output", "csv"]);
         let point = |line: &str| {
             let cells: Vec<&str> = line.split(',').collect();
             (cells[2].to_owned(), cells[4].to_owned())

@@ -13,11 +13,12 @@ use crate::cluster::{Cluster, Daemon};
 
 /// The loop of docs/trainers.md, which also writes down each iteration that it makes.
 const TRAINER: &str = r#"
-import json, os, sys, time
+import json, math, os, sys, time
 sys.path.insert(0, os.environ["SDK"])
 import wharf
 
 total, pause, log = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+scale = float(sys.argv[4]) if len(sys.argv) > 4 else 1.0
 path = wharf.checkpoint_dir() / "model.json"
 start = json.loads(path.read_text())["step"] if path.exists() else 0
 print(f"from {start}", flush=True)
@@ -25,7 +26,7 @@ for step in wharf.steps(total, start=start, checkpoint_every=5):
     with open(log, "a") as file:
         file.write(f"{step}\n")
     time.sleep(pause)
-    wharf.report(loss=float(total - step))
+    wharf.report(loss=scale * (total - step) if scale <= 18 else math.nan)
     if wharf.should_checkpoint():
         with wharf.atomic_write(path) as file:
             file.write(json.dumps({"step": step + 1}).encode())
@@ -113,7 +114,7 @@ fn sweep_trains_every_trial_once_per_start_although_the_head_is_killed() {
     let mut lab = Lab::new(&["a", "b"]);
     let values: Vec<String> = (1..=TRIALS).map(|value| value.to_string()).collect();
     let sweep = format!(
-        "name: rates\nparameters: {{lr: [{}]}}\njob:\n  command: python3 train.py 10 0.02 $START-{{lr}}.steps\n  \
+        "name: rates\nparameters: {{lr: [{}]}}\njob:\n  command: python3 train.py 10 0.02 $START-{{lr}}.steps {{lr}}\n  \
          export: [USUAL, SDK]\n",
         values.join(", ")
     );
@@ -132,6 +133,21 @@ fn sweep_trains_every_trial_once_per_start_although_the_head_is_killed() {
         for value in &values {
             assert_eq!(lab.read(&format!("{start}-{value}.steps")), steps(10), "{start} {value}");
         }
+        // The losses grow with the learning rate; those of the last two trials are NaN.
+        let results: Value =
+            serde_json::from_str(&lab.say(&["tune", "results", start, "--sort", "loss", "--output", "json"]))
+                .unwrap();
+        let ranked: Vec<Value> = results["elements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["parameters"]["lr"].clone())
+            .collect();
+        assert_eq!(
+            ranked,
+            values.iter().map(|value| Value::from(value.as_str())).collect::<Vec<_>>(),
+            "{start}"
+        );
     }
 }
 

@@ -38,7 +38,9 @@ pub(super) fn submit(planned: &[Planned], args: &SubmitArgs, terminal: &Terminal
             OutputFormat::Json => {
                 terminal.json(&serde_json::json!({ "schema": 1, "executor": "slurm", "slurm_ids": ids }))?;
             }
-            OutputFormat::Table | OutputFormat::Plain => terminal.data(&(ids.join("\n") + "\n"))?,
+            OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => {
+                terminal.data(&(ids.join("\n") + "\n"))?
+            }
         }
         if args.wait { wait(&queue, &ids, terminal).await } else { Ok(Exit::Ok) }
     })

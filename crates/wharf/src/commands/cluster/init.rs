@@ -23,7 +23,7 @@ pub(super) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
     });
     match terminal.format {
         OutputFormat::Json => terminal.json(&document)?,
-        OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
+        OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,
     }
     Ok(Exit::Ok)
 }

@@ -191,10 +191,11 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
         Ok(jobs)
     })?;
     let mut rows: Vec<JobRow> = jobs.into_iter().map(|job| JobRow::new(job, unix_s())).collect();
-    if terminal.format == OutputFormat::Table && !args.csv {
+    let terminal = &terminal.with_csv(args.csv);
+    if terminal.format == OutputFormat::Table {
         rows = collapsed(rows);
     }
-    if terminal.format == OutputFormat::Json && !args.csv {
+    if terminal.format == OutputFormat::Json {
         terminal.json(&serde_json::json!({ "schema": 1, "jobs": rows }))?;
         return Ok(Exit::Ok);
     }
@@ -221,11 +222,7 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
         ];
         grid.push(cells);
     }
-    if args.csv {
-        terminal.data(&grid.to_csv())?
-    } else {
-        terminal.grid(&grid)?
-    }
+    terminal.grid(&grid)?;
     Ok(Exit::Ok)
 }
 
@@ -301,7 +298,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
         }
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,
-            OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
+            OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,
         }
         return Ok(Exit::Ok);
     }

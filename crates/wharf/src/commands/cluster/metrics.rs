@@ -77,12 +77,11 @@ pub(in crate::commands) fn metrics(args: &MetricsArgs, terminal: &Terminal) -> R
             .note("no metrics are stored; trainers report them with `wharf.report` or `wharf step --metric`");
     }
     match terminal.format {
-        _ if args.csv => terminal.data(&all(&jobs).to_csv())?,
         OutputFormat::Json => {
             let jobs: Vec<Value> = jobs.iter().map(document).collect();
             terminal.json(&json!({ "schema": 1, "jobs": jobs }))?;
         }
-        OutputFormat::Plain => terminal.grid(&all(&jobs))?,
+        OutputFormat::Plain | OutputFormat::Csv => terminal.grid(&all(&jobs))?,
         OutputFormat::Table => terminal.grid(&summary(&jobs))?,
     }
     Ok(Exit::Ok)

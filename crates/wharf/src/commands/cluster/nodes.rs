@@ -176,7 +176,7 @@ fn show(args: &NodeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let document = serde_json::json!({ "schema": 1, "node": row });
     match terminal.format {
         OutputFormat::Json => terminal.json(&document)?,
-        OutputFormat::Plain => terminal.fields(&document)?,
+        OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,
         OutputFormat::Table => table(&row, terminal)?,
     }
     Ok(Exit::Ok)

@@ -41,7 +41,7 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
         let document = shown::document(&planned);
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,
-            OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
+            OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,
         }
         return Ok(Exit::Ok);
     }

@@ -47,7 +47,7 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
         let document = shown::document(&planned);
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,
-            OutputFormat::Table | OutputFormat::Plain => terminal.fields(&document)?,
+            OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,
         }
         return Ok(Exit::Ok);
     }

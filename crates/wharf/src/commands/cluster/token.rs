@@ -70,7 +70,9 @@ fn create(args: &TokenCreateArgs, terminal: &Terminal) -> Result<Exit, CliError>
         OutputFormat::Json => {
             terminal.json(&serde_json::json!({ "schema": 1, "token": reply.token, "summary": row }))?;
         }
-        OutputFormat::Table | OutputFormat::Plain => terminal.data(&(reply.token + "\n"))?,
+        OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => {
+            terminal.data(&(reply.token + "\n"))?
+        }
     }
     Ok(Exit::Ok)
 }

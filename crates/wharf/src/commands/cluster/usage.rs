@@ -83,7 +83,8 @@ pub(in crate::commands) fn usage(args: &UsageArgs, terminal: &Terminal) -> Resul
     {
         terminal.warn(&format!("older events were dropped: the figures begin at {}", moment(from_s)));
     }
-    if !args.csv && terminal.format == OutputFormat::Json {
+    let terminal = &terminal.with_csv(args.csv);
+    if terminal.format == OutputFormat::Json {
         let UsageReply { rows, total, since_s, until_s, .. } = reply;
         let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
         let total = total.map(Row::from);
@@ -93,15 +94,11 @@ pub(in crate::commands) fn usage(args: &UsageArgs, terminal: &Terminal) -> Resul
         }))?;
         return Ok(Exit::Ok);
     }
-    let is_exact = args.csv || terminal.format == OutputFormat::Plain;
+    let is_exact = terminal.format != OutputFormat::Table;
     // A sum among the rows would be counted twice by whoever adds them up.
     let rows = reply.rows.into_iter().chain(reply.total.filter(|_| !is_exact)).map(Row::from);
     let grid = grid(title, rows, is_exact);
-    if args.csv {
-        terminal.data(&grid.to_csv())?
-    } else {
-        terminal.grid(&grid)?
-    }
+    terminal.grid(&grid)?;
     Ok(Exit::Ok)
 }
 

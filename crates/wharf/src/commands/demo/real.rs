@@ -224,7 +224,7 @@ fn tell(record: &Record, report: &Report, terminal: &Terminal) -> Result<(), Cli
             let runs = &report.runs;
             terminal.json(&serde_json::json!({ "schema": 1, "runs": runs, "jobs": table.to_json() }))
         }
-        OutputFormat::Plain => terminal.data(&table.to_plain()),
+        OutputFormat::Plain | OutputFormat::Csv => terminal.rows(&table.to_plain()),
         OutputFormat::Table => terminal.data(&format!("{}\n{}", table.to_text(), report.to_text())),
     }
 }

@@ -179,7 +179,7 @@ pub(super) fn execute(command: &RayCommand, terminal: &Terminal) -> Result<Exit,
             let told = runtime()?.block_on(api.status(&args.job))?;
             match terminal.format {
                 OutputFormat::Json => terminal.json(&serde_json::json!({ "schema": 1, "job": told }))?,
-                OutputFormat::Table | OutputFormat::Plain => terminal.fields(&told)?,
+                OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&told)?,
             }
             Ok(Exit::Ok)
         }

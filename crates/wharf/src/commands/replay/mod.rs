@@ -191,7 +191,7 @@ fn tell_plan(plan: &Plan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), 
     });
     match terminal.format {
         OutputFormat::Json => return terminal.json(&document),
-        OutputFormat::Plain => return terminal.fields(&document),
+        OutputFormat::Plain | OutputFormat::Csv => return terminal.fields(&document),
         OutputFormat::Table => {}
     }
     announce(plan, start_cost_s, terminal)?;

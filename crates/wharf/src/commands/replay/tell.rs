@@ -62,8 +62,8 @@ impl<'a> Comparison<'a> {
     pub(super) fn tell(&self, terminal: &Terminal) -> Result<(), CliError> {
         match terminal.format {
             OutputFormat::Json => terminal.json(&self.document()),
-            OutputFormat::Plain => {
-                terminal.data(&format!("{}\n{}", self.metrics().to_plain(), self.jobs().to_plain()))
+            OutputFormat::Plain | OutputFormat::Csv => {
+                terminal.rows(&format!("{}\n{}", self.metrics().to_plain(), self.jobs().to_plain()))
             }
             OutputFormat::Table => terminal.data(&format!(
                 "{}\n{}\n{}\n",

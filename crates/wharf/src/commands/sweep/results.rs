@@ -14,6 +14,7 @@ use crate::args::OutputFormat;
 use crate::commands::compare;
 use crate::error::{CliError, ErrorKind};
 use crate::output::Terminal;
+use crate::output::grid::csv;
 use crate::runner::REPORT_HTML;
 use crate::staging::StagedFile;
 
@@ -91,7 +92,7 @@ impl SweepReport {
     pub(super) fn print(&self, terminal: &Terminal) -> Result<(), CliError> {
         match terminal.format {
             OutputFormat::Json => terminal.json(self),
-            OutputFormat::Plain => terminal.data(&self.report.table().to_plain()),
+            OutputFormat::Plain | OutputFormat::Csv => terminal.rows(&self.report.table().to_plain()),
             OutputFormat::Table => terminal.data(&self.to_text()),
         }
     }
@@ -143,16 +144,6 @@ impl SweepReport {
         }
         Ok(())
     }
-}
-
-/// Tab-separated values, which hold no tabs or line ends of their own, as CSV.
-fn csv(plain: &str) -> String {
-    let quoted = |cell: &str| match cell.contains([',', '"']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.to_owned(),
-    };
-    let line = |line: &str| line.split('\t').map(quoted).collect::<Vec<_>>().join(",") + "\n";
-    plain.lines().map(line).collect()
 }
 
 /// One bar chart for each metric and each trace, cluster and preset, of means over seeds.

@@ -87,7 +87,7 @@ fn describe(args: &StatsArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let document = || StatsDocument { schema: 1, offered_load: load, stats: &stats };
     match terminal.format {
         OutputFormat::Json => terminal.json(&document())?,
-        OutputFormat::Plain => terminal.fields(&document())?,
+        OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document())?,
         OutputFormat::Table => terminal.data(&stats.to_text(devices))?,
     }
     Ok(Exit::Ok)

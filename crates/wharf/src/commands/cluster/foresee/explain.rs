@@ -48,7 +48,7 @@ pub(in crate::commands) fn explain(args: &ExplainJobArgs, terminal: &Terminal) -
                 serde_json::json!({ "schema": 1, "job": id, "reason": reason, "outlook": outlook });
             terminal.json(&document)?;
         }
-        OutputFormat::Table | OutputFormat::Plain => {
+        OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => {
             let more = outlook.map(|outlook| outlook.text(&foresight)).unwrap_or_default();
             terminal.data(&format!("{reason}\n{more}"))?;
         }

@@ -45,7 +45,7 @@ fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     warn_about(&sweep.spec, terminal);
     let mut record = Record::new(&sweep);
     if args.dry_run {
-        return tell(&Table::new(&record, vec![]), false, terminal);
+        return tell(&Table::new(&record, vec![]), terminal);
     }
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(FOLDER).join(file_name(&sweep.name)));
     if store::is_taken(&folder) {
@@ -70,7 +70,9 @@ fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
                     &serde_json::json!({ "schema": 1, "job_id": job, "count": count, "dir": folder }),
                 )?;
             }
-            OutputFormat::Table | OutputFormat::Plain => terminal.data(&format!("{job}\n"))?,
+            OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => {
+                terminal.data(&format!("{job}\n"))?
+            }
         }
         terminal.note(&format!(
             "{} configurations as array {job}; `wharf tune results {}`",
@@ -134,7 +136,7 @@ fn status(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     });
     match terminal.format {
         OutputFormat::Json => terminal.json(&document)?,
-        OutputFormat::Plain => terminal.fields(&document)?,
+        OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,
         OutputFormat::Table => {
             let mut grid = Grid::new(["state", "elements"]);
             for (state, count) in table.counts() {
@@ -185,7 +187,7 @@ fn results(args: &TuneResultsArgs, terminal: &Terminal) -> Result<Exit, CliError
     if args.best {
         table.keep_best()?;
     }
-    tell(&table, args.csv, terminal)
+    tell(&table, &terminal.with_csv(args.csv))
 }
 
 /// The stored metrics of a sweep's latest jobs.
@@ -235,11 +237,11 @@ fn report(args: &TuneReportArgs, terminal: &Terminal) -> Result<Exit, CliError> 
     Ok(Exit::Ok)
 }
 
-fn tell(table: &Table, is_csv: bool, terminal: &Terminal) -> Result<Exit, CliError> {
+fn tell(table: &Table, terminal: &Terminal) -> Result<Exit, CliError> {
     match terminal.format {
-        _ if is_csv => terminal.data(&table.to_csv()?)?,
         OutputFormat::Json => terminal.json(&table.to_json())?,
         OutputFormat::Plain => terminal.data(&table.to_plain())?,
+        OutputFormat::Csv => terminal.data(&table.to_csv()?)?,
         OutputFormat::Table => terminal.data(&table.to_text())?,
     }
     Ok(Exit::Ok)
