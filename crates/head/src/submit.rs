@@ -1,6 +1,6 @@
 //! Submission and changes of jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -205,6 +205,13 @@ impl Dispatcher {
     /// A job, or all elements of the array that begins with it.
     pub(crate) fn whole(&self, job: u32) -> Range<u32> {
         job..job.saturating_add(self.kept.arrays.get(&job).copied().unwrap_or(1))
+    }
+
+    /// The indexes of the elements of the array that begins with a job.
+    pub(crate) fn elements(&self, first: JobId) -> BTreeSet<u32> {
+        let state = self.engine.state();
+        let index = |job| state.spec(JobId(job)).array.as_ref().map(|element| element.index);
+        self.whole(first.0).filter_map(index).collect()
     }
 
     /// Releases jobs, or cancels them where they can never start.

@@ -6,6 +6,7 @@ use wharf_proto::{
     to_worker,
 };
 
+use crate::curves::refused_metrics;
 use crate::dispatcher::Dispatcher;
 use crate::execution::{End, Execution, TaskPhase};
 use crate::parameters::Chosen;
@@ -245,9 +246,9 @@ impl Dispatcher {
     }
 
     pub(crate) fn task_progressed(&mut self, node: NodeId, mut told: TaskProgress) {
+        let refused = told.refused.take().map(refused_metrics);
         if let Some(task) = told.task {
-            let (points, refused) = (std::mem::take(&mut told.points), told.refused.take());
-            self.take_points(node, task, points, refused);
+            self.take_points(node, task, std::mem::take(&mut told.points), refused.as_ref());
         }
         let Some(task) = told.task.filter(|task| self.is_task_of(*task, node)) else { return };
         let job = JobId(task.job_id);
@@ -267,6 +268,7 @@ impl Dispatcher {
         // Mostly one rank saves for all; the others know of nothing newer than where they started.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.take_metrics(told.metrics);
+        progress.refused = refused.or(progress.refused.take());
         // The policy weighs unsaved work in minutes: a trainer that saves all the time does not fill the journal.
         let saved_at = self.engine.state().job(job).saved_at();
         if is_saved && self.now().since(saved_at) >= SAVES_APART_S {

@@ -48,6 +48,11 @@ impl Forgets {
     }
 }
 
+/// Metrics that a task could not report, with a name that can be shown.
+pub(crate) fn refused_metrics(message: RefusedMetrics) -> Refused {
+    Refused { points: message.points, example: shown(&message.example) }
+}
+
 impl Dispatcher {
     /// Notes which nodes run a job from now on.
     pub(crate) fn note_run_nodes(&mut self, job: JobId) {
@@ -87,7 +92,7 @@ impl Dispatcher {
         node: NodeId,
         task: TaskId,
         points: Vec<MetricPoints>,
-        refused: Option<RefusedMetrics>,
+        refused: Option<&Refused>,
     ) {
         if points.is_empty() && refused.is_none() {
             return;
@@ -105,12 +110,9 @@ impl Dispatcher {
         let named = points.into_iter().filter(|one| check_name(&one.name).is_ok()).take(NAMES_MAX);
         let points: Vec<(String, Segment)> =
             named.map(segment).filter(|(_, segment)| !segment.points.is_empty()).collect();
-        let refused = refused.map(|one| Refused { points: one.points, example: shown(&one.example) });
-        if let (Some(refused), Some(progress)) = (&refused, self.progress.get_mut(&job)) {
-            progress.refused = Some(refused.clone());
-        }
         let Some(store) = &self.curves else { return };
-        let ticket = store.add(Batch { job: job.0, run: task.generation, rank, points, refused });
+        let ticket =
+            store.add(Batch { job: job.0, run: task.generation, rank, points, refused: refused.cloned() });
         let dropped = store.take_dropped();
         if let Some(ticket) = ticket {
             self.forgets.tickets.insert(job, ticket);

@@ -149,12 +149,12 @@ impl Service {
     ) -> Result<JobSpec, Status> {
         let job = self.known(again.job_id).await?;
         identity.must_read(again.job_id, &self.owner(job).await?.unwrap_or_default())?;
-        let spec = self.ask(move |dispatcher| dispatcher.journal.spec(job.0)).await?;
+        let (spec, elements) =
+            self.ask(move |dispatcher| (dispatcher.journal.spec(job.0), dispatcher.elements(job))).await?;
         let spec = spec.map_err(|error| Status::internal(error.to_string()))?;
         let gone = || Status::not_found(format!("the head does not have the request of job {job} any more"));
         let spec = (*spec.ok_or_else(gone)?).clone();
-        let first = again.indexes.iter().find(|index| !spec.array.contains(index));
-        match first {
+        match again.indexes.iter().find(|index| !elements.contains(index)) {
             Some(index) => Err(Status::invalid_argument(format!("array {job} has no element {index}"))),
             None => Ok(JobSpec { array: again.indexes, ..spec }),
         }

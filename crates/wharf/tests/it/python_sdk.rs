@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Said, Sandbox};
 
 fn imports(python: &Path, path: Option<&Path>) -> bool {
     let mut command = Command::new(python);
@@ -20,9 +20,13 @@ fn sdk_is_installed_from_the_binary_and_from_the_sources() {
     let sandbox = Sandbox::new();
     let folder = tempfile::tempdir().unwrap();
     let python = Path::new("python3");
-    let shown = sandbox.wharf("python-sdk path").ok();
+    let path = || {
+        let mut command = sandbox.command("python-sdk path");
+        Said::from(&command.env("XDG_STATE_HOME", sandbox.path()).output().unwrap()).ok()
+    };
+    let shown = path();
     assert!(imports(python, Some(Path::new(shown.trim()))));
-    assert_eq!(sandbox.wharf("python-sdk path").ok(), shown, "again");
+    assert_eq!(path(), shown, "again");
 
     let venv = folder.path().join("venv");
     let made = Command::new(python).args(["-m", "venv"]).arg(&venv).status().unwrap();

@@ -91,7 +91,7 @@ def follow_a_job(browser, cluster):
 def sweep(browser, cluster):
     """A table, parallel coordinates and curves of all elements; what diverged comes last."""
     script = "for i in 1 2 3; do \"$0\" step $i --metric loss=$([ $2 = 2 ] && echo nan || echo $2.$i); done"
-    job = {"command": ["bash", "-c", script, WHARF, "<b>x</b>", "{lr}"], "output": "sweep-%a.txt"}
+    job = {"command": ["bash", "-c", script, WHARF, "<b>x</b>", "{lr}"], "env": {"OPTION": "{option}"}, "output": "sweep-%a.txt"}
     file = cluster.home / "sweep.json"
     file.write_text(json.dumps({"name": EVIL, "parameters": {"lr": [3, 2, 1], "option": [EVIL]}, "job": job}))
     first = cluster.say("tune", "start", str(file), "--dir", str(cluster.home / "sweep"), "--wait").split()[0]
