@@ -101,7 +101,9 @@ impl<R: Rank> Search<'_, R> {
             let anywhere = is_new.then(|| self.worst_first(devices)).flatten();
             return anywhere.or_else(|| self.touched_first(devices, touched));
         }
-        let is_worthwhile = is_new || touched.iter().any(|&node| self.is_clearable(node));
+        let may_help =
+            |node| self.is_clearable(node) || !devices.is_multiple_of(node_size) && self.is_usable(node);
+        let is_worthwhile = is_new || touched.iter().any(|&node| may_help(node));
         is_worthwhile.then(|| self.whole_nodes(devices, node_size)).flatten()
     }
 
@@ -241,39 +243,46 @@ impl<R: Rank> Search<'_, R> {
 
     /// The fewest of a node's last jobs whose devices, with the free ones, are enough.
     fn one_node(&self, node: NodeId, devices: u32) -> Option<Plan> {
+        let victims = self.leaving(node, devices, &BTreeSet::new())?;
+        Some(Plan { victims, nodes: vec![(node, devices)] })
+    }
+
+    /// The fewest of a node's last jobs whose devices are enough, with the free ones and those of jobs that are stopped anyway.
+    fn leaving(&self, node: NodeId, devices: u32, stopped: &BTreeSet<JobId>) -> Option<Vec<JobId>> {
         if !self.is_usable(node) {
             return None;
         }
         let schedule = self.view.schedule();
         let here = |job: JobId| {
             let shares = schedule.placement(job).unwrap_or_default();
-            shares.iter().find(|share| share.node == node).map_or(0, |share| share.devices.len())
+            shares.iter().find(|share| share.node == node).map_or(0, |share| i64::from(share.devices.len()))
         };
         let mut victims = self.victims_on(node);
         if self.rules.is_cheap {
             victims.sort_by_key(|&(_, job)| Cost::of(self.view, job));
         }
-        let mut missing = i64::from(devices) - i64::from(schedule.free(node).len());
+        let vacated: i64 = stopped.iter().map(|&job| here(job)).sum();
+        let mut missing = i64::from(devices) - i64::from(schedule.free(node).len()) - vacated;
         let mut chosen = Vec::new();
-        for (_, job) in victims {
+        for (_, job) in victims.into_iter().filter(|(_, job)| !stopped.contains(job)) {
             if missing <= 0 {
                 break;
             }
-            missing -= i64::from(here(job));
+            missing -= here(job);
             chosen.push(job);
         }
         if missing > 0 {
             return None;
         }
-        // The last one chosen may have made earlier, smaller ones unnecessary.
-        chosen.retain(|&job| {
-            let is_needed = missing + i64::from(here(job)) > 0;
-            if !is_needed {
-                missing += i64::from(here(job));
+        // The last one chosen may have made others unnecessary: the first of them in the order keep their devices.
+        for index in (0..chosen.len()).rev() {
+            let given_back = missing + here(chosen[index]);
+            if given_back <= 0 {
+                missing = given_back;
+                chosen.remove(index);
             }
-            is_needed
-        });
-        Some(Plan { victims: chosen, nodes: vec![(node, devices)] })
+        }
+        Some(chosen)
     }
 
     /// Whether a node would be wholly free without its later jobs.
@@ -283,46 +292,83 @@ impl<R: Rank> Search<'_, R> {
         self.is_usable(node) && jobs.iter().all(|&job| self.is_victim(job))
     }
 
-    /// Nodes of one type and switch that are free, or would be without their later jobs.
+    /// Nodes of one type and switch that are free, or would be without their later jobs, and one more node for the remaining devices.
     fn whole_nodes(&self, devices: u32, node_size: u32) -> Option<Plan> {
         let topology = self.view.topology();
-        let needed = devices.div_ceil(node_size) as usize;
+        let needed = (devices / node_size) as usize;
         let mut alike: BTreeMap<(DeviceTypeId, u32), BTreeSet<NodeId>> = BTreeMap::new();
-        let mut add = |node: NodeId| {
-            let here = topology.node(node);
-            if here.spec.devices < node_size {
-                return None;
-            }
-            let nodes = alike.entry((here.device_type, here.spec.switch)).or_default();
-            nodes.insert(node);
-            (nodes.len() == needed).then(|| nodes.clone())
-        };
         let index = self.view.schedule().free_index();
         let idle =
             self.types.iter().filter_map(|&kind| index.of_type(kind)).flat_map(|free| free.idle().iter());
-        let idle: Vec<NodeId> = idle.take(needed * 4).collect();
-        let clearable = self.candidates().into_iter().flat_map(|job| {
-            let shares = self.view.schedule().placement(job).unwrap_or_default();
-            shares.iter().map(|share| share.node).filter(|&node| self.is_clearable(node))
-        });
-        let nodes = idle.into_iter().chain(clearable).find_map(&mut add)?;
-        self.clear(nodes, devices, node_size)
+        let idle: Vec<NodeId> = idle.take((needed + 1) * 4).collect();
+        let candidates = self.candidates();
+        let nodes_of = |job: &JobId| self.view.schedule().placement(*job).unwrap_or_default();
+        let occupied = || candidates.iter().flat_map(nodes_of).map(|share| share.node);
+        let clearable = occupied().filter(|&node| self.is_clearable(node));
+        for node in idle.into_iter().chain(clearable) {
+            let here = topology.node(node);
+            if here.spec.devices < node_size {
+                continue;
+            }
+            let nodes = alike.entry((here.device_type, here.spec.switch)).or_default();
+            if nodes.len() < needed && nodes.insert(node) && nodes.len() == needed {
+                let plan = self.clear(nodes, devices % node_size, node_size, occupied());
+                if plan.is_some() {
+                    return plan;
+                }
+            }
+        }
+        None
     }
 
-    fn clear(&self, nodes: BTreeSet<NodeId>, devices: u32, node_size: u32) -> Option<Plan> {
+    /// All devices of some nodes, and the remaining ones of another node that is like them.
+    fn clear(
+        &self,
+        nodes: &BTreeSet<NodeId>,
+        remaining: u32,
+        node_size: u32,
+        occupied: impl Iterator<Item = NodeId>,
+    ) -> Option<Plan> {
         let mut victims = BTreeSet::new();
         let mut jobs = Vec::new();
-        for &node in &nodes {
+        for &node in nodes {
             self.view.schedule().jobs_on(self.view.topology(), node, &mut jobs);
             victims.extend(jobs.iter().copied());
         }
-        let mut missing = devices;
-        let mut shares = Vec::new();
-        for node in nodes {
-            let count = missing.min(node_size);
-            shares.push((node, count));
-            missing -= count;
+        let mut shares: Vec<(NodeId, u32)> = nodes.iter().map(|&node| (node, node_size)).collect();
+        if remaining > 0 {
+            let (node, leaving) = self.remainder(nodes, remaining, &victims, occupied)?;
+            victims.extend(leaving);
+            shares.push((node, remaining));
         }
         Some(Plan { victims: victims.into_iter().collect(), nodes: shares })
+    }
+
+    /// A node for the remaining devices of a gang, and its jobs that have to leave: the node with the fewest free devices that are enough, else
+    /// the first on which later jobs make room.
+    fn remainder(
+        &self,
+        nodes: &BTreeSet<NodeId>,
+        remaining: u32,
+        stopped: &BTreeSet<JobId>,
+        occupied: impl Iterator<Item = NodeId>,
+    ) -> Option<(NodeId, Vec<JobId>)> {
+        let topology = self.view.topology();
+        let like = topology.node(*nodes.first()?);
+        let is_alike = |node: NodeId| {
+            let here = topology.node(node);
+            (here.device_type, here.spec.switch) == (like.device_type, like.spec.switch)
+                && !nodes.contains(&node)
+        };
+        let free = self.view.schedule().free_index().of_type(like.device_type)?;
+        let with_room = (remaining..=free.devices_per_node_max())
+            .filter_map(|count| free.with_exactly(count))
+            .find_map(|with| with.iter().find(|&node| is_alike(node)));
+        if let Some(node) = with_room {
+            return Some((node, Vec::new()));
+        }
+        occupied
+            .filter(|&node| is_alike(node))
+            .find_map(|node| Some((node, self.leaving(node, remaining, stopped)?)))
     }
 }

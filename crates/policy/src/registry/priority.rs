@@ -101,7 +101,7 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     paper: "folklore; baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
     explanation: "Jobs are ordered by the time until they would be done if they ran from now on, including the restart of those that wait. A waiting job that does not fit takes the devices of \
         running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
-        into one.",
+        into one, else on whole nodes of one switch and one more node for the remaining devices.",
     must_know: "how much work is left",
     advice: "The least mean completion time where jobs checkpoint and lengths are known. Large gangs fare worse than under srsf.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],

@@ -74,6 +74,33 @@ fn easy_backfill_counts_jobs_of_the_same_decision() {
     assert_eq!(first_start_s(&rows, "1x4", "fifo", &settings, 2), 0.0);
 }
 
+/// Times at which jobs start under srtf.
+fn srtf_starts(rows: &[Row], cluster: &str) -> Vec<(f64, usize)> {
+    let starts = simulate(rows, cluster, "srtf", &["restart_s=0"]).1.nodes;
+    starts.into_iter().map(|(time_s, job, _)| (time_s, job)).collect()
+}
+
+#[test]
+fn preemption_gives_back_the_first_jobs_in_order_that_need_not_stop() {
+    // Stopping the wide job and one of the others is enough: the last in order stops.
+    let rows = [(0.0, 1, 50_000.0), (0.0, 1, 40_000.0), (0.0, 6, 30_000.0), (100.0, 7, 100.0)];
+    let starts = srtf_starts(&rows, "1x8");
+    assert_eq!(starts[3..5], [(100.0, 3), (200.0, 2)]);
+    assert_eq!(starts.iter().filter(|start| start.1 == 1).count(), 1, "{starts:?}");
+    assert_eq!(starts.iter().filter(|start| start.1 == 0).count(), 2, "{starts:?}");
+}
+
+#[test]
+fn gang_larger_than_a_node_shares_its_last_node_with_jobs_that_run() {
+    // Five devices: a node of four, and one beside the small job, which goes first (12,000 s) or last (20,000 s) and is not in the way.
+    for small_s in [12_000.0, 20_000.0] {
+        let rows = [(0.0, 1, small_s), (10.0, 6, 100_000.0), (20.0, 5, 9000.0)];
+        let starts = srtf_starts(&rows, "2x4");
+        assert_eq!(starts[..3], [(0.0, 0), (10.0, 1), (20.0, 2)], "{small_s}");
+        assert_eq!(starts.iter().filter(|start| start.1 == 0).count(), 1, "{starts:?}");
+    }
+}
+
 #[test]
 fn easy_backfill_keeps_nodes_of_the_first_job_free() {
     // At 100 the first node has four free devices, unless the last job takes one of them for long; the other node has one too.

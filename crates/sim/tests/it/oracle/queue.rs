@@ -196,8 +196,8 @@ impl Queue {
             if free(&victims) < devices {
                 return None;
             }
-            // Those that are not needed keep their devices, the last in order first.
-            for job in victims.clone() {
+            // Those that are not needed keep their devices, the first in order first.
+            for job in victims.clone().into_iter().rev() {
                 let others: Vec<usize> = victims.iter().copied().filter(|&other| other != job).collect();
                 if free(&others) >= devices {
                     victims = others;
@@ -259,7 +259,8 @@ fn free_at(world: &World<'_>, at_s: f64) -> Vec<BTreeSet<usize>> {
     world.free_without(&gone)
 }
 
-/// Idle nodes, then those of candidates that hold no other jobs: the first that are enough, of one type and switch.
+/// Whole nodes and one for the remaining devices, all of one type and switch. Whole nodes are idle ones, then those of candidates that hold no
+/// other jobs. The remaining devices are on the node with the fewest free ones that are enough, else where the last candidates make room.
 fn on_whole_nodes(
     world: &World<'_>,
     head: usize,
@@ -267,37 +268,69 @@ fn on_whole_nodes(
     size: usize,
     is_allowed: &dyn Fn(usize) -> bool,
 ) -> Option<Victims> {
-    let devices = world.jobs[head].devices;
+    let (whole, rest) = (world.jobs[head].devices / size, world.jobs[head].devices % size);
     let free = world.free();
     let on = |node: usize| -> Vec<usize> {
         let is_here = |&job: &usize| world.placement(job).iter().any(|share| share.0 == node);
         world.running().into_iter().filter(is_here).collect()
     };
+    let alike = |one: usize, other: usize| {
+        let (one, other) = (&world.nodes[one], &world.nodes[other]);
+        (one.kind, one.switch) == (other.kind, other.switch)
+    };
     let all = 0..world.nodes.len();
-    let idle = all.filter(|&node| is_allowed(node) && free[node].len() == world.nodes[node].size);
-    let of_candidates = candidates.iter().flat_map(|&job| world.placement(job).iter().map(|share| share.0));
-    let clearable =
-        of_candidates.filter(|&node| is_allowed(node) && on(node).iter().all(|job| candidates.contains(job)));
+    let idle = all.clone().filter(|&node| is_allowed(node) && free[node].len() == world.nodes[node].size);
+    let of_candidates: Vec<usize> =
+        candidates.iter().flat_map(|&job| world.placement(job).iter().map(|share| share.0)).collect();
+    let clearable = of_candidates
+        .iter()
+        .copied()
+        .filter(|&node| is_allowed(node) && on(node).iter().all(|job| candidates.contains(job)));
     let mut gathered: Vec<usize> = Vec::new();
     for node in idle.chain(clearable) {
         if world.nodes[node].size < size || gathered.contains(&node) {
             continue;
         }
         gathered.push(node);
-        let alike = |other: &&usize| {
-            let (one, other) = (&world.nodes[node], &world.nodes[**other]);
-            (one.kind, one.switch) == (other.kind, other.switch)
-        };
-        let mut group: Vec<usize> = gathered.iter().filter(alike).copied().collect();
-        if group.len() == devices.div_ceil(size) {
-            group.sort_unstable();
-            let victims: BTreeSet<usize> = group.iter().flat_map(|&node| on(node)).collect();
-            let mut missing = devices;
-            let mut shares = Vec::new();
-            for node in group {
-                shares.push((node, missing.min(size)));
-                missing -= missing.min(size);
+        let mut group: Vec<usize> = gathered.iter().copied().filter(|&other| alike(node, other)).collect();
+        if group.len() != whole {
+            continue;
+        }
+        group.sort_unstable();
+        let mut victims: BTreeSet<usize> = group.iter().flat_map(|&node| on(node)).collect();
+        let mut shares: Vec<(usize, usize)> = group.iter().map(|&node| (node, size)).collect();
+        if rest == 0 {
+            return Some((victims.into_iter().collect(), shares));
+        }
+        let other = |node: usize| is_allowed(node) && alike(node, group[0]) && !group.contains(&node);
+        let roomy = all.clone().filter(|&node| other(node) && free[node].len() >= rest);
+        if let Some(last) = roomy.min_by_key(|&node| free[node].len()) {
+            shares.push((last, rest));
+            return Some((victims.into_iter().collect(), shares));
+        }
+        for &last in of_candidates.iter().filter(|&&node| other(node)) {
+            let enough = |leaving: &BTreeSet<usize>| {
+                let gone: Vec<usize> = leaving.union(&victims).copied().collect();
+                world.free_without(&gone)[last].len() >= rest
+            };
+            let here: Vec<usize> = candidates.iter().copied().filter(|job| on(last).contains(job)).collect();
+            let mut leaving = BTreeSet::new();
+            for &job in here.iter().filter(|job| !victims.contains(job)) {
+                if !enough(&leaving) {
+                    leaving.insert(job);
+                }
             }
+            if !enough(&leaving) {
+                continue;
+            }
+            for job in here.iter().rev().filter(|job| leaving.contains(job)).copied().collect::<Vec<_>>() {
+                leaving.remove(&job);
+                if !enough(&leaving) {
+                    leaving.insert(job);
+                }
+            }
+            victims.extend(leaving);
+            shares.push((last, rest));
             return Some((victims.into_iter().collect(), shares));
         }
     }
