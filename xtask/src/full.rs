@@ -86,7 +86,7 @@ const STEPS: &[Step] = &[
         work: |_| tests("package(wharf) & test(/^live::/)", &[("WHARF_LIVE", "full")]),
     },
     Step { name: "workflows", work: |_| flows::run() },
-    Step { name: "trainers with JAX", work: |_| ci::python_tests(&python_with_jax()) },
+    Step { name: "trainers with JAX", work: |_| jax_trainers() },
     Step { name: "Ray clusters", work: |_| tests("package(wharf) & test(/^ray::/)", &[]) },
     Step { name: "measuring", work: |_| tests("package(wharf) & test(/^measure::/)", &[]) },
     Step { name: "launching", work: |_| tests(LAUNCHING, &[]) },
@@ -277,6 +277,13 @@ fn oracles(site: &Site) -> Outcome {
 fn chaos(site: &Site) -> Outcome {
     let seeds = if site.is_long { "50" } else { "12" };
     tests("package(wharf) & test(/^chaos::/)", &[("WHARF_CHAOS_SEEDS", seeds)])
+}
+
+/// The SDK's tests and the example trainer, with JAX.
+fn jax_trainers() -> Outcome {
+    let mut figures = ci::python_tests(&python_with_jax())?;
+    figures.extend(tests("package(wharf) & test(/^trainer_examples::jax/)", &[])?);
+    Ok(figures)
 }
 
 /// Jobs on a tenth as many devices, under four policies.

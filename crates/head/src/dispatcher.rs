@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 use wharf_core::{Command, Effect, Engine, Ignored, JobEnd, JobId, NodeId, Phase, State, Time};
-use wharf_curve::{Number, Refused};
 use wharf_policy::governor::Limits;
 use wharf_proto::notify::Moment;
 use wharf_proto::{
@@ -37,14 +36,13 @@ use crate::nodes::{NodeFacts, Session};
 use crate::notify::Notice;
 use crate::outlet::Outlet;
 use crate::ports::Ports;
+use crate::progress::Progress;
 use crate::readers::{Flow, Pipe, Readers};
 use crate::regime::{MakeRegime, PolicyChoice};
 use crate::rooms::Rooms;
 use crate::secrets::Vault;
-use crate::stall::Liveness;
 use crate::storage::Stall;
 use crate::tap::{News, Tap};
-use crate::timing::Timing;
 use crate::trouble::Trouble;
 
 /// Something for the dispatcher to deal with.
@@ -122,22 +120,6 @@ pub(crate) enum Input {
         reply: oneshot::Sender<Result<(), String>>,
     },
     Stop,
-}
-
-/// How far a job has come, as its trainer tells.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) iterations: f64,
-    pub(crate) checkpointed: f64,
-    /// Iterations that it intends to make; 0: it has not said.
-    pub(crate) total: f64,
-    pub(crate) metrics: BTreeMap<String, Number>,
-    /// A metric that is NaN or infinite, and the iteration at which that was first reported.
-    pub(crate) not_finite: Option<(String, f64)>,
-    /// Metrics whose names could not be stored.
-    pub(crate) refused: Option<Refused>,
-    pub(crate) timing: Timing,
-    pub(crate) liveness: Liveness,
 }
 
 /// The engine and all that is known beside it.
@@ -235,20 +217,7 @@ impl Dispatcher {
         setup: Setup,
     ) -> Self {
         let Replayed { state, specs, kept, last, epoch_unix_s, quarantined, .. } = replayed;
-        let Setup {
-            clock,
-            make,
-            sharing,
-            lost_after_s,
-            caps,
-            checkpoints,
-            report_grace_s,
-            teller,
-            meter,
-            task_tokens,
-            curves,
-            vault,
-        } = setup;
+        let Setup { clock, make, sharing, lost_after_s, caps, report_grace_s, teller, .. } = setup;
         let mut dispatcher = Self {
             engine: make_engine(last, state),
             journal,
@@ -261,7 +230,7 @@ impl Dispatcher {
             live: BTreeMap::new(),
             rooms: Rooms::default(),
             caps,
-            checkpoints,
+            checkpoints: setup.checkpoints,
             kept,
             gates: Gates::default(),
             batches: Batches::default(),
@@ -271,8 +240,8 @@ impl Dispatcher {
             missing: BTreeMap::new(),
             facts: BTreeMap::new(),
             progress: BTreeMap::new(),
-            curves,
-            vault,
+            curves: setup.curves,
+            vault: setup.vault,
             forgets: Forgets::default(),
             runs: BTreeMap::new(),
             delays: BTreeSet::new(),
@@ -290,7 +259,7 @@ impl Dispatcher {
             notices: Vec::new(),
             teller,
             news: News::default(),
-            meter,
+            meter: setup.meter,
             decisions: Decisions::default(),
             alerts: Alerts::default(),
             sent_mark: SentMark::default(),
@@ -298,7 +267,7 @@ impl Dispatcher {
             containment: Containment::default(),
             stalled: None,
             parked: Vec::new(),
-            task_tokens,
+            task_tokens: setup.task_tokens,
         };
         dispatcher.report_quarantined(&quarantined);
         dispatcher.recover();

@@ -40,6 +40,7 @@ pub mod notify;
 mod outlet;
 mod parameters;
 mod ports;
+mod progress;
 mod queue;
 mod ray;
 mod readers;

@@ -10,7 +10,8 @@ use wharf_proto::notify::Moment;
 use wharf_proto::{Cause, InspectTask, OnStall, TaskId, TaskInspected, to_worker};
 
 use crate::causes::Origin;
-use crate::dispatcher::{Dispatcher, Progress};
+use crate::dispatcher::Dispatcher;
+use crate::progress::Progress;
 use crate::record::Record;
 
 /// Seconds between two looks at all jobs that report.

@@ -11,11 +11,12 @@ use wharf_proto::{
 use crate::amend::Amended;
 use crate::auth::{Identity, REDACTED};
 use crate::causes::Struck;
-use crate::dispatcher::{Dispatcher, Progress};
+use crate::dispatcher::Dispatcher;
 use crate::execution::Execution;
 use crate::filter::matches;
 use crate::journal::JournalError;
 use crate::names::Called;
+use crate::progress::Progress;
 use crate::record::Record;
 use crate::regime::PolicyChoice;
 use crate::wire;

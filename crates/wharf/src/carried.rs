@@ -30,6 +30,7 @@ pub(crate) const TRAINERS: Files = carried![
 /// The trainers' SDK.
 pub(crate) const SDK: Files = carried![
     "python/wharf/__init__.py",
+    "python/wharf/_checkpoints.py",
     "python/wharf/_files.py",
     "python/wharf/_lease.py",
     "python/wharf/_link.py",

@@ -28,8 +28,12 @@ pub(crate) struct CheckpointSetup {
 }
 
 impl CheckpointSetup {
-    /// Creates the directory, with the rights of this process.
-    pub(crate) fn create(&self, dir: &Path) -> io::Result<()> {
+    /// Creates the directory, with the rights of this process, unless the working directory does not exist.
+    pub(crate) fn create(&self, dir: &Path, workdir: &Path) -> io::Result<()> {
+        if !workdir.is_dir() {
+            // The task fails with the better reason.
+            return Ok(());
+        }
         let create = || {
             std::fs::create_dir_all(dir)?;
             if self.marker.is_empty() { Ok(()) } else { replace(&dir.join(MARKER), &self.marker) }
@@ -150,7 +154,13 @@ pub(crate) fn is_removed(dir: &Path, keep: Option<Duration>) -> bool {
     // Its job is over: no other node looks for the marker.
     let _ = std::fs::remove_file(dir.join(MARKER));
     match std::fs::remove_dir(dir) {
-        Ok(()) => return true,
+        Ok(()) => {
+            // The last one takes the default root with it; a root that has anything else in it stays.
+            for parent in dir.ancestors().skip(1).take(2).filter(|parent| is_default_root(parent)) {
+                let _ = std::fs::remove_dir(parent);
+            }
+            return true;
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
         Err(_) => {}
     }
@@ -159,6 +169,11 @@ pub(crate) fn is_removed(dir: &Path, keep: Option<Duration>) -> bool {
         SystemTime::now().duration_since(newest).is_ok_and(|unchanged| unchanged >= keep)
     });
     is_due && std::fs::remove_dir_all(dir).is_ok()
+}
+
+/// Whether a directory is part of the default root, `.wharf/checkpoints` in a working directory.
+fn is_default_root(dir: &Path) -> bool {
+    dir.ends_with(".wharf/checkpoints") || dir.ends_with(".wharf")
 }
 
 /// When anything in a directory last changed.
@@ -182,12 +197,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("7-1");
         let setup = CheckpointSetup { is_optional: false, marker: "7-1".into() };
-        setup.create(&dir).unwrap();
+        setup.create(&dir, root.path()).unwrap();
         assert_eq!(std::fs::read_to_string(dir.join(MARKER)).unwrap(), "7-1");
         assert!(is_removed(&dir, None), "a marker alone is nothing to keep");
         assert!(!dir.exists() && is_removed(&dir, None));
 
-        setup.create(&dir.join("step")).unwrap();
+        setup.create(&dir.join("step"), root.path()).unwrap();
         std::fs::write(dir.join("step/model"), "x").unwrap();
         assert!(!is_removed(&dir, None));
         assert!(!is_removed(&dir, Some(Duration::from_secs(3600))));
@@ -200,8 +215,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("file"), "").unwrap();
         let dir = root.path().join("file/7-1");
-        assert!(CheckpointSetup::default().create(&dir).is_err());
-        CheckpointSetup { is_optional: true, ..Default::default() }.create(&dir).unwrap();
+        assert!(CheckpointSetup::default().create(&dir, root.path()).is_err());
+        CheckpointSetup { is_optional: true, ..Default::default() }.create(&dir, root.path()).unwrap();
     }
 
     #[tokio::test]

@@ -7,7 +7,8 @@ use wharf_curve::{NAMES_MAX, Number, Point, Refused, Segment, check_name, shown}
 use wharf_proto::{ForgetTask, MetricPoints, OnNan, RefusedMetrics, TaskId, to_worker};
 
 use super::Batch;
-use crate::dispatcher::{Dispatcher, Progress};
+use crate::dispatcher::Dispatcher;
+use crate::progress::Progress;
 use crate::record::Record;
 
 /// Points that one message of a worker may have.

@@ -1,3 +1,5 @@
+//! The metric store: what is kept, thinned and answered.
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Mutex;
 

@@ -176,7 +176,7 @@ fn look(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> L
     let rows = jobs.iter().filter(is_known).map(row).collect();
     let iterations: BTreeMap<u32, f64> =
         head.progress.iter().map(|(job, progress)| (job.0, progress.iterations)).collect();
-    let is_new = |(job, progress): &(&JobId, &crate::dispatcher::Progress)| {
+    let is_new = |(job, progress): &(&JobId, &crate::progress::Progress)| {
         told.get(&job.0) != Some(&progress.iterations) && !jobs.contains(&job.0)
     };
     let progress = head.progress.iter().filter(is_new).map(|(job, progress)| {

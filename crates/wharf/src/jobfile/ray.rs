@@ -173,7 +173,9 @@ mod tests {
     fn told(text: &str) -> Result<Value, String> {
         let job = Job::decode(&Node::from_yaml(text).unwrap(), "").unwrap();
         let container = job.container.as_ref().map(|container| container.to_wire(|path| path.into()));
-        let spec = JobSpec { name: "train".into(), container, ..JobSpec::default() };
+        let venv = job.activate.iter().filter_map(|activate| activate.venv.as_deref());
+        let activate = venv.map(|venv| format!(". {venv}/bin/activate")).collect();
+        let spec = JobSpec { name: "train".into(), container, activate, ..JobSpec::default() };
         let ray = ray_job(&job, &spec).map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))?;
         Ok(json!(ray))
     }

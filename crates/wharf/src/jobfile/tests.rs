@@ -318,7 +318,7 @@ fn refusals_name_place_field_and_fix() {
         ),
         (
             "command: x\nnotify: {on: [fail]}",
-            "error: job:2:15: notify.on[0]: `fail` is not known; it can be started, preempted, finished, failed, cancelled, end\n",
+            "error: job:2:15: notify.on[0]: `fail` is not known; it can be started, preempted, finished, failed, cancelled, stalled, end\n",
         ),
         (
             "command: x\nnotify: {on: failed}",

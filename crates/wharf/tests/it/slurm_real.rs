@@ -69,7 +69,11 @@ impl Both {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             (if id.is_empty() { name } else { numbered(&name, &id) }, text)
         };
-        Came { code: output.status.code(), files: std::fs::read_dir(&folder).unwrap().map(file).collect() }
+        // Wharf's checkpoint directories, which are removed some moments after their jobs.
+        let is_own =
+            |entry: &std::io::Result<std::fs::DirEntry>| entry.as_ref().unwrap().file_name() == ".wharf";
+        let files = std::fs::read_dir(&folder).unwrap().filter(|entry| !is_own(entry)).map(file).collect();
+        Came { code: output.status.code(), files }
     }
 
     fn sbatch(&self, which: usize, folder: &Path, words: &[&str]) -> Output {

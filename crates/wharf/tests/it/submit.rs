@@ -33,7 +33,7 @@ fn dry_run_shows_fields_for_people() {
     jobs.0.gang.devices	8
     jobs.0.gang.nodes	2
     jobs.0.grace_s	10.0
-    jobs.0.name	python
+    jobs.0.name	train.py
     jobs.0.workdir	/w
     schema	1
     ");

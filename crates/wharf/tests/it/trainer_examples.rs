@@ -41,7 +41,7 @@ fn until(cluster: &Cluster, id: &str, is_so: impl Fn(&Value) -> bool) {
             "{job}\n{}",
             cluster.say(&["logs", id])
         );
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::park_timeout(Duration::from_millis(100));
     }
 }
 

@@ -124,7 +124,7 @@ fn diverged_elements_rank_last_and_the_best_is_found() {
     let begin = std::time::Instant::now();
     while marked.json(&["tune", "status", "wharf-tune/rates"])["states"]["finished"] != 5 {
         assert!(begin.elapsed().as_secs() < 120, "{}", marked.say(&["jobs", "--all"]));
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
     }
     assert_eq!(
         order(&["--sort", "loss"]),
@@ -153,7 +153,7 @@ fn diverged_elements_rank_last_and_the_best_is_found() {
     marked.say(&["tune", "cancel", "wharf-tune/rates"]);
     while marked.json(&["tune", "status", "wharf-tune/rates"])["states"]["cancelled"] != 1 {
         assert!(begin.elapsed().as_secs() < 120, "{}", marked.say(&["jobs", "--all"]));
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
     }
     marked.say(&["local", "--stop"]);
     marked.assert_nothing_left();

@@ -52,7 +52,7 @@ impl Files {
         };
         if !start.checkpoint_dir.as_os_str().is_empty() {
             let folder = &start.checkpoint_dir;
-            start.checkpoint_setup.create(folder).map_err(|error| {
+            start.checkpoint_setup.create(folder, &start.workdir).map_err(|error| {
                 failure(&error, format_args!("create the checkpoint directory {}", folder.display()))
             })?;
         }

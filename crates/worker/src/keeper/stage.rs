@@ -485,7 +485,7 @@ fn open_files(login: &Login) -> Result<(), Refusal> {
     if !folder.as_os_str().is_empty() {
         login
             .checkpoint_setup
-            .create(folder)
+            .create(folder, Path::new("."))
             .map_err(Refusal::of(format_args!("create the checkpoint directory {}", folder.display())))?;
     }
     Ok(())

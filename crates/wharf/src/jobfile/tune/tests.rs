@@ -130,7 +130,7 @@ fn what_cannot_be_swept_is_told_at_its_place() {
         ),
         (
             "parameters: {lr: [1, 2]}\njob: {command: 'x {lr}', checkpoint: {dir: here}}",
-            "error: sweep:2:40: job.checkpoint.dir: several elements would overwrite each other's checkpoints there; put %a into it, or leave it out: each element then gets a directory of its own\n",
+            "error: sweep:2:39: job.checkpoint.dir: several elements would overwrite each other's checkpoints there; put %a into it, or leave it out: each element then gets a directory of its own\n",
         ),
         (
             "parameters: {lr: 1}\njob: {command: x, gnag: 3}",
