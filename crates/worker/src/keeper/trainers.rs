@@ -21,6 +21,9 @@ const DATAGRAM_BYTES_MAX: usize = 4096;
 /// Processes of one task that are told of a change; of more, the latest.
 const LISTENERS_MAX: usize = 64;
 
+/// Iterations, seconds since the Unix epoch, values by name.
+type StepValues = (u64, f64, BTreeMap<String, Number>);
+
 /// What a trainer tells of itself.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Step {
@@ -34,7 +37,7 @@ pub(crate) struct Step {
     #[serde(default)]
     metrics: BTreeMap<String, Number>,
     /// Values by step: iterations, seconds since the Unix epoch, values by name. Absent: the metrics are of the iterations above.
-    points: Option<Vec<(u64, f64, BTreeMap<String, Number>)>>,
+    points: Option<Vec<StepValues>>,
     /// What the points were thinned with, where that is not 1.
     #[serde(default)]
     strides: BTreeMap<String, u64>,
