@@ -11,8 +11,8 @@ use wharf_core::{
 use crate::failures::Failures;
 use crate::flow::Flow;
 use crate::occupancy::Occupancy;
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Span, Tally};
 use crate::rounds::Rounds;
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Span, Tally};
 
 /// Decisions in a row that start nothing while nothing runs, comes or is repaired: then nothing ever will.
 const IDLE_DECISIONS_MAX: u32 = 1000;

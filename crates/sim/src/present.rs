@@ -6,8 +6,8 @@ use wharf_core::{Engine, JobId, JobSpec, Regime, State, Time};
 
 use crate::driver::Driver;
 use crate::failures::Failures;
-use crate::outcome::{Outcome, Recorder};
 use crate::run::RunError;
+use wharf_outcome::{Outcome, Recorder};
 
 /// A cluster in the middle of its work, and what is known of its future.
 #[derive(Clone, Debug)]

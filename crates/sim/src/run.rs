@@ -16,9 +16,9 @@ use crate::compat::{blox, crius, gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::fit::{in_pools, misfits};
-use crate::outcome::{Outcome, Recorder};
 use crate::preset::{Mechanism, Preset, Rules};
 use crate::regime::simulated_regime;
+use wharf_outcome::{Outcome, Recorder};
 
 /// Everything that determines a run. Equal specs give equal bytes.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::parallel::map_in_order;
 use super::plan::{Plan, PlannedRun};
-use crate::outcome::{NoRecorder, Outcome, TimelineOnly};
 use crate::run::{RunError, run};
+use wharf_outcome::{NoRecorder, Outcome, TimelineOnly};
 
 /// Keeps what becomes of runs.
 pub trait RunSink: Sync {

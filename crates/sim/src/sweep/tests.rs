@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Plan, PlannedRun, RunSink, Scenario, execute};
-use crate::outcome::Outcome;
+use wharf_outcome::Outcome;
 
 const SMALL: &str = r#"
 [[matrix]]

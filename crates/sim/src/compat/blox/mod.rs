@@ -29,7 +29,7 @@ mod settings;
 
 use wharf_core::{ClusterSpec, JobSpec};
 
-use crate::outcome::{Outcome, Recorder};
+use wharf_outcome::{Outcome, Recorder};
 
 pub use error::BloxError;
 pub use settings::{Numbers, Policy, Settings};

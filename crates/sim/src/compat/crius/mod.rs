@@ -41,7 +41,7 @@ use wharf_core::{ClusterSpec, JobSpec};
 use wharf_perf::Profile;
 use wharf_policy::arena::{Site, World};
 
-use crate::outcome::{Outcome, Recorder};
+use wharf_outcome::{Outcome, Recorder};
 
 pub use error::CriusError;
 pub use settings::{Numbers, Profiling, Settings};

@@ -8,7 +8,7 @@ use super::profiling::Profilers;
 use super::settings::{Numbers, Settings};
 use super::tracker::Tracker;
 use super::workload::Workload;
-use crate::outcome::{Outcome, Tally, Throughput};
+use wharf_outcome::{Outcome, Tally, Throughput};
 
 /// A run.
 pub(super) struct Rounds<'a> {

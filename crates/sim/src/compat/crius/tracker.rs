@@ -3,7 +3,7 @@
 use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, Time};
 use wharf_policy::arena::{Owner, Table, World};
 
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};
 
 /// Keeps the records. Jobs are known by their places in the trace.
 pub(super) struct Tracker<'a> {

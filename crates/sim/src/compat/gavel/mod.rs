@@ -50,7 +50,7 @@ mod workload;
 use wharf_core::{ClusterSpec, JobSpec};
 use wharf_perf::Profile;
 
-use crate::outcome::{Outcome, Recorder};
+use wharf_outcome::{Outcome, Recorder};
 
 pub use error::GavelError;
 pub use numbers::Numbers;

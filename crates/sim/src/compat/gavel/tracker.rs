@@ -8,7 +8,7 @@ use super::keys::{NOBODY, singles};
 use super::place::Assignment;
 use super::rules::Shares;
 use super::workload::Workload;
-use crate::outcome::{
+use wharf_outcome::{
     Allocation, JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
 };
 

@@ -11,7 +11,7 @@ use super::cluster::Shape;
 use super::numbers::{AntMan, Numbers};
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use crate::outcome::Outcome;
+use wharf_outcome::Outcome;
 
 #[derive(Clone, Debug, Default)]
 struct Device {

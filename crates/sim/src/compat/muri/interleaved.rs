@@ -8,7 +8,7 @@ use super::numbers::Numbers;
 use super::settings::{Policy, Queues, Settings};
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use crate::outcome::Outcome;
+use wharf_outcome::Outcome;
 
 /// No group, in the table from jobs to groups.
 const UNGROUPED: u32 = u32::MAX;

@@ -43,7 +43,7 @@ mod workload;
 
 use wharf_core::{ClusterSpec, JobSpec};
 
-use crate::outcome::{Outcome, Recorder};
+use wharf_outcome::{Outcome, Recorder};
 
 pub use error::MuriError;
 pub use numbers::{AntMan, DeviceRestart, IterationOverhead, Numbers, Restart};

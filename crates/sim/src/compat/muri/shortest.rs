@@ -7,7 +7,7 @@ use super::clock::{Clock, Event, Tie};
 use super::cluster::{Filling, Selection, Shape};
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use crate::outcome::Outcome;
+use wharf_outcome::Outcome;
 
 /// What "short" means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

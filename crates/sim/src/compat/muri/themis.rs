@@ -13,7 +13,7 @@ use super::clock::{Clock, Event, Tie};
 use super::cluster::{Filling, Selection, Shape};
 use super::tracker::Tracker;
 use super::workload::Workload;
-use crate::outcome::Outcome;
+use wharf_outcome::Outcome;
 
 /// Weight of a share where the job has not run yet.
 const NEVER_RAN: f64 = 1e9;

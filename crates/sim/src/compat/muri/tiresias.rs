@@ -8,7 +8,7 @@ use super::numbers::Numbers;
 use super::settings::Settings;
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use crate::outcome::Outcome;
+use wharf_outcome::Outcome;
 
 /// When jobs change their queue.
 #[derive(Debug)]

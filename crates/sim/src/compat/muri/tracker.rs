@@ -4,7 +4,7 @@ use wharf_core::{JobId, NodeShare, Time};
 use wharf_perf::interleave::GROUP_SIZE_MAX;
 
 use super::workload::{Job, Workload};
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
 
 /// A job's state.
 #[derive(Clone, Copy, Debug)]

@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 
 use wharf_core::{ClusterSpec, JobSpec};
 
-use crate::outcome::{Outcome, Recorder};
+use wharf_outcome::{Outcome, Recorder};
 
 pub use error::SiaError;
 pub use log::{Allocation, JobLine, Round, read_log};

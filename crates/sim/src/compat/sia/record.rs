@@ -2,7 +2,7 @@
 
 use wharf_core::{JobId, JobSpec, NodeShare, Time};
 
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
 
 #[derive(Clone, Debug, Default)]
 struct Life {

@@ -10,7 +10,7 @@ use super::job::Job;
 use super::log::{JobLine, Round};
 use super::numbers::Numbers;
 use super::record::Record;
-use crate::outcome::{Outcome, Recorder};
+use wharf_outcome::{Outcome, Recorder};
 
 /// A job at the end of a replayed round: what Sia's simulator would log.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use wharf_core::{JobSpec, Time, parse_seconds};
 
-use crate::outcome::JobRecord;
+use crate::JobRecord;
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,10 +1,12 @@
 //! What a run leaves behind. Reports are made from this and from nothing else.
 
+mod measure;
+
 use std::sync::Arc;
 
 use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Reason, Reshape, Reshapes, Time};
 
-use crate::measure::Measure;
+pub use measure::{Measure, MeasureError};
 
 /// The result of one simulated run.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +81,7 @@ impl Outcome {
     }
 
     /// What became of those of the counted jobs that should be done by some time; `jobs` are by id.
-    pub(crate) fn deadlines(&self, jobs: &[JobSpec]) -> Option<Deadlines> {
+    pub fn deadlines(&self, jobs: &[JobSpec]) -> Option<Deadlines> {
         let latest = |job: &JobRecord| job.end.unwrap_or(job.submit.plus(job.queue_s + job.run_s));
         let now = self.tally.over.or_else(|| self.jobs.iter().map(latest).max()).unwrap_or(Time::ZERO);
         let deadline = |job: JobId| jobs.get(job.index()).and_then(|spec| spec.deadline);
