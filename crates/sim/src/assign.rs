@@ -6,9 +6,9 @@ use wharf_external::Program;
 use wharf_policy::settings::split_policy;
 use wharf_policy::{Settings, find};
 
-use crate::compat::{blox, crius, gavel, muri, sia};
 use crate::preset::{Mechanism, Preset, Rules};
 use crate::run::RunError;
+use wharf_reproduce::{blox, crius, gavel, muri, sia};
 
 /// Settings by policy, and the settings that some policies do not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

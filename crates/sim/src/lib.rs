@@ -1,7 +1,6 @@
 //! The virtual-clock driver: mechanisms, presets and parallel sweeps.
 
 mod assign;
-pub mod compat;
 mod driver;
 pub mod failures;
 mod fit;

@@ -5,7 +5,7 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use crate::compat::{blox, crius, gavel, muri, sia};
+use wharf_reproduce::{blox, crius, gavel, muri, sia};
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]

@@ -12,13 +12,13 @@ use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, Settings};
 use wharf_trace::Trace;
 
-use crate::compat::{blox, crius, gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
 use crate::fit::{in_pools, misfits};
 use crate::preset::{Mechanism, Preset, Rules};
 use crate::regime::simulated_regime;
 use wharf_outcome::{Outcome, Recorder};
+use wharf_reproduce::{blox, crius, gavel, muri, sia};
 
 /// Everything that determines a run. Equal specs give equal bytes.
 #[derive(Clone, Copy, Debug)]

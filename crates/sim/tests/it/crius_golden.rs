@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wharf_core::ClusterSpec;
 use wharf_perf::Profile;
 use wharf_policy::arena::{Owner, Variant, World};
-use wharf_sim::compat::crius::{self, Numbers, RoundState};
+use wharf_reproduce::crius::{self, Numbers, RoundState};
 use wharf_sim::preset::Mechanism;
 use wharf_sim::{NoRecorder, Outcome, Preset, Settings};
 use wharf_testing::{needs, reference};

@@ -1,7 +1,7 @@
 //! What the mechanism refuses, and what it tells besides completion times.
 
 use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
-use wharf_sim::compat::muri::{MuriError, Numbers, Policy, Settings, simulate};
+use wharf_reproduce::muri::{MuriError, Numbers, Policy, Settings, simulate};
 use wharf_sim::{NoRecorder, Recorder};
 
 /// The shipped preset's numbers.

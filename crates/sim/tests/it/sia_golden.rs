@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wharf_core::{ClusterSpec, JobSpec, Time};
-use wharf_sim::compat::sia::{self, Numbers, Policy, Round, Step, read_log, replay};
+use wharf_reproduce::sia::{self, Numbers, Policy, Round, Step, read_log, replay};
 use wharf_sim::preset::{Mechanism, Preset};
 use wharf_sim::{NoRecorder, Outcome, RunSpec, Settings};
 use wharf_testing::{needs, reference};

@@ -4,8 +4,8 @@ use serde::Serialize;
 use wharf_policy::System;
 use wharf_policy::arena::VARIANTS;
 use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
+use wharf_reproduce::{blox, crius, gavel, muri};
 use wharf_sim::Preset;
-use wharf_sim::compat::{blox, crius, gavel, muri};
 use wharf_sim::preset::Mechanism;
 
 use super::cluster;

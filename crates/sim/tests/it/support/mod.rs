@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
-use wharf_sim::compat::muri::{Numbers, Settings, simulate};
+use wharf_reproduce::muri::{Numbers, Settings, simulate};
 use wharf_sim::{NoRecorder, Outcome, Recorder};
 
 /// The shipped preset's numbers.
