@@ -1,7 +1,10 @@
-//! Mechanisms that reproduce published simulators, defects included. Nothing outside of simulations can reach them.
+//! Published simulators, reproduced with their defects. Nothing outside of simulations can reach their mechanisms.
 
 pub mod blox;
 pub mod crius;
 pub mod gavel;
+mod mechanism;
 pub mod muri;
 pub mod sia;
+
+pub use mechanism::{InputError, Mechanism, Policies, Refusal, Request};

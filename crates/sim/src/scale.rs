@@ -62,14 +62,11 @@ mod tests {
     use wharf_trace::{GangMix, GeneratorSettings, Rate, generate};
 
     use super::*;
-    use crate::preset::{Mechanism, Preset};
+    use crate::preset::Preset;
     use crate::{NoRecorder, RunSpec, run};
 
     fn rules() -> Rules {
-        match Preset::load("wharf").unwrap().mechanism {
-            Mechanism::Wharf(rules) => rules,
-            _ => unreachable!("it is Wharf's own"),
-        }
+        *Preset::load("wharf").unwrap().rules().unwrap()
     }
 
     #[test]

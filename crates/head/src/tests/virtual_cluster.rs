@@ -15,7 +15,6 @@ use wharf_proto::{
     to_worker,
 };
 use wharf_sim::Preset;
-use wharf_sim::preset::Mechanism;
 use wharf_tls::{Fingerprint, TaskTokens};
 
 use crate::clock::Clock;
@@ -53,8 +52,8 @@ pub(super) fn regime(policy: &str, seed: u64) -> Regime {
 
 fn regime_with(policy: &str, settings: &Settings, seed: u64) -> Regime {
     let preset = Preset::load("wharf").unwrap();
-    let Mechanism::Wharf(rules) = preset.mechanism else { panic!("the default preset is Wharf's own") };
-    wharf_sim::regime(&rules, policy, settings, seed).unwrap().0
+    let rules = preset.rules().expect("the default preset is Wharf's own");
+    wharf_sim::regime(rules, policy, settings, seed).unwrap().0
 }
 
 /// Makes policies by name, as a head's command line does.

@@ -1,5 +1,7 @@
 //! Why a run cannot be simulated.
 
+use crate::InputError;
+
 /// An input that this mechanism cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BloxError {
@@ -59,9 +61,8 @@ pub enum BloxError {
     },
 }
 
-impl BloxError {
-    /// The job that the error is about, where there is one.
-    pub fn job(&self) -> Option<&str> {
+impl InputError for BloxError {
+    fn job(&self) -> Option<&str> {
         match self {
             Self::NoGang { job }
             | Self::NoPlace { job, .. }

@@ -20,7 +20,7 @@
 //! Its `consolidated` placement (which never takes a node with more free devices than needed) is asked for by none of
 //! these orders and left out, as is Optimus, which fails in its simulator. Device types are unknown to it.
 //!
-//! The entry is [`simulate`].
+//! The entry is [`Numbers`], a preset's table.
 
 mod cluster;
 mod error;
@@ -28,17 +28,48 @@ mod rounds;
 mod settings;
 
 use wharf_core::{ClusterSpec, JobSpec};
-
 use wharf_outcome::{Outcome, Recorder};
 
 pub use error::BloxError;
 pub use settings::{Numbers, Policy, Settings};
 
-/// Checks what [`simulate`] would refuse, without running.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn check(jobs: &[JobSpec], cluster: &ClusterSpec, settings: &Settings) -> Result<(), BloxError> {
+use crate::{Mechanism, Policies, Refusal, Request};
+
+/// Most rounds that one job may need: a thousand years of five minutes.
+const ROUNDS_MAX: f64 = 1e8;
+
+impl Numbers {
+    fn settings(&self, request: &Request<'_>) -> Result<Settings, Refusal> {
+        let policy = request.policy("blox/", Policy::ALL, Policy::name, &Settings::NAMES)?;
+        Ok(Settings::new(policy, self, request.settings)?)
+    }
+}
+
+impl Mechanism for Numbers {
+    fn policies(&self) -> Policies {
+        let policies = Policy::ALL.map(|policy| (policy.name(), policy.summary())).to_vec();
+        Policies::Own { paper: "Agarwal et al., Blox, EuroSys'24", policies }
+    }
+
+    fn setting_names(&self) -> &'static [&'static str] {
+        &Settings::NAMES
+    }
+
+    fn check(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        let settings = self.settings(request)?;
+        Ok(check(&request.resolved()?, request.cluster, &settings)?)
+    }
+
+    fn simulate(&self, request: &Request<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, Refusal> {
+        let settings = self.settings(request)?;
+        let (jobs, cluster) = (request.resolved()?, request.cluster);
+        check(&jobs, cluster, &settings)?;
+        let free = cluster::Free::new(cluster)?;
+        Ok(rounds::Rounds::new(&jobs, free, &settings, cluster, recorder).run(request.rounds))
+    }
+}
+
+fn check(jobs: &[JobSpec], cluster: &ClusterSpec, settings: &Settings) -> Result<(), BloxError> {
     let empty = cluster::Free::new(cluster)?;
     settings.check_window(jobs.len())?;
     let mut shares = Vec::new();
@@ -60,23 +91,4 @@ pub fn check(jobs: &[JobSpec], cluster: &ClusterSpec, settings: &Settings) -> Re
         }
     }
     Ok(())
-}
-
-/// Most rounds that one job may need: a thousand years of five minutes.
-const ROUNDS_MAX: f64 = 1e8;
-
-/// Runs a trace under a policy of this mechanism, for at most so many rounds where that is said.
-///
-/// # Errors
-/// A job that finds no place even on the empty cluster, or that has no length; a window beyond the trace.
-pub fn simulate(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    settings: &Settings,
-    rounds: Option<u64>,
-    recorder: &mut dyn Recorder,
-) -> Result<Outcome, BloxError> {
-    check(jobs, cluster, settings)?;
-    let free = cluster::Free::new(cluster)?;
-    Ok(rounds::Rounds::new(jobs, free, settings, cluster, recorder).run(rounds))
 }

@@ -52,12 +52,6 @@ impl Policy {
             Self::Tiresias => "the same as `las`: its queues have no say",
         }
     }
-
-    /// The policy of that name, which may be qualified: `blox/las`.
-    pub fn find(name: &str) -> Option<Self> {
-        let name = name.strip_prefix("blox/").unwrap_or(name);
-        Self::ALL.into_iter().find(|policy| policy.name() == name)
-    }
 }
 
 /// A policy and the numbers in force.
@@ -144,7 +138,5 @@ mod tests {
             let found = settings.map(|settings| (settings.round_s, settings.track));
             assert_eq!(found.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{text}");
         }
-        assert_eq!(Policy::find("blox/srtf"), Some(Policy::Srtf));
-        assert_eq!(Policy::find("muri-l"), None);
     }
 }

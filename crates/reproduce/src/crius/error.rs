@@ -1,5 +1,7 @@
 //! Why a run cannot be simulated.
 
+use crate::InputError;
+
 /// An input that this mechanism cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CriusError {
@@ -33,12 +35,17 @@ pub enum CriusError {
     },
 }
 
-impl CriusError {
-    /// The job that the error is about, where there is one.
-    pub fn job(&self) -> Option<&str> {
+impl InputError for CriusError {
+    fn job(&self) -> Option<&str> {
         match self {
             Self::NoModel { job } | Self::NoGang { job } | Self::NoType { job, .. } => Some(job),
             _ => None,
         }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        matches!(self, Self::NoCells).then_some(
+            "give the folder with `prof_database.json` and the tables beside it: `--profile FOLDER`",
+        )
     }
 }

@@ -25,7 +25,7 @@
 //! | waiting jobs are tried again only when a job ends | policies | free devices stay idle |
 //! | the run ends after so many rounds, whoever still runs | `rounds` | averages of completion times are over jobs that were quick |
 //!
-//! The entry is [`simulate`].
+//! The entry is [`Numbers`], a preset's table.
 
 mod error;
 mod profiling;
@@ -39,12 +39,14 @@ use std::sync::Arc;
 
 use wharf_core::{ClusterSpec, JobSpec};
 use wharf_perf::Profile;
-use wharf_policy::arena::{Site, World};
+use wharf_policy::arena::{Site, VARIANTS, World};
 
 use wharf_outcome::{Outcome, Recorder};
 
 pub use error::CriusError;
 pub use settings::{Numbers, Profiling, Settings};
+
+use crate::{Mechanism, Policies, Refusal, Request};
 
 /// A round, when all is decided and charged.
 #[derive(Clone, Copy, Debug)]
@@ -59,51 +61,47 @@ pub struct RoundState<'a> {
     pub jobs: &'a [u32],
 }
 
-/// Checks what [`simulate`] would refuse, without running.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn check(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    profile: Option<&Profile>,
-    settings: &Settings,
-    numbers: &Numbers,
-) -> Result<(), CriusError> {
-    prepare(jobs, cluster, profile, settings, numbers).map(|_| ())
+impl Numbers {
+    fn prepare(&self, request: &Request<'_>) -> Result<(Settings, World, workload::Workload), Refusal> {
+        let policy = request.policy("crius/", VARIANTS, |variant| variant.name, &Settings::NAMES)?;
+        let settings = Settings::new(policy, self, request.settings, request.rounds)?;
+        let (world, workload) = prepare(request.jobs, request.cluster, request.profile, &settings, self)?;
+        Ok((settings, world, workload))
+    }
+
+    /// As [`Mechanism::simulate`], and reports the state after every round.
+    ///
+    /// # Errors
+    /// As [`Mechanism::simulate`].
+    pub fn simulate_watched(
+        &self,
+        request: &Request<'_>,
+        recorder: &mut dyn Recorder,
+        watch: &mut dyn FnMut(&RoundState<'_>),
+    ) -> Result<Outcome, Refusal> {
+        let (settings, world, workload) = self.prepare(request)?;
+        let tracker = tracker::Tracker::new(request.jobs, request.cluster, recorder);
+        Ok(rounds::Rounds::new(world, &workload, &settings, self, tracker).run(watch))
+    }
 }
 
-/// Runs a trace under a policy of this mechanism.
-///
-/// # Errors
-/// Jobs without a model or of a type that the cluster does not have, or a profile without cells.
-pub fn simulate(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    profile: Option<&Profile>,
-    settings: &Settings,
-    numbers: &Numbers,
-    recorder: &mut dyn Recorder,
-) -> Result<Outcome, CriusError> {
-    simulate_watched(jobs, cluster, profile, settings, numbers, recorder, &mut |_| {})
-}
+impl Mechanism for Numbers {
+    fn policies(&self) -> Policies {
+        let policies = VARIANTS.iter().map(|variant| (variant.name, variant.summary)).collect();
+        Policies::Own { paper: "Xue et al., Arena, EuroSys'26", policies }
+    }
 
-/// As [`simulate`], and tells the state after every round.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn simulate_watched(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    profile: Option<&Profile>,
-    settings: &Settings,
-    numbers: &Numbers,
-    recorder: &mut dyn Recorder,
-    watch: &mut dyn FnMut(&RoundState<'_>),
-) -> Result<Outcome, CriusError> {
-    let (world, workload) = prepare(jobs, cluster, profile, settings, numbers)?;
-    let tracker = tracker::Tracker::new(jobs, cluster, recorder);
-    Ok(rounds::Rounds::new(world, &workload, settings, numbers, tracker).run(watch))
+    fn setting_names(&self) -> &'static [&'static str] {
+        &Settings::NAMES
+    }
+
+    fn check(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        self.prepare(request).map(|_| ())
+    }
+
+    fn simulate(&self, request: &Request<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, Refusal> {
+        self.simulate_watched(request, recorder, &mut |_| {})
+    }
 }
 
 fn prepare(

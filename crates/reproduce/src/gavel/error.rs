@@ -1,5 +1,7 @@
 //! Why a run cannot be simulated.
 
+use crate::InputError;
+
 /// An input that this mechanism cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum GavelError {
@@ -125,9 +127,8 @@ pub enum GavelError {
     },
 }
 
-impl GavelError {
-    /// The job that the error is about, where there is one.
-    pub fn job(&self) -> Option<&str> {
+impl InputError for GavelError {
+    fn job(&self) -> Option<&str> {
         match self {
             Self::NoGang { job }
             | Self::NoLength { job, .. }
@@ -136,6 +137,26 @@ impl GavelError {
             | Self::TooLarge { job, .. }
             | Self::NoFit { job, .. }
             | Self::OneDeviceOnly { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoProfile => {
+                Some("give one with `--profile PATH`, such as Gavel's `simulation_throughputs.json`")
+            }
+            Self::NoSpeed { .. } | Self::NoModel { .. } => Some(
+                "add it to the profile, drop the job, or use the preset `wharf`, which estimates what is not measured",
+            ),
+            Self::TooLarge { .. } | Self::NoFit { .. } => {
+                Some("drop the job, or use a cluster that can hold it")
+            }
+            Self::OneDeviceOnly { .. } => Some("`allox` under the preset `wharf` also takes gangs"),
+            Self::TooManyPairs { .. } => Some("the preset `wharf` packs without a list of pairs"),
+            Self::Allocations { .. } => {
+                Some("a recording fits only the trace, cluster, policy and seed that it was made with")
+            }
             _ => None,
         }
     }

@@ -33,7 +33,7 @@
 //! Shares are seldom the only best ones. Solvers here end at others than the published one's, so completion times
 //! under policies that solve a program differ within what the published simulator shows between its own solvers.
 //!
-//! The entry is [`simulate`].
+//! The entry is [`Numbers`], a preset's table.
 
 mod error;
 mod keys;
@@ -47,46 +47,45 @@ mod settings;
 mod tracker;
 mod workload;
 
-use wharf_core::{ClusterSpec, JobSpec};
-use wharf_perf::Profile;
-
 use wharf_outcome::{Outcome, Recorder};
 
 pub use error::GavelError;
 pub use numbers::Numbers;
-pub use settings::{Goal, Policy, Settings, SettingsError, Sight};
+pub use settings::{Goal, Policy, Settings, Sight};
 
-/// Checks what [`simulate`] would refuse, without running.
-///
-/// # Errors
-/// As [`simulate`], but for what shows only in the run.
-pub fn check(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    profile: Option<&Profile>,
-    settings: &Settings,
-    numbers: &Numbers,
-) -> Result<(), GavelError> {
-    let workload = workload::Workload::new(jobs, cluster, profile, settings.policy, numbers)?;
-    rules::build(settings, &workload).map(|_| ())
+use crate::{Mechanism, Policies, Refusal, Request};
+use workload::Workload;
+
+impl Numbers {
+    fn prepare<'a>(&self, request: &Request<'a>) -> Result<(Settings, Workload<'a>), Refusal> {
+        let policy = request.policy("gavel/", Policy::ALL, |policy| policy.name, &Settings::NAMES)?;
+        let settings = Settings::new(policy, self, request)?;
+        let workload = Workload::new(request.jobs, request.cluster, request.profile, policy, self)?;
+        Ok((settings, workload))
+    }
 }
 
-/// Runs a trace under a policy of this mechanism.
-///
-/// # Errors
-/// A job that the cluster can never hold or whose speed is not known, allocations that do not fit the run, or a policy
-/// that never lets a job run.
-pub fn simulate(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    profile: Option<&Profile>,
-    settings: &Settings,
-    numbers: &Numbers,
-    recorder: &mut dyn Recorder,
-) -> Result<Outcome, GavelError> {
-    let workload = workload::Workload::new(jobs, cluster, profile, settings.policy, numbers)?;
-    let rule = rules::build(settings, &workload)?;
-    let tracker = tracker::Tracker::new(&workload, recorder);
-    let simulation = rounds::Simulation::new(&workload, settings, numbers, rule, tracker);
-    Ok(simulation.run()?.into_outcome())
+impl Mechanism for Numbers {
+    fn policies(&self) -> Policies {
+        let policies = Policy::ALL.map(|policy| (policy.name, policy.summary())).to_vec();
+        Policies::Own { paper: "Narayanan et al., Gavel, OSDI'20", policies }
+    }
+
+    fn setting_names(&self) -> &'static [&'static str] {
+        &Settings::NAMES
+    }
+
+    fn check(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        let (settings, workload) = self.prepare(request)?;
+        rules::build(&settings, &workload)?;
+        Ok(())
+    }
+
+    fn simulate(&self, request: &Request<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, Refusal> {
+        let (settings, workload) = self.prepare(request)?;
+        let rule = rules::build(&settings, &workload)?;
+        let tracker = tracker::Tracker::new(&workload, recorder);
+        let simulation = rounds::Simulation::new(&workload, &settings, self, rule, tracker);
+        Ok(simulation.run()?.into_outcome())
+    }
 }

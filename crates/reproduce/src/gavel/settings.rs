@@ -1,9 +1,11 @@
 //! What a run of this mechanism can be asked for.
 
 use std::path::PathBuf;
-use std::str::FromStr;
+
+use wharf_policy::BadSetting;
 
 use super::numbers::Numbers;
+use crate::Request;
 
 /// Whose speeds a policy looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,16 +151,6 @@ impl Policy {
     }
 }
 
-impl FromStr for Policy {
-    type Err = SettingsError;
-
-    fn from_str(name: &str) -> Result<Self, SettingsError> {
-        let plain = name.strip_prefix("gavel/").unwrap_or(name);
-        let found = Self::ALL.into_iter().find(|policy| policy.name == plain);
-        found.ok_or_else(|| SettingsError::UnknownPolicy { name: name.to_owned() })
-    }
-}
-
 /// A policy and its variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -183,84 +175,35 @@ pub struct Settings {
     pub packing_threshold: f64,
 }
 
-/// A setting that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
-    /// No such policy.
-    #[error("unknown policy {name}")]
-    UnknownPolicy {
-        /// As given.
-        name: String,
-    },
-    /// No such setting.
-    #[error("unknown setting {name}")]
-    UnknownSetting {
-        /// As given.
-        name: String,
-    },
-    /// A value that the setting does not take.
-    #[error("{name} cannot be {value} ({expected})")]
-    BadValue {
-        /// The setting.
-        name: String,
-        /// As given.
-        value: String,
-        /// What it takes.
-        expected: &'static str,
-    },
-}
-
 impl Settings {
     /// What can be set by name.
     pub const NAMES: [&str; 6] =
         ["allocations", "alpha", "shares", "round_s", "reset_s", "packing_threshold"];
 
-    /// A policy with the preset's defaults.
-    pub fn new(policy: Policy, numbers: &Numbers) -> Self {
-        Self {
-            policy,
-            seed: 0,
-            rounds: None,
-            allocations: None,
-            alpha: 1.0,
-            is_inside: true,
-            round_s: numbers.round_s,
-            reset_s: numbers.reset_s,
-            packing_threshold: numbers.packing_threshold,
-        }
-    }
-
-    /// Changes one setting by name, as from `name=value`.
+    /// A policy with the preset's numbers and overrides.
     ///
     /// # Errors
-    /// An unknown name, or a value that the setting does not take.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
-        let number = |expected, is_good: fn(f64) -> bool| {
-            value.parse().ok().filter(|number: &f64| number.is_finite() && is_good(*number)).ok_or_else(
-                || SettingsError::BadValue { name: name.to_owned(), value: value.to_owned(), expected },
-            )
+    /// [`BadSetting`] names the first override that is out of its range.
+    pub fn new(policy: Policy, numbers: &Numbers, request: &Request<'_>) -> Result<Self, BadSetting> {
+        let overrides = request.settings;
+        let number = |key: &str, default: f64, expected: &str, is_good: fn(f64) -> bool| {
+            overrides.parsed(key, default, expected, |number: &f64| number.is_finite() && is_good(*number))
         };
-        match name {
-            "allocations" => self.allocations = Some(value.into()),
-            "alpha" => self.alpha = number("a part of more than 0, up to 1", |n| n > 0.0 && n <= 1.0)?,
-            "shares" => {
-                self.is_inside = match value {
-                    "inside" => true,
-                    "corner" => false,
-                    _ => {
-                        return Err(SettingsError::BadValue {
-                            name: name.to_owned(),
-                            value: value.to_owned(),
-                            expected: "inside or corner",
-                        });
-                    }
-                }
-            }
-            "round_s" => self.round_s = number("seconds above 0", |n| n > 0.0)?,
-            "reset_s" => self.reset_s = number("seconds of at least 0", |n| n >= 0.0)?,
-            "packing_threshold" => self.packing_threshold = number("a number of at least 0", |n| n >= 0.0)?,
-            _ => return Err(SettingsError::UnknownSetting { name: name.to_owned() }),
-        }
-        Ok(())
+        Ok(Self {
+            policy,
+            seed: request.seed,
+            rounds: request.rounds,
+            allocations: overrides.get("allocations").map(PathBuf::from),
+            alpha: number("alpha", 1.0, "a part of more than 0, up to 1", |n| n > 0.0 && n <= 1.0)?,
+            packing_threshold: number(
+                "packing_threshold",
+                numbers.packing_threshold,
+                "a number of at least 0",
+                |n| n >= 0.0,
+            )?,
+            reset_s: number("reset_s", numbers.reset_s, "seconds of at least 0", |n| n >= 0.0)?,
+            round_s: number("round_s", numbers.round_s, "seconds above 0", |n| n > 0.0)?,
+            is_inside: overrides.choice("shares", &[("inside", true), ("corner", false)], true)?,
+        })
     }
 }

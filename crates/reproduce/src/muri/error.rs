@@ -1,5 +1,7 @@
 //! Why a run cannot be simulated.
 
+use crate::InputError;
+
 /// An input that this mechanism cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MuriError {
@@ -72,9 +74,8 @@ pub enum MuriError {
     },
 }
 
-impl MuriError {
-    /// The job that the error is about, where there is one.
-    pub fn job(&self) -> Option<&str> {
+impl InputError for MuriError {
+    fn job(&self) -> Option<&str> {
         match self {
             Self::NoGang { job }
             | Self::TooLarge { job, .. }
@@ -82,5 +83,10 @@ impl MuriError {
             | Self::NoStages { job, .. } => Some(job),
             _ => None,
         }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        matches!(self, Self::TooLarge { .. })
+            .then_some("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
     }
 }

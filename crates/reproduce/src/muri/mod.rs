@@ -24,7 +24,7 @@
 //!
 //! CPU and memory limits of the published placement never bind on its cluster and are left out.
 //!
-//! The entry is [`simulate`].
+//! The entry is [`Numbers`], a preset's table.
 
 mod antman;
 mod candidates;
@@ -41,52 +41,64 @@ mod tiresias;
 mod tracker;
 mod workload;
 
-use wharf_core::{ClusterSpec, JobSpec};
+use std::borrow::Cow;
 
+use wharf_core::JobSpec;
 use wharf_outcome::{Outcome, Recorder};
 
 pub use error::MuriError;
 pub use numbers::{AntMan, DeviceRestart, IterationOverhead, Numbers, Restart};
-pub use settings::{Policy, Queues, Settings, SettingsError};
-pub use wharf_perf::Order;
+pub use settings::{Policy, Queues, Settings};
 
-/// Checks what [`simulate`] would refuse, without running.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn check(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    settings: &Settings,
-    numbers: &Numbers,
-) -> Result<(), MuriError> {
-    settings.validate(numbers)?;
-    let shape = cluster::Shape::new(cluster)?;
-    workload::Workload::new(jobs, &shape, settings, numbers).map(|_| ())
+use crate::{Mechanism, Policies, Refusal, Request};
+use cluster::Shape;
+use workload::Workload;
+
+impl Numbers {
+    fn prepare<'a>(&self, request: &Request<'a>) -> Result<(Settings, Cow<'a, [JobSpec]>, Shape), Refusal> {
+        let policy = match request.policy("", Policy::ALL, Policy::name, &Settings::NAMES) {
+            Err(Refusal::NotInPreset { choices }) => {
+                wharf_policy::find(request.policy)?;
+                return Err(Refusal::NotInPreset { choices });
+            }
+            found => found?,
+        };
+        if request.rounds.is_some() {
+            return Err(Refusal::NoRounds);
+        }
+        let settings = Settings::new(policy, self, request.settings)?;
+        let jobs = request.resolved()?;
+        settings.validate(self)?;
+        Ok((settings, jobs, Shape::new(request.cluster)?))
+    }
 }
 
-/// Runs a trace under a policy of this mechanism.
-///
-/// # Errors
-/// A job that the cluster can never hold or that lacks what the policy needs, or settings that make no sense.
-pub fn simulate(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    settings: &Settings,
-    numbers: &Numbers,
-    recorder: &mut dyn Recorder,
-) -> Result<Outcome, MuriError> {
-    settings.validate(numbers)?;
-    let shape = cluster::Shape::new(cluster)?;
-    let workload = workload::Workload::new(jobs, &shape, settings, numbers)?;
-    let tracker = tracker::Tracker::new(&workload, shape.devices(), recorder);
-    let outcome = match settings.policy {
-        Policy::Srtf => shortest::run(&workload, &shape, shortest::Key::Time, tracker),
-        Policy::Srsf => shortest::run(&workload, &shape, shortest::Key::Service, tracker),
-        Policy::Tiresias => tiresias::run(&workload, &shape, settings, numbers, tracker),
-        Policy::AntMan => antman::run(&workload, &shape, numbers, tracker),
-        Policy::Themis => themis::run(&workload, &shape, tracker),
-        Policy::MuriS | Policy::MuriL => interleaved::run(&workload, &shape, settings, numbers, tracker),
-    };
-    Ok(outcome)
+impl Mechanism for Numbers {
+    fn policies(&self) -> Policies {
+        Policies::Registered(Policy::ALL.map(Policy::name).to_vec())
+    }
+
+    fn setting_names(&self) -> &'static [&'static str] {
+        &Settings::NAMES
+    }
+
+    fn check(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        let (settings, jobs, shape) = self.prepare(request)?;
+        Workload::new(&jobs, &shape, &settings, self)?;
+        Ok(())
+    }
+
+    fn simulate(&self, request: &Request<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, Refusal> {
+        let (settings, jobs, shape) = self.prepare(request)?;
+        let workload = Workload::new(&jobs, &shape, &settings, self)?;
+        let tracker = tracker::Tracker::new(&workload, shape.devices(), recorder);
+        Ok(match settings.policy {
+            Policy::Srtf => shortest::run(&workload, &shape, shortest::Key::Time, tracker),
+            Policy::Srsf => shortest::run(&workload, &shape, shortest::Key::Service, tracker),
+            Policy::Tiresias => tiresias::run(&workload, &shape, &settings, self, tracker),
+            Policy::AntMan => antman::run(&workload, &shape, self, tracker),
+            Policy::Themis => themis::run(&workload, &shape, tracker),
+            Policy::MuriS | Policy::MuriL => interleaved::run(&workload, &shape, &settings, self, tracker),
+        })
+    }
 }

@@ -1,9 +1,8 @@
 //! What a run of this mechanism can be asked for.
 
-use std::str::FromStr;
-
 use wharf_perf::Order;
 use wharf_perf::interleave::GROUP_SIZE_MAX;
+use wharf_policy::{BadSetting, Settings as Overrides};
 
 use super::error::MuriError;
 use super::numbers::Numbers;
@@ -50,17 +49,6 @@ impl Policy {
     }
 }
 
-impl FromStr for Policy {
-    type Err = SettingsError;
-
-    fn from_str(name: &str) -> Result<Self, SettingsError> {
-        Self::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
-            .ok_or_else(|| SettingsError::UnknownPolicy { name: name.to_owned() })
-    }
-}
-
 /// What orders Muri-L's candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Queues {
@@ -90,84 +78,26 @@ pub struct Settings {
     pub gputime: bool,
 }
 
-/// A setting that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
-    /// No such policy.
-    #[error("unknown policy {name} (srtf, srsf, tiresias, antman, themis, muri-s, muri-l)")]
-    UnknownPolicy {
-        /// As given.
-        name: String,
-    },
-    /// No such setting.
-    #[error("unknown setting {name} (packing_num, autopack, blossom, ordering, queues, gputime)")]
-    UnknownSetting {
-        /// As given.
-        name: String,
-    },
-    /// A value that the setting does not take.
-    #[error("{name} cannot be {value} ({expected})")]
-    BadValue {
-        /// The setting.
-        name: String,
-        /// As given.
-        value: String,
-        /// What it takes.
-        expected: &'static str,
-    },
-}
-
 impl Settings {
     /// What can be set by name.
     pub const NAMES: [&str; 6] = ["packing_num", "autopack", "blossom", "ordering", "queues", "gputime"];
 
-    /// A policy with the preset's defaults.
-    pub fn new(policy: Policy, numbers: &Numbers) -> Self {
-        Self {
-            policy,
-            packing_num: numbers.packing_num,
-            autopack: numbers.autopack,
-            blossom: true,
-            ordering: Order::Best,
-            queues: Queues::Service,
-            gputime: true,
-        }
-    }
-
-    /// Changes one setting by name, as from `name=value`.
+    /// A policy with the preset's numbers and overrides.
     ///
     /// # Errors
-    /// An unknown name, or a value that the setting does not take.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
-        let bad =
-            |expected| SettingsError::BadValue { name: name.to_owned(), value: value.to_owned(), expected };
-        let switch = || match value {
-            "on" | "true" => Ok(true),
-            "off" | "false" => Ok(false),
-            _ => Err(bad("on or off")),
-        };
-        match name {
-            "packing_num" => self.packing_num = value.parse().map_err(|_| bad("1 to 4"))?,
-            "autopack" => self.autopack = switch()?,
-            "blossom" => self.blossom = switch()?,
-            "gputime" => self.gputime = switch()?,
-            "ordering" => {
-                self.ordering = match value {
-                    "best" => Order::Best,
-                    "worst" => Order::Worst,
-                    _ => return Err(bad("best or worst")),
-                }
-            }
-            "queues" => {
-                self.queues = match value {
-                    "service" => Queues::Service,
-                    "tiresias" => Queues::Tiresias,
-                    _ => return Err(bad("service or tiresias")),
-                }
-            }
-            _ => return Err(SettingsError::UnknownSetting { name: name.to_owned() }),
-        }
-        Ok(())
+    /// [`BadSetting`] names the first override that is out of its range.
+    pub fn new(policy: Policy, numbers: &Numbers, overrides: &Overrides) -> Result<Self, BadSetting> {
+        let orders = [("best", Order::Best), ("worst", Order::Worst)];
+        let queues = [("service", Queues::Service), ("tiresias", Queues::Tiresias)];
+        Ok(Self {
+            policy,
+            autopack: overrides.switch("autopack", numbers.autopack)?,
+            blossom: overrides.switch("blossom", true)?,
+            gputime: overrides.switch("gputime", true)?,
+            ordering: overrides.choice("ordering", &orders, Order::Best)?,
+            packing_num: overrides.parsed("packing_num", numbers.packing_num, "1 to 4", |_| true)?,
+            queues: overrides.choice("queues", &queues, Queues::Service)?,
+        })
     }
 
     pub(super) fn validate(&self, numbers: &Numbers) -> Result<(), MuriError> {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::InputError;
+
 /// Why a replay cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum SiaError {
@@ -93,9 +95,8 @@ pub enum SiaError {
     },
 }
 
-impl SiaError {
-    /// The job that the error is about, where there is one.
-    pub fn job(&self) -> Option<&str> {
+impl InputError for SiaError {
+    fn job(&self) -> Option<&str> {
         match self {
             Self::UnknownApplication { job, .. }
             | Self::NoBatchSize { job }
@@ -104,5 +105,9 @@ impl SiaError {
             | Self::NoGradients { job, .. } => Some(job),
             _ => None,
         }
+    }
+
+    fn is_usage(&self) -> bool {
+        true
     }
 }

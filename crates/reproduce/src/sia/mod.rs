@@ -22,7 +22,7 @@
 //! else also between the three sizes around it; the reference takes Qhull's tetrahedra, which are the same in the first case
 //! up to rounding. Pipelined applications (`gpt_pmp`) are not modelled.
 //!
-//! The entry is [`simulate`].
+//! The entry is [`Numbers`], a preset's table.
 
 mod descent;
 mod error;
@@ -38,6 +38,7 @@ mod settings;
 mod table;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use wharf_core::{ClusterSpec, JobSpec};
 
@@ -49,39 +50,47 @@ pub use numbers::{ApplicationNumbers, Numbers};
 pub use replay::Step;
 pub use settings::{Policy, Settings};
 
+use crate::{Mechanism, Policies, Refusal, Request};
 use job::{Job, Tuning};
 use profile::Application;
 
-/// Checks what [`simulate`] would refuse before its first round.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn check(jobs: &[JobSpec], settings: &Settings, numbers: &Numbers) -> Result<(), SiaError> {
-    settings.allocations()?;
-    jobs.iter().try_for_each(|job| application_name(job, numbers).map(|_| ()))
+impl Numbers {
+    fn settings(&self, request: &Request<'_>) -> Result<Settings, Refusal> {
+        let policy = request.policy("", Policy::ALL, Policy::name, &Settings::NAMES)?;
+        let path = |key: &str| request.settings.get(key).map(PathBuf::from);
+        let (allocations, profiles) = (path("allocations"), path("profiles"));
+        Ok(Settings { policy, allocations, profiles, rounds: request.rounds })
+    }
 }
 
-/// Replays a log's allocations.
-///
-/// # Errors
-/// Missing or malformed files, and jobs or placements that the tables know nothing of.
-pub fn simulate(
-    jobs: &[JobSpec],
-    cluster: &ClusterSpec,
-    settings: &Settings,
-    numbers: &Numbers,
-    recorder: &mut dyn Recorder,
-) -> Result<Outcome, SiaError> {
-    let rounds = read_log(settings.allocations()?)?;
-    let last = settings.rounds.and_then(|rounds| usize::try_from(rounds).ok()).unwrap_or(usize::MAX);
-    let rounds = &rounds[..rounds.len().min(last)];
-    replay(jobs, cluster, settings, numbers, rounds, recorder, &mut |_, _| ())
+impl Mechanism for Numbers {
+    fn policies(&self) -> Policies {
+        Policies::Registered(vec![Policy::Sia.name()])
+    }
+
+    fn setting_names(&self) -> &'static [&'static str] {
+        &Settings::NAMES
+    }
+
+    fn check(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        self.settings(request)?.allocations()?;
+        request.jobs.iter().try_for_each(|job| application_name(job, self).map(|_| ()))?;
+        Ok(())
+    }
+
+    fn simulate(&self, request: &Request<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, Refusal> {
+        let settings = self.settings(request)?;
+        let rounds = read_log(settings.allocations()?)?;
+        let last = settings.rounds.and_then(|rounds| usize::try_from(rounds).ok()).unwrap_or(usize::MAX);
+        let rounds = &rounds[..rounds.len().min(last)];
+        Ok(replay(request.jobs, request.cluster, &settings, self, rounds, recorder, &mut |_, _| ())?)
+    }
 }
 
-/// As [`simulate`] with a log that was read already; `told` is given the moment and all jobs at the end of each round.
+/// Replays the allocations of a log; `told` is given the moment and all jobs at the end of each round.
 ///
 /// # Errors
-/// As [`simulate`].
+/// Missing or malformed files, and jobs or placements that the tables do not have.
 pub fn replay(
     jobs: &[JobSpec],
     cluster: &ClusterSpec,

@@ -46,21 +46,6 @@ impl Settings {
     /// What can be set by name.
     pub const NAMES: [&str; 2] = ["allocations", "profiles"];
 
-    /// A policy without files.
-    pub const fn new(policy: Policy) -> Self {
-        Self { policy, allocations: None, profiles: None, rounds: None }
-    }
-
-    /// Changes one setting by name; `false` where there is none of that name.
-    pub fn set(&mut self, name: &str, value: &str) -> bool {
-        match name {
-            "allocations" => self.allocations = Some(value.into()),
-            "profiles" => self.profiles = Some(value.into()),
-            _ => return false,
-        }
-        true
-    }
-
     pub(super) fn allocations(&self) -> Result<&Path, SiaError> {
         self.allocations.as_deref().ok_or(SiaError::NoAllocations)
     }

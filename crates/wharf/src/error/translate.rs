@@ -5,9 +5,6 @@ use std::path::Path;
 use wharf_policy::System;
 use wharf_profile::ProfileError;
 use wharf_report::FileError;
-use wharf_reproduce::crius::CriusError;
-use wharf_reproduce::gavel::GavelError;
-use wharf_reproduce::muri::MuriError;
 use wharf_sim::sweep::ScenarioError;
 use wharf_sim::{MeasureError, PresetError, RunError};
 use wharf_trace::{ClusterError, TraceError, UnknownFormat};
@@ -80,24 +77,16 @@ pub fn run(error: &RunError) -> CliError {
             let failed = failed.hint_nearest(key, known.iter().map(String::as_str));
             if known.is_empty() { failed } else { failed.hint(format!("it has {}", known.join(", "))) }
         }
-        RunError::ImpossibleGang { .. } | RunError::UnknownPool { .. } | RunError::Muri(MuriError::TooLarge { .. }) => {
+        RunError::ImpossibleGang { .. } | RunError::UnknownPool { .. } => {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
         RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
             .hint("`--profile FILE` tells how fast models run; `wharf profile show default` lists those that Wharf knows"),
-        RunError::Failures(_) | RunError::Muri(_) | RunError::Blox(_) => {
-            CliError::from_error(ErrorKind::Input, error)
-        }
-        RunError::Gavel(gavel_error) => {
-            let failed = CliError::from_error(ErrorKind::Input, error);
-            with_hint(failed, gavel_hint(gavel_error).map(str::to_owned))
-        }
-        RunError::Crius(crius_error) => {
-            let failed = CliError::from_error(ErrorKind::Input, error);
-            let hint = matches!(crius_error, CriusError::NoCells)
-                .then_some("give the folder with `prof_database.json` and the tables beside it: `--profile FOLDER`");
-            with_hint(failed, hint.map(str::to_owned))
+        RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::Published(published) => {
+            let kind = if published.is_usage() { ErrorKind::Usage } else { ErrorKind::Input };
+            with_hint(CliError::from_error(kind, error), published.hint().map(str::to_owned))
         }
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
@@ -108,27 +97,6 @@ pub fn run(error: &RunError) -> CliError {
             .hint("start every waiting job at last; `wharf sim --explain JOB` shows what happened to a job"),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
-    }
-}
-
-/// What helps under Gavel's preset.
-fn gavel_hint(error: &GavelError) -> Option<&'static str> {
-    match error {
-        GavelError::NoProfile => {
-            Some("give one with `--profile PATH`, such as Gavel's `simulation_throughputs.json`")
-        }
-        GavelError::NoSpeed { .. } | GavelError::NoModel { .. } => Some(
-            "add it to the profile, drop the job, or use the preset `wharf`, which estimates what is not measured",
-        ),
-        GavelError::TooLarge { .. } | GavelError::NoFit { .. } => {
-            Some("drop the job, or use a cluster that can hold it")
-        }
-        GavelError::OneDeviceOnly { .. } => Some("`allox` under the preset `wharf` also takes gangs"),
-        GavelError::TooManyPairs { .. } => Some("the preset `wharf` packs without a list of pairs"),
-        GavelError::Allocations { .. } => {
-            Some("a recording fits only the trace, cluster, policy and seed that it was made with")
-        }
-        _ => None,
     }
 }
 

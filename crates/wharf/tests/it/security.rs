@@ -516,11 +516,9 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
         is_policy_wanted: true,
         make: std::sync::Arc::new(|choice| {
             let preset = wharf_sim::Preset::load("wharf").unwrap();
-            let wharf_sim::preset::Mechanism::Wharf(rules) = preset.mechanism else {
-                panic!("not Wharf's own")
-            };
+            let rules = preset.rules().expect("it is Wharf's own");
             let settings = wharf_policy::Settings::default();
-            Ok(wharf_sim::regime(&rules, &choice.name, &settings, 0).unwrap().0)
+            Ok(wharf_sim::regime(rules, &choice.name, &settings, 0).unwrap().0)
         }),
     };
     Head::start(config).await.unwrap()

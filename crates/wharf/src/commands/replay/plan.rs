@@ -7,7 +7,6 @@ use wharf_core::ClusterSpec;
 use wharf_perf::Profile;
 use wharf_policy::{PolicyInfo, PublishedPolicy, System};
 use wharf_report::{RunLabels, Summary};
-use wharf_sim::preset::Mechanism;
 use wharf_sim::{Outcome, Preset, RunSpec, Settings, run, scale_settings, scale_trace};
 use wharf_trace::{Format, Trace};
 
@@ -70,7 +69,7 @@ impl Plan {
         }
         let policy = find_policy(&args.policy, format, &mut settings, terminal)?;
         let preset = input::preset("wharf")?;
-        let Mechanism::Wharf(rules) = &preset.mechanism else {
+        let Some(rules) = preset.rules() else {
             return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
         };
         let mut settings = scale_settings(policy, rules, &settings, args.time_scale);

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_core::ClusterSpec;
+use wharf_outcome::{JobRecord, NoRecorder, Outcome};
 use wharf_perf::Profile;
-use wharf_policy::arena::{Owner, Variant, World};
-use wharf_reproduce::crius::{self, Numbers, RoundState};
-use wharf_sim::preset::Mechanism;
-use wharf_sim::{NoRecorder, Outcome, Preset, Settings};
+use wharf_policy::Settings;
+use wharf_policy::arena::{Owner, World};
+use wharf_reproduce::Request;
+use wharf_reproduce::crius::{Numbers, RoundState};
 use wharf_testing::{needs, reference};
 use wharf_trace::Trace;
 
@@ -57,16 +58,13 @@ impl Inputs {
     }
 
     fn of(folder: PathBuf, trace: &str, cluster: &str) -> Self {
-        let Mechanism::Crius(numbers) = Preset::load("crius").expect("a preset").mechanism else {
-            panic!("preset crius has another mechanism")
-        };
         let trace = folder.join(format!("traces/{trace}.csv"));
         let cluster = folder.join(format!("cluster/{cluster}.json"));
         Self {
             trace: wharf_trace::read_trace(&trace, None).expect("a trace"),
             cluster: wharf_trace::parse_cluster_file(&cluster).expect("a cluster"),
             profile: wharf_profile::load(&folder).expect("tables"),
-            numbers: *numbers,
+            numbers: crate::support::numbers("crius"),
             folder,
         }
     }
@@ -96,20 +94,16 @@ impl Inputs {
         set: &[&str],
         watch: &mut dyn FnMut(&RoundState<'_>),
     ) -> Outcome {
-        let variant = Variant::find(policy).expect("a policy");
-        let overrides = Settings::parse(set.iter().copied()).expect("settings");
-        let settings = crius::Settings::new(variant, &self.numbers, &overrides, Some(rounds as u64));
-        let (cluster, profile) = (&self.cluster, Some(&self.profile));
-        let outcome = crius::simulate_watched(
-            &self.trace.jobs,
-            cluster,
-            profile,
-            &settings.expect("settings"),
-            &self.numbers,
-            &mut NoRecorder,
-            watch,
-        );
-        outcome.expect("a run")
+        let request = Request {
+            jobs: &self.trace.jobs,
+            cluster: &self.cluster,
+            profile: Some(&self.profile),
+            policy,
+            settings: &Settings::parse(set.iter().copied()).expect("settings"),
+            seed: 0,
+            rounds: Some(rounds as u64),
+        };
+        self.numbers.simulate_watched(&request, &mut NoRecorder, watch).expect("a run")
     }
 }
 
@@ -206,7 +200,7 @@ fn difference_of_jobs(outcome: &Outcome, series: &Series, metrics: &Value) -> Op
         values.sort_by(f64::total_cmp);
         values
     };
-    let jct = sorted(outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect());
+    let jct = sorted(outcome.jobs.iter().filter_map(JobRecord::jct_s).collect());
     if jct != sorted(series.jct.clone()) {
         return Some(format!("completion times {jct:?} are not {:?}", series.jct));
     }
@@ -252,7 +246,7 @@ fn distance(inputs: &Inputs, tag: &str, set: &[&str]) -> (f64, &'static str) {
     let rounds = expected("rounds") as usize;
     let (_, _, outcome) = inputs.run(tag.split('_').next().unwrap_or_default(), rounds, set);
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-    let jct: Vec<f64> = outcome.jobs.iter().filter_map(wharf_sim::JobRecord::jct_s).collect();
+    let jct: Vec<f64> = outcome.jobs.iter().filter_map(JobRecord::jct_s).collect();
     let counted = outcome.jobs.iter().filter(|job| job.first_start.is_some() || job.queue_s > 0.0);
     let mut found = vec![
         ("avg_queue_s_all", mean(counted.map(|job| job.queue_s).collect())),

@@ -1,20 +1,10 @@
 //! What the mechanism refuses, and what it tells besides completion times.
 
 use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
-use wharf_reproduce::muri::{MuriError, Numbers, Policy, Settings, simulate};
-use wharf_sim::{NoRecorder, Recorder};
+use wharf_outcome::{NoRecorder, Recorder};
+use wharf_reproduce::muri::Policy;
 
-/// The shipped preset's numbers.
-fn numbers() -> Numbers {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/muri.toml");
-    let text = std::fs::read_to_string(path).expect("the preset is in the repository");
-    let table: toml::Table = toml::from_str(&text).expect("the preset parses");
-    table["muri"].clone().try_into().expect("its numbers parse")
-}
-
-fn cluster() -> ClusterSpec {
-    ClusterSpec::uniform("v100", 8, 8)
-}
+use crate::support::{cluster, run_on, run_recorded};
 
 fn job(name: &str, submit_s: f64, devices: u32) -> JobSpec {
     let mut job = JobSpec::new(name, Time::from_seconds(submit_s), devices, 1000.0, 500.0);
@@ -22,12 +12,8 @@ fn job(name: &str, submit_s: f64, devices: u32) -> JobSpec {
     job
 }
 
-fn refusal(policy: Policy, cluster: &ClusterSpec, jobs: &[JobSpec]) -> String {
-    let numbers = numbers();
-    let settings = Settings::new(policy, &numbers);
-    let error: MuriError =
-        simulate(jobs, cluster, &settings, &numbers, &mut NoRecorder).expect_err("a refusal");
-    error.to_string()
+fn refusal(variant: &str, cluster: &ClusterSpec, jobs: &[JobSpec]) -> String {
+    run_on(jobs, cluster, variant, &mut NoRecorder).expect_err("a refusal").to_string()
 }
 
 #[test]
@@ -41,21 +27,21 @@ fn impossible_inputs_are_refused_by_name() {
     uneven.nodes[3].devices = 4;
     for (policy, cluster, job, expected) in [
         (
-            Policy::Srtf,
+            "srtf",
             &cluster,
             job("a", 0.0, 65),
             "job a needs 65 devices at once, more than the cluster can give it",
         ),
-        (Policy::Srtf, &cluster, job("a", 0.0, 0), "job a asks for no devices"),
-        (Policy::MuriL, &cluster, stageless, "job b has no usable stage times, which muri-l needs"),
-        (Policy::Themis, &cluster, endless, "job c has inf iterations of 500 ms, which is no length"),
+        ("srtf", &cluster, job("a", 0.0, 0), "job a asks for no devices"),
+        ("muri-l", &cluster, stageless, "job b has no usable stage times, which muri-l needs"),
+        ("themis", &cluster, endless, "job c has inf iterations of 500 ms, which is no length"),
         (
-            Policy::Srsf,
+            "srsf",
             &uneven,
             job("a", 0.0, 1),
             "node v100-3 has 4 devices where others have 8: this mechanism needs equal nodes",
         ),
-        (Policy::Srsf, &ClusterSpec::default(), job("a", 0.0, 1), "the cluster has no devices"),
+        ("srsf", &ClusterSpec::default(), job("a", 0.0, 1), "the cluster has no devices"),
     ] {
         assert_eq!(refusal(policy, cluster, &[job]), expected);
     }
@@ -63,20 +49,17 @@ fn impossible_inputs_are_refused_by_name() {
 
 #[test]
 fn settings_are_read_by_name_and_checked() {
-    let numbers = numbers();
-    let mut settings = Settings::new(Policy::Srtf, &numbers);
-    assert!(settings.set("ordering", "best").is_ok());
-    assert_eq!(
-        settings.set("ordering", "any").expect_err("bad").to_string(),
-        "ordering cannot be any (best or worst)"
-    );
-    assert!(settings.set("order", "best").is_err() && "muri".parse::<Policy>().is_err());
-    settings.packing_num = 5;
-    let error = simulate(&[], &cluster(), &settings, &numbers, &mut NoRecorder).expect_err("too many");
-    assert_eq!(error, MuriError::GroupSize { value: 5 });
-    let mut queued = Settings::new(Policy::MuriS, &numbers);
-    queued.set("queues", "tiresias").expect("a setting");
-    assert!(simulate(&[], &cluster(), &queued, &numbers, &mut NoRecorder).is_err());
+    for (variant, expected) in [
+        ("srtf ordering=any", "setting `ordering` cannot be `any`; it takes best or worst"),
+        ("srtf order=best", "there is no setting `order`"),
+        ("srtf packing_num=5", "packing_num is 5, not 1 to 4"),
+        ("muri-s queues=tiresias", "muri-s has no variant queues=tiresias"),
+        ("muri", "no policy is named `muri`"),
+        ("fifo", "the policies are srtf, srsf, tiresias, antman, themis, muri-s, muri-l"),
+    ] {
+        assert_eq!(refusal(variant, &cluster(), &[]), expected, "{variant}");
+    }
+    assert!(run_on(&[], &cluster(), "srtf ordering=best", &mut NoRecorder).is_ok());
 }
 
 /// Asks for the timeline and counts what it hears.
@@ -121,11 +104,9 @@ fn outcome_accounts_for_all_device_time() {
         .enumerate()
         .map(|(index, &size)| job(&index.to_string(), 60.0 * index as f64, size))
         .collect();
-    let numbers = numbers();
     for policy in Policy::ALL {
-        let settings = Settings::new(policy, &numbers);
         let mut counter = Counter::default();
-        let outcome = simulate(&jobs, &cluster(), &settings, &numbers, &mut counter).expect("a run");
+        let outcome = run_recorded(&jobs, policy.name(), &mut counter);
         let count = jobs.len() as u32;
         assert_eq!((counter.submitted, counter.finished), (count, count), "{policy:?}");
         assert!(counter.started >= count);

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
-use wharf_reproduce::muri::{Numbers, Settings, simulate};
-use wharf_sim::{NoRecorder, Outcome, Recorder};
+use wharf_outcome::{NoRecorder, Outcome, Recorder};
+use wharf_policy::Settings;
+use wharf_reproduce::muri::Numbers;
+use wharf_reproduce::{Mechanism, Refusal, Request};
 
-/// The shipped preset's numbers.
-pub(crate) fn numbers() -> Numbers {
-    #[derive(serde::Deserialize)]
-    struct Preset {
-        muri: Numbers,
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets/muri.toml");
+/// A shipped preset's numbers.
+pub(crate) fn numbers<N: DeserializeOwned>(preset: &str) -> N {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../presets/{preset}.toml"));
     let text = std::fs::read_to_string(path).expect("the preset is in the repository");
-    toml::from_str::<Preset>(&text).expect("the preset parses").muri
+    let table: toml::Table = toml::from_str(&text).expect("the preset parses");
+    table[preset].clone().try_into().expect("its numbers parse")
 }
 
 /// A trace in the reference's format.
@@ -57,13 +57,19 @@ pub(crate) fn run(jobs: &[JobSpec], variant: &str) -> Outcome {
 
 /// As [`run`], with a recorder.
 pub(crate) fn run_recorded(jobs: &[JobSpec], variant: &str, recorder: &mut dyn Recorder) -> Outcome {
-    let numbers = numbers();
+    run_on(jobs, &cluster(), variant, recorder).expect("a run")
+}
+
+/// As [`run_recorded`], on any cluster.
+pub(crate) fn run_on(
+    jobs: &[JobSpec],
+    cluster: &ClusterSpec,
+    variant: &str,
+    recorder: &mut dyn Recorder,
+) -> Result<Outcome, Refusal> {
     let mut words = variant.split(' ');
-    let policy = words.next().expect("a policy").parse().expect("a known policy");
-    let mut settings = Settings::new(policy, &numbers);
-    for word in words {
-        let (name, value) = word.split_once('=').expect("name=value");
-        settings.set(name, value).expect("a known setting");
-    }
-    simulate(jobs, &cluster(), &settings, &numbers, recorder).expect("a run")
+    let policy = words.next().expect("a policy");
+    let settings = &Settings::parse(words).expect("name=value");
+    let request = Request { jobs, cluster, profile: None, policy, settings, seed: 0, rounds: None };
+    numbers::<Numbers>("muri").simulate(&request, recorder)
 }

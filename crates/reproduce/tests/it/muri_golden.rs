@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use wharf_core::{JobId, NodeShare, Time};
-use wharf_sim::{Outcome, Recorder};
+use wharf_outcome::{Outcome, Recorder};
 use wharf_testing::{needs, reference};
 
 /// Our names of the reference's policies and variants, by the end of a recording's file name.

@@ -1,8 +1,8 @@
 //! CPU seconds of this mechanism beside the published simulator's, for the runs that the reference was timed on.
 //!
-//! `cargo bench -p wharf-sim --bench muri` runs those; `-- figures` runs everything that the published figures show.
+//! `cargo bench -p wharf-reproduce --bench muri` runs those; `-- figures` runs everything that the published figures show.
 
-#[path = "../tests/it/support/mod.rs"]
+#[path = "../tests/it/support.rs"]
 mod support;
 
 use nix::sys::resource::{UsageWho, getrusage};
