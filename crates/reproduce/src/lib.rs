@@ -5,6 +5,10 @@ pub mod crius;
 pub mod gavel;
 mod mechanism;
 pub mod muri;
+mod published;
+mod registry;
 pub mod sia;
 
 pub use mechanism::{InputError, Mechanism, Policies, Refusal, Request};
+pub use published::{PublishedPolicy, System, published};
+pub use registry::{find, never_resizes, policies};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use wharf_external::Program;
+use wharf_policy::Settings;
 use wharf_policy::settings::split_policy;
-use wharf_policy::{Settings, find};
+use wharf_reproduce::find;
 
 use crate::preset::{Preset, PresetMechanism, Rules};
 use crate::run::RunError;

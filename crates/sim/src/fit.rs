@@ -39,7 +39,7 @@ pub(crate) fn misfits<'a>(
     let mut fitting: Vec<&Gang> = Vec::new();
     let mut shares = Vec::new();
     let is_elastic = Program::is_named(spec.policy)
-        || wharf_policy::find(spec.policy).is_ok_and(|policy| policy.is_elastic);
+        || wharf_reproduce::find(spec.policy).is_ok_and(|policy| policy.is_elastic);
     jobs.iter().enumerate().filter_map(move |(index, job)| {
         if let Some(place) = fitting.iter().position(|gang| **gang == job.gang) {
             // Traces repeat few gangs: those seen last are compared first.

@@ -60,7 +60,7 @@ fn regime_with(policy: &str, settings: &Settings, seed: u64) -> Regime {
 fn make(choice: &PolicyChoice) -> Result<Regime, String> {
     let mut settings = Settings::default();
     choice.settings.iter().for_each(|(key, value)| settings.set(key, value));
-    match wharf_policy::find(&choice.name) {
+    match wharf_reproduce::find(&choice.name) {
         Ok(_) => Ok(regime_with(&choice.name, &settings, 0)),
         Err(error) => Err(error.to_string()),
     }
@@ -139,6 +139,7 @@ impl VirtualCluster {
         let setup = Setup {
             clock: Box::new(clock.clone()),
             make: Arc::new(make),
+            never_resizes: wharf_reproduce::never_resizes,
             sharing,
             lost_after_s: 1e9,
             caps: crate::Caps::default(),

@@ -1,7 +1,7 @@
 //! The mechanism of the simulator published with Crius (Arena), with its policies.
 //!
 //! Everything happens in rounds: running jobs are credited, the policy is told who ended and who came, and whoever got other
-//! devices pays for it. The decisions themselves are in `wharf_policy::arena`, which keeps their defects. What the published
+//! devices pays for it. The decisions themselves are in [`decisions`], which keeps their defects. What the published
 //! accounting does that a careful design would not is kept, because its results depend on it:
 //!
 //! | defect | where | effect |
@@ -27,7 +27,10 @@
 //!
 //! The entry is [`Numbers`], a preset's table.
 
+mod adapter;
+pub mod decisions;
 mod error;
+mod policies;
 mod profiling;
 mod rounds;
 mod settings;
@@ -39,14 +42,15 @@ use std::sync::Arc;
 
 use wharf_core::{ClusterSpec, JobSpec};
 use wharf_perf::Profile;
-use wharf_policy::arena::{Site, VARIANTS, World};
 
 use wharf_outcome::{Outcome, Recorder};
 
 pub use error::CriusError;
+pub(crate) use policies::POLICIES;
 pub use settings::{Numbers, Profiling, Settings};
 
 use crate::{Mechanism, Policies, Refusal, Request};
+use decisions::{Site, VARIANTS, World};
 
 /// A round, when all is decided and charged.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf_policy::arena::{Kind, Owner, World};
+use super::decisions::{Kind, Owner, World};
 
 use super::settings::Profiling;
 
@@ -102,7 +102,7 @@ fn idle_nodes_of(world: &World, kind: Kind, needed: usize) -> Vec<u32> {
 mod tests {
     use std::sync::Arc;
 
-    use wharf_policy::arena::{Job, Lookup, Options, Quota, Shape, Site};
+    use crate::crius::decisions::{Job, Lookup, Options, Quota, Shape, Site};
 
     use super::*;
 

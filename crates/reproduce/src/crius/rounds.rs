@@ -1,7 +1,7 @@
 //! The rounds: credit, decide, charge.
 
-use wharf_policy::arena::numbers::{rounded, whole_times};
-use wharf_policy::arena::{Question, Rules, Table, Tuning, World};
+use super::decisions::numbers::{rounded, whole_times};
+use super::decisions::{Question, Rules, Table, Tuning, World};
 
 use super::RoundState;
 use super::profiling::Profilers;

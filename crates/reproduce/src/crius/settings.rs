@@ -1,7 +1,7 @@
 //! What a run of this mechanism can be asked for.
 
+use super::decisions::{Fixes, Options, Tuning, Variant};
 use serde::Deserialize;
-use wharf_policy::arena::{Fixes, Options, Tuning, Variant};
 use wharf_policy::{BadSetting, Settings as Overrides};
 
 /// The `[crius]` table of a preset.

@@ -1,9 +1,9 @@
 //! The speeds of all jobs of a trace, from the tables that come with Crius.
 
+use super::decisions::{Kind, Lookup, Question, Shape, Site, Source, doubling_shapes};
 use wharf_core::JobSpec;
 use wharf_perf::cells::{Cell, Cells};
 use wharf_perf::profile::Workload;
-use wharf_policy::arena::{Kind, Lookup, Question, Shape, Site, Source, doubling_shapes};
 
 use super::error::CriusError;
 

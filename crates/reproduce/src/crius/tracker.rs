@@ -1,7 +1,7 @@
 //! What is told of a run: events, records, samples.
 
+use super::decisions::{Owner, Table, World};
 use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, Time};
-use wharf_policy::arena::{Owner, Table, World};
 
 use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};
 

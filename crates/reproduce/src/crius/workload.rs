@@ -1,7 +1,7 @@
 //! The jobs of a trace, in the rounds in which they are submitted.
 
+use super::decisions::{Job, Quota, Site};
 use wharf_core::{Gang, JobSpec};
-use wharf_policy::arena::{Job, Quota, Site};
 
 use super::error::CriusError;
 use super::settings::{Numbers, Settings};
@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn rounds_are_rounded_up_to_a_digit_and_zeros() {
         for (rounds, expected) in [(5716, 6000), (282, 300), (1, 2), (9, 10), (300, 400)] {
-            let quota = Quota::new(wharf_policy::arena::Kind(0), wharf_policy::arena::Shape::single(1));
+            let quota =
+                Quota::new(crate::crius::decisions::Kind(0), crate::crius::decisions::Shape::single(1));
             let last = Arrival {
                 spec: 0,
                 round: rounds - 1,

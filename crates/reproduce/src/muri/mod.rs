@@ -58,7 +58,7 @@ impl Numbers {
     fn prepare<'a>(&self, request: &Request<'a>) -> Result<(Settings, Cow<'a, [JobSpec]>, Shape), Refusal> {
         let policy = match request.policy("", Policy::ALL, Policy::name, &Settings::NAMES) {
             Err(Refusal::NotInPreset { choices }) => {
-                wharf_policy::find(request.policy)?;
+                crate::find(request.policy)?;
                 return Err(Refusal::NotInPreset { choices });
             }
             found => found?,

@@ -1,9 +1,10 @@
 //! `wharf policies`, `wharf policy explain`: what the registry knows.
 
 use serde::Serialize;
-use wharf_policy::System;
-use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
+use wharf_policy::{KnobInfo, PolicyInfo};
 use wharf_reproduce::Policies;
+use wharf_reproduce::System;
+use wharf_reproduce::{find, policies};
 use wharf_sim::Preset;
 use wharf_sim::preset::PresetMechanism;
 
@@ -67,7 +68,7 @@ fn policy_document(policy: &'static PolicyInfo) -> PolicyDocument<'static> {
 
 /// The names of all policies that run under a preset.
 pub(super) fn names(preset: &Preset) -> Vec<String> {
-    let all = policies().iter().map(|policy| policy.name);
+    let all = policies().map(|policy| policy.name);
     let names: Vec<&str> = match &preset.mechanism {
         PresetMechanism::Wharf(_) => all.collect(),
         PresetMechanism::Published(mechanism) => match mechanism.policies() {
@@ -86,7 +87,7 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
     if let Some(system) = args.from {
         return list_published(system, terminal);
     }
-    let mut all: Vec<&'static PolicyInfo> = policies().iter().collect();
+    let mut all: Vec<&'static PolicyInfo> = policies().collect();
     if let Some(name) = &args.preset {
         match input::preset(name)?.mechanism {
             PresetMechanism::Wharf(_) => {}

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use wharf_policy::System;
 use wharf_profile::ProfileError;
 use wharf_report::FileError;
+use wharf_reproduce::System;
 use wharf_sim::sweep::ScenarioError;
 use wharf_sim::{MeasureError, PresetError, RunError};
 use wharf_trace::{ClusterError, TraceError, UnknownFormat};
@@ -109,9 +109,9 @@ pub fn profile(error: &ProfileError) -> CliError {
 /// A policy does not exist. A name of a published system is translated; otherwise the nearest name is suggested.
 pub fn policy(error: &wharf_policy::UnknownPolicy) -> CliError {
     let unknown = CliError::from_error(ErrorKind::Usage, error);
-    let published: Vec<_> = wharf_policy::published(&error.name).collect();
+    let published: Vec<_> = wharf_reproduce::published(&error.name).collect();
     if published.is_empty() {
-        let names = wharf_policy::policies().iter().map(|policy| policy.name);
+        let names = wharf_reproduce::policies().map(|policy| policy.name);
         let unknown = unknown.hint_nearest(&error.name, names);
         return match error.name.parse::<System>() {
             Ok(system) => unknown.hint(list_of(system)),

@@ -514,6 +514,7 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
         warn: std::sync::Arc::new(|_| ()),
         policy: PolicyChoice { name: "fifo".into(), ..PolicyChoice::default() },
         is_policy_wanted: true,
+        never_resizes: wharf_reproduce::never_resizes,
         make: std::sync::Arc::new(|choice| {
             let preset = wharf_sim::Preset::load("wharf").unwrap();
             let rules = preset.rules().expect("it is Wharf's own");

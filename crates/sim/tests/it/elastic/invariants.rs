@@ -24,7 +24,7 @@ fn elastic() -> impl Iterator<Item = &'static PolicyInfo> {
     let is_elastic = move |info: &&PolicyInfo| {
         ["sia", "pollux", "crius", "elasticflow"].contains(&family(info.name).as_str())
     };
-    wharf_policy::policies().iter().filter(is_elastic)
+    wharf_reproduce::policies().filter(is_elastic)
 }
 
 /// A job on its devices.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use wharf_core::ClusterSpec;
 use wharf_perf::Profile;
-use wharf_policy::{PolicyInfo, PublishedPolicy, System};
+use wharf_policy::PolicyInfo;
 use wharf_report::{RunLabels, Summary};
+use wharf_reproduce::{PublishedPolicy, System};
 use wharf_sim::{Outcome, Preset, RunSpec, Settings, run, scale_settings, scale_trace};
 use wharf_trace::{Format, Trace};
 
@@ -188,7 +189,7 @@ fn find_policy(
     terminal: &Terminal,
 ) -> Result<&'static PolicyInfo, CliError> {
     let published = system_of(format).and_then(|system| system.find(name));
-    match (wharf_policy::find(name), published) {
+    match (wharf_reproduce::find(name), published) {
         (Ok(policy), Some(PublishedPolicy { system, policy: other, .. })) if *other != policy.name => {
             terminal
                 .note(&format!("policy `{name}` is Wharf's own; `{name}` of {system} is `--policy {other}`"));
@@ -203,7 +204,7 @@ fn find_policy(
                     settings.set(key, value);
                 }
             }
-            wharf_policy::find(published.policy).map_err(|error| translate::policy(&error))
+            wharf_reproduce::find(published.policy).map_err(|error| translate::policy(&error))
         }
     }
 }

@@ -173,7 +173,7 @@ fn simulate(trace: &Trace, wanted: &Wanted, start_cost_s: f64) -> Events {
     let policy = wanted.policy;
     let preset = Preset::load("wharf").unwrap();
     let rules = preset.rules().expect("it is Wharf's own");
-    let info = wharf_policy::find(policy).unwrap();
+    let info = wharf_reproduce::find(policy).unwrap();
     let mut settings = scale_settings(info, rules, &Settings::default(), TIME_SCALE);
     settings.set("restart_s", &start_cost_s.to_string());
     let cluster: ClusterSpec = wharf_trace::parse_cluster(wanted.cluster).unwrap();

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use wharf_core::{DeviceSet, JobId, NodeId, NodeShare, View};
 
-use crate::arena::query::{INFEASIBLE, Question, Source, doubling_shapes};
-use crate::arena::site::{Kind, Shape, Site};
-use crate::placement::allowed_types;
+use wharf_policy::placement::allowed_types;
+
+use crate::crius::decisions::{INFEASIBLE, Kind, Question, Shape, Site, Source, doubling_shapes};
 
 /// Samples per second by type and shape.
 pub(super) struct Speeds {

@@ -4,7 +4,6 @@
 //! Whoever keeps the clock and the books (the preset `crius` as published, or Wharf's own engine through an adapter) tells the rules
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
-mod adapter;
 mod crius;
 mod elasticflow;
 mod fcfs;
@@ -18,7 +17,6 @@ mod site;
 mod table;
 mod world;
 
-pub use adapter::Arena;
 pub use job::{Job, Quota};
 pub use query::{INFEASIBLE, Lookup, Mode, NEVER_S, Question, Source, doubling_shapes};
 pub use site::{Kind, KindInfo, Shape, Site};

@@ -2,11 +2,14 @@
 
 use wharf_core::Policy;
 use wharf_perf::Sharing;
+use wharf_policy::{BadSetting, BuildArgs, KnobInfo, PolicyInfo};
 
-use super::priority::is_positive;
-use super::{BuildArgs, KnobInfo, PolicyInfo};
-use crate::arena::{Arena, Options, Variant};
-use crate::settings::BadSetting;
+use super::adapter::Arena;
+use super::decisions::{Options, Variant};
+
+/// All of them, in the order in which they are listed.
+pub(crate) static POLICIES: &[PolicyInfo] =
+    &[FCFS, FCFS_R, GANDIVA, ELASTICFLOW, ELASTICFLOW_L, GAVEL, SIA, CRIUS];
 
 const PAPER: &str = "Xue et al., Arena, EuroSys'26 (its baselines)";
 
@@ -39,7 +42,7 @@ const BASE: PolicyInfo = PolicyInfo {
     build: |args| build("crius/fcfs", args),
 };
 
-pub(super) const FCFS: PolicyInfo = PolicyInfo {
+const FCFS: PolicyInfo = PolicyInfo {
     name: "crius/fcfs",
     summary: "first come, first served for each type, on whole nodes, in rounds, as Crius's simulator has it",
     explanation: "Jobs run on the type and number of devices that they ask for, on as few nodes as hold them, the emptiest nodes \
@@ -48,7 +51,7 @@ pub(super) const FCFS: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
-pub(super) const FCFS_R: PolicyInfo = PolicyInfo {
+const FCFS_R: PolicyInfo = PolicyInfo {
     name: "crius/fcfs-r",
     summary: "the same; a job may also lie on more nodes than needed",
     explanation: "As crius/fcfs; where a job does not fit on as few nodes as hold it, the devices on each node are halved until it \
@@ -57,7 +60,7 @@ pub(super) const FCFS_R: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
-pub(super) const GANDIVA: PolicyInfo = PolicyInfo {
+const GANDIVA: PolicyInfo = PolicyInfo {
     name: "crius/gandiva",
     summary: "the same; jobs are gathered on fewer nodes and grow into idle devices, as Crius's simulator has Gandiva",
     explanation: "As crius/fcfs-r. When a job ends, jobs that lie on more nodes than needed are gathered on their own nodes or moved \
@@ -69,7 +72,7 @@ pub(super) const GANDIVA: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
-pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
+const ELASTICFLOW: PolicyInfo = PolicyInfo {
     name: "crius/elasticflow",
     summary: "admits a job where all deadlines of its type hold, and doubles whoever gains most, as Crius's simulator has it",
     explanation: "A job is admitted where it and all running jobs of its type can be done by their deadlines with the fewest devices \
@@ -83,7 +86,7 @@ pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
-pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
+const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
     name: "crius/elasticflow-l",
     summary: "the same, with all the time in the world",
     explanation: "As crius/elasticflow, without deadlines: every job is admitted that still finds a device.",
@@ -94,7 +97,7 @@ pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
-pub(super) const GAVEL: PolicyInfo = PolicyInfo {
+const GAVEL: PolicyInfo = PolicyInfo {
     name: "crius/gavel",
     summary: "the type for each job by an integer program, with few changes at a time, as Crius's simulator has Gavel",
     explanation: "Jobs keep the number of devices that they ask for. A job that comes, or is tried again after another ended, is admitted \
@@ -105,7 +108,7 @@ pub(super) const GAVEL: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
-pub(super) const SIA: PolicyInfo = PolicyInfo {
+const SIA: PolicyInfo = PolicyInfo {
     name: "crius/sia",
     summary: "the type and number for each new job by an integer program, as Crius's simulator has Sia",
     explanation: "As crius/gavel, with configurations of 1, 2, 4, 8 and 16 devices of each type and goodput that grows linearly with them. \
@@ -117,7 +120,7 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
     ..BASE
 };
 
-pub(super) const CRIUS: PolicyInfo = PolicyInfo {
+const CRIUS: PolicyInfo = PolicyInfo {
     name: "crius/crius",
     summary: "Crius as its published simulator decides, defects included",
     paper: "Xue et al., Arena, EuroSys'26",
@@ -132,7 +135,9 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
 };
 
 fn build(name: &'static str, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
-    let round_s = args.settings.parsed("round_s", 300.0, "seconds above 0", is_positive)?;
+    let round_s = args
+        .settings
+        .parsed("round_s", 300.0, "seconds above 0", |seconds: &f64| seconds.is_finite() && *seconds > 0.0)?;
     let variant = Variant::find(name).ok_or_else(|| BadSetting {
         key: "policy".to_owned(),
         value: name.to_owned(),

@@ -16,23 +16,19 @@ use wharf_core::{
     RoundNotes, StopReason, Time, View,
 };
 
-use super::job::{Job, Quota};
-use super::query::Lookup;
-use super::site::{Kind, Shape, Site};
-use super::table::Owner;
-use super::world::{Options, World};
-use super::{Rules, Variant};
-use crate::elastic::offers::{Offer, offers, pools};
-use crate::placement::Placer;
-use crate::priority::{free_devices, working_devices};
-use crate::seating::{Party, Seated, Seating};
+use wharf_policy::Placer;
+use wharf_policy::elastic::{Offer, offers, pools};
+use wharf_policy::priority::{free_devices, working_devices};
+use wharf_policy::seating::{Party, Seated, Seating};
+
+use super::decisions::{Job, Kind, Lookup, Options, Owner, Quota, Rules, Shape, Site, Variant, World};
 use speeds::Speeds;
 
 /// Largest gang that the rules are shown.
 const DEVICES_MAX: u32 = 64;
 
 /// Rounds around rules.
-pub struct Arena {
+pub(super) struct Arena {
     variant: &'static Variant,
     options: Options,
     seating: Seating,
@@ -237,7 +233,7 @@ fn devices_of(site: &Site, placement: &[NodeShare]) -> Vec<usize> {
 
 impl Arena {
     /// A policy over an idle cluster.
-    pub fn new(variant: &'static Variant, options: Options, placer: Box<dyn Placer>) -> Self {
+    pub(super) fn new(variant: &'static Variant, options: Options, placer: Box<dyn Placer>) -> Self {
         Self {
             variant,
             options: variant.options(options),

@@ -194,9 +194,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::registry::{BuildArgs, find};
-    use crate::settings::Settings;
-    use crate::{Strategy, arena};
+    use crate::crius::decisions::VARIANTS;
+    use crate::find;
+    use wharf_policy::{BuildArgs, Settings, Strategy};
 
     #[test]
     fn every_published_name_is_unique_in_its_system_and_builds_here() {
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn crius_names_are_those_of_its_preset() {
         let names: BTreeSet<&str> = CRIUS.iter().map(|policy| policy.name).collect();
-        assert_eq!(names, arena::VARIANTS.iter().map(|variant| variant.name).collect());
+        assert_eq!(names, VARIANTS.iter().map(|variant| variant.name).collect());
     }
 
     #[test]
