@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Engine, JobId, JobSpec, Regime, State, Time};
+use wharf_outcome::{Outcome, Recorder};
 
 use crate::driver::Driver;
 use crate::failures::Failures;
 use crate::run::RunError;
-use wharf_outcome::{Outcome, Recorder};
 
 /// A cluster in the middle of its work, and what is known of its future.
 #[derive(Clone, Debug)]

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, JobSpec, Policy, Time, Violation};
 use wharf_external::{Program, Trouble};
+use wharf_outcome::{Outcome, Recorder};
 use wharf_perf::resolve::with_speeds;
 use wharf_perf::{Profile, Unresolved};
 use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, Settings};
+use wharf_reproduce::{InputError, Mechanism, Refusal, Request};
 use wharf_trace::Trace;
 
 use crate::driver::Driver;
@@ -16,8 +18,6 @@ use crate::failures::{FailureError, Failures};
 use crate::fit::misfits;
 use crate::preset::{Preset, PresetMechanism, Rules};
 use crate::regime::simulated_regime;
-use wharf_outcome::{Outcome, Recorder};
-use wharf_reproduce::{InputError, Mechanism, Refusal, Request};
 
 /// Everything that determines a run. Equal specs give equal bytes.
 #[derive(Clone, Copy, Debug)]

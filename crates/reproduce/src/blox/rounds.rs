@@ -1,10 +1,10 @@
 //! The rounds: credit, take in, order, walk.
 
 use wharf_core::{Chosen, ClusterSpec, JobId, JobSpec, NodeShare, Time};
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};
 
 use super::cluster::Free;
 use super::settings::{Policy, Settings};
-use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};
 
 /// Up to here every whole number is a float, so that a product of them is the sum that the published code makes.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

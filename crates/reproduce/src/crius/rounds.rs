@@ -1,14 +1,14 @@
 //! The rounds: credit, decide, charge.
 
-use super::decisions::numbers::{rounded, whole_times};
-use super::decisions::{Question, Rules, Table, Tuning, World};
+use wharf_outcome::{Outcome, Tally, Throughput};
 
 use super::RoundState;
+use super::decisions::numbers::{rounded, whole_times};
+use super::decisions::{Question, Rules, Table, Tuning, World};
 use super::profiling::Profilers;
 use super::settings::{Numbers, Settings};
 use super::tracker::Tracker;
 use super::workload::Workload;
-use wharf_outcome::{Outcome, Tally, Throughput};
 
 /// A run.
 pub(super) struct Rounds<'a> {

@@ -1,9 +1,9 @@
 //! What is told of a run: events, records, samples.
 
-use super::decisions::{Owner, Table, World};
 use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, Time};
-
 use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};
+
+use super::decisions::{Owner, Table, World};
 
 /// Keeps the records. Jobs are known by their places in the trace.
 pub(super) struct Tracker<'a> {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use wharf_core::{JobId, NodeShare, Time};
+use wharf_outcome::{
+    Allocation, JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
+};
 
 use super::keys::{NOBODY, singles};
 use super::place::Assignment;
 use super::rules::Shares;
 use super::workload::Workload;
-use wharf_outcome::{
-    Allocation, JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
-};
 
 /// A job's fate so far.
 #[derive(Clone, Debug, Default)]

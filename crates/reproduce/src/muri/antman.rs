@@ -4,6 +4,7 @@
 //! idle meanwhile, except for opportunistic jobs. Opportunistic jobs go to the least utilised devices.
 
 use wharf_core::{DeviceSet, NodeShare};
+use wharf_outcome::Outcome;
 use wharf_perf::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
 
 use super::clock::{Clock, Event, Tie};
@@ -11,7 +12,6 @@ use super::cluster::Shape;
 use super::numbers::{AntMan, Numbers};
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use wharf_outcome::Outcome;
 
 #[derive(Clone, Debug, Default)]
 struct Device {

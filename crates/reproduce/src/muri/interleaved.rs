@@ -1,5 +1,7 @@
 //! Muri-S and Muri-L: candidates in order of priority are grouped, and groups are placed like single jobs.
 
+use wharf_outcome::Outcome;
+
 use super::candidates::{Candidates, QueueFront};
 use super::clock::{Clock, Event, Tie};
 use super::cluster::{Filling, Selection, Shape};
@@ -8,7 +10,6 @@ use super::numbers::Numbers;
 use super::settings::{Policy, Queues, Settings};
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use wharf_outcome::Outcome;
 
 /// No group, in the table from jobs to groups.
 const UNGROUPED: u32 = u32::MAX;

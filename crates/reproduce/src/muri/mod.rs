@@ -31,6 +31,7 @@ mod candidates;
 mod clock;
 mod cluster;
 mod error;
+pub mod fairness;
 mod grouping;
 mod interleaved;
 mod numbers;

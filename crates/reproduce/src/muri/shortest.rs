@@ -3,11 +3,12 @@
 //! Waiting jobs' keys never change and running jobs' only fall, so that the order is kept and repaired rather than
 //! sorted anew: everything that ran is in the part that the last scan looked at.
 
+use wharf_outcome::Outcome;
+
 use super::clock::{Clock, Event, Tie};
 use super::cluster::{Filling, Selection, Shape};
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use wharf_outcome::Outcome;
 
 /// What "short" means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

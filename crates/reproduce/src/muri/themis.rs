@@ -7,13 +7,13 @@
 //! published code takes them in no particular order; exact shares would instead take the longest together and last,
 //! which doubles completion times where many jobs arrive at once. [`solver_error`] is a pseudo-random tie rule in place of that error.
 
-use wharf_solver::fairness::{Claim, FinishTimeFairness};
+use wharf_outcome::Outcome;
 
 use super::clock::{Clock, Event, Tie};
 use super::cluster::{Filling, Selection, Shape};
+use super::fairness::{Claim, FinishTimeFairness};
 use super::tracker::Tracker;
 use super::workload::Workload;
-use wharf_outcome::Outcome;
 
 /// Weight of a share where the job has not run yet.
 const NEVER_RAN: f64 = 1e9;

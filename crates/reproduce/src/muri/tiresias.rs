@@ -2,13 +2,14 @@
 //!
 //! Devices are only counted. Besides arrivals and completions, a job's change of queue is an event.
 
+use wharf_outcome::Outcome;
+
 use super::clock::{Clock, Event, Tie};
 use super::cluster::Shape;
 use super::numbers::Numbers;
 use super::settings::Settings;
 use super::tracker::Tracker;
 use super::workload::{Job, Workload};
-use wharf_outcome::Outcome;
 
 /// When jobs change their queue.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! What has happened to each job, told to the recorder and kept for the outcome.
 
 use wharf_core::{JobId, NodeShare, Time};
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
 use wharf_perf::interleave::GROUP_SIZE_MAX;
 
 use super::workload::{Job, Workload};
-use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
 
 /// A job's state.
 #[derive(Clone, Copy, Debug)]

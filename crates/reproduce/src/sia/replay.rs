@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, Time};
+use wharf_outcome::{Outcome, Recorder};
 
 use super::error::SiaError;
 use super::goodput::Batch;
@@ -10,7 +11,6 @@ use super::job::Job;
 use super::log::{JobLine, Round};
 use super::numbers::Numbers;
 use super::record::Record;
-use wharf_outcome::{Outcome, Recorder};
 
 /// A job at the end of a replayed round: what Sia's simulator would log.
 #[derive(Clone, Copy, Debug, PartialEq)]

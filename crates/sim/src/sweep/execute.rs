@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
+use wharf_outcome::{NoRecorder, Outcome, TimelineOnly};
+
 use super::parallel::map_in_order;
 use super::plan::{Plan, PlannedRun};
 use crate::run::{RunError, run};
-use wharf_outcome::{NoRecorder, Outcome, TimelineOnly};
 
 /// Keeps what becomes of runs.
 pub trait RunSink: Sync {

@@ -10,9 +10,10 @@
 //! the program predicts it. [`adjust`] has a documented tie rule. For a job that can run nowhere (-10^9) the published solver's relative gap
 //! accepts any choice; [`adjust`] takes the best. docs/policies.md has the measured differences.
 
-use wharf_solver::choice::{Configuration, Holder, adjust};
+use wharf_solver::choice::Configuration;
 
 use super::Rules;
+use super::adjust::{Holder, adjust};
 use super::job::Quota;
 use super::query::INFEASIBLE;
 use super::site::Kind;

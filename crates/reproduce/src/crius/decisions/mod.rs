@@ -4,6 +4,7 @@
 //! Whoever keeps the clock and the books (the preset `crius` as published, or Wharf's own engine through an adapter) tells the rules
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
+mod adjust;
 mod crius;
 mod elasticflow;
 mod fcfs;
@@ -17,6 +18,7 @@ mod site;
 mod table;
 mod world;
 
+pub use adjust::{Adjustment, Holder, adjust};
 pub use job::{Job, Quota};
 pub use query::{INFEASIBLE, Lookup, Mode, NEVER_S, Question, Source, doubling_shapes};
 pub use site::{Kind, KindInfo, Shape, Site};

@@ -10,9 +10,10 @@
 //! below the optimum, at a choice that depends on the order of jobs and types. docs/policies.md has the measured differences.
 
 use wharf_perf::cells::DEVICE_COUNTS as COUNTS;
-use wharf_solver::choice::{Configuration, Holder, adjust};
+use wharf_solver::choice::Configuration;
 
 use super::Rules;
+use super::adjust::{Holder, adjust};
 use super::gavel::{CHANGES_MAX, place_all};
 use super::query::INFEASIBLE;
 use super::site::{Kind, Shape};

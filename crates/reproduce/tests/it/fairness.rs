@@ -1,7 +1,7 @@
 //! Finish-time fairness: shares are feasible, and the worst-off job is as well off as any shares allow.
 
 use proptest::prelude::*;
-use wharf_solver::fairness::{Claim, FinishTimeFairness};
+use wharf_reproduce::muri::fairness::{Claim, FinishTimeFairness};
 
 /// The ratio that shares give to the worst-off claim.
 fn worst_ratio(claims: &[Claim], shares: &[f64]) -> f64 {

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::Configuration;
+use wharf_solver::choice::Configuration;
 
 /// Sums are compared in these units: smaller differences are rounding.
 const SAME: f64 = 1e-6;
