@@ -2,9 +2,7 @@
 
 use serde::Serialize;
 use wharf_policy::{KnobInfo, PolicyInfo};
-use wharf_reproduce::Policies;
-use wharf_reproduce::System;
-use wharf_reproduce::{find, policies};
+use wharf_reproduce::{Policies, System, find, policies};
 use wharf_sim::Preset;
 use wharf_sim::preset::PresetMechanism;
 
