@@ -38,7 +38,7 @@ use crate::outlet::Outlet;
 use crate::ports::Ports;
 use crate::progress::Progress;
 use crate::readers::{Flow, Pipe, Readers};
-use crate::regime::{MakeRegime, PolicyChoice};
+use crate::regime::{MakeRegime, NeverResizes, PolicyChoice};
 use crate::rooms::Rooms;
 use crate::secrets::Vault;
 use crate::storage::Stall;
@@ -130,6 +130,7 @@ pub(crate) struct Dispatcher {
     pub(crate) epoch_unix_s: f64,
     /// Makes policies from their names.
     pub(crate) make: MakeRegime,
+    pub(crate) never_resizes: NeverResizes,
     /// Who may have how much.
     pub(crate) sharing: Limits,
     /// What live jobs run, by the first job of their array or their own.
@@ -195,6 +196,7 @@ pub(crate) struct Dispatcher {
 pub(crate) struct Setup {
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) make: MakeRegime,
+    pub(crate) never_resizes: NeverResizes,
     /// What `kept` of the replayed journal says of limits.
     pub(crate) sharing: Limits,
     pub(crate) lost_after_s: f64,
@@ -224,6 +226,7 @@ impl Dispatcher {
             clock,
             epoch_unix_s,
             make,
+            never_resizes: setup.never_resizes,
             sharing,
             specs,
             array_live: BTreeMap::new(),

@@ -72,6 +72,6 @@ pub use caps::Caps;
 pub use checkpoints::CheckpointSettings;
 pub use journal::{Damage, JournalError};
 pub use network::{Network, NotANetwork};
-pub use regime::{MakeRegime, PolicyChoice};
+pub use regime::{MakeRegime, NeverResizes, PolicyChoice};
 pub use secrets::is_secret_name;
 pub use server::{Head, HeadConfig, HeadError};

@@ -22,6 +22,9 @@ pub struct PolicyChoice {
 /// Makes what a choice names, or says what is wrong with it.
 pub type MakeRegime = Arc<dyn Fn(&PolicyChoice) -> Result<Regime, String> + Send + Sync>;
 
+/// The registered name of a policy that never resizes jobs; none for others.
+pub type NeverResizes = fn(&str) -> Option<&'static str>;
+
 impl Dispatcher {
     /// Lets another policy decide from now on. What runs goes on running.
     pub(crate) fn set_policy(&mut self, choice: PolicyChoice, by: &str) -> Result<(), String> {

@@ -28,7 +28,7 @@ use crate::network::Network;
 use crate::news::Teller;
 use crate::notify::NotifyConfig;
 use crate::queue::{Sender, queue};
-use crate::regime::{MakeRegime, PolicyChoice};
+use crate::regime::{MakeRegime, NeverResizes, PolicyChoice};
 use crate::secrets::Vault;
 use crate::service::{Service, Shared, Terms};
 use crate::sharing::{AppliedLimits, govern};
@@ -58,6 +58,8 @@ pub struct HeadConfig {
     pub is_policy_wanted: bool,
     /// Makes policies from their names.
     pub make: MakeRegime,
+    /// The name of a policy that never resizes jobs, by the name in a choice.
+    pub never_resizes: NeverResizes,
     /// The sendmail-compatible program.
     pub sendmail: PathBuf,
     /// Networks that webhooks may target although they are not public.
@@ -134,7 +136,7 @@ impl Head {
     /// # Errors
     /// [`HeadError`] where the journal or the address cannot be used.
     pub async fn start(config: HeadConfig) -> Result<Self, HeadError> {
-        let HeadConfig { listen, state_dir, access, make, .. } = config;
+        let HeadConfig { listen, state_dir, access, make, never_resizes, .. } = config;
         let path = state_dir.join("journal.sqlite");
         let (mut journal, replayed) = Journal::open(&path, unix_s(), config.history_s)?;
         journal.claim(&access.fingerprint().to_string())?;
@@ -181,6 +183,7 @@ impl Head {
             let setup = Setup {
                 clock: Box::new(Wall::new(epoch_unix_s, last)),
                 make,
+                never_resizes,
                 sharing,
                 lost_after_s: config.lost_after.as_secs_f64(),
                 caps: config.caps,

@@ -379,9 +379,9 @@ fn with_reshape(text: &str, dispatcher: &Dispatcher, job: JobId) -> String {
 /// A remark on an elastic job under a policy that never resizes any.
 fn never_resized(dispatcher: &Dispatcher, job: JobId) -> String {
     let gang = &dispatcher.engine.state().spec(job).gang;
-    let policy = dispatcher.kept.policy.as_ref().and_then(|choice| wharf_policy::find(&choice.name).ok());
-    match policy.filter(|policy| gang.devices_min < gang.devices_max && !policy.is_elastic) {
-        Some(policy) => format!("; the policy `{}` never resizes jobs", policy.name),
+    let policy = dispatcher.kept.policy.as_ref().filter(|_| gang.devices_min < gang.devices_max);
+    match policy.and_then(|choice| (dispatcher.never_resizes)(&choice.name)) {
+        Some(policy) => format!("; the policy `{policy}` never resizes jobs"),
         None => String::new(),
     }
 }

@@ -1,10 +1,12 @@
 //! Jobs that do not tell how fast they are, and jobs that do not fit everywhere: what a profile says of them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use wharf_core::{ClusterSpec, Gang, JobSpec};
+use wharf_core::{ClusterSpec, Gang, JobSpec, Needs};
 
+use crate::analytic;
 use crate::estimates::{Estimates, Where};
 use crate::planner::families;
 use crate::profile::{Locality, Profile};
@@ -75,8 +77,42 @@ impl fmt::Display for Unresolved {
 
 impl std::error::Error for Unresolved {}
 
+/// The jobs of a trace on a cluster, with what a profile has to tell them before they can run: see [`resolve`]. Without a profile,
+/// that is the built-in one, where it is needed.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn with_speeds<'a>(
+    jobs: &'a [JobSpec],
+    cluster: &ClusterSpec,
+    profile: Option<&Profile>,
+) -> Result<Cow<'a, [JobSpec]>, Unresolved> {
+    let mut jobs = in_pools(jobs, cluster);
+    let builtin = match profile {
+        None => analytic::profile_for(cluster, &jobs),
+        Some(_) => None,
+    };
+    if let Some(profile) = profile.or(builtin.as_ref()).filter(|profile| !is_resolved(profile, &jobs)) {
+        resolve(profile, jobs.to_mut(), cluster)?;
+    }
+    Ok(jobs)
+}
+
+/// The jobs, without their pools where no node of the cluster belongs to one: such a cluster is one pool for all.
+fn in_pools<'a>(jobs: &'a [JobSpec], cluster: &ClusterSpec) -> Cow<'a, [JobSpec]> {
+    let mut jobs = Cow::Borrowed(jobs);
+    if cluster.has_pools() || jobs.iter().all(|job| job.gang.pool().is_none()) {
+        return jobs;
+    }
+    for job in jobs.to_mut() {
+        let needs = job.gang.needs.take().map(|needs| Needs { pool: None, ..(*needs).clone() });
+        job.gang.needs = needs.filter(|needs| *needs != Needs::default()).map(Into::into);
+    }
+    jobs
+}
+
 /// Whether a profile has anything to say that jobs must be told before they can run: see [`resolve`].
-pub fn is_resolved(profile: &Profile, jobs: &[JobSpec]) -> bool {
+fn is_resolved(profile: &Profile, jobs: &[JobSpec]) -> bool {
     let has_misfits = profile.entries().any(|(_, _, speed)| speed == 0.0);
     !has_misfits && jobs.iter().all(|job| job.iteration_ms > 0.0)
 }

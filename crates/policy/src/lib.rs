@@ -1,7 +1,6 @@
 //! Scheduling policies, one file or folder each, and the registry from name to factory.
 
 pub mod antman;
-pub mod arena;
 pub mod attained;
 mod cost;
 pub mod crius;
@@ -21,14 +20,12 @@ pub mod rebuild;
 pub mod registry;
 mod reserve;
 mod room;
-mod seating;
+pub mod seating;
 pub mod settings;
 pub mod shortest;
 pub mod sia;
 pub mod themis;
 
 pub use placement::{Placer, Strategy};
-pub use registry::{
-    BuildArgs, KnobInfo, PolicyInfo, PublishedPolicy, System, UnknownPolicy, find, policies, published,
-};
+pub use registry::{BuildArgs, KnobInfo, PolicyInfo, UnknownPolicy, find, policies};
 pub use settings::{BadSetting, SettingError, Settings};

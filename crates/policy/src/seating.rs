@@ -12,41 +12,39 @@ pub type Group = Vec<JobId>;
 
 /// A group and the devices that it is to have.
 #[derive(Clone, Debug)]
-pub(crate) struct Party {
-    pub(crate) group: Group,
-    pub(crate) gang: Gang,
+pub struct Party {
+    /// The jobs.
+    pub group: Group,
+    /// The gang of each.
+    pub gang: Gang,
 }
 
 /// What became of the jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Seated {
+pub struct Seated {
     /// Jobs that were placed.
-    pub(crate) started: Vec<JobId>,
+    pub started: Vec<JobId>,
     /// Jobs that had to leave their devices for others; those that were placed anew are in `started` too.
-    pub(crate) moved: Vec<JobId>,
+    pub moved: Vec<JobId>,
     /// Jobs whose start the audit refused: a bug, already reported.
-    pub(crate) refused: Vec<JobId>,
+    pub refused: Vec<JobId>,
 }
 
 /// Finds devices for groups.
-pub(crate) struct Seating {
+pub struct Seating {
     placer: Box<dyn Placer>,
     placement: Vec<NodeShare>,
 }
 
 impl Seating {
-    pub(crate) fn new(placer: Box<dyn Placer>) -> Self {
+    /// By a placement strategy.
+    pub fn new(placer: Box<dyn Placer>) -> Self {
         Self { placer, placement: Vec::new() }
     }
 
     /// Places the `fresh` parties, the largest gangs first. A gang that finds no room although the devices would do makes
     /// smaller ones of the `kept` move.
-    pub(crate) fn seat(
-        &mut self,
-        decision: &mut Decision<'_>,
-        kept: Vec<Party>,
-        mut fresh: Vec<Party>,
-    ) -> Seated {
+    pub fn seat(&mut self, decision: &mut Decision<'_>, kept: Vec<Party>, mut fresh: Vec<Party>) -> Seated {
         fresh.sort_by_key(|party| std::cmp::Reverse(party.gang.devices));
         let mut movable: BTreeMap<u32, Vec<Party>> = BTreeMap::new();
         for party in kept {
@@ -81,12 +79,7 @@ impl Seating {
     }
 
     /// Places one party on free devices, if there are enough.
-    pub(crate) fn seat_on_free(
-        &mut self,
-        decision: &mut Decision<'_>,
-        party: &Party,
-        seated: &mut Seated,
-    ) -> bool {
+    pub fn seat_on_free(&mut self, decision: &mut Decision<'_>, party: &Party, seated: &mut Seated) -> bool {
         let view = decision.view();
         let mut placement = std::mem::take(&mut self.placement);
         let is_found = self.placer.place(view.topology(), view.schedule(), &party.gang, &mut placement);

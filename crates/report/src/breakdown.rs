@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use wharf_core::JobSpec;
-use wharf_sim::{JobRecord, MetricRules, Outcome};
+use wharf_outcome::{JobRecord, MetricRules, Outcome};
 
 use crate::fairness::{Fairness, finish_time_ratios};
 use crate::metric::Unit;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wharf_core::{
     ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, NodeSpec, Reshape, Reshapes, Time, Topology,
 };
-use wharf_sim::{Deadlines, JobRecord, MetricRules, Outcome, Sample, Span, Tally};
+use wharf_outcome::{Deadlines, JobRecord, MetricRules, Outcome, Sample, Span, Tally};
 
 use crate::metric::Unit;
 use crate::table::{Cell, Column, Table};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{ClusterSpec, JobSpec};
-use wharf_sim::{JobRecord, Outcome};
+use wharf_outcome::{JobRecord, Outcome};
 
 use crate::breakdown::{Breakdown, largest};
 use crate::metrics::ReportError;
@@ -162,7 +162,7 @@ mod tests {
         let mut outcome = fixture::outcome();
         let sample = outcome.timeline[0];
         outcome.timeline = (0..100_000_u32)
-            .map(|index| wharf_sim::Sample {
+            .map(|index| wharf_outcome::Sample {
                 time: fixture::at(f64::from(index)),
                 waiting: index % 7,
                 ..sample

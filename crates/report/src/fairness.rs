@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_core::JobSpec;
-use wharf_sim::{JobRecord, Outcome};
+use wharf_outcome::{JobRecord, Outcome};
 
 use crate::stats;
 

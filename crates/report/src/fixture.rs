@@ -1,7 +1,7 @@
 //! A small run with numbers that can be checked by hand.
 
 use wharf_core::{DeviceSet, JobId, JobSpec, NodeId, NodeShare, Time};
-use wharf_sim::{JobRecord, MetricRules, Outcome, Sample, Span, Tally};
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Sample, Span, Tally};
 
 use crate::metrics::RunLabels;
 

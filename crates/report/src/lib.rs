@@ -1,6 +1,6 @@
 //! Metrics, comparison tables, files, plots and pages of simulated and real runs.
 //!
-//! Everything here is made from a run's [`Outcome`](wharf_sim::Outcome) and its trace, and equal inputs give
+//! Everything here is made from a run's [`Outcome`](wharf_outcome::Outcome) and its trace, and equal inputs give
 //! equal bytes. Nothing prints; only [`files`] touches the disk.
 
 pub mod breakdown;

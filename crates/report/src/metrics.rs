@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wharf_core::Time;
-use wharf_sim::{JobRecord, MetricRules, Outcome};
+use wharf_outcome::{JobRecord, MetricRules, Outcome};
 
 use crate::stats;
 
@@ -429,7 +429,7 @@ mod tests {
         let json = Report::new(vec![summary(&outcome)]).to_json().unwrap();
         assert!(!json.contains("throughput"), "nobody knows it");
         outcome.rules = MetricRules::Crius;
-        outcome.tally.throughput = Some(wharf_sim::Throughput { average: 2.5, peak: 4.0 });
+        outcome.tally.throughput = Some(wharf_outcome::Throughput { average: 2.5, peak: 4.0 });
         let run = summary(&outcome);
         assert_eq!((run.throughput_avg, run.throughput_peak), (Some(2.5), Some(4.0)));
         let all = run.avg_queue_all_s;

@@ -1,6 +1,6 @@
 //! Curves of runs as lines of text, for whoever looks at a terminal.
 
-use wharf_sim::Outcome;
+use wharf_outcome::Outcome;
 
 use crate::human;
 use crate::plot::StepCurve;

@@ -1,7 +1,7 @@
 //! Sums, percentiles and confidence intervals, with every rounding under control.
 
 use serde::{Deserialize, Serialize};
-use wharf_sim::MetricRules;
+use wharf_outcome::MetricRules;
 
 /// The sum with Neumaier's compensation: the order of the values does not show in the result's printed
 /// digits.

@@ -47,7 +47,7 @@ fn main() {
     let (mut jobs, cluster) = workload::overloaded(1000, load);
     println!("{:<44} {:>9} {:>9} {:>9} {:>6}", "policy", "mean JCT", "p99 JCT", "makespan", "stops");
     let trace = Trace { name: "overloaded".into(), jobs: jobs.clone() };
-    for policy in wharf_policy::policies() {
+    for policy in wharf_reproduce::policies() {
         report(&trace, &cluster, policy.name, &[]);
     }
     for (policy, settings) in [

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use wharf_external::Program;
+use wharf_policy::Settings;
 use wharf_policy::settings::split_policy;
-use wharf_policy::{Settings, find};
+use wharf_reproduce::find;
 
-use crate::compat::{blox, crius, gavel, muri, sia};
-use crate::preset::{Mechanism, Preset, Rules};
+use crate::preset::{Preset, PresetMechanism, Rules};
 use crate::run::RunError;
 
 /// Settings by policy, and the settings that some policies do not have.
@@ -94,16 +94,12 @@ fn unknown(key: &str, policy: &str, preset: &Preset, known: Option<&[&str]>) -> 
 /// The settings of a policy under a preset; `None` for a program, which says itself which it has.
 fn known_settings(policy: &str, preset: &Preset) -> Result<Option<Vec<&'static str>>, RunError> {
     Ok(Some(match &preset.mechanism {
-        Mechanism::Wharf(_) if Program::is_named(policy) => return Ok(None),
-        Mechanism::Wharf(_) => {
+        PresetMechanism::Wharf(_) if Program::is_named(policy) => return Ok(None),
+        PresetMechanism::Wharf(_) => {
             let knobs = find(policy)?.knobs.iter().map(|knob| knob.name);
             knobs.chain(Rules::SETTINGS.iter().map(|&(key, _)| key)).collect()
         }
-        Mechanism::Muri(_) => muri::Settings::NAMES.to_vec(),
-        Mechanism::Blox(_) => blox::Settings::NAMES.to_vec(),
-        Mechanism::Gavel(_) => gavel::Settings::NAMES.to_vec(),
-        Mechanism::Sia(_) => sia::Settings::NAMES.to_vec(),
-        Mechanism::Crius(_) => crius::Settings::NAMES.to_vec(),
+        PresetMechanism::Published(mechanism) => mechanism.setting_names().to_vec(),
     }))
 }
 

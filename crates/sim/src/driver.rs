@@ -7,11 +7,11 @@ use wharf_core::{
     Command, Effect, Engine, Event, JobId, JobSpec, Log, NodeShare, Phase, Reshapes, State, StopReason, Time,
     Violation,
 };
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Span, Tally};
 
 use crate::failures::Failures;
 use crate::flow::Flow;
 use crate::occupancy::Occupancy;
-use crate::outcome::{JobRecord, MetricRules, Outcome, Recorder, Span, Tally};
 use crate::rounds::Rounds;
 
 /// Decisions in a row that start nothing while nothing runs, comes or is repaired: then nothing ever will.

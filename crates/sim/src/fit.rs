@@ -1,33 +1,17 @@
 //! Which jobs of a trace a cluster can hold: the checks that a simulation and the linter share.
 
-use std::borrow::Cow;
-
-use wharf_core::{ClusterSpec, Gang, JobSpec, Needs, State};
+use wharf_core::{ClusterSpec, Gang, JobSpec, State};
 use wharf_external::Program;
 use wharf_perf::Unresolved;
 use wharf_policy::{Placer, Strategy};
 
-use crate::preset::Mechanism;
 use crate::run::{RunError, RunSpec, check, resolved};
-
-/// The jobs, without their pools where no node of the cluster belongs to one: such a cluster is one pool for all.
-pub(crate) fn in_pools<'a>(jobs: &'a [JobSpec], cluster: &ClusterSpec) -> Cow<'a, [JobSpec]> {
-    let mut jobs = Cow::Borrowed(jobs);
-    if cluster.has_pools() || jobs.iter().all(|job| job.gang.pool().is_none()) {
-        return jobs;
-    }
-    for job in jobs.to_mut() {
-        let needs = job.gang.needs.take().map(|needs| Needs { pool: None, ..(*needs).clone() });
-        job.gang.needs = needs.filter(|needs| *needs != Needs::default()).map(Into::into);
-    }
-    jobs
-}
 
 /// Everything that keeps the jobs of a trace from being simulated, in the order of the trace.
 ///
 /// Under the presets of published systems, only the first problem: their checks end with it.
 pub fn refusals(spec: &RunSpec<'_>) -> Vec<RunError> {
-    let Mechanism::Wharf(rules) = &spec.preset.mechanism else {
+    let Some(rules) = spec.preset.rules() else {
         return check(spec).err().into_iter().collect();
     };
     let jobs = match resolved(spec) {
@@ -55,7 +39,7 @@ pub(crate) fn misfits<'a>(
     let mut fitting: Vec<&Gang> = Vec::new();
     let mut shares = Vec::new();
     let is_elastic = Program::is_named(spec.policy)
-        || wharf_policy::find(spec.policy).is_ok_and(|policy| policy.is_elastic);
+        || wharf_reproduce::find(spec.policy).is_ok_and(|policy| policy.is_elastic);
     jobs.iter().enumerate().filter_map(move |(index, job)| {
         if let Some(place) = fitting.iter().position(|gang| **gang == job.gang) {
             // Traces repeat few gangs: those seen last are compared first.

@@ -2,7 +2,7 @@
 
 use wharf_core::{JobId, State, Time};
 
-use crate::outcome::Throughput;
+use wharf_outcome::Throughput;
 
 /// What flows now, and the most that ever did.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wharf_core::{Chosen, JobId, NodeId, NodeShare, Reason, Reshape, Time};
 
-use crate::outcome::Recorder;
+use wharf_outcome::Recorder;
 
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq)]

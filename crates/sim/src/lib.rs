@@ -1,16 +1,13 @@
 //! The virtual-clock driver: mechanisms, presets and parallel sweeps.
 
 mod assign;
-pub mod compat;
 mod driver;
 pub mod failures;
 mod fit;
 mod flow;
 pub mod forecast;
 mod history;
-mod measure;
 mod occupancy;
-pub mod outcome;
 mod present;
 pub mod preset;
 mod regime;
@@ -22,15 +19,14 @@ pub mod sweep;
 pub use assign::{Assigned, PartialSetting, assign_settings};
 pub use fit::refusals;
 pub use history::{HistoryEvent, JobHistory, Reshaped};
-pub use measure::{Measure, MeasureError};
-pub use outcome::{
-    Allocation, Deadlines, JobRecord, MetricRules, NoRecorder, Outcome, Recorder, Round, RoundJob, Sample,
-    Span, Tally, Throughput, TimelineOnly,
-};
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
 pub use regime::{profiled_regime, regime};
 pub use run::{RunError, RunSpec, check, resolved, run, run_within};
 pub use scale::{scale_settings, scale_trace};
 pub use wharf_core::nearest;
+pub use wharf_outcome::{
+    Allocation, Deadlines, JobRecord, Measure, MeasureError, MetricRules, NoRecorder, Outcome, Recorder,
+    Round, RoundJob, Sample, Span, Tally, Throughput, TimelineOnly,
+};
 pub use wharf_policy::settings::{self, BadSetting, SettingError, Settings};

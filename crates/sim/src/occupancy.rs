@@ -2,7 +2,7 @@
 
 use wharf_core::{DeviceTypeId, Engine, NodeId, State, Time};
 
-use crate::outcome::Sample;
+use wharf_outcome::Sample;
 
 const HOUR_S: f64 = 3600.0;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Engine, JobId, JobSpec, Regime, State, Time};
+use wharf_outcome::{Outcome, Recorder};
 
 use crate::driver::Driver;
 use crate::failures::Failures;
-use crate::outcome::{Outcome, Recorder};
 use crate::run::RunError;
 
 /// A cluster in the middle of its work, and what is known of its future.

@@ -1,11 +1,13 @@
 //! Presets: a named mechanism plus its numbers.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use crate::compat::{blox, crius, gavel, muri, sia};
+use wharf_reproduce::{Mechanism, blox, crius, gavel, muri, sia};
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
@@ -17,24 +19,16 @@ pub struct Preset {
     /// The text it was read from.
     pub text: String,
     /// The mechanism with its numbers.
-    pub mechanism: Mechanism,
+    pub mechanism: PresetMechanism,
 }
 
 /// Code that says when the policy is called, how progress accrues and what metrics mean.
 #[derive(Clone, Debug)]
-pub enum Mechanism {
+pub enum PresetMechanism {
     /// Wharf's own, also the head's.
     Wharf(Rules),
-    /// That of Muri's published simulator, with its defects.
-    Muri(Box<muri::Numbers>),
-    /// That of Blox's published simulator, with its defects.
-    Blox(blox::Numbers),
-    /// That of Gavel's published simulator, with its defects.
-    Gavel(Box<gavel::Numbers>),
-    /// That of Sia's published simulator, with recorded allocations.
-    Sia(Box<sia::Numbers>),
-    /// That of Crius's published simulator, with its defects.
-    Crius(Box<crius::Numbers>),
+    /// That of a published simulator, with its defects.
+    Published(Arc<dyn Mechanism>),
 }
 
 /// The numbers of Wharf's own mechanisms.
@@ -170,46 +164,49 @@ impl Preset {
     }
 
     fn parse(text: &str, path: &str) -> Result<Self, PresetError> {
-        let path = path.to_owned();
         let file: PresetFile =
-            toml::from_str(text).map_err(|source| PresetError::Parse { path: path.clone(), source })?;
+            toml::from_str(text).map_err(|source| PresetError::Parse { path: path.to_owned(), source })?;
         let mechanism = match file.mechanism {
             MechanismName::Events | MechanismName::Rounds => {
-                let numbers = file.wharf.ok_or_else(|| PresetError::MissingTable {
-                    path: path.clone(),
-                    mechanism: "events",
-                    table: "wharf",
-                })?;
+                let numbers = table(file.wharf, path, "events", "wharf")?;
                 let rules = Rules::new(&numbers, file.mechanism)
-                    .map_err(|source| PresetError::Value { path, source })?;
-                Mechanism::Wharf(rules)
+                    .map_err(|source| PresetError::Value { path: path.to_owned(), source })?;
+                PresetMechanism::Wharf(rules)
             }
-            MechanismName::Muri => {
-                let numbers =
-                    file.muri.ok_or(PresetError::MissingTable { path, mechanism: "muri", table: "muri" })?;
-                Mechanism::Muri(Box::new(numbers))
-            }
-            MechanismName::Blox => Mechanism::Blox(file.blox.ok_or(PresetError::MissingTable {
-                path,
-                mechanism: "blox",
-                table: "blox",
-            })?),
-            MechanismName::Gavel => {
-                let missing = PresetError::MissingTable { path, mechanism: "gavel", table: "gavel" };
-                Mechanism::Gavel(Box::new(file.gavel.ok_or(missing)?))
-            }
-            MechanismName::Sia => {
-                let numbers =
-                    file.sia.ok_or(PresetError::MissingTable { path, mechanism: "sia", table: "sia" })?;
-                Mechanism::Sia(Box::new(numbers))
-            }
-            MechanismName::Crius => {
-                let missing = PresetError::MissingTable { path, mechanism: "crius", table: "crius" };
-                Mechanism::Crius(Box::new(file.crius.ok_or(missing)?))
-            }
+            MechanismName::Muri => published(file.muri, path, "muri")?,
+            MechanismName::Blox => published(file.blox, path, "blox")?,
+            MechanismName::Gavel => published(file.gavel, path, "gavel")?,
+            MechanismName::Sia => published(file.sia, path, "sia")?,
+            MechanismName::Crius => published(file.crius, path, "crius")?,
         };
         Ok(Self { name: file.name, about: file.about, text: text.to_owned(), mechanism })
     }
+
+    /// Wharf's own rules; none under the mechanism of a published simulator.
+    pub fn rules(&self) -> Option<&Rules> {
+        match &self.mechanism {
+            PresetMechanism::Wharf(rules) => Some(rules),
+            PresetMechanism::Published(_) => None,
+        }
+    }
+}
+
+/// A mechanism's own table of a preset.
+fn table<T>(
+    table: Option<T>,
+    path: &str,
+    mechanism: &'static str,
+    name: &'static str,
+) -> Result<T, PresetError> {
+    table.ok_or_else(|| PresetError::MissingTable { path: path.to_owned(), mechanism, table: name })
+}
+
+fn published<M: Mechanism + 'static>(
+    numbers: Option<M>,
+    path: &str,
+    name: &'static str,
+) -> Result<PresetMechanism, PresetError> {
+    Ok(PresetMechanism::Published(Arc::new(table(numbers, path, name, name)?)))
 }
 
 impl RulesFile {

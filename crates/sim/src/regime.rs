@@ -101,7 +101,7 @@ fn make(
     if Program::is_named(policy) {
         return program(rules, policy, settings, seed, limit);
     }
-    let info = wharf_policy::find(policy)?;
+    let info = wharf_reproduce::find(policy)?;
     check_keys(settings, info)?;
     let rules = rules.with(settings)?;
     let args = BuildArgs { settings, placement: rules.placement, seed };

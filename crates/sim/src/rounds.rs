@@ -2,7 +2,7 @@
 
 use wharf_core::{Engine, JobId, JobSpec, RoundNotes, State, Time};
 
-use crate::outcome::{Allocation, Recorder, Round, RoundJob, Tally};
+use wharf_outcome::{Allocation, Recorder, Round, RoundJob, Tally};
 
 /// Follows a policy's rounds.
 #[derive(Default)]

@@ -5,19 +5,18 @@ use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, JobSpec, Policy, Time, Violation};
 use wharf_external::{Program, Trouble};
-use wharf_perf::resolve::is_resolved;
-use wharf_perf::{Profile, Unresolved, analytic, resolve};
-use wharf_policy::arena::{VARIANTS, Variant};
+use wharf_outcome::{Outcome, Recorder};
+use wharf_perf::resolve::with_speeds;
+use wharf_perf::{Profile, Unresolved};
 use wharf_policy::governor::{Governed, Limits, Origin};
 use wharf_policy::{BadSetting, Settings};
+use wharf_reproduce::{InputError, Mechanism, Refusal, Request};
 use wharf_trace::Trace;
 
-use crate::compat::{blox, crius, gavel, muri, sia};
 use crate::driver::Driver;
 use crate::failures::{FailureError, Failures};
-use crate::fit::{in_pools, misfits};
-use crate::outcome::{Outcome, Recorder};
-use crate::preset::{Mechanism, Preset, Rules};
+use crate::fit::misfits;
+use crate::preset::{Preset, PresetMechanism, Rules};
 use crate::regime::simulated_regime;
 
 /// Everything that determines a run. Equal specs give equal bytes.
@@ -97,21 +96,9 @@ pub enum RunError {
         /// What is wrong, and what to do about it.
         problem: &'static str,
     },
-    /// What Muri's mechanism cannot run.
+    /// An input that the mechanism of a published simulator cannot run.
     #[error(transparent)]
-    Muri(#[from] muri::MuriError),
-    /// What Blox's mechanism cannot run.
-    #[error(transparent)]
-    Blox(#[from] blox::BloxError),
-    /// What Gavel's mechanism cannot run.
-    #[error(transparent)]
-    Gavel(Box<gavel::GavelError>),
-    /// What Sia's mechanism cannot run.
-    #[error(transparent)]
-    Sia(#[from] sia::SiaError),
-    /// What Crius's mechanism cannot run.
-    #[error(transparent)]
-    Crius(#[from] crius::CriusError),
+    Published(Box<dyn InputError>),
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
@@ -193,19 +180,9 @@ impl RunError {
         match self {
             Self::ImpossibleGang { job, .. } | Self::UnknownPool { job, .. } => Some(job),
             Self::NoSpeed(unresolved) => unresolved.jobs.first().map(|job| &*job.name),
-            Self::Muri(error) => error.job(),
-            Self::Blox(error) => error.job(),
-            Self::Gavel(error) => error.job(),
-            Self::Sia(error) => error.job(),
-            Self::Crius(error) => error.job(),
+            Self::Published(error) => error.job(),
             _ => None,
         }
-    }
-}
-
-impl From<gavel::GavelError> for RunError {
-    fn from(error: gavel::GavelError) -> Self {
-        Self::Gavel(Box::new(error))
     }
 }
 
@@ -215,24 +192,9 @@ impl From<gavel::GavelError> for RunError {
 /// The first thing that is wrong.
 pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
     match &spec.preset.mechanism {
-        Mechanism::Wharf(rules) => prepare(spec, rules, None).map(|_| ()),
-        Mechanism::Muri(numbers) => {
-            let settings = muri_settings(spec, numbers)?;
-            muri::check(&resolved(spec)?, spec.cluster, &settings, numbers)?;
-            Ok(())
-        }
-        Mechanism::Blox(numbers) => {
-            Ok(blox::check(&resolved(spec)?, spec.cluster, &blox_settings(spec, numbers)?)?)
-        }
-        Mechanism::Gavel(numbers) => {
-            let settings = gavel_settings(spec, numbers)?;
-            gavel::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?;
-            Ok(())
-        }
-        Mechanism::Sia(numbers) => Ok(sia::check(&spec.trace.jobs, &sia_settings(spec)?, numbers)?),
-        Mechanism::Crius(numbers) => {
-            let settings = crius_settings(spec, numbers)?;
-            Ok(crius::check(&spec.trace.jobs, spec.cluster, spec.profile, &settings, numbers)?)
+        PresetMechanism::Wharf(rules) => prepare(spec, rules, None).map(|_| ()),
+        PresetMechanism::Published(mechanism) => {
+            mechanism.check(&spec.request()).map_err(|refusal| spec.refused(&**mechanism, refusal))
         }
     }
 }
@@ -266,7 +228,7 @@ fn simulate(
     recorder: &mut dyn Recorder,
 ) -> Result<Outcome, RunError> {
     match &spec.preset.mechanism {
-        Mechanism::Wharf(rules) => {
+        PresetMechanism::Wharf(rules) => {
             let Prepared { engine, failures, rules, jobs } = prepare(spec, rules, limits)?;
             let filled = limits.map(|limits| fill(jobs.to_vec(), limits));
             let jobs = filled.as_deref().unwrap_or(&jobs);
@@ -294,28 +256,9 @@ fn simulate(
         _ if limits.is_some() => {
             Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
         }
-        Mechanism::Muri(numbers) => {
-            let settings = muri_settings(spec, numbers)?;
-            Ok(muri::simulate(&resolved(spec)?, spec.cluster, &settings, numbers, recorder)?)
-        }
-        Mechanism::Gavel(numbers) => {
-            let settings = gavel_settings(spec, numbers)?;
-            let jobs = &spec.trace.jobs;
-            Ok(gavel::simulate(jobs, spec.cluster, spec.profile, &settings, numbers, recorder)?)
-        }
-        Mechanism::Sia(numbers) => {
-            let settings = sia_settings(spec)?;
-            Ok(sia::simulate(&spec.trace.jobs, spec.cluster, &settings, numbers, recorder)?)
-        }
-        Mechanism::Crius(numbers) => {
-            let settings = crius_settings(spec, numbers)?;
-            let jobs = &spec.trace.jobs;
-            Ok(crius::simulate(jobs, spec.cluster, spec.profile, &settings, numbers, recorder)?)
-        }
-        Mechanism::Blox(numbers) => {
-            let settings = blox_settings(spec, numbers)?;
-            Ok(blox::simulate(&resolved(spec)?, spec.cluster, &settings, spec.rounds, recorder)?)
-        }
+        PresetMechanism::Published(mechanism) => mechanism
+            .simulate(&spec.request(), recorder)
+            .map_err(|refusal| spec.refused(&**mechanism, refusal)),
     }
 }
 
@@ -339,86 +282,6 @@ fn all_finished(spec: &RunSpec<'_>, outcome: Outcome) -> Result<Outcome, RunErro
     Err(RunError::Unfinished { program, count: left.len(), all: outcome.jobs.len(), jobs })
 }
 
-/// The policy and its numbers under Blox's mechanism.
-fn blox_settings(spec: &RunSpec<'_>, numbers: &blox::Numbers) -> Result<blox::Settings, RunError> {
-    let policy = blox::Policy::find(spec.policy)
-        .ok_or_else(|| not_in_preset(spec, blox::Policy::ALL.iter().map(|policy| policy.name())))?;
-    if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !blox::Settings::NAMES.contains(key)) {
-        return Err(unknown_setting(spec, key, &blox::Settings::NAMES));
-    }
-    Ok(blox::Settings::new(policy, numbers, spec.settings)?)
-}
-
-/// The policy and its numbers under Crius's mechanism.
-fn crius_settings(spec: &RunSpec<'_>, numbers: &crius::Numbers) -> Result<crius::Settings, RunError> {
-    let policy = Variant::find(spec.policy)
-        .ok_or_else(|| not_in_preset(spec, VARIANTS.iter().map(|variant| variant.name)))?;
-    if let Some((key, _)) = spec.settings.iter().find(|(key, _)| !crius::Settings::NAMES.contains(key)) {
-        return Err(unknown_setting(spec, key, &crius::Settings::NAMES));
-    }
-    Ok(crius::Settings::new(policy, numbers, spec.settings, spec.rounds)?)
-}
-
-/// The policy and its variant under Muri's mechanism.
-fn muri_settings(spec: &RunSpec<'_>, numbers: &muri::Numbers) -> Result<muri::Settings, RunError> {
-    let policy: muri::Policy = spec.policy.parse().map_err(|_| match wharf_policy::find(spec.policy) {
-        Err(unknown) => RunError::Policy(unknown),
-        Ok(_) => not_in_preset(spec, muri::Policy::ALL.iter().map(|policy| policy.name())),
-    })?;
-    if spec.rounds.is_some() {
-        return Err(no_rounds(spec));
-    }
-    let mut settings = muri::Settings::new(policy, numbers);
-    for (key, value) in spec.settings.iter() {
-        settings.set(key, value).map_err(|error| match error {
-            muri::SettingsError::BadValue { name, value, expected } => {
-                RunError::BadSetting(BadSetting { key: name, value, expected: expected.to_owned() })
-            }
-            muri::SettingsError::UnknownSetting { name } => {
-                unknown_setting(spec, &name, &muri::Settings::NAMES)
-            }
-            muri::SettingsError::UnknownPolicy { name } => {
-                RunError::Policy(wharf_policy::UnknownPolicy { name, nearest: None })
-            }
-        })?;
-    }
-    Ok(settings)
-}
-
-/// The policy and its variant under Gavel's mechanism.
-fn gavel_settings(spec: &RunSpec<'_>, numbers: &gavel::Numbers) -> Result<gavel::Settings, RunError> {
-    let policy: gavel::Policy = spec
-        .policy
-        .parse()
-        .map_err(|_| not_in_preset(spec, gavel::Policy::ALL.iter().map(|policy| policy.name)))?;
-    let mut settings = gavel::Settings::new(policy, numbers);
-    settings.seed = spec.seed;
-    settings.rounds = spec.rounds;
-    for (key, value) in spec.settings.iter() {
-        settings.set(key, value).map_err(|error| match error {
-            gavel::SettingsError::BadValue { name, value, expected } => {
-                RunError::BadSetting(BadSetting { key: name, value, expected: expected.to_owned() })
-            }
-            gavel::SettingsError::UnknownSetting { name } | gavel::SettingsError::UnknownPolicy { name } => {
-                unknown_setting(spec, &name, &gavel::Settings::NAMES)
-            }
-        })?;
-    }
-    Ok(settings)
-}
-
-/// The policy and the files under Sia's mechanism.
-fn sia_settings(spec: &RunSpec<'_>) -> Result<sia::Settings, RunError> {
-    let policy = sia::Policy::ALL.into_iter().find(|policy| policy.name() == spec.policy);
-    let policy =
-        policy.ok_or_else(|| not_in_preset(spec, sia::Policy::ALL.iter().map(|policy| policy.name())))?;
-    let mut settings = sia::Settings { rounds: spec.rounds, ..sia::Settings::new(policy) };
-    match spec.settings.iter().find(|(key, value)| !settings.set(key, value)) {
-        None => Ok(settings),
-        Some((key, _)) => Err(unknown_setting(spec, key, &sia::Settings::NAMES)),
-    }
-}
-
 /// A run under Wharf's own rules, ready to go.
 struct Prepared<'a> {
     engine: Engine,
@@ -427,25 +290,29 @@ struct Prepared<'a> {
     jobs: Cow<'a, [JobSpec]>,
 }
 
-fn not_in_preset(spec: &RunSpec<'_>, choices: impl Iterator<Item = &'static str>) -> RunError {
-    RunError::NotInPreset {
-        policy: spec.policy.to_owned(),
-        preset: spec.preset.name.clone(),
-        choices: choices.collect(),
+impl<'a> RunSpec<'a> {
+    /// The run as the mechanisms of published simulators take it.
+    fn request(&self) -> Request<'a> {
+        let Self { trace, cluster, policy, settings, seed, profile, rounds, .. } = *self;
+        Request { jobs: &trace.jobs, cluster, profile, policy, settings, seed, rounds }
     }
-}
 
-fn unknown_setting(spec: &RunSpec<'_>, key: &str, known: &[&str]) -> RunError {
-    RunError::UnknownSetting {
-        key: key.to_owned(),
-        policy: spec.policy.to_owned(),
-        preset: spec.preset.name.clone(),
-        known: known.iter().map(ToString::to_string).collect(),
+    /// A mechanism's refusal, in terms of the preset.
+    fn refused(&self, mechanism: &dyn Mechanism, refusal: Refusal) -> RunError {
+        let (policy, preset) = (self.policy.to_owned(), self.preset.name.clone());
+        match refusal {
+            Refusal::UnknownPolicy(unknown) => RunError::Policy(unknown),
+            Refusal::NotInPreset { choices } => RunError::NotInPreset { policy, preset, choices },
+            Refusal::UnknownSetting { key } => {
+                let known = mechanism.setting_names().iter().map(ToString::to_string).collect();
+                RunError::UnknownSetting { key, policy, preset, known }
+            }
+            Refusal::BadSetting(bad) => RunError::BadSetting(bad),
+            Refusal::NoRounds => RunError::NoRounds { policy, preset },
+            Refusal::NoSpeed(unresolved) => RunError::NoSpeed(unresolved),
+            Refusal::Input(error) => RunError::Published(error),
+        }
     }
-}
-
-fn no_rounds(spec: &RunSpec<'_>) -> RunError {
-    RunError::NoRounds { policy: spec.policy.to_owned(), preset: spec.preset.name.clone() }
 }
 
 fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared<'a>, RunError> {
@@ -453,7 +320,8 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
     regime.policy = govern(regime.policy, limits)?;
     regime.access = limits.map(Limits::access).unwrap_or_default();
     if spec.rounds.is_some() && regime.policy.rounds().is_none() {
-        return Err(no_rounds(spec));
+        let (policy, preset) = (spec.policy.to_owned(), spec.preset.name.clone());
+        return Err(RunError::NoRounds { policy, preset });
     }
     let jobs = resolved(spec)?;
     if let Some(error) = misfits(spec, &jobs, rules.placement).next() {
@@ -471,21 +339,7 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
 /// # Errors
 /// Jobs that it does not know, or that fit nowhere.
 pub fn resolved<'a>(spec: &RunSpec<'a>) -> Result<Cow<'a, [JobSpec]>, RunError> {
-    let is_told = spec.trace.jobs.iter().all(|job| job.iteration_ms > 0.0);
-    if is_told && !matches!(spec.preset.mechanism, Mechanism::Wharf(_)) {
-        // Other mechanisms know nothing of types and pools.
-        return Ok(Cow::Borrowed(&spec.trace.jobs));
-    }
-    let mut jobs = in_pools(&spec.trace.jobs, spec.cluster);
-    let builtin = match spec.profile {
-        None => analytic::profile_for(spec.cluster, &jobs),
-        Some(_) => None,
-    };
-    let Some(profile) = spec.profile.or(builtin.as_ref()) else { return Ok(jobs) };
-    if !is_resolved(profile, &jobs) {
-        resolve(profile, jobs.to_mut(), spec.cluster)?;
-    }
-    Ok(jobs)
+    Ok(with_speeds(&spec.trace.jobs, spec.cluster, spec.profile)?)
 }
 
 /// Puts limits around a policy, where there are any.

@@ -62,19 +62,16 @@ mod tests {
     use wharf_trace::{GangMix, GeneratorSettings, Rate, generate};
 
     use super::*;
-    use crate::preset::{Mechanism, Preset};
+    use crate::preset::Preset;
     use crate::{NoRecorder, RunSpec, run};
 
     fn rules() -> Rules {
-        match Preset::load("wharf").unwrap().mechanism {
-            Mechanism::Wharf(rules) => rules,
-            _ => unreachable!("it is Wharf's own"),
-        }
+        *Preset::load("wharf").unwrap().rules().unwrap()
     }
 
     #[test]
     fn knobs_that_are_times_are_named_so() {
-        for policy in wharf_policy::policies() {
+        for policy in wharf_reproduce::policies() {
             for knob in policy.knobs {
                 let says = |word: &str| knob.values.contains(word);
                 let takes_time = says("second") || says("minute") || says("hour") || says("day");
@@ -96,7 +93,7 @@ mod tests {
             ("las", "quantum_s=often", "quantum_s", "often"),
         ] {
             let settings = Settings::parse([set]).unwrap();
-            let scaled = scale_settings(wharf_policy::find(policy).unwrap(), &rules(), &settings, 10.0);
+            let scaled = scale_settings(wharf_reproduce::find(policy).unwrap(), &rules(), &settings, 10.0);
             assert_eq!(scaled.get(key), Some(expected), "{policy} with {set}: {key}");
         }
     }
@@ -130,7 +127,7 @@ mod tests {
         // A power of two, so that no number is rounded.
         let factor = 64.0;
         // The only one with a time that cannot be set: the levels of its service.
-        for policy in wharf_policy::policies().iter().filter(|policy| policy.name != "gittins") {
+        for policy in wharf_reproduce::policies().filter(|policy| policy.name != "gittins") {
             let long = jcts(&trace, policy.name, &Settings::default());
             let mut settings = scale_settings(policy, &rules(), &Settings::default(), factor);
             settings.set("restart_s", &(rules().costs.restart_s / factor).to_string());

@@ -2,7 +2,6 @@
 
 pub mod assignment;
 pub mod choice;
-pub mod fairness;
 pub mod lp;
 pub mod matching;
 pub mod packing;

@@ -70,7 +70,7 @@ pub fn policies_markdown() -> String {
         SIDE_BY_SIDE.trim_end(),
         ORACLES.trim_end()
     );
-    for policy in wharf_policy::registry::policies() {
+    for policy in wharf_reproduce::policies() {
         let _ = write!(text, "\n## {}\n\n{}.\n\n", policy.name, capitalised(policy.summary));
         let _ = write!(text, "Paper: {}\n\n{}\n", policy.paper, policy.explanation.trim_end());
         let _ = write!(text, "\n- **Must know**: {}.\n", policy.must_know);

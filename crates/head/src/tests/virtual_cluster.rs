@@ -15,7 +15,6 @@ use wharf_proto::{
     to_worker,
 };
 use wharf_sim::Preset;
-use wharf_sim::preset::Mechanism;
 use wharf_tls::{Fingerprint, TaskTokens};
 
 use crate::clock::Clock;
@@ -53,15 +52,15 @@ pub(super) fn regime(policy: &str, seed: u64) -> Regime {
 
 fn regime_with(policy: &str, settings: &Settings, seed: u64) -> Regime {
     let preset = Preset::load("wharf").unwrap();
-    let Mechanism::Wharf(rules) = preset.mechanism else { panic!("the default preset is Wharf's own") };
-    wharf_sim::regime(&rules, policy, settings, seed).unwrap().0
+    let rules = preset.rules().expect("the default preset is Wharf's own");
+    wharf_sim::regime(rules, policy, settings, seed).unwrap().0
 }
 
 /// Makes policies by name, as a head's command line does.
 fn make(choice: &PolicyChoice) -> Result<Regime, String> {
     let mut settings = Settings::default();
     choice.settings.iter().for_each(|(key, value)| settings.set(key, value));
-    match wharf_policy::find(&choice.name) {
+    match wharf_reproduce::find(&choice.name) {
         Ok(_) => Ok(regime_with(&choice.name, &settings, 0)),
         Err(error) => Err(error.to_string()),
     }
@@ -140,6 +139,7 @@ impl VirtualCluster {
         let setup = Setup {
             clock: Box::new(clock.clone()),
             make: Arc::new(make),
+            never_resizes: wharf_reproduce::never_resizes,
             sharing,
             lost_after_s: 1e9,
             caps: crate::Caps::default(),

@@ -5,7 +5,7 @@
 //! anew. A job that is still starting, or that has had its devices for less than `min_run_s`, is left alone. Between
 //! rounds waiting jobs get free devices, as few as they can run on, on the type where that is fastest.
 
-pub(crate) mod offers;
+mod offers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use wharf_core::{
 use crate::placement::{Placer, allowed_types};
 use crate::priority::{free_devices, working_devices};
 use crate::seating::{Party, Seated, Seating};
-pub use offers::Offer;
-pub(crate) use offers::{Pool, offers, pools};
+pub use offers::{Offer, Pool, offers, pools};
 
 /// Chooses what jobs are to have.
 pub trait Planner: Send {

@@ -17,15 +17,17 @@ pub struct Offer {
 
 /// The working nodes of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pool {
-    pub(crate) nodes: u32,
+pub struct Pool {
+    /// How many.
+    pub nodes: u32,
     /// Devices of the largest node.
-    pub(crate) size: u32,
-    pub(crate) devices: u32,
+    pub size: u32,
+    /// Devices of all.
+    pub devices: u32,
 }
 
 /// The working nodes by type.
-pub(crate) fn pools(view: &View<'_>) -> Vec<Pool> {
+pub fn pools(view: &View<'_>) -> Vec<Pool> {
     let mut pools = vec![Pool::default(); view.topology().types().len()];
     for (index, node) in view.topology().nodes().iter().enumerate() {
         let id = NodeId::from_index(index);
@@ -60,7 +62,7 @@ fn counts(gang: &Gang, pool: Pool) -> Vec<u32> {
 
 /// Everything that a job can be offered, by type and number. A job whose speed nobody knows is taken to be equally fast
 /// everywhere.
-pub(crate) fn offers(view: &View<'_>, job: JobId, pools: &[Pool]) -> Vec<Offer> {
+pub fn offers(view: &View<'_>, job: JobId, pools: &[Pool]) -> Vec<Offer> {
     let (topology, spec) = (view.topology(), view.spec(job));
     let mut offers = Vec::new();
     for kind in allowed_types(topology, &spec.gang) {

@@ -62,10 +62,7 @@ impl Strategy {
 }
 
 /// The device types that a gang may use and the cluster has, in order of preference.
-pub(crate) fn allowed_types<'a>(
-    topology: &'a Topology,
-    gang: &'a Gang,
-) -> impl Iterator<Item = DeviceTypeId> + 'a {
+pub fn allowed_types<'a>(topology: &'a Topology, gang: &'a Gang) -> impl Iterator<Item = DeviceTypeId> + 'a {
     let is_named = |kind: DeviceTypeId| gang.device_types.contains(&topology.types()[kind.index()]);
     let named = gang.device_types.iter().filter_map(|name| topology.type_id(name));
     let others = gang.allows(Gang::OTHERS).then(|| (0..topology.types().len()).map(DeviceTypeId::from_index));

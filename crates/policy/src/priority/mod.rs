@@ -322,7 +322,7 @@ fn pool_nodes(view: &View<'_>, gang: &Gang) -> Option<Vec<NodeId>> {
 }
 
 /// Free devices of the type that has the most of those that the job may use.
-pub(crate) fn free_devices(view: &View<'_>, job: JobId) -> u32 {
+pub fn free_devices(view: &View<'_>, job: JobId) -> u32 {
     let gang = &view.spec(job).gang;
     let of_type = |kind| match &gang.needs {
         None => view.schedule().free_index().of_type(kind).map_or(0, wharf_core::FreeOfType::devices),
@@ -338,7 +338,7 @@ pub(crate) fn free_devices(view: &View<'_>, job: JobId) -> u32 {
 }
 
 /// Devices of working nodes of the type that has the most of those that the job may use at once.
-pub(crate) fn working_devices(view: &View<'_>, job: JobId) -> u32 {
+pub fn working_devices(view: &View<'_>, job: JobId) -> u32 {
     let gang = &view.spec(job).gang;
     let (topology, schedule) = (view.topology(), view.schedule());
     let usable = |node: NodeId| match &gang.needs {

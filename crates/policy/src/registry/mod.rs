@@ -1,19 +1,15 @@
-//! Every policy by name: what it is, whose it is, which knobs it has, and how it is made.
+//! Every policy of Wharf's own by name: what it is, whose it is, which knobs it has, and how it is made.
 
-mod arena;
 mod crius;
 mod elastic;
 mod fairness;
 mod fractional;
 mod priority;
-mod published;
 mod sharing;
 
 use wharf_core::Policy;
 use wharf_core::nearest::nearest;
 use wharf_perf::Sharing;
-
-pub use published::{PublishedPolicy, System, published};
 
 use crate::placement::{Placer, Strategy};
 use crate::settings::{BadSetting, Settings};
@@ -84,7 +80,7 @@ pub struct UnknownPolicy {
     pub nearest: Option<&'static str>,
 }
 
-/// All policies, in the order in which they are listed.
+/// All of Wharf's own policies, in the order in which they are listed.
 pub fn policies() -> &'static [PolicyInfo] {
     POLICIES
 }
@@ -135,14 +131,6 @@ const POLICIES: &[PolicyInfo] = &[
     fractional::GANDIVA,
     elastic::SIA,
     elastic::POLLUX,
-    arena::FCFS,
-    arena::FCFS_R,
-    arena::GANDIVA,
-    arena::ELASTICFLOW,
-    arena::ELASTICFLOW_L,
-    arena::GAVEL,
-    arena::SIA,
-    arena::CRIUS,
     elastic::ELASTICFLOW,
     elastic::ELASTICFLOW_L,
     crius::CRIUS,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wharf_core::JobSpec;
-use wharf_sim::Outcome;
+use wharf_outcome::Outcome;
 
 pub use atomic::write_atomically;
 pub use found::{FoundRun, find_runs};

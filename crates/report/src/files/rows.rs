@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{JobId, JobSpec, Time};
-use wharf_sim::{JobRecord, Sample};
+use wharf_outcome::{JobRecord, Sample};
 
 /// A row of `jobs.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ mod sweep;
 mod tables;
 
 use wharf_core::{ClusterSpec, JobSpec};
-use wharf_sim::Outcome;
+use wharf_outcome::Outcome;
 
 use crate::digest::Digest;
 use crate::metrics::{Report, Summary};

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use wharf_core::{DeviceSet, JobId, NodeId, NodeShare, Time};
-use wharf_sim::{JobRecord, MetricRules, Sample, Tally};
+use wharf_outcome::{JobRecord, MetricRules, Sample, Tally};
 
 use super::*;
 use crate::fixture;
@@ -201,7 +201,7 @@ proptest! {
         muri in any::<bool>(),
     ) {
         let sample = |&(time, waiting): &(Time, u32)| Sample { time, busy_devices: waiting, running: 1, waiting };
-        let span = |&(start, end, devices, index): &(Time, Time, u128, u32)| wharf_sim::Span {
+        let span = |&(start, end, devices, index): &(Time, Time, u128, u32)| wharf_outcome::Span {
             job: JobId(index),
             share: NodeShare { node: NodeId(index), devices: DeviceSet(devices) },
             start,

@@ -5,7 +5,7 @@
 //! small.
 
 use wharf_core::{ClusterSpec, JobId, JobSpec};
-use wharf_sim::Span;
+use wharf_outcome::Span;
 
 use super::axis::Axis;
 use super::{COLOURS, Plot, WIDTH};

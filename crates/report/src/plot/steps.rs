@@ -1,7 +1,7 @@
 //! Occupancy over time.
 
 use serde::{Deserialize, Serialize};
-use wharf_sim::Sample;
+use wharf_outcome::Sample;
 
 use super::Plot;
 use super::axis::Axis;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{ClusterSpec, JobId, JobSpec};
-use wharf_sim::Span;
+use wharf_outcome::Span;
 
 use super::{Block, Grid, Rows};
 use crate::human::shortened;

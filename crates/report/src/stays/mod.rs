@@ -5,7 +5,7 @@ mod encoded;
 pub use encoded::Stays;
 
 use wharf_core::JobId;
-use wharf_sim::Span;
+use wharf_outcome::Span;
 
 /// Which row each device has, and which time is shown.
 pub(crate) struct Rows {

@@ -6,7 +6,7 @@ use wharf_trace::{GangMix, GeneratorSettings, Rate, generate};
 
 use super::*;
 use crate::go_on;
-use crate::preset::{Mechanism, Preset};
+use crate::preset::Preset;
 
 /// Has seen enough when so many jobs have started.
 struct Until(usize);
@@ -22,7 +22,7 @@ impl Recorder for Until {
 }
 
 fn regime(policy: &str) -> wharf_core::Regime {
-    let Mechanism::Wharf(rules) = Preset::load("wharf").unwrap().mechanism else { unreachable!() };
+    let rules = *Preset::load("wharf").unwrap().rules().unwrap();
     crate::regime(&rules, policy, &Settings::default(), 0).unwrap().0
 }
 

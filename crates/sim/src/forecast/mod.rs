@@ -16,10 +16,10 @@ use wharf_core::{JobId, JobSpec, NodeShare, Phase, Regime, Time};
 
 pub use lengths::PastJob;
 
-use crate::outcome::Recorder;
 use crate::present::{Present, go_on};
 use crate::run::RunError;
 use lengths::Lengths;
+use wharf_outcome::Recorder;
 
 /// How often the truth is to lie in the interval.
 pub const CONFIDENCE: f64 = 0.8;

@@ -11,7 +11,7 @@ use wharf_trace::{GangMix, GeneratorSettings, Rate, Trace, generate};
 use super::*;
 use crate::driver::Driver;
 use crate::failures::Failures;
-use crate::preset::{Mechanism, Preset};
+use crate::preset::Preset;
 
 /// Seconds of the whole, which goes on long after the last prediction.
 const WHOLE_S: f64 = DAYS as f64 * 86_400.0;
@@ -54,7 +54,7 @@ impl Recorder for Day {
 }
 
 fn regime(policy: &str) -> Regime {
-    let Mechanism::Wharf(rules) = Preset::load("wharf").unwrap().mechanism else { unreachable!() };
+    let rules = *Preset::load("wharf").unwrap().rules().unwrap();
     let mut settings = Settings::default();
     if policy == "fifo" {
         settings.set("backfill", "greedy");

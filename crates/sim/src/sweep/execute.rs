@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
+use wharf_outcome::{NoRecorder, Outcome, TimelineOnly};
+
 use super::parallel::map_in_order;
 use super::plan::{Plan, PlannedRun};
-use crate::outcome::{NoRecorder, Outcome, TimelineOnly};
 use crate::run::{RunError, run};
 
 /// Keeps what becomes of runs.

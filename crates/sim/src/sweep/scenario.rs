@@ -234,7 +234,7 @@ fn policy_entries(item: Item<'_>) -> Result<Vec<PolicyEntry>, ScenarioError> {
         policy: policy.to_owned(),
         settings: Settings::default(),
     };
-    Ok(wharf_policy::policies().iter().map(|info| entry(info.name)).collect())
+    Ok(wharf_reproduce::policies().map(|info| entry(info.name)).collect())
 }
 
 fn policy_entry(item: Item<'_>) -> Result<PolicyEntry, ScenarioError> {

@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use wharf_outcome::Outcome;
+
 use super::{Plan, PlannedRun, RunSink, Scenario, execute};
-use crate::outcome::Outcome;
 
 const SMALL: &str = r#"
 [[matrix]]

@@ -184,7 +184,7 @@ fn elastic_job_that_asks_for_more_than_the_cluster_has_runs_on_what_is_enough() 
         jobs[0].gang.devices_min = min;
         jobs
     };
-    for policy in wharf_policy::policies() {
+    for policy in wharf_reproduce::policies() {
         let name = policy.name;
         let result = simulate_jobs(asking(1), &cluster, name, &[], None);
         if policy.is_elastic {

@@ -4,7 +4,8 @@ use wharf_core::{
     Cadence, ClusterSpec, Command, Engine, JobId, JobSpec, Phase, Reason, Regime, StageTimes, State, Time,
 };
 use wharf_perf::{Costs, Model, Order};
-use wharf_policy::{BuildArgs, PolicyInfo, Settings, Strategy, policies};
+use wharf_policy::{BuildArgs, PolicyInfo, Settings, Strategy};
+use wharf_reproduce::policies;
 
 /// An engine that has just decided about more jobs than two nodes of four devices can hold, and a gang of eight.
 fn decided(info: &PolicyInfo) -> Engine {

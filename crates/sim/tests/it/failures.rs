@@ -31,7 +31,7 @@ fn node_that_never_comes_back_leaves_jobs_unfinished_under_every_policy() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     writeln!(file, "time_s,node,event\n1,1,down").expect("written");
     let failures = format!("failures={}", file.path().display());
-    for policy in wharf_policy::policies() {
+    for policy in wharf_reproduce::policies() {
         for mechanism in ["mechanism=events", "mechanism=rounds"] {
             let outcome = simulate(policy.name, &[&failures, mechanism]).expect("a run");
             let ended: Vec<bool> = outcome.jobs.iter().map(|job| job.end.is_some()).collect();

@@ -1,7 +1,6 @@
 //! Simulations: recorded results of published systems, properties of every policy, scenarios.
 
 mod blox_golden;
-mod crius_golden;
 mod defaults;
 mod elastic;
 mod explanations;
@@ -9,12 +8,9 @@ mod failures;
 mod fair;
 mod gavel;
 mod governed;
-mod muri_golden;
-mod muri_inputs;
 mod oracle;
 mod policies;
 mod preemption;
 mod sharing_scenarios;
 mod sia_golden;
-mod support;
 mod workload;

@@ -152,7 +152,7 @@ impl Recorder for Checker<'_> {
 
 /// All policies with their defaults, and the variants that take other paths.
 fn variants() -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut variants: Vec<_> = wharf_policy::policies().iter().map(|policy| (policy.name, vec![])).collect();
+    let mut variants: Vec<_> = wharf_reproduce::policies().map(|policy| (policy.name, vec![])).collect();
     variants.extend([
         ("fifo", vec!["backfill=greedy"]),
         ("fifo", vec!["backfill=easy"]),
@@ -232,7 +232,7 @@ fn simulate(
         profile: None,
         rounds: None,
     };
-    let slots = wharf_policy::find(policy).expect("registered").slots;
+    let slots = wharf_reproduce::find(policy).expect("registered").slots;
     let min_run_s =
         settings.get("min_run_s").filter(|_| !failing).map_or(0.0, |text| text.parse().expect("s"));
     let once = || {

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use wharf_core::{ClusterSpec, JobSpec, Time};
-use wharf_sim::compat::sia::{self, Numbers, Policy, Round, Step, read_log, replay};
-use wharf_sim::preset::{Mechanism, Preset};
-use wharf_sim::{NoRecorder, Outcome, RunSpec, Settings};
+use wharf_reproduce::sia::{self, Numbers, Policy, Round, Step, read_log, replay};
+use wharf_sim::{NoRecorder, Outcome, Preset, RunSpec, Settings};
 use wharf_testing::{needs, reference};
 use wharf_trace::Trace;
 
@@ -26,8 +25,8 @@ struct Comparison {
 
 fn numbers() -> Numbers {
     let preset = Preset::load("sia").expect("a built-in preset");
-    let Mechanism::Sia(numbers) = preset.mechanism else { panic!("preset sia has another mechanism") };
-    *numbers
+    let table: toml::Table = toml::from_str(&preset.text).expect("it was loaded");
+    table["sia"].clone().try_into().expect("its numbers parse")
 }
 
 /// A workload in the reference's format.
@@ -76,8 +75,8 @@ fn run(data: &Path, name: &str, policy: Policy) -> (Comparison, Outcome) {
     let trace = if size == "w160" { "saturn/workload-1".to_owned() } else { size.to_owned() };
     let jobs = workload(&data.join(format!("workloads/{trace}.csv")));
     let rounds = read_log(&data.join(format!("goldens/{name}.log.gz"))).expect("a log");
-    let mut settings = sia::Settings::new(policy);
-    settings.profiles = Some(data.join("profiles"));
+    let profiles = Some(data.join("profiles"));
+    let settings = sia::Settings { policy, allocations: None, profiles, rounds: None };
     let mut comparison = Comparison::default();
     let mut index = 0;
     let outcome =

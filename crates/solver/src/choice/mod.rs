@@ -8,12 +8,9 @@
 //! Ties: of configurations with equal values a job takes its current one, then one with fewer devices, then one of the
 //! earlier type; jobs are looked at in order. Equal problems give equal choices.
 
-mod adjust;
 mod dual;
 mod exact;
 mod greedy;
-
-pub use adjust::{Adjustment, Holder, adjust};
 
 /// One way to run a job.
 #[derive(Clone, Copy, Debug, PartialEq)]

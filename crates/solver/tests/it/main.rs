@@ -2,7 +2,6 @@
 
 mod assignment;
 mod choice;
-mod fairness;
 mod lp;
 mod matching;
 mod packing;

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use wharf_policy::System;
+use wharf_reproduce::System;
 
 use super::cluster::HomeArgs;
 

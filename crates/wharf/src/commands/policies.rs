@@ -1,12 +1,10 @@
 //! `wharf policies`, `wharf policy explain`: what the registry knows.
 
 use serde::Serialize;
-use wharf_policy::System;
-use wharf_policy::arena::VARIANTS;
-use wharf_policy::registry::{KnobInfo, PolicyInfo, find, policies};
+use wharf_policy::{KnobInfo, PolicyInfo};
+use wharf_reproduce::{Policies, System, find, policies};
 use wharf_sim::Preset;
-use wharf_sim::compat::{blox, crius, gavel, muri};
-use wharf_sim::preset::Mechanism;
+use wharf_sim::preset::PresetMechanism;
 
 use super::cluster;
 use crate::args::{ExplainArgs, OutputFormat, PoliciesArgs, PolicyCommand};
@@ -68,14 +66,13 @@ fn policy_document(policy: &'static PolicyInfo) -> PolicyDocument<'static> {
 
 /// The names of all policies that run under a preset.
 pub(super) fn names(preset: &Preset) -> Vec<String> {
-    let all = || policies().iter().map(|policy| policy.name);
+    let all = policies().map(|policy| policy.name);
     let names: Vec<&str> = match &preset.mechanism {
-        Mechanism::Wharf(_) => all().collect(),
-        Mechanism::Muri(_) => all().filter(|name| name.parse::<muri::Policy>().is_ok()).collect(),
-        Mechanism::Gavel(_) => gavel::Policy::ALL.iter().map(|policy| policy.name).collect(),
-        Mechanism::Sia(_) => vec!["sia"],
-        Mechanism::Blox(_) => blox::Policy::ALL.iter().map(|policy| policy.name()).collect(),
-        Mechanism::Crius(_) => VARIANTS.iter().map(|variant| variant.name).collect(),
+        PresetMechanism::Wharf(_) => all.collect(),
+        PresetMechanism::Published(mechanism) => match mechanism.policies() {
+            Policies::Registered(names) => all.filter(|name| names.contains(name)).collect(),
+            Policies::Own { policies, .. } => policies.into_iter().map(|(name, _)| name).collect(),
+        },
     };
     names.into_iter().map(str::to_owned).collect()
 }
@@ -88,15 +85,16 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
     if let Some(system) = args.from {
         return list_published(system, terminal);
     }
-    let mut all: Vec<&'static PolicyInfo> = policies().iter().collect();
+    let mut all: Vec<&'static PolicyInfo> = policies().collect();
     if let Some(name) = &args.preset {
         match input::preset(name)?.mechanism {
-            Mechanism::Wharf(_) => {}
-            Mechanism::Muri(_) => all.retain(|policy| policy.name.parse::<muri::Policy>().is_ok()),
-            Mechanism::Gavel(_) => return list_gavel(terminal),
-            Mechanism::Sia(_) => all.retain(|policy| policy.name == "sia"),
-            Mechanism::Blox(_) => return list_blox(terminal),
-            Mechanism::Crius(_) => return list_crius(terminal),
+            PresetMechanism::Wharf(_) => {}
+            PresetMechanism::Published(mechanism) => match mechanism.policies() {
+                Policies::Registered(names) => all.retain(|policy| names.contains(&policy.name)),
+                Policies::Own { paper, policies } => {
+                    return list_own(&policies, paper, mechanism.setting_names(), terminal);
+                }
+            },
         }
     }
     if terminal.format == OutputFormat::Json {
@@ -140,24 +138,6 @@ fn list_published(system: System, terminal: &Terminal) -> Result<Exit, CliError>
     }
     terminal.grid(&grid)?;
     Ok(Exit::Ok)
-}
-
-/// Lists the policies of Gavel's mechanism, which has its own.
-fn list_gavel(terminal: &Terminal) -> Result<Exit, CliError> {
-    let policies = gavel::Policy::ALL.map(|policy| (policy.name, policy.summary()));
-    list_own(&policies, "Narayanan et al., Gavel, OSDI'20", &gavel::Settings::NAMES, terminal)
-}
-
-/// Lists the policies of Blox's mechanism, which has its own.
-fn list_blox(terminal: &Terminal) -> Result<Exit, CliError> {
-    let policies = blox::Policy::ALL.map(|policy| (policy.name(), policy.summary()));
-    list_own(&policies, "Agarwal et al., Blox, EuroSys'24", &blox::Settings::NAMES, terminal)
-}
-
-/// Lists the policies of Crius's mechanism, which has its own.
-fn list_crius(terminal: &Terminal) -> Result<Exit, CliError> {
-    let policies: Vec<_> = VARIANTS.iter().map(|variant| (variant.name, variant.summary)).collect();
-    list_own(&policies, "Xue et al., Arena, EuroSys'26", &crius::Settings::NAMES, terminal)
 }
 
 /// Lists a mechanism's own policies, by name and summary.

@@ -70,7 +70,7 @@ struct Answer {
 pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     // Names come before files: a typing error is told without reading a large trace.
     if !Program::is_named(&args.policy) {
-        wharf_policy::find(&args.policy).map_err(|error| translate::policy(&error))?;
+        wharf_reproduce::find(&args.policy).map_err(|error| translate::policy(&error))?;
     }
     let nodes = args.node.iter().map(|text| input::devices(text)).collect::<Result<Vec<_>, _>>()?;
     let targets = args.target.iter().map(|text| target(text)).collect::<Result<_, _>>()?;

@@ -2,12 +2,9 @@
 
 use std::path::Path;
 
-use wharf_policy::System;
 use wharf_profile::ProfileError;
 use wharf_report::FileError;
-use wharf_sim::compat::crius::CriusError;
-use wharf_sim::compat::gavel::GavelError;
-use wharf_sim::compat::muri::MuriError;
+use wharf_reproduce::System;
 use wharf_sim::sweep::ScenarioError;
 use wharf_sim::{MeasureError, PresetError, RunError};
 use wharf_trace::{ClusterError, TraceError, UnknownFormat};
@@ -80,24 +77,16 @@ pub fn run(error: &RunError) -> CliError {
             let failed = failed.hint_nearest(key, known.iter().map(String::as_str));
             if known.is_empty() { failed } else { failed.hint(format!("it has {}", known.join(", "))) }
         }
-        RunError::ImpossibleGang { .. } | RunError::UnknownPool { .. } | RunError::Muri(MuriError::TooLarge { .. }) => {
+        RunError::ImpossibleGang { .. } | RunError::UnknownPool { .. } => {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
         RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
             .hint("`--profile FILE` tells how fast models run; `wharf profile show default` lists those that Wharf knows"),
-        RunError::Failures(_) | RunError::Muri(_) | RunError::Blox(_) => {
-            CliError::from_error(ErrorKind::Input, error)
-        }
-        RunError::Gavel(gavel_error) => {
-            let failed = CliError::from_error(ErrorKind::Input, error);
-            with_hint(failed, gavel_hint(gavel_error).map(str::to_owned))
-        }
-        RunError::Crius(crius_error) => {
-            let failed = CliError::from_error(ErrorKind::Input, error);
-            let hint = matches!(crius_error, CriusError::NoCells)
-                .then_some("give the folder with `prof_database.json` and the tables beside it: `--profile FOLDER`");
-            with_hint(failed, hint.map(str::to_owned))
+        RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),
+        RunError::Published(published) => {
+            let kind = if published.is_usage() { ErrorKind::Usage } else { ErrorKind::Input };
+            with_hint(CliError::from_error(kind, error), published.hint().map(str::to_owned))
         }
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
             .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
@@ -111,27 +100,6 @@ pub fn run(error: &RunError) -> CliError {
     }
 }
 
-/// What helps under Gavel's preset.
-fn gavel_hint(error: &GavelError) -> Option<&'static str> {
-    match error {
-        GavelError::NoProfile => {
-            Some("give one with `--profile PATH`, such as Gavel's `simulation_throughputs.json`")
-        }
-        GavelError::NoSpeed { .. } | GavelError::NoModel { .. } => Some(
-            "add it to the profile, drop the job, or use the preset `wharf`, which estimates what is not measured",
-        ),
-        GavelError::TooLarge { .. } | GavelError::NoFit { .. } => {
-            Some("drop the job, or use a cluster that can hold it")
-        }
-        GavelError::OneDeviceOnly { .. } => Some("`allox` under the preset `wharf` also takes gangs"),
-        GavelError::TooManyPairs { .. } => Some("the preset `wharf` packs without a list of pairs"),
-        GavelError::Allocations { .. } => {
-            Some("a recording fits only the trace, cluster, policy and seed that it was made with")
-        }
-        _ => None,
-    }
-}
-
 /// A profile cannot be used.
 pub fn profile(error: &ProfileError) -> CliError {
     let failed = CliError::from_error(ErrorKind::Input, error);
@@ -141,9 +109,9 @@ pub fn profile(error: &ProfileError) -> CliError {
 /// A policy does not exist. A name of a published system is translated; otherwise the nearest name is suggested.
 pub fn policy(error: &wharf_policy::UnknownPolicy) -> CliError {
     let unknown = CliError::from_error(ErrorKind::Usage, error);
-    let published: Vec<_> = wharf_policy::published(&error.name).collect();
+    let published: Vec<_> = wharf_reproduce::published(&error.name).collect();
     if published.is_empty() {
-        let names = wharf_policy::policies().iter().map(|policy| policy.name);
+        let names = wharf_reproduce::policies().map(|policy| policy.name);
         let unknown = unknown.hint_nearest(&error.name, names);
         return match error.name.parse::<System>() {
             Ok(system) => unknown.hint(list_of(system)),

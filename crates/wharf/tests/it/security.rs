@@ -514,13 +514,12 @@ async fn hasty_head(folder: &Path, life: Duration, renew_after: Duration) -> Hea
         warn: std::sync::Arc::new(|_| ()),
         policy: PolicyChoice { name: "fifo".into(), ..PolicyChoice::default() },
         is_policy_wanted: true,
+        never_resizes: wharf_reproduce::never_resizes,
         make: std::sync::Arc::new(|choice| {
             let preset = wharf_sim::Preset::load("wharf").unwrap();
-            let wharf_sim::preset::Mechanism::Wharf(rules) = preset.mechanism else {
-                panic!("not Wharf's own")
-            };
+            let rules = preset.rules().expect("it is Wharf's own");
             let settings = wharf_policy::Settings::default();
-            Ok(wharf_sim::regime(&rules, &choice.name, &settings, 0).unwrap().0)
+            Ok(wharf_sim::regime(rules, &choice.name, &settings, 0).unwrap().0)
         }),
     };
     Head::start(config).await.unwrap()

@@ -234,7 +234,7 @@ fn run(policy: &str, requests: u32, seed: u64) -> Vec<u64> {
 fn generated_requests_neither_panic_nor_exceed_caps() {
     let wanted = std::env::var("WHARF_FUZZ_REQUESTS").ok().map(|text| text.parse().unwrap());
     let seed = std::env::var("WHARF_FUZZ_SEED").ok().map_or(1, |text| text.parse().unwrap());
-    let policies: Vec<&str> = wharf_policy::policies().iter().map(|info| info.name).collect();
+    let policies: Vec<&str> = wharf_reproduce::policies().map(|info| info.name).collect();
     let each = wanted.unwrap_or(REQUESTS).div_ceil(policies.len() as u32);
     let mut all = Vec::new();
     for policy in policies {

@@ -10,7 +10,6 @@ use wharf_core::{
 };
 use wharf_perf::{Model, Order, Profile, Sharing};
 use wharf_policy::PolicyInfo;
-use wharf_sim::preset::Mechanism;
 use wharf_sim::{Deadlines, Outcome, Preset, Recorder, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
@@ -25,7 +24,7 @@ fn elastic() -> impl Iterator<Item = &'static PolicyInfo> {
     let is_elastic = move |info: &&PolicyInfo| {
         ["sia", "pollux", "crius", "elasticflow"].contains(&family(info.name).as_str())
     };
-    wharf_policy::policies().iter().filter(is_elastic)
+    wharf_reproduce::policies().filter(is_elastic)
 }
 
 /// A job on its devices.
@@ -247,7 +246,7 @@ struct Scene<'a> {
 /// Runs a policy; gives the longest wait, in seconds, and whose it was.
 fn simulate(policy: &str, settings: &[String], scene: Scene<'_>) -> Result<(f64, JobId), String> {
     let preset = Preset::load("wharf").expect("built in");
-    let Mechanism::Wharf(rules) = &preset.mechanism else { panic!("it is Wharf's own") };
+    let rules = preset.rules().expect("it is Wharf's own");
     let settings = Settings::parse(settings.iter().map(String::as_str)).expect("key=value");
     let rules = rules.with(&settings).expect("numbers");
     let model = Model::new(rules.costs, Sharing::None, Order::Best).with_profile(scene.profile.clone());
@@ -365,7 +364,7 @@ fn books_notice_what_is_wrong() {
     let cluster = cluster(&[("a", 1, 4), ("b", 1, 4)]);
     let jobs = [job("0", 0.0, 1, 2, 100.0)];
     let preset = Preset::load("wharf").expect("built in");
-    let Mechanism::Wharf(rules) = &preset.mechanism else { panic!("it is Wharf's own") };
+    let rules = preset.rules().expect("it is Wharf's own");
     let model = || Model::new(rules.costs, Sharing::None, Order::Best);
     let share = |node, devices| NodeShare { node: NodeId(node), devices: DeviceSet(devices) };
     for (placement, expected) in [

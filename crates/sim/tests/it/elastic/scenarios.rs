@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use wharf_core::{ClusterSpec, Gang, JobId, JobSpec, NodeShare, PerfModel, Time, Topology};
 use wharf_perf::{Locality, Model, Order, Place, Profile, Sharing, Workload};
-use wharf_sim::preset::Mechanism;
 use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
@@ -125,7 +124,7 @@ fn simulate(
     profile: Option<&Profile>,
 ) -> Result<(Outcome, Vec<Start>), String> {
     let preset = Preset::load("wharf").expect("built in");
-    let Mechanism::Wharf(rules) = &preset.mechanism else { panic!("it is Wharf's own") };
+    let rules = preset.rules().expect("it is Wharf's own");
     let mut words = variant.split(' ');
     let policy = words.next().expect("a policy");
     let settings = Settings::parse(words).expect("key=value");

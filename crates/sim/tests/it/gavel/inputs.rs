@@ -162,7 +162,7 @@ fn all_policies_end_on_gangs_of_several_sizes() {
         };
         (0..14).map(of).collect()
     };
-    for policy in wharf_sim::compat::gavel::Policy::ALL {
+    for policy in wharf_reproduce::gavel::Policy::ALL {
         let mut jobs = jobs();
         if policy.name == "allox" {
             jobs.iter_mut().for_each(|job| job.gang = wharf_core::Gang::fixed(1));

@@ -115,7 +115,7 @@ fn command(step: Step) -> Option<Command> {
 }
 
 fn check(cluster: &ClusterSpec, steps: &[Step], limits: Option<&Limits>) -> Result<(), String> {
-    for info in wharf_policy::policies() {
+    for info in wharf_reproduce::policies() {
         let mut world = World::new(info, &Settings::default(), cluster, limits);
         for step in steps {
             if let Step::Wait(seconds) = step {

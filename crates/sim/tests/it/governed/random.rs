@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use wharf_core::{ClusterSpec, JobId, JobSpec, Needs, Phase, Reason, State, Time};
+use wharf_policy::Settings;
 use wharf_policy::governor::{Caps, Group, Limits, Moment, Nodes, Reservation};
-use wharf_policy::{Settings, policies};
+use wharf_reproduce::policies;
 
 use crate::governed::world::World;
 

@@ -161,7 +161,7 @@ fn of_limits() -> Vec<Case> {
 
 /// What the last job is told when it has come.
 fn told(case: &Case) -> String {
-    let info = wharf_policy::find(case.policy).expect("registered");
+    let info = wharf_reproduce::find(case.policy).expect("registered");
     let settings = Settings::parse(case.settings.iter().copied()).expect("key=value");
     let limits = Limits::parse(case.limits).expect("limits");
     let limits = (!case.limits.is_empty()).then_some(&limits);

@@ -28,7 +28,7 @@ fn stream() -> (Vec<JobSpec>, JobId) {
 
 fn first_start(policy: &str, settings: &[&str], limits: &Limits) -> Option<f64> {
     let (jobs, gang) = stream();
-    let info = wharf_policy::find(policy).expect("registered");
+    let info = wharf_reproduce::find(policy).expect("registered");
     let settings = Settings::parse(settings.iter().copied()).expect("key=value");
     let mut world = World::new(info, &settings, &ClusterSpec::uniform("gpu", 8, 8), Some(limits));
     let (mut kept_for_it, mut stops) = (0, 0);

@@ -165,6 +165,7 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         history_s: HISTORY_DAYS * 86_400.0,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
         make: regime::maker(&policy, args.seed, profile),
+        never_resizes: wharf_reproduce::never_resizes,
         http: args.http.http.map(|listen| HttpConfig {
             listen,
             is_plain: args.http.http_plain,

@@ -11,7 +11,7 @@ use wharf_perf::Profile;
 use wharf_policy::Settings;
 use wharf_proto::{PolicyChange, SetPolicyRequest};
 use wharf_sim::Preset;
-use wharf_sim::preset::{Mechanism, Rules};
+use wharf_sim::preset::Rules;
 
 use super::connect::with;
 use crate::args::{OutputFormat, PolicySetArgs, PolicyShowArgs};
@@ -82,10 +82,9 @@ pub(in crate::commands) fn check_policy(policy: Option<&str>, set: &[String]) ->
 /// The numbers of Wharf's own rules.
 pub(super) fn rules() -> Result<Rules, CliError> {
     let internal = |error: &dyn std::error::Error| CliError::from_error(ErrorKind::Internal, error);
-    match Preset::load("wharf").map_err(|error| internal(&error))?.mechanism {
-        Mechanism::Wharf(rules) => Ok(rules),
-        _ => Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own")),
-    }
+    let preset = Preset::load("wharf").map_err(|error| internal(&error))?;
+    let foreign = || CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own");
+    preset.rules().copied().ok_or_else(foreign)
 }
 
 /// All settings of a choice, with a head's own defaults.

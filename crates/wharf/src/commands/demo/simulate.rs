@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf_policy::registry::policies;
+use wharf_reproduce::policies;
 use wharf_sim::sweep::parallel::thread_count;
 use wharf_sim::{RunError, RunSpec, Settings, check};
 use wharf_trace::{Durations, Format, GangMix, GeneratorSettings, MixError, Rate, generate, write_trace};
@@ -69,7 +69,7 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
         };
         !matches!(check(&spec), Err(RunError::NotInPreset { .. }))
     };
-    let policies = policies().iter().map(|policy| policy.name).filter(runs_here).map(str::to_owned).collect();
+    let policies = policies().map(|policy| policy.name).filter(runs_here).map(str::to_owned).collect();
     let threads = thread_count(args.threads);
     Ok(Batch {
         trace,

@@ -3,7 +3,6 @@
 use serde::Serialize;
 use wharf_core::{JobId, JobSpec, Names, NodeShare, Reason, Time, Topology, made_room, reshaped};
 use wharf_report::human;
-use wharf_sim::preset::Mechanism;
 use wharf_sim::{HistoryEvent, JobHistory, Outcome};
 
 use crate::commands::cluster::listed;
@@ -93,7 +92,7 @@ impl Story {
             policy: policy.to_owned(),
             job: called.name(job),
             devices: batch.trace.jobs.get(job.index()).map(|spec| spec.gang.devices),
-            has_reasons: matches!(batch.preset.mechanism, Mechanism::Wharf(_)),
+            has_reasons: batch.preset.rules().is_some(),
             events,
             ahead: called.names(history.ahead()),
             is_finished: outcome.jobs.get(job.index()).is_some_and(|record| record.end.is_some()),

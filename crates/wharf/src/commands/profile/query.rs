@@ -138,7 +138,7 @@ fn exact<'a>(records: &'a Records, wanted: &Key, speed: f64) -> Option<&'a Facts
 /// Speeds by the rules that runs go by.
 fn unplanned(args: &ProfileQueryArgs, records: &Records, types: &[String]) -> Result<Vec<Answer>, CliError> {
     let preset = input::preset("wharf")?;
-    let wharf_sim::preset::Mechanism::Wharf(rules) = preset.mechanism else {
+    let Some(rules) = preset.rules() else {
         return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
     };
     let profile = records.profile();

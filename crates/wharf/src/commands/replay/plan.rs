@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use wharf_core::ClusterSpec;
 use wharf_perf::Profile;
-use wharf_policy::{PolicyInfo, PublishedPolicy, System};
+use wharf_policy::PolicyInfo;
 use wharf_report::{RunLabels, Summary};
-use wharf_sim::preset::Mechanism;
+use wharf_reproduce::{PublishedPolicy, System};
 use wharf_sim::{Outcome, Preset, RunSpec, Settings, run, scale_settings, scale_trace};
 use wharf_trace::{Format, Trace};
 
@@ -70,7 +70,7 @@ impl Plan {
         }
         let policy = find_policy(&args.policy, format, &mut settings, terminal)?;
         let preset = input::preset("wharf")?;
-        let Mechanism::Wharf(rules) = &preset.mechanism else {
+        let Some(rules) = preset.rules() else {
             return Err(CliError::new(ErrorKind::Internal, "the default preset is not Wharf's own"));
         };
         let mut settings = scale_settings(policy, rules, &settings, args.time_scale);
@@ -189,7 +189,7 @@ fn find_policy(
     terminal: &Terminal,
 ) -> Result<&'static PolicyInfo, CliError> {
     let published = system_of(format).and_then(|system| system.find(name));
-    match (wharf_policy::find(name), published) {
+    match (wharf_reproduce::find(name), published) {
         (Ok(policy), Some(PublishedPolicy { system, policy: other, .. })) if *other != policy.name => {
             terminal
                 .note(&format!("policy `{name}` is Wharf's own; `{name}` of {system} is `--policy {other}`"));
@@ -204,7 +204,7 @@ fn find_policy(
                     settings.set(key, value);
                 }
             }
-            wharf_policy::find(published.policy).map_err(|error| translate::policy(&error))
+            wharf_reproduce::find(published.policy).map_err(|error| translate::policy(&error))
         }
     }
 }

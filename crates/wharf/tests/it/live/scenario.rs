@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use wharf_core::{ClusterSpec, JobId, JobSpec, NodeShare, StageTimes, Time};
-use wharf_sim::preset::Mechanism;
 use wharf_sim::{Preset, Recorder, RunSpec, Settings, run, scale_settings, scale_trace};
 use wharf_trace::{Format, Trace, write_trace};
 
@@ -173,8 +172,8 @@ fn suits(trace: &Trace, wanted: &Wanted) -> Option<f64> {
 fn simulate(trace: &Trace, wanted: &Wanted, start_cost_s: f64) -> Events {
     let policy = wanted.policy;
     let preset = Preset::load("wharf").unwrap();
-    let Mechanism::Wharf(rules) = &preset.mechanism else { unreachable!("it is Wharf's own") };
-    let info = wharf_policy::find(policy).unwrap();
+    let rules = preset.rules().expect("it is Wharf's own");
+    let info = wharf_reproduce::find(policy).unwrap();
     let mut settings = scale_settings(info, rules, &Settings::default(), TIME_SCALE);
     settings.set("restart_s", &start_cost_s.to_string());
     let cluster: ClusterSpec = wharf_trace::parse_cluster(wanted.cluster).unwrap();

@@ -12,8 +12,8 @@ use wharf_head::PolicyChoice;
 use wharf_head::http::{Compare, Comparing, Foresee, Foreseen};
 use wharf_head::live::{Live, LiveJob};
 use wharf_perf::Profile;
-use wharf_policy::registry::policies;
 use wharf_proto::Exported;
+use wharf_reproduce::policies;
 use wharf_sim::forecast::{Forecast, Knowledge, PastJob, forecast};
 use wharf_sim::{Present, RunError};
 
@@ -120,7 +120,7 @@ pub(super) fn comparing(profile: Option<Arc<Profile>>) -> Comparing {
     let runs_here = |name: &str| regime::check_policy(Some(name), &[]).is_ok();
     // Those with a family's name are as published, defects and slowness included: for studies, not for this.
     let is_own = |name: &&str| !name.contains('/');
-    let policies = policies().iter().map(|policy| policy.name).filter(is_own).filter(|name| runs_here(name));
+    let policies = policies().map(|policy| policy.name).filter(is_own).filter(|name| runs_here(name));
     let run: Compare = Arc::new(move |exported, policies, is_given_up| {
         let foresight = Foresight::new(exported).map_err(|error| error.one_line())?;
         whatif::compare(&foresight.with_profile(profile.clone()), policies, is_given_up)

@@ -1,0 +1,8 @@
+//! Recorded results of published systems, and inputs that their mechanisms refuse.
+
+mod adjust;
+mod crius_golden;
+mod fairness;
+mod muri_golden;
+mod muri_inputs;
+mod support;

@@ -1,7 +1,0 @@
-//! Mechanisms that reproduce published simulators, defects included. Nothing outside of simulations can reach them.
-
-pub mod blox;
-pub mod crius;
-pub mod gavel;
-pub mod muri;
-pub mod sia;
