@@ -37,27 +37,28 @@ pub(super) fn explain(
         return Ok(Err("its folder has no command line".to_owned()));
     };
     let words = shell::split(&command).filter(|words| words.first().is_some_and(|word| word == "wharf"));
-    let batch = match words.map(Cli::try_parse_from) {
-        Some(Ok(Cli { command: Command::Sim(args), .. })) => sim::resolve(&args, terminal)?,
+    let label = &run.summary.policy;
+    let (batch, policy) = match words.map(Cli::try_parse_from) {
+        Some(Ok(Cli { command: Command::Sim(args), .. })) => (sim::resolve(&args, terminal)?, label.clone()),
         Some(Ok(Cli { command: Command::Sweep(args), .. })) => {
             if !plans.contains_key(&command) {
                 plans.insert(command.clone(), sweep::plan(&args)?);
             }
             let planned = plans.get(&command).and_then(|plan| find_planned(plan, run));
             match planned {
-                Some(planned) => batch_of(planned),
+                Some(planned) => (batch_of(planned), planned.policy.clone()),
                 None => return Ok(Err("the scenario has changed: it does not have this run".to_owned())),
             }
         }
         _ => return Ok(Err(format!("`{command}` is not a command line of `wharf sim` or `wharf sweep`"))),
     };
     let mut history = JobHistory::new(super::find_job(&batch, job)?);
-    let (outcome, _) = batch.simulate(&run.summary.policy, &mut history)?;
-    let again = batch.summary(&run.summary.policy, &outcome, 0.0);
+    let (outcome, _) = batch.simulate(&policy, &mut history)?;
+    let again = batch.summary(label, &outcome, 0.0);
     if figures(&again) != figures(&run.summary) {
         return Ok(Err("its trace, cluster or program has changed: the run comes out otherwise".to_owned()));
     }
-    Ok(Ok(Story::new(&batch, &run.summary.policy, &history, &outcome)))
+    Ok(Ok(Story::new(&batch, label, &history, &outcome)))
 }
 
 /// A sweep's run: that of the key which its folder is named after, or else the only one with its labels.
