@@ -1,6 +1,7 @@
 //! An independent check of schedules. A violation is a bug of the policy: refused, reported, never executed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::cluster::{DeviceSet, NodeShare};
 use crate::ids::{JobId, NodeId};
@@ -8,22 +9,19 @@ use crate::job::Needs;
 use crate::state::{Phase, State};
 
 /// A rule that a schedule breaks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// The job cannot be started: it runs already, or is over.
-    #[error("{job} is not waiting")]
     NotWaiting {
         /// The job.
         job: JobId,
     },
     /// The job has no devices to give back.
-    #[error("{job} has no placement")]
     NotPlaced {
         /// The job.
         job: JobId,
     },
     /// The gang is not whole.
-    #[error("{job} was given {given} devices, but it runs on {min} to {max}")]
     GangSize {
         /// The job.
         job: JobId,
@@ -35,7 +33,6 @@ pub enum Violation {
         max: u32,
     },
     /// A node is named twice, or a share is empty.
-    #[error("the placement of {job} names {node} twice or without devices")]
     MalformedShare {
         /// The job.
         job: JobId,
@@ -43,7 +40,6 @@ pub enum Violation {
         node: NodeId,
     },
     /// A device that the node does not have.
-    #[error("{job} was given device {device} of {node}, which has fewer")]
     NoSuchDevice {
         /// The job.
         job: JobId,
@@ -53,7 +49,6 @@ pub enum Violation {
         device: u32,
     },
     /// The node or the device is out.
-    #[error("{job} was placed on {node}, which is out")]
     NodeOut {
         /// The job.
         job: JobId,
@@ -61,7 +56,6 @@ pub enum Violation {
         node: NodeId,
     },
     /// The device holds as many jobs as it can.
-    #[error("{job} was given device {device} of {node}, whose slots are taken")]
     SlotTaken {
         /// The job.
         job: JobId,
@@ -71,7 +65,6 @@ pub enum Violation {
         device: u32,
     },
     /// A device type that the job may not use.
-    #[error("{job} was placed on {node}, whose device type it may not use")]
     WrongType {
         /// The job.
         job: JobId,
@@ -79,7 +72,6 @@ pub enum Violation {
         node: NodeId,
     },
     /// The node is not in the job's pool, or has not the processors or memory, or the shape is another.
-    #[error("{job} was placed on {node}, which does not offer what it needs")]
     NeedsUnmet {
         /// The job.
         job: JobId,
@@ -87,19 +79,16 @@ pub enum Violation {
         node: NodeId,
     },
     /// Bookkeeping differs from what the placements say.
-    #[error("the free devices of {node} are not those without jobs")]
     FreeDiffers {
         /// The node.
         node: NodeId,
     },
     /// What the policy wants cannot even be tried.
-    #[error("{why}")]
     Senseless {
         /// What is wrong with it.
         why: String,
     },
     /// A job with a placement is in a phase that has none.
-    #[error("{job} is {phase:?} but has a placement")]
     PhaseDiffers {
         /// The job.
         job: JobId,
@@ -107,6 +96,86 @@ pub enum Violation {
         phase: Phase,
     },
 }
+
+impl Violation {
+    /// The job.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::NotWaiting { job }
+            | Self::NotPlaced { job }
+            | Self::GangSize { job, .. }
+            | Self::MalformedShare { job, .. }
+            | Self::NoSuchDevice { job, .. }
+            | Self::NodeOut { job, .. }
+            | Self::SlotTaken { job, .. }
+            | Self::WrongType { job, .. }
+            | Self::NeedsUnmet { job, .. }
+            | Self::PhaseDiffers { job, .. } => Some(*job),
+            _ => None,
+        }
+    }
+
+    /// The node.
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::MalformedShare { node, .. }
+            | Self::NoSuchDevice { node, .. }
+            | Self::NodeOut { node, .. }
+            | Self::SlotTaken { node, .. }
+            | Self::WrongType { node, .. }
+            | Self::NeedsUnmet { node, .. }
+            | Self::FreeDiffers { node } => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// The violation with names for its job and its node.
+    pub fn named(&self, job: &str, node: &str) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text, &job, &node);
+        text
+    }
+
+    fn write(&self, f: &mut dyn fmt::Write, job: &dyn fmt::Display, node: &dyn fmt::Display) -> fmt::Result {
+        match self {
+            Self::NotWaiting { .. } => write!(f, "{job} is not waiting"),
+            Self::NotPlaced { .. } => write!(f, "{job} has no placement"),
+            Self::GangSize { given, min, max, .. } => {
+                write!(f, "{job} was given {given} devices, but it runs on {min} to {max}")
+            }
+            Self::MalformedShare { .. } => {
+                write!(f, "the placement of {job} names {node} twice or without devices")
+            }
+            Self::NoSuchDevice { device, .. } => {
+                write!(f, "{job} was given device {device} of {node}, which has fewer")
+            }
+            Self::NodeOut { .. } => write!(f, "{job} was placed on {node}, which is out"),
+            Self::SlotTaken { device, .. } => {
+                write!(f, "{job} was given device {device} of {node}, whose slots are taken")
+            }
+            Self::WrongType { .. } => {
+                write!(f, "{job} was placed on {node}, whose device type it may not use")
+            }
+            Self::NeedsUnmet { .. } => {
+                write!(f, "{job} was placed on {node}, which does not offer what it needs")
+            }
+            Self::FreeDiffers { .. } => write!(f, "the free devices of {node} are not those without jobs"),
+            Self::Senseless { why } => write!(f, "{why}"),
+            Self::PhaseDiffers { phase, .. } => write!(f, "{job} is {phase:?} but has a placement"),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let job = self.job().map_or_else(String::new, |job| job.to_string());
+        let node = self.node().map_or_else(String::new, |node| node.to_string());
+        self.write(f, &job, &node)
+    }
+}
+
+impl std::error::Error for Violation {}
 
 /// Checks one start against the current state; the cost follows the size of the gang. `is_kept_for` tells of a job that
 /// may also be given nodes that are kept.

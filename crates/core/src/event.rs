@@ -213,7 +213,7 @@ impl fmt::Display for Chosen {
             Self::LeastUnsavedWork => "least unsaved work",
             Self::FewestDevices => "fewest devices",
             Self::AboveShare => "above share",
-            Self::NotInRound => "not in round",
+            Self::NotInRound => "not selected for this round",
             Self::Opportunistic => "it ran opportunistically",
             Self::Reshaped => "it goes on with other devices",
         })

@@ -209,7 +209,7 @@ pub trait Names {
 pub fn made_room(to: Option<JobId>, chosen: &dyn fmt::Display, names: &dyn Names) -> String {
     match to {
         Some(to) => format!("it made room for {} ({chosen})", names.job(to)),
-        None => format!("it made room for others ({chosen})"),
+        None => format!("it was preempted for other jobs ({chosen})"),
     }
 }
 
@@ -222,16 +222,25 @@ pub fn reshaped(
     to: Option<JobId>,
     names: &dyn Names,
 ) -> String {
+    let nodes = |placement: &[NodeShare]| {
+        let mut names: Vec<&str> =
+            placement.iter().map(|share| &*topology.node(share.node).spec.name).collect();
+        names.sort_unstable();
+        names.join("+")
+    };
     let given = |placement: &[NodeShare]| {
         let count: u32 = placement.iter().map(|share| share.devices.len()).sum();
-        let name = |share: &NodeShare| topology.node(share.node).spec.name.to_string();
         match (reshape, topology.type_of(placement)) {
-            (Reshape::Moved, _) => placement.iter().map(name).collect::<Vec<_>>().join("+"),
+            (Reshape::Moved, _) => nodes(placement),
             (_, Some(kind)) => format!("{count} × {}", topology.types()[kind.index()]),
             (_, None) => format!("{count} devices"),
         }
     };
     let to = to.map_or_else(String::new, |to| format!(", for {}", names.job(to)));
+    let after_nodes = nodes(after);
+    if reshape == Reshape::Moved && nodes(before) == after_nodes {
+        return format!("it was moved to other devices of {after_nodes}{to}");
+    }
     format!("it was {reshape} from {} to {}{to}", given(before), given(after))
 }
 

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::Duration;
 use std::{env, fs, thread};
@@ -152,6 +154,10 @@ pub(crate) struct Link {
     /// The last lines of standard error, once that is closed.
     errors: Receiver<Vec<String>>,
     limit: Duration,
+    /// Questions so far; the first is the greeting.
+    asked: u64,
+    /// Whether standard error is not shown any more.
+    is_muted: Arc<AtomicBool>,
     _helper: TempDir,
 }
 
@@ -169,21 +175,33 @@ impl Link {
             .spawn()
             .map_err(failed)?;
         let (last, errors) = channel();
+        let is_muted = Arc::new(AtomicBool::new(false));
         if let Some(output) = child.stderr.take() {
             // The receiver may be gone.
-            thread::spawn(move || drop(last.send(pass_on(output))));
+            let is_muted = Arc::clone(&is_muted);
+            thread::spawn(move || drop(last.send(pass_on(output, &is_muted))));
         }
         let (sender, answers) = sync_channel(1);
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || listen(output, &sender));
         }
-        Ok(Self { questions: child.stdin.take(), child, answers, errors, limit, _helper: helper })
+        Ok(Self {
+            questions: child.stdin.take(),
+            child,
+            answers,
+            errors,
+            limit,
+            asked: 0,
+            is_muted,
+            _helper: helper,
+        })
     }
 
     /// Puts a question and waits for the answer.
     pub(crate) fn ask<A: DeserializeOwned>(&mut self, question: &impl Serialize) -> Result<A, Trouble> {
         let mut line = serde_json::to_vec(question).map_err(|error| Trouble::Speech(error.into()))?;
         line.push(b'\n');
+        self.asked += 1;
         let written = self.questions.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&line));
         match written {
             // Its end tells more than the pipe that it has left.
@@ -221,6 +239,8 @@ impl Link {
 
     /// Closes its input, and kills it where it has not ended by itself soon after.
     fn finish(&mut self) {
+        // Of a program that was only greeted, as in a check of its settings, the end says nothing.
+        self.is_muted.store(self.asked < 2, Ordering::Relaxed);
         drop(self.questions.take());
         // Answers that nobody wants any more are passed over; the last thing that comes is the end of its output.
         while self.answers.recv_timeout(END).is_ok() {}
@@ -237,7 +257,7 @@ impl Drop for Link {
 }
 
 /// Copies a program's standard error to that of this process, and returns its last lines.
-fn pass_on(errors: ChildStderr) -> Vec<String> {
+fn pass_on(errors: ChildStderr, is_muted: &AtomicBool) -> Vec<String> {
     let mut last = VecDeque::new();
     let mut errors = BufReader::new(errors);
     loop {
@@ -247,7 +267,9 @@ fn pass_on(errors: ChildStderr) -> Vec<String> {
             Ok(_) => {}
         }
         // A standard error that is closed keeps no program from going on.
-        let _ = io::stderr().write_all(&line);
+        if !is_muted.load(Ordering::Relaxed) {
+            let _ = io::stderr().write_all(&line);
+        }
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         if !text.is_empty() {
             last.push_back(text);

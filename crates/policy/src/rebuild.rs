@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use wharf_core::{Change, Chosen, Decision, JobId, Knowledge, Policy, Reason, StopReason, Time, View};
+use wharf_core::{
+    Change, Chosen, Decision, JobId, Knowledge, Policy, Reason, RoundNotes, StopReason, Time, View,
+};
 
 use crate::placement::Placer;
 use crate::priority::classes::Classes;
@@ -45,6 +47,7 @@ pub struct Rebuild<P> {
     waiting: Classes,
     placed: BTreeSet<JobId>,
     last_round: Option<Time>,
+    round_count: u64,
 }
 
 impl<P: Propose> Rebuild<P> {
@@ -58,6 +61,7 @@ impl<P: Propose> Rebuild<P> {
             waiting: Classes::default(),
             placed: BTreeSet::new(),
             last_round: None,
+            round_count: 0,
         }
     }
 
@@ -190,12 +194,17 @@ impl<P: Propose> Policy for Rebuild<P> {
         let is_due = self.next_round().is_none_or(|next| next <= now);
         if is_due && self.is_improvable(&decision.view()) {
             self.last_round = Some(now);
+            self.round_count += 1;
             self.round(decision);
         }
         self.fill(decision);
         if self.is_improvable(&decision.view()) {
             decision.wake_at(self.next_round().unwrap_or(now));
         }
+    }
+
+    fn rounds(&mut self) -> Option<RoundNotes> {
+        Some(RoundNotes { rounds: self.round_count, round_s: self.round_s, ..RoundNotes::default() })
     }
 
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason {

@@ -206,7 +206,8 @@ impl Report {
         let mut parts: Vec<String> =
             shared.iter().map(|(name, value)| format!("{name} {}", value(first))).collect();
         if runs.iter().all(|run| run.jobs == first.jobs) {
-            parts.push(format!("{} jobs", human::count(first.jobs)));
+            let plural = if first.jobs == 1 { "" } else { "s" };
+            parts.push(format!("{} job{plural}", human::count(first.jobs)));
         }
         parts.join(" · ")
     }

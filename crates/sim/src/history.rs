@@ -54,6 +54,8 @@ pub struct JobHistory {
     is_waiting: bool,
     ahead: Vec<JobId>,
     known_ahead: BTreeSet<JobId>,
+    /// Other jobs that were preempted at this moment: if they are started in it, they move.
+    preempted: (Time, BTreeSet<JobId>),
     held: Vec<NodeShare>,
     reshaped: Option<Reshaped>,
     gave_way: Option<(Option<JobId>, Chosen)>,
@@ -69,6 +71,7 @@ impl JobHistory {
             is_waiting: false,
             ahead: Vec::new(),
             known_ahead: BTreeSet::new(),
+            preempted: (Time::ZERO, BTreeSet::new()),
             held: Vec::new(),
             reshaped: None,
             gave_way: None,
@@ -95,6 +98,11 @@ impl JobHistory {
         self.is_waiting = true;
         self.ahead.clear();
         self.known_ahead.clear();
+    }
+
+    /// Whether a job was preempted at this moment.
+    fn is_preempted(&self, time: Time, job: JobId) -> bool {
+        self.preempted.0 == time && self.preempted.1.contains(&job)
     }
 
     /// Whether the job holds devices of a node.
@@ -137,7 +145,7 @@ impl Recorder for JobHistory {
                 reshaped: self.reshaped.take(),
             };
             self.events.push((time, event));
-        } else if self.is_waiting && self.known_ahead.insert(job) {
+        } else if self.is_waiting && !self.is_preempted(time, job) && self.known_ahead.insert(job) {
             self.ahead.push(job);
         }
     }
@@ -158,6 +166,11 @@ impl Recorder for JobHistory {
         if job == self.job {
             self.events.push((time, HistoryEvent::Preempted(self.gave_way.take())));
             self.begin_wait();
+        } else {
+            if self.preempted.0 != time {
+                self.preempted = (time, BTreeSet::new());
+            }
+            self.preempted.1.insert(job);
         }
     }
 

@@ -241,6 +241,7 @@ fn simulate(
             let policy = || spec.policy.to_owned();
             match violations.into_iter().next() {
                 Some(violation) if Program::is_named(spec.policy) => {
+                    let violation = Violation::Senseless { why: named(spec, &violation) };
                     Err(RunError::Answer { program: policy(), violation })
                 }
                 Some(violation) => Err(RunError::Audit { policy: policy(), violation }),
@@ -260,6 +261,19 @@ fn simulate(
             .simulate(&spec.request(), recorder)
             .map_err(|refusal| spec.refused(&**mechanism, refusal)),
     }
+}
+
+/// A violation with the names of its job and its node.
+fn named(spec: &RunSpec<'_>, violation: &Violation) -> String {
+    let job = violation.job().and_then(|job| {
+        let spec = spec.trace.jobs.get(job.index())?;
+        Some(format!("job {} (`{}`)", job.0, spec.name))
+    });
+    let node = violation.node().and_then(|node| {
+        let spec = spec.cluster.nodes.get(node.index())?;
+        Some(format!("node {} (`{}`)", node.0, spec.name))
+    });
+    violation.named(&job.unwrap_or_default(), &node.unwrap_or_default())
 }
 
 /// Checks that a policy's program left no job undone.

@@ -91,6 +91,11 @@ impl Range {
         self.from.is_none_or(|from| value >= from) && self.to.is_none_or(|to| value <= to)
     }
 
+    /// Whether no number is within, the end excluded.
+    fn is_empty(&self) -> bool {
+        self.from.zip(self.to).is_some_and(|(from, to)| from >= to)
+    }
+
     /// Whether a number is within, the end excluded.
     fn holds(&self, value: f64) -> bool {
         self.from.is_none_or(|from| value >= from) && self.to.is_none_or(|to| value < to)
@@ -151,6 +156,12 @@ pub enum EditError {
     NoJobs {
         /// Jobs before the change.
         jobs: usize,
+    },
+    /// A range of positions or a window that ends where it begins.
+    #[error("the range {range} is empty: its end is excluded")]
+    EmptyRange {
+        /// The range.
+        range: Range,
     },
     /// A range of positions without any job.
     #[error("positions {range} are outside the trace, which has jobs 0 to {last}")]
@@ -218,6 +229,9 @@ impl Edit {
         let count = jobs.len();
         match self {
             Self::Head(wanted) => jobs.truncate(*wanted),
+            Self::Positions(range) | Self::Window(range) if range.is_empty() => {
+                return Err(EditError::EmptyRange { range: *range });
+            }
             Self::Positions(range) => {
                 let mut places = 0u32..;
                 jobs.retain(|_| places.next().is_some_and(|place| range.holds(place.into())));

@@ -278,7 +278,7 @@ fn scan(
             }
         }
     }
-    if let Some((line, note)) = shared.steps.orphan() {
+    for (line, note) in shared.steps.orphans() {
         findings.push(line, Some(codec.schema.columns[codec.roles.id].name), note);
     }
     findings.set_in_rows(false);

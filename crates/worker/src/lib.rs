@@ -51,7 +51,7 @@ pub use ending::end_tasks;
 pub use error::{KeeperError, WorkerError};
 pub use exec::{BesideTask, beside_main, kept_main};
 pub use keeper::{keeper_main, outlast_signals, stage_main};
-pub use launch::interface::UnknownInterface;
+pub use launch::interface::{UnknownInterface, check as check_network_interface};
 pub use pace::pace_main;
 pub use ray::ray_main;
 pub use settings::TaskSettings;

@@ -90,6 +90,12 @@ impl Containers {
             }
             return None;
         }
+        if !has_image && !findings.problems.iter().any(|problem| problem.field.starts_with("docker")) {
+            // As Ray does.
+            let message = "it names a container, but no image: nodes are used without containers";
+            findings.warnings.push(Problem::new(node, "docker", message));
+            return None;
+        }
         if !has_name {
             findings.problems.push(section.problem(node, "container_name", "the container needs a name"));
         }

@@ -59,6 +59,7 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
         runtime: Runtime::Wharf(WharfRuntime { program: None, port: PORT, policy: None }),
         start_timeout: START_TIMEOUT,
         warnings: vec![],
+        blockers: vec![],
     })
 }
 

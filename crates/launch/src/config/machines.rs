@@ -319,7 +319,7 @@ fn typed(top: &Section<'_>, provider: &Tree, findings: &mut Findings) -> (BTreeM
         };
         let named = |name: String, role| Node { address: name.clone(), name, role, ..alike.clone() };
         if head_type.as_ref() == Some(&entry.key) || min > 0 {
-            warn_of_image(&own, &entry.value, &config, findings);
+            check_image(&own, &entry.value, &config, findings);
         }
         if head_type.as_ref() == Some(&entry.key) {
             nodes.insert(0, named("head".to_owned(), Role::Head));
@@ -333,17 +333,17 @@ fn typed(top: &Section<'_>, provider: &Tree, findings: &mut Findings) -> (BTreeM
 }
 
 /// Ray fills in images that it has a table of; the cloud refuses a request without one.
-fn warn_of_image(own: &Section<'_>, node: &Tree, config: &Json, findings: &mut Findings) {
+fn check_image(own: &Section<'_>, node: &Tree, config: &Json, findings: &mut Findings) {
     let image = config.get("ImageId").and_then(Json::as_str);
     let message = match image {
-        Some("latest_dlami") => "`latest_dlami` is a name of Ray's own, which the cloud does not know",
-        None if config.get("LaunchTemplate").is_none() => "it is missing, and `wharf up` knows no default",
+        Some("latest_dlami") => "`latest_dlami` is a name of Ray's own: the cloud does not know it",
+        None if config.get("LaunchTemplate").is_none() => "it is missing: `wharf up` has no default image",
         _ => return,
     };
     let hint = "name an image (`ami-...`), or `resolve:ssm:PARAMETER` for the newest of a series".to_owned();
     let at = format!("{}.ImageId", own.path("node_config"));
     let place = own.get("node_config").unwrap_or(node);
-    findings.warnings.push(Problem { hint: Some(hint), ..Problem::new(place, &at, message) });
+    findings.blockers.push(Problem { hint: Some(hint), ..Problem::new(place, &at, message) });
 }
 
 /// What nodes of a type have instead of everybody's: lines that they run, and workers' containers.

@@ -62,6 +62,8 @@ pub struct Cluster {
     pub start_timeout: Duration,
     /// What is odd, but no mistake.
     pub warnings: Vec<Problem>,
+    /// What keeps new machines from being made; commands that make none do not need it.
+    pub blockers: Vec<Problem>,
 }
 
 /// How long a node that does not answer is tried again, unless the file says otherwise: long enough for one that boots.
@@ -161,6 +163,7 @@ impl fmt::Display for Told<'_> {
 struct Findings {
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
+    blockers: Vec<Problem>,
 }
 
 /// The warning about a repeated key.
@@ -189,7 +192,7 @@ pub fn read(path: &Path) -> Result<Cluster, ConfigError> {
     findings.problems.sort_by_key(|problem| (problem.place.line, problem.place.column));
     match cluster {
         Some(cluster) if findings.problems.is_empty() => {
-            Ok(Cluster { warnings: findings.warnings, ..cluster })
+            Ok(Cluster { warnings: findings.warnings, blockers: findings.blockers, ..cluster })
         }
         _ => Err(invalid(findings.problems)),
     }

@@ -126,6 +126,7 @@ fn checked(mut document: Tree, folder: &Path, findings: &mut Findings) -> Option
         runtime: runtime(&top, provider, findings),
         start_timeout: start_timeout(&top, findings),
         warnings: vec![],
+        blockers: vec![],
     })
 }
 

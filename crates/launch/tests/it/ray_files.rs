@@ -60,20 +60,21 @@ fn a_cloud_cluster_without_node_types_is_refused() {
 }
 
 #[test]
-fn an_image_that_only_ray_would_fill_in_is_warned_of() {
+fn an_image_that_only_ray_would_fill_in_keeps_machines_from_being_made() {
     let with = |config: &str| {
         let text = format!("{AWS}available_node_types:\n  ray.head.default: {{node_config: {{{config}}}}}\n");
-        warnings(&parse(&text).unwrap())
+        let blockers = parse(&text).unwrap().blockers;
+        blockers.iter().map(|problem| told(Path::new("c.yaml"), problem)).collect::<Vec<_>>()
     };
     let hint = "(name an image (`ami-...`), or `resolve:ssm:PARAMETER` for the newest of a series)";
     let at = "c.yaml:4:35: `available_node_types.ray.head.default.node_config.ImageId`:";
     assert_eq!(
         with("InstanceType: m5.large"),
-        [format!("{at} it is missing, and `wharf up` knows no default {hint}")]
+        [format!("{at} it is missing: `wharf up` has no default image {hint}")]
     );
     assert_eq!(
         with("ImageId: latest_dlami"),
-        [format!("{at} `latest_dlami` is a name of Ray's own, which the cloud does not know {hint}")]
+        [format!("{at} `latest_dlami` is a name of Ray's own: the cloud does not know it {hint}")]
     );
     for fine in ["ImageId: ami-1", "LaunchTemplate: {LaunchTemplateName: x}"] {
         assert_eq!(with(fine), Vec::<String>::new(), "{fine}");
@@ -90,14 +91,23 @@ fn a_docker_section_of_empty_texts_means_no_container() {
         let cluster = parse(&format!("{LOCAL}docker: {docker}\n")).unwrap();
         assert_eq!((cluster.nodes[0].container.clone(), warnings(&cluster)), (None, vec![]), "{docker}");
     }
+    for docker in ["{image: '', container_name: box}", "{container_name: box}"] {
+        let cluster = parse(&format!("{LOCAL}docker: {docker}\n")).unwrap();
+        let warned =
+            ["c.yaml:3:9: `docker`: it names a container, but no image: nodes are used without containers"];
+        assert_eq!(
+            (cluster.nodes[0].container.clone(), warnings(&cluster)),
+            (None, warned.map(str::to_owned).into())
+        );
+    }
     for (docker, refused) in [
         (
             "{image: x, container_name: ''}",
             "c.yaml:3:36: `docker.container_name`: the container needs a name",
         ),
         (
-            "{image: '', container_name: box}",
-            "c.yaml:3:17: `docker.image`: it is missing; say `image` for all nodes, or `head_image` and `worker_image`",
+            "{head_image: x, container_name: box}",
+            "c.yaml:3:9: `docker.image`: it is missing; say `image` for all nodes, or `head_image` and `worker_image`",
         ),
     ] {
         assert_eq!(parse(&format!("{LOCAL}docker: {docker}\n")).unwrap_err(), refused, "{docker}");

@@ -62,7 +62,9 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         own: a job of a pool that does not fit holds up the nodes of that pool only, and later jobs may start on others. With \
         backfill=greedy whatever fits may start. With \
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
-        that the first one will not need. With age_s a job gains one level of priority for every age_s that it waits, so \
+        that the first one will not need. How long jobs take is, in a simulation, the true length that the trace has, \
+        even where it also has a time limit; on a head, the declared iterations at the declared or known speed, or else the time \
+        limit, or else an hour. With age_s a job gains one level of priority for every age_s that it waits, so \
         that urgent jobs pass it for a while only.",
     must_know: "nothing of jobs' lengths; with backfill=easy how long they take",
     advice: "What people expect who watch the queue; with backfill=easy it is hard to beat where jobs are of one size and nobody may be stopped. One long job at the head holds up everybody.",

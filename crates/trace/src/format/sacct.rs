@@ -18,8 +18,11 @@ pub(super) static GPUS: Codec = Codec {
     name: "sacct",
     about: "Slurm's accounting from `sacct --parsable2`, GPUs as devices",
     schema: &GPU_SCHEMA,
-    roles: Roles { devices: ALLOC_TRES, ..ROLES },
-    decode: |row, shared| decode(row, shared, gpus),
+    roles: Roles { devices: ALLOC_TRES, device_types: Some(REQ_TRES), ..ROLES },
+    decode: |row, shared| {
+        let types = requested_types(row);
+        decode(row, shared, gpus, types)
+    },
     ..BASE
 };
 
@@ -28,7 +31,7 @@ pub(super) static CPUS: Codec = Codec {
     about: "Slurm's accounting, CPUs as devices",
     schema: &CPU_SCHEMA,
     roles: Roles { devices: NCPUS, ..ROLES },
-    decode: |row, shared| decode(row, shared, |row| counted(row, &[ALLOC_CPUS, NCPUS], "cpu")),
+    decode: |row, shared| decode(row, shared, |row| counted(row, &[ALLOC_CPUS, NCPUS], "cpu"), None),
     ..BASE
 };
 
@@ -37,7 +40,7 @@ pub(super) static NODES: Codec = Codec {
     about: "Slurm's accounting, nodes as devices",
     schema: &NODE_SCHEMA,
     roles: Roles { devices: NNODES, ..ROLES },
-    decode: |row, shared| decode(row, shared, |row| counted(row, &[ALLOC_NODES, NNODES], "node")),
+    decode: |row, shared| decode(row, shared, |row| counted(row, &[ALLOC_NODES, NNODES], "node"), None),
     ..BASE
 };
 
@@ -54,14 +57,8 @@ const BASE: Codec = Codec {
     encode: read_only,
 };
 
-const ROLES: Roles = Roles {
-    id: JOB_ID,
-    submit: SUBMIT,
-    devices: ALLOC_TRES,
-    device_types: Some(REQ_TRES),
-    model: 0,
-    stages: 0,
-};
+const ROLES: Roles =
+    Roles { id: JOB_ID, submit: SUBMIT, devices: ALLOC_TRES, device_types: None, model: 0, stages: 0 };
 
 const JOB_ID: usize = 0;
 const JOB_ID_RAW: usize = 1;
@@ -134,9 +131,19 @@ pub(super) fn is_header(line: &str) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     jobs: HashSet<Box<str>>,
-    /// By job, the first step that came before any row of the job: its line and its id.
-    waiting: BTreeMap<Box<str>, (u64, Box<str>)>,
+    /// By job, the steps that came before any row of the job.
+    waiting: BTreeMap<Box<str>, EarlySteps>,
     runs: HashMap<Box<str>, Run>,
+}
+
+/// Steps of a job that has no row yet.
+#[derive(Debug)]
+struct EarlySteps {
+    /// Line of the first.
+    line: u64,
+    /// The first one's id.
+    first: Box<str>,
+    count: usize,
 }
 
 /// One run of a job.
@@ -150,15 +157,20 @@ struct Run {
 }
 
 impl Steps {
-    fn add_job(&mut self, job: &str) {
-        self.waiting.remove(job);
+    /// Adds a job; returns its steps that came before it.
+    fn add_job(&mut self, job: &str) -> Option<EarlySteps> {
         self.jobs.insert(job.into());
+        self.waiting.remove(job)
     }
 
-    fn add_step(&mut self, job: &str, step: &str, line: u64) {
-        if !self.jobs.contains(job) {
-            self.waiting.entry(job.into()).or_insert((line, step.into()));
+    /// Adds a step; returns whether its job has a row already.
+    fn add_step(&mut self, job: &str, step: &str, line: u64) -> bool {
+        let is_known = self.jobs.contains(job);
+        if !is_known {
+            let new = || EarlySteps { line, first: step.into(), count: 0 };
+            self.waiting.entry(job.into()).or_insert_with(new).count += 1;
         }
+        is_known
     }
 
     /// The jobs whose last run did not complete, with the lines of these runs.
@@ -169,33 +181,49 @@ impl Steps {
         jobs
     }
 
-    /// The first step without a job, and what is to be said about it.
-    pub(crate) fn orphan(&self) -> Option<(u64, Note)> {
-        let (job, (line, step)) = self.waiting.iter().min_by_key(|(_, (line, _))| *line)?;
-        let message = format!("step {} has no row of its job {}", shown(step), shown(job));
-        let note = Note::error(Rule::OrphanStep, message);
-        Some((*line, note.hint("dump whole jobs without their steps: `sacct --allocations` (`-X`)")))
+    /// The first step of each job that has no row, by line, with an error.
+    pub(crate) fn orphans(&self) -> Vec<(u64, Note)> {
+        let mut orphans: Vec<(u64, Note)> = self
+            .waiting
+            .iter()
+            .map(|(job, EarlySteps { line, first, .. })| {
+                let message = format!("step {} has no row of its job {}", shown(first), shown(job));
+                let note = Note::error(Rule::OrphanStep, message);
+                (*line, note.hint("dump whole jobs without their steps: `sacct --allocations` (`-X`)"))
+            })
+            .collect();
+        orphans.sort_by_key(|(line, _)| *line);
+        orphans
     }
 }
 
 /// A count of devices, given as a function of the row; `None` where it was reported as an error.
 type CountDevices = fn(&mut RowCheck<'_>) -> Option<u32>;
 
-fn decode(row: &mut RowCheck<'_>, shared: &mut Shared, count_devices: CountDevices) -> Option<JobSpec> {
+/// `types` are the device types that the job requested.
+fn decode(
+    row: &mut RowCheck<'_>,
+    shared: &mut Shared,
+    count_devices: CountDevices,
+    types: Option<String>,
+) -> Option<JobSpec> {
     const STEP: &str = "job steps: their jobs have rows of their own";
     const NO_DEVICE: &str = "no GPU allocated";
     let id_column = if row.has(JOB_ID) { JOB_ID } else { JOB_ID_RAW };
     let id = row.name(id_column)?;
     if let Some((job, _)) = id.split_once('.') {
-        shared.steps.add_step(job, id, row.row.line);
-        row.drop(id_column, STEP);
+        if shared.steps.add_step(job, id, row.row.line) {
+            row.drop(id_column, STEP);
+        }
+        row.is_dropped = true;
         return None;
     }
-    shared.steps.add_job(id);
+    if let Some(EarlySteps { line, first, count }) = shared.steps.add_job(id) {
+        (0..count).for_each(|_| row.findings.tally(Rule::DroppedRows, STEP, line, &first, None));
+    }
     let times = decode_times(row);
     let declared_s = decode_limit(row);
     let devices = count_devices(row);
-    let types = requested_types(row);
     if row.is_bad {
         return None;
     }

@@ -57,6 +57,34 @@ fn sacct_counts_cpus_and_nodes_where_asked_to() {
     );
 }
 
+#[test]
+fn gpu_types_are_device_types_only_where_gpus_are_devices() {
+    let text = "JobIDRaw|Submit|Elapsed|State|NCPUS|NNodes|ReqTRES\n\
+                1|2024-03-04T02:00:00|01:00:00|COMPLETED|8|2|cpu=8,gres/gpu:v100=2\n";
+    for (format, devices, types) in
+        [(Format::Sacct, 2, vec!["v100"]), (Format::SacctCpus, 8, vec![]), (Format::SacctNodes, 2, vec![])]
+    {
+        let jobs = parse_trace(text, "t", Some(format)).unwrap().jobs;
+        let found: Vec<&str> = jobs[0].gang.device_types.iter().map(|name| &**name).collect();
+        assert_eq!((jobs[0].gang.devices, found), (devices, types), "{format:?}");
+    }
+}
+
+/// Steps before the row of their job, as `sacct` sorted by another column has them, are dropped; those without a job are errors.
+#[test]
+fn steps_are_reported_once() {
+    let rows = ["1.0", "1.1", "2.0", "2.1", "1", "3.0"].map(|id| run(id, 1, 2, "COMPLETED")).concat();
+    let options = ReadOptions { skip_invalid: true, ..ReadOptions::default() };
+    let read = parse_noted(Cursor::new(format!("{HEADER}\n{rows}")), "t", options).unwrap();
+    assert_eq!(
+        messages(&read.notes),
+        [
+            "4: warning[skipped-rows]: 2 rows skipped (orphan-step): step `2.0` has no row of its job `2` (lines 4, 7)",
+            "2: warning[dropped-rows]: 2 rows dropped: job steps: their jobs have rows of their own (first: `1.0`)",
+        ]
+    );
+}
+
 /// Common sets of columns, each with one job of 2 GPUs that runs for 90 s.
 #[test]
 fn sacct_reads_common_sets_of_columns() {
@@ -271,7 +299,6 @@ fn invalid_rows_are_skipped_and_counted_where_asked_to() {
              (line 4)",
             "8: warning[skipped-rows]: 1 row skipped (truncated-row): found 2 fields, the header has 6 (line 8)",
             "7: warning[skipped-rows]: 1 row skipped (orphan-step): step `6.0` has no row of its job `6` (line 7)",
-            "7: warning[dropped-rows]: 1 row dropped: job steps: their jobs have rows of their own (first: `6.0`)",
         ]
     );
     // A header cannot be skipped, and neither can all rows.

@@ -137,6 +137,8 @@ fn changes_that_leave_nothing_are_errors() {
     for (edit, expected) in [
         (Edit::Head(0), "no job is left of 4: 0 were asked for"),
         (Edit::Positions(range("4..9")), "positions 4..9 are outside the trace, which has jobs 0 to 3"),
+        (Edit::Positions(range("2..2")), "the range 2..2 is empty: its end is excluded"),
+        (Edit::Window(range("20..20")), "the range 20..20 is empty: its end is excluded"),
         (
             Edit::Window(range("41..50")),
             "no job is submitted in the window 41..50 s; the trace has submissions from 10 s to 40 s",

@@ -51,8 +51,8 @@ pub enum PolicyCommand {
 #[command(after_help = "\
 Examples:
   wharf policy set srtf
-  wharf policy set tiresias --set queues=3
-  wharf policy set fifo --set backfill=none")]
+  wharf policy set tiresias --set queue_limits_s=300:900
+  wharf policy set fifo --set backfill=easy")]
 pub struct PolicySetArgs {
     /// Where the head is found.
     #[command(flatten)]
@@ -85,4 +85,42 @@ Examples:
 pub struct ExplainArgs {
     /// The policy's name
     pub policy: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use wharf_document::shell;
+    use wharf_sim::Settings;
+    use wharf_sim::preset::Mechanism;
+
+    use crate::args::Cli;
+    use crate::input;
+
+    /// Lines of the examples in the help of a command and its subcommands.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let own = help.lines().map(str::trim).filter(|line| line.starts_with("wharf ")).map(str::to_owned);
+        own.chain(command.get_subcommands().flat_map(examples)).collect()
+    }
+
+    #[test]
+    fn settings_in_help_examples_are_valid() {
+        let preset = input::preset("wharf").unwrap();
+        let Mechanism::Wharf(rules) = &preset.mechanism else { panic!("{preset:?}") };
+        let mut checked = 0;
+        for line in examples(&Cli::command()).iter().filter(|line| line.starts_with("wharf policy set")) {
+            let words = shell::split(line).unwrap();
+            let mut settings = Settings::default();
+            for pair in words.windows(2).filter(|pair| pair[0] == "--set") {
+                let (key, value) = pair[1].split_once('=').unwrap();
+                settings.set(key, value);
+                checked += 1;
+            }
+            if let Err(error) = wharf_sim::regime(rules, &words[3], &settings, 0) {
+                panic!("{line}: {error}");
+            }
+        }
+        assert!(checked >= 3, "{checked} settings in the examples of `wharf policy set`");
+    }
 }

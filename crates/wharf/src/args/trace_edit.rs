@@ -178,6 +178,6 @@ pub struct TraceShiftArgs {
     pub io: TraceIo,
 
     /// Time of the first submission, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub start: f64,
 }

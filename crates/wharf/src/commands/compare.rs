@@ -11,7 +11,7 @@ use super::sim::command_line;
 use crate::args::{CompareArgs, OutputFormat, ReportArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
-use crate::output::Terminal;
+use crate::output::{Terminal, counted};
 use crate::runner::PageFile;
 
 /// Prints the comparison, and writes the page where asked to.
@@ -105,7 +105,7 @@ pub(super) fn write_page(
     let title = if title.is_empty() { named(&runs) } else { title.to_owned() };
     let page = Page { title, commands: vec![command_line()], runs, tables: vec![] };
     file.write(&wharf_report::html::render(&page))?.commit()?;
-    terminal.note(&format!("the report of {} runs is `{}`", found.len(), to.display()));
+    terminal.note(&format!("the report of {} is `{}`", counted(found.len(), "run"), to.display()));
     Ok(())
 }
 

@@ -11,3 +11,8 @@ pub(crate) use confirm::confirm;
 pub(crate) use escape::escaped;
 pub(crate) use progress::Progress;
 pub(crate) use terminal::Terminal;
+
+/// A number of things: `1 job`, `2 jobs`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

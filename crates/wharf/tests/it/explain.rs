@@ -7,6 +7,15 @@ use crate::sandbox::Sandbox;
 /// Four devices: `a` has three of them until 100, `b` needs all, `c` comes last and is small.
 const QUEUE: &str = "job_id,submit_s,devices,duration_s\na,0,3,100\nb,0,4,50\nc,10,1,30\n";
 
+/// Both policies on it, as a sweep.
+const SWEEP: &str = r#"
+name = "queue"
+[[matrix]]
+policies = [{ policy = "fifo", set = { restart_s = 0 } }, { policy = "srtf", set = { restart_s = 0 } }]
+traces = ["queue.csv"]
+clusters = ["1x4"]
+"#;
+
 #[test]
 fn waits_have_reasons_and_the_jobs_that_went_first() {
     let sandbox = Sandbox::new();
@@ -90,6 +99,73 @@ fn run_folders_explain_as_the_simulation_does() {
     assert!(wrong.contains("there is no job `unknown`"), "{wrong}");
     let wrong = sandbox.wharf("explain --run no-such-folder c").fails(3);
     assert!(wrong.contains("cannot read no-such-folder"), "{wrong}");
+}
+
+#[test]
+fn runs_of_a_sweep_are_explained_by_simulating_them_again() {
+    let sandbox = Sandbox::new();
+    sandbox.write("queue.csv", QUEUE);
+    sandbox.write("plan.toml", SWEEP);
+    sandbox.wharf("sweep plan.toml --out swept").ok();
+    let explained = "sim --trace queue.csv --cluster 1x4 --policy fifo,srtf --set restart_s=0 --explain c";
+    let explained = sandbox.wharf(explained).ok();
+    // Settings are part of a sweep's labels.
+    let of_sweep = |line: &str| sandbox.wharf(line).ok().replace(" restart_s=0\n", "\n");
+    assert_eq!(of_sweep("explain --run swept c"), explained);
+    let key = sandbox.names("swept/runs").remove(0);
+    let one = of_sweep(&format!("explain --run swept/runs/{key} c"));
+    assert!(explained.contains(&one), "{one}");
+    sandbox.write("plan.toml", &SWEEP.replace("fifo", "las").replace("srtf", "sjf"));
+    let said = sandbox.wharf("explain --run swept c").fails(3);
+    assert!(said.contains("the scenario has changed") && said.contains("has no events.jsonl"), "{said}");
+    assert!(said.contains("hint: `wharf sim --out DIR` stores events"), "{said}");
+}
+
+#[test]
+fn moves_within_a_node_and_of_other_jobs_are_described_as_moves() {
+    let sandbox = Sandbox::new();
+    let trace = "job_id,submit_s,devices,duration_s\nsmall,0,1,20000\nlong,10,6,100000\nurgent,20,5,9000\n";
+    sandbox.write("moves.csv", trace);
+    let explain = |job: &str| {
+        sandbox.wharf(&format!("sim --trace moves.csv --cluster 2x4 --policy srtf --explain {job}")).ok()
+    };
+    insta::assert_snapshot!(explain("urgent"), @"
+    job urgent, 5 devices, under srtf
+           20s  it is submitted
+           20s  it runs on gpu-0:0,1,2,3 + gpu-1:0
+        2h 31m  it is finished
+    ");
+    let long = explain("long");
+    assert!(long.contains("ahead: job urgent\n") && !long.contains("from gpu-1+gpu-0"), "{long}");
+    assert!(long.contains("it was moved to other devices of gpu-0+gpu-1, for job urgent"), "{long}");
+    sandbox.wharf("sim --trace moves.csv --cluster 2x4 --policy srtf --out results").ok();
+    std::fs::remove_file(sandbox.path().join("moves.csv")).unwrap();
+    let recorded = sandbox.wharf("explain --run results urgent").ok();
+    assert!(!recorded.contains("ahead"), "{recorded}");
+}
+
+#[test]
+fn wait_reasons_that_are_equal_are_printed_once() {
+    let sandbox = Sandbox::new();
+    // Two devices are free, one while `e` runs, and then two again.
+    let trace = "job_id,submit_s,devices,duration_s\na,0,2,400\nd,1,4,300\ne,2,1,100\n";
+    sandbox.write("equal.csv", trace);
+    let text =
+        sandbox.wharf("sim --trace equal.csv --cluster 1x4 --policy sjf --set restart_s=0 --explain d").ok();
+    let waits: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once("waits: ")).map(|(_, why)| why).collect();
+    assert_eq!(waits, ["needs 4 devices, 2 that it may use are free"], "{text}");
+}
+
+#[test]
+fn gandiva_preempts_for_other_jobs_and_schedulers_without_placements_show_counts() {
+    let sandbox = Sandbox::new();
+    sandbox.wharf("trace generate --jobs 60 --devices 8 --load 1.4 --seed 3 --to many.csv").ok();
+    let explain = |more: &str| sandbox.wharf(&format!("sim --trace many.csv --cluster 2x4 {more}")).ok();
+    let all: String = (0..20).map(|job| explain(&format!("--policy gandiva --explain {job}"))).collect();
+    assert!(all.contains("it was preempted for other jobs (not selected for this round)"), "{all}");
+    let placed = explain("--policy tiresias --preset muri --explain 20");
+    assert!(placed.contains("it runs on ") && !placed.contains("it runs on \n"), "{placed}");
 }
 
 #[test]

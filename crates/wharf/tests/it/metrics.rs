@@ -182,6 +182,9 @@ fn runs_that_are_cut_off_count_up_to_the_cut() {
         ("gpu_utilization", number(1.0)),
     ];
     check("tracked", &run(&sandbox, tracked), &expected);
+    // Two rounds of 360 s.
+    let muri = run(&sandbox, "--trace cut.csv --cluster 1x4 --policy muri-s --rounds 2");
+    check("muri-s", &muri, &[("cut_off_s", number(720.0)), ("finished", count(0))]);
     for policy in
         ["max-min-fairness", "gavel/fifo", "sia", "pollux", "allox", "crius/fcfs", "muri-s", "themis"]
     {

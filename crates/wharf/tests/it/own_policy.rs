@@ -86,8 +86,8 @@ fn mistakes_end_a_simulation_and_say_what_was_wrong() {
             "it starts job 0 (`a`) on 99 devices, but the job runs on 2 to 2",
         ),
         (r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 7, "devices": [0, 1]}]}]})"#, "node 7"),
-        (r#"json.dumps({"start": [{"job": 0}, {"job": 0}]})"#, "j0 is not waiting"),
-        (r#"json.dumps({"stop": [{"job": 0}]})"#, "j0 has no placement"),
+        (r#"json.dumps({"start": [{"job": 0}, {"job": 0}]})"#, "job 0 (`a`) is not waiting"),
+        (r#"json.dumps({"stop": [{"job": 0}]})"#, "job 0 (`a`) has no placement"),
         (r#"json.dumps({"start": [{"job": 99}]})"#, "it names job 99, which is unknown or has ended"),
         (r#"json.dumps({"begin": []})"#, "unknown field `begin`"),
         (r#""I would rather not""#, "invalid answer of the policy program: `I would rather not`"),
@@ -126,6 +126,19 @@ fn exception_in_a_program_is_shown_with_its_traceback() {
     let said = sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./broken.py").fails(3);
     let error = said.split_once("error: ").unwrap().1;
     assert!(error.contains("ModuleNotFoundError: No module named 'no_such_module'"), "{error}");
+}
+
+/// A program is started to check its settings, and again for the run.
+#[test]
+fn standard_error_at_the_end_of_a_check_is_not_shown() {
+    let sandbox = Sandbox::new();
+    sandbox.write("jobs.csv", "job_id,submit_s,devices,iterations,iteration_ms\na,0,2,100,1000\n");
+    let ending = "import sys\nsys.stdin.readline()\nprint('{\"protocol\": 1}', flush=True)\n\
+                  sys.stdin.readline()\nsys.exit('it ends')\n";
+    sandbox.write("ending.py", ending);
+    let said = sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./ending.py").fails(3);
+    let (shown, error) = said.split_once("error: ").unwrap();
+    assert_eq!((shown.matches("it ends").count(), error.matches("it ends").count()), (1, 1), "{said}");
 }
 
 #[test]

@@ -51,6 +51,11 @@ fn replay_refuses_what_makes_no_sense() {
         (&["--cluster", "1x4", "--set", "restart_s=3"], "hint: see `--start-cost`"),
         (&["--cluster", "1x4", "--set", "failures=x.csv"], "`failures` cannot be set"),
         (&["--cluster", "1x4", "--start-cost", "-1"], "--start-cost"),
+        (&["--cluster", "1x4", "--network-interface", "none0"], "network interface `none0` does not exist"),
+        (
+            &["--cluster", "1x4", "--network-interface", "none0", "--dry-run"],
+            "hint: name an interface of this machine",
+        ),
         (&["--home", "nowhere"], "hint: start one with `wharf head`"),
         (&[], "--cluster"),
     ] {

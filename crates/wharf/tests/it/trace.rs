@@ -296,6 +296,16 @@ fn trace_commands_that_leave_nothing_fail_with_the_file() {
             "error: jobs.csv: positions 3..9 are outside the trace, which has jobs 0 to 2",
         ),
         (
+            "trace slice jobs.csv --jobs 2..2",
+            3,
+            "error: jobs.csv: the range 2..2 is empty: its end is excluded",
+        ),
+        (
+            "trace shift jobs.csv --start -5",
+            3,
+            "error: jobs.csv: the first submission cannot be at -5 s, expected a number from 0",
+        ),
+        (
             "trace slice jobs.csv --time 1e6..",
             3,
             "error: jobs.csv: no job is submitted in the window 1000000.. s",

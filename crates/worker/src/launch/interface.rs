@@ -23,7 +23,7 @@ pub struct UnknownInterface {
 ///
 /// # Errors
 /// The first that does not exist.
-pub(crate) fn check(value: &str) -> Result<(), UnknownInterface> {
+pub fn check(value: &str) -> Result<(), UnknownInterface> {
     // Where the system lists nothing, nothing can be checked.
     let Ok(found) = getifaddrs() else { return Ok(()) };
     check_among(value, &found.map(|interface| interface.interface_name).collect())

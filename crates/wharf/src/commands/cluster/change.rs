@@ -13,8 +13,8 @@ use crate::args::{CancelArgs, ChangeArgs, OutputFormat, PriorityArgs, SelectArgs
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::number::JobNumber;
-use crate::output::Terminal;
 use crate::output::grid::Grid;
+use crate::output::{Terminal, counted};
 
 /// Jobs that are shown before somebody is asked.
 const SHOWN_MAX: usize = 20;
@@ -65,7 +65,8 @@ fn change(select: &SelectArgs, wish: Wish, terminal: &Terminal) -> Result<Exit, 
     let count = matched.len();
     terminal.note(&match (is_done, count) {
         (_, 0) => "no job matches".to_owned(),
-        (true, _) => format!("{}: {count} jobs", wish.verb),
+        (true, _) => format!("{}: {}", wish.verb, counted(count, "job")),
+        (false, 1) => "1 job matches; nothing was changed".to_owned(),
         (false, _) => format!("{count} jobs match; nothing was changed"),
     });
     tell_refusals(&refused, count, terminal)
@@ -80,7 +81,7 @@ fn is_wanted(jobs: &[JobSummary], wish: Wish, terminal: &Terminal) -> Result<boo
     if jobs.len() > SHOWN_MAX {
         terminal.note(&format!("and {} more", jobs.len() - SHOWN_MAX));
     }
-    terminal.ask(&format!("{} {} jobs? [y/N]", wish.verb, jobs.len()));
+    terminal.ask(&format!("{} {}? [y/N]", wish.verb, counted(jobs.len(), "job")));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| CliError::input("standard input cannot be read").caused_by(error))?;

@@ -11,7 +11,7 @@ use crate::args::ReportArgs;
 use crate::commands::sim::command_line;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::Terminal;
+use crate::output::{Terminal, counted};
 use crate::staging::StagedFile;
 
 /// Writes the page.
@@ -36,6 +36,6 @@ pub(in crate::commands) fn report(args: &ReportArgs, terminal: &Terminal) -> Res
     let mut file = StagedFile::create(&args.to)?;
     file.write_all(render(&page).as_bytes()).map_err(|error| CliError::write(&args.to, error))?;
     file.commit()?;
-    terminal.note(&format!("{} jobs are in `{}`", record.jobs.len(), args.to.display()));
+    terminal.note(&format!("{} in `{}`", counted(record.jobs.len(), "job"), args.to.display()));
     Ok(Exit::Ok)
 }

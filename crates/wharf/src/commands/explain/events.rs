@@ -1,14 +1,15 @@
 //! A job's history from a run's `events.jsonl`: starts, stops and who went first, but no wait reasons.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::path::Path;
 
 use serde::Deserialize;
 use wharf_core::{DeviceSet, NodeId, NodeShare};
 use wharf_report::files::FoundRun;
 
-use super::story::{Line, Story, interrupted, share_text};
+use super::story::{Line, Story, interrupted, runs_on, share_text};
 use crate::error::CliError;
 use crate::runner::EVENTS_JSONL;
 
@@ -37,7 +38,15 @@ pub(super) fn read(run: &FoundRun, job: &str) -> Result<Story, CliError> {
             .hint("name the run's own folder, the one with `events.jsonl`")
     })?;
     let path = folder.join(EVENTS_JSONL);
-    let file = File::open(&path).map_err(|error| CliError::read(&path, error))?;
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => CliError::input(format!(
+            "cannot explain job `{job}` under `{}`: {} has no {EVENTS_JSONL}",
+            run.summary.policy,
+            folder.display()
+        ))
+        .hint("`wharf sim --out DIR` stores events; runs of `wharf sweep` have none and are simulated again"),
+        _ => CliError::read(&path, error),
+    })?;
     let mut story = Story {
         policy: run.summary.policy.clone(),
         job: job.to_owned(),
@@ -47,7 +56,8 @@ pub(super) fn read(run: &FoundRun, job: &str) -> Result<Story, CliError> {
         ahead: Vec::new(),
         is_finished: false,
     };
-    let mut reader = Reader { job, is_waiting: false, held: Vec::new(), lost: None };
+    let mut reader =
+        Reader { job, is_waiting: false, held: Vec::new(), lost: None, preempted: (0.0, BTreeSet::new()) };
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| CliError::read(&path, error))?;
         let event: Event =
@@ -70,6 +80,8 @@ struct Reader<'a> {
     is_waiting: bool,
     held: Vec<NodeShare>,
     lost: Option<(f64, u32)>,
+    /// Other jobs that were preempted at this moment: if they are started in it, they move.
+    preempted: (f64, BTreeSet<String>),
 }
 
 impl Reader<'_> {
@@ -80,14 +92,23 @@ impl Reader<'_> {
         }
         let Some(job) = &event.job else { return };
         if job != self.job {
-            if self.is_waiting && event.event == "started" && !story.ahead.contains(job) {
+            if event.event == "preempted" {
+                if self.preempted.0 != event.t {
+                    self.preempted = (event.t, BTreeSet::new());
+                }
+                self.preempted.1.insert(job.clone());
+            }
+            let is_moved = self.preempted.0 == event.t && self.preempted.1.contains(job);
+            if self.is_waiting && event.event == "started" && !is_moved && !story.ahead.contains(job) {
                 story.ahead.push(job.clone());
             }
             return;
         }
         let told = |to: Option<&str>, chosen: &str| {
-            let to = to.map_or_else(|| "others".to_owned(), |to| format!("job {to}"));
-            format!("it made room for {to} ({chosen})")
+            to.map_or_else(
+                || format!("it was preempted for other jobs ({chosen})"),
+                |to| format!("it made room for job {to} ({chosen})"),
+            )
         };
         self.is_waiting = matches!(event.event.as_str(), "submitted" | "preempted" | "interrupted");
         let line = match event.event.as_str() {
@@ -120,10 +141,11 @@ impl Reader<'_> {
             NodeShare { node: NodeId(*node), devices: set }
         };
         self.held = event.nodes.iter().map(share).collect();
-        story.devices = Some(self.held.iter().map(|share| share.devices.len()).sum());
+        let devices = self.held.iter().map(|share| share.devices.len()).sum();
+        story.devices = Some(devices).filter(|devices| *devices > 0);
         let nodes: Vec<String> =
             self.held.iter().map(|share| share_text(&format!("node {}", share.node.0), share)).collect();
-        let mut text = format!("it runs on {}", nodes.join(" + "));
+        let mut text = runs_on(&nodes, story.devices);
         if let Some(change) = &event.change {
             let to = event.to.as_ref().map_or_else(String::new, |to| format!(", for job {to}"));
             text += &format!("; it was {change}{to}");

@@ -16,6 +16,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::runner::Batch;
+use rerun::Plans;
 use story::Story;
 
 /// The document that `--output json` prints.
@@ -45,14 +46,16 @@ pub(super) fn simulated(batch: &Batch, job: &str, terminal: &Terminal) -> Result
 /// # Errors
 /// Where there are no runs, or none has such a job.
 pub(super) fn recorded(folder: &Path, job: &str, terminal: &Terminal) -> Result<Exit, CliError> {
+    let mut plans = Plans::new();
     let runs = find_runs(folder).map_err(|error| super::compare::failed(&error))?;
-    let stories: Result<Vec<Story>, CliError> = runs.iter().map(|run| of_run(run, job, terminal)).collect();
+    let stories: Result<Vec<Story>, CliError> =
+        runs.iter().map(|run| of_run(run, job, &mut plans, terminal)).collect();
     show(stories?, terminal)
 }
 
 /// Simulates a run again, which gives wait reasons; where that is not possible, reads its events.
-fn of_run(run: &FoundRun, job: &str, terminal: &Terminal) -> Result<Story, CliError> {
-    let why = match rerun::explain(run, job, terminal) {
+fn of_run(run: &FoundRun, job: &str, plans: &mut Plans, terminal: &Terminal) -> Result<Story, CliError> {
+    let why = match rerun::explain(run, job, plans, terminal) {
         Ok(Ok(story)) => return Ok(story),
         Ok(Err(why)) => why,
         Err(error) => error.to_string(),

@@ -75,10 +75,11 @@ impl Story {
         let called = Called(&batch.trace.jobs);
         let topology = Topology::new(&batch.cluster);
         let job = history.job();
+        let devices = batch.trace.jobs.get(job.index()).map(|spec| spec.gang.devices);
         let mut last_reason: Option<&Reason> = None;
         let mut events = Vec::new();
         for (time, event) in history.events() {
-            let mut line = line(&called, &topology, *time, event);
+            let mut line = line(&called, &topology, *time, event, devices);
             if let HistoryEvent::Waits(reason) = event {
                 let is_same = |last: &Reason| std::mem::discriminant(last) == std::mem::discriminant(reason);
                 line.is_repeated = last_reason.is_some_and(is_same);
@@ -91,7 +92,7 @@ impl Story {
         Self {
             policy: policy.to_owned(),
             job: called.name(job),
-            devices: batch.trace.jobs.get(job.index()).map(|spec| spec.gang.devices),
+devices,
             has_reasons: batch.preset.rules().is_some(),
             events,
             ahead: called.names(history.ahead()),
@@ -106,12 +107,14 @@ impl Story {
             devices => format!(", {devices} devices"),
         });
         let mut text = format!("job {}{devices}, under {}\n", self.job, self.policy);
+        let mut last = "";
         let is_last = |index: usize| self.events.get(index + 1).is_none_or(|next| !next.is_repeated);
         for (index, line) in self.events.iter().enumerate() {
             // Of many reasons that differ in their numbers only, the first and the last.
-            if line.is_repeated && !is_last(index) {
+            if line.is_repeated && (!is_last(index) || line.text == last) {
                 continue;
             }
+            last = &line.text;
             if !line.ahead.is_empty() {
                 text += &format!("{:>10}  ahead: {}\n", "", listed(&line.ahead));
             }
@@ -130,7 +133,13 @@ impl Story {
     }
 }
 
-fn line(called: &Called<'_>, topology: &Topology, time: Time, event: &HistoryEvent) -> Line {
+fn line(
+    called: &Called<'_>,
+    topology: &Topology,
+    time: Time,
+    event: &HistoryEvent,
+    devices: Option<u32>,
+) -> Line {
     let t = time.seconds();
     match event {
         HistoryEvent::Submitted => Line::new(t, "submitted", "it is submitted".to_owned()),
@@ -138,7 +147,7 @@ fn line(called: &Called<'_>, topology: &Topology, time: Time, event: &HistoryEve
         HistoryEvent::Started { placement, beside, ahead, reshaped: change } => {
             let name = |share: &NodeShare| share_text(&topology.node(share.node).spec.name, share);
             let nodes: Vec<String> = placement.iter().map(name).collect();
-            let mut text = format!("it runs on {}", nodes.join(" + "));
+            let mut text = runs_on(&nodes, devices);
             if !beside.is_empty() {
                 text += &format!(", beside {}", listed(&called.names(beside)));
             }
@@ -157,6 +166,16 @@ fn line(called: &Called<'_>, topology: &Topology, time: Time, event: &HistoryEve
             Line::new(t, "interrupted", interrupted(name.as_deref()))
         }
         HistoryEvent::Finished => Line::new(t, "finished", "it is finished".to_owned()),
+    }
+}
+
+/// The devices that a job runs on, or their number where the simulated scheduler assigns none of its own.
+pub(super) fn runs_on(nodes: &[String], devices: Option<u32>) -> String {
+    match devices {
+        _ if !nodes.is_empty() => format!("it runs on {}", nodes.join(" + ")),
+        Some(1) => "it runs on 1 device".to_owned(),
+        Some(devices) => format!("it runs on {devices} devices"),
+        None => "it runs".to_owned(),
     }
 }
 

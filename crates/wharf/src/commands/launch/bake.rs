@@ -11,7 +11,8 @@ use wharf_launch::config;
 use wharf_launch::provider::ProviderError;
 
 use super::{
-    failed_provider, folder, interruptible, launcher, read, tell_failure, unknown, unusable, up, wrong,
+    failed_provider, folder, interruptible, launcher, read, refuse_blockers, tell_failure, unknown, unusable,
+    up, wrong,
 };
 use crate::args::{ClusterBakeArgs, ClusterRenderArgs, OutputFormat, ValuesArgs};
 use crate::error::{CliError, ErrorKind};
@@ -28,6 +29,7 @@ pub(super) fn render(args: &ClusterRenderArgs, terminal: &Terminal) -> Result<Ex
 /// Prepares a machine, turns it into an image, and fills a template with it.
 pub(super) fn bake(args: &ClusterBakeArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let cluster = read(&args.launched.file, terminal)?;
+    refuse_blockers(&args.launched.file, &cluster)?;
     let mut values = values(&args.values)?;
     // Whatever is wrong with the template is told before minutes are spent.
     let image_as = match &args.template {

@@ -5,7 +5,7 @@ use crate::args::DownArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::output::{Terminal, confirm};
+use crate::output::{Terminal, confirm, counted};
 
 /// Does what the arguments say.
 ///
@@ -44,6 +44,6 @@ pub(in crate::commands) fn down(args: &DownArgs, terminal: &Terminal) -> Result<
         ));
         return Ok(Exit::NodesFailed);
     }
-    terminal.note(&format!("{name} is down: {} nodes", outcomes.len()));
+    terminal.note(&format!("{name} is down: {}", counted(outcomes.len(), "node")));
     Ok(Exit::Ok)
 }

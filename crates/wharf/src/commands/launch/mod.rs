@@ -34,6 +34,14 @@ fn read(path: &Path, terminal: &Terminal) -> Result<Cluster, CliError> {
     Ok(cluster)
 }
 
+/// Refuses a file that does not say enough for new machines.
+fn refuse_blockers(path: &Path, cluster: &Cluster) -> Result<(), CliError> {
+    if cluster.blockers.is_empty() {
+        return Ok(());
+    }
+    Err(wrong(&ConfigError::Invalid { path: path.to_owned(), problems: cluster.blockers.clone() }))
+}
+
 /// A file that cannot be used.
 fn wrong(error: &ConfigError) -> CliError {
     match error {

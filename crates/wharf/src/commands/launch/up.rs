@@ -8,14 +8,15 @@ use wharf_launch::phase::{Phase, Restart};
 use wharf_launch::up::{Options, Planned, PlannedMachine, Report, UpError};
 
 use super::{
-    failed_provider, folder, interruptible, launcher, prepared, read, tell_failure, unknown, unusable,
+    failed_provider, folder, interruptible, launcher, prepared, read, refuse_blockers, tell_failure, unknown,
+    unusable,
 };
 use crate::args::{OutputFormat, UpArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::grid::Grid;
-use crate::output::{Terminal, confirm};
+use crate::output::{Terminal, confirm, counted};
 
 /// Does what the arguments say.
 ///
@@ -23,15 +24,20 @@ use crate::output::{Terminal, confirm};
 /// The file is wrong, somebody else changes the cluster, or nothing could be begun.
 pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let mut cluster = read(&args.launched.file, terminal)?;
+    refuse_blockers(&args.launched.file, &cluster)?;
     if let Some(min_workers) = args.min_workers {
         cluster.min_workers = min_workers.min(cluster.nodes.len() - 1);
     }
     if args.check {
+        let found = match cluster.warnings.len() {
+            0 => "nothing is wrong".to_owned(),
+            count => counted(count, "warning"),
+        };
         terminal.note(&format!(
-            "{}: cluster {} with {} nodes, nothing is wrong",
+            "{}: cluster {} with {}, {found}",
             args.launched.file.display(),
             cluster.name,
-            cluster.nodes.len()
+            counted(cluster.nodes.len(), "node"),
         ));
         return Ok(Exit::Ok);
     }

@@ -12,6 +12,7 @@ use std::path::Path;
 use wharf_client::Client;
 use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_proto::node_summary::Health;
+use wharf_worker::check_network_interface;
 
 use crate::args::{HomeArgs, OutputFormat, ReplayArgs};
 use crate::commands::cluster::{self, Interruptions};
@@ -19,7 +20,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
-use crate::output::Terminal;
+use crate::output::{Terminal, counted};
 use crate::runner::OutDir;
 
 pub(super) use jobs::{arrivals, paced};
@@ -70,6 +71,12 @@ async fn run(
     folder: &Path,
     terminal: &Terminal,
 ) -> Result<Option<(Plan, f64, Lived)>, CliError> {
+    if let Some(name) = &args.network_interface {
+        check_network_interface(name).map_err(|error| {
+            let failed = CliError::from_error(ErrorKind::Usage, &error);
+            failed.hint("name an interface of this machine, or leave `--network-interface` out")
+        })?;
+    }
     let served = match &args.home {
         Some(home) => Some(Served::find(home, terminal).await?),
         None => None,
@@ -137,9 +144,9 @@ fn announce(plan: &Plan, start_cost_s: f64, terminal: &Terminal) -> Result<(), C
     let prediction = plan.predict(start_cost_s)?;
     let wall_s = wall_s(plan, &prediction);
     terminal.note(&format!(
-        "{} jobs on {} devices, policy {}, {} times faster: about {}; a start costs {:.0} ms",
-        plan.trace.jobs.len(),
-        plan.cluster.device_count(),
+        "{} on {}, policy {}, {} times faster: about {}; a start costs {:.0} ms",
+        counted(plan.trace.jobs.len(), "job"),
+        counted(plan.cluster.device_count() as usize, "device"),
         plan.policy.name,
         plan.time_scale,
         wharf_report::human::duration(wall_s),
@@ -201,10 +208,10 @@ fn tell_plan(plan: &Plan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), 
     }
     for job in &plan.trace.jobs {
         terminal.data(&format!(
-            "{:>10.2} s  {}: {} devices, {:.2} s alone\n",
+            "{:>10.2} s  {}: {}, {:.2} s alone\n",
             job.submit.seconds(),
             job.name,
-            job.gang.devices,
+            counted(job.gang.devices as usize, "device"),
             job.solo_s()
         ))?;
     }

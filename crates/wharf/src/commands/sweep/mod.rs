@@ -15,8 +15,8 @@ use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
-use crate::output::Terminal;
 use crate::output::grid::Grid;
+use crate::output::{Terminal, counted};
 use results::SweepReport;
 use store::RunStore;
 
@@ -25,12 +25,7 @@ use store::RunStore;
 /// # Errors
 /// Whatever is wrong with the scenario, its inputs or the outputs.
 pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let scenario = Scenario::load(&args.file).map_err(|error| translate::scenario(&error))?;
-    let beside = args.file.parent().unwrap_or_else(|| Path::new("")).to_owned();
-    let data = args.data.clone().unwrap_or(beside);
-    let profile = args.profile.as_deref().map(input::profile).transpose()?;
-    let plan = Plan::profiled(&scenario, &data, &store::build_version()?, profile)
-        .map_err(|error| translate::scenario(&error))?;
+    let plan = plan(args)?;
     for note in &plan.notes {
         terminal.warn(&format!("{}:{}: {}", note.file, note.line, note.message));
     }
@@ -44,6 +39,19 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
     report.print(terminal)?;
     terminal.note(&format!("results are in `{}`", out.display()));
     Ok(Exit::Ok)
+}
+
+/// The runs of the arguments' scenario.
+///
+/// # Errors
+/// Whatever is wrong with the scenario or its inputs.
+pub(super) fn plan(args: &SweepArgs) -> Result<Plan, CliError> {
+    let scenario = Scenario::load(&args.file).map_err(|error| translate::scenario(&error))?;
+    let beside = args.file.parent().unwrap_or_else(|| Path::new("")).to_owned();
+    let data = args.data.clone().unwrap_or(beside);
+    let profile = args.profile.as_deref().map(input::profile).transpose()?;
+    Plan::profiled(&scenario, &data, &store::build_version()?, profile)
+        .map_err(|error| translate::scenario(&error))
 }
 
 fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result<SweepReport, CliError> {
@@ -60,8 +68,8 @@ fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result
     progress.finish();
     let (stored, total) = (store.stored_count(), plan.runs.len());
     terminal.note(&match stored {
-        0 => format!("{total} runs"),
-        _ => format!("{total} runs, {stored} of them stored earlier"),
+        0 => counted(total, "run"),
+        _ => format!("{}, {stored} of them stored earlier", counted(total, "run")),
     });
     Ok(SweepReport::new(plan, &kept))
 }
@@ -113,7 +121,7 @@ fn list(plan: &Plan, terminal: &Terminal) -> Result<(), CliError> {
         grid.push([&label, &run.trace.name, &run.cluster.name, &run.preset.name, &seed, &key]);
     }
     terminal.grid(&grid)?;
-    terminal.note(&format!("{} runs", plan.runs.len()));
+    terminal.note(&counted(plan.runs.len(), "run"));
     Ok(())
 }
 

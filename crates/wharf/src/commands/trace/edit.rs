@@ -7,7 +7,7 @@ use crate::args::{TraceFilterArgs, TraceIo, TraceResampleArgs, TraceScaleArgs, T
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input::{self, is_standard};
-use crate::output::Terminal;
+use crate::output::{Terminal, counted};
 
 /// Reads a trace, changes it where `edit` says so, and writes it.
 ///
@@ -31,7 +31,7 @@ pub(super) fn execute(
         })?;
     }
     write(&trace, to, &io.target, terminal)?;
-    terminal.detail(&format!("{} jobs read, {} written as {to}", count, trace.jobs.len()));
+    terminal.detail(&format!("{} read, {} written as {to}", counted(count, "job"), trace.jobs.len()));
     Ok(Exit::Ok)
 }
 

@@ -16,8 +16,8 @@ use crate::commands::policies;
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::input::{self, is_standard};
-use crate::output::Terminal;
 use crate::output::grid::Grid;
+use crate::output::{Terminal, counted};
 
 #[derive(Serialize)]
 struct LintDocument<'a> {
@@ -181,8 +181,4 @@ fn print_findings(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -15,7 +15,7 @@ use crate::args::{ArrivalKind, GenerateArgs, OutputFormat, StatsArgs, TraceComma
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input::{self, is_standard};
-use crate::output::Terminal;
+use crate::output::{Terminal, counted};
 use crate::staging::StagedFile;
 
 /// Does what the arguments say.
@@ -99,7 +99,11 @@ fn generate_trace(args: &GenerateArgs, terminal: &Terminal) -> Result<Exit, CliE
     let trace = generate(&settings).map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?;
     write(&trace, format, &args.to, terminal)?;
     if !is_standard(&args.to) {
-        terminal.note(&format!("{} jobs written to `{}` as {format}", trace.jobs.len(), args.to.display()));
+        terminal.note(&format!(
+            "{} written to `{}` as {format}",
+            counted(trace.jobs.len(), "job"),
+            args.to.display()
+        ));
     }
     Ok(Exit::Ok)
 }

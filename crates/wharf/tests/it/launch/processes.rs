@@ -297,5 +297,15 @@ fn files_are_checked_before_anything_is_touched() {
     }
     assert!(!lab.path("state").exists());
     lab.describe("cluster_name: lab\nmin_workers: 0\nprovider: {type: aws, region: x}\navailable_node_types: {h: {node_config: {}}}\nhead_node_type: h\n");
-    lab.up(&["--check"]).ends(0);
+    for words in [&[] as &[&str], &["--check"], &["--dry-run"]] {
+        let said = lab.up(words).ends(3);
+        assert!(said.stderr.contains("node_config.ImageId`: it is missing"), "{said:?}");
+    }
+    let of_image = lab.read("c.yaml").replace("{}", "{ImageId: ami-1}");
+    lab.describe(&of_image);
+    let said = lab.up(&["--check"]).ends(0);
+    assert!(said.stderr.contains("with 1 node, nothing is wrong"), "{said:?}");
+    lab.describe(&format!("{of_image}docker: {{container_name: box}}\n"));
+    let said = lab.up(&["--check"]).ends(0);
+    assert!(said.stderr.contains("with 1 node, 1 warning\n"), "{said:?}");
 }
