@@ -180,6 +180,7 @@ fn bytes(cluster: &Cluster, prefix: &str) -> u64 {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "figures of the test")]
 fn a_million_reports_and_ten_thousand_names_cost_bounded_memory_and_disk() {
     let cluster = Cluster::new();
     let head = head(&cluster);
@@ -209,7 +210,7 @@ fn a_million_reports_and_ten_thousand_names_cost_bounded_memory_and_disk() {
     let after = processes.each_ref().map(|process| memory_mib(process).1);
     let (stored, journal) = (bytes(&cluster, "metrics.sqlite"), bytes(&cluster, "journal.sqlite") - journal);
     let points: usize = counts.iter().sum();
-    println!(
+    eprintln!(
         "head {} to {} MiB, agent {} to {}, supervisor {} to {}; {points} points in {} KiB; journal grown by {} KiB",
         before[0],
         after[0],
