@@ -92,7 +92,6 @@ mod tests {
     use clap::CommandFactory as _;
     use wharf_document::shell;
     use wharf_sim::Settings;
-    use wharf_sim::preset::Mechanism;
 
     use crate::args::Cli;
     use crate::input;
@@ -107,7 +106,7 @@ mod tests {
     #[test]
     fn settings_in_help_examples_are_valid() {
         let preset = input::preset("wharf").unwrap();
-        let Mechanism::Wharf(rules) = &preset.mechanism else { panic!("{preset:?}") };
+        let rules = preset.rules().expect("native rules");
         let mut checked = 0;
         for line in examples(&Cli::command()).iter().filter(|line| line.starts_with("wharf policy set")) {
             let words = shell::split(line).unwrap();

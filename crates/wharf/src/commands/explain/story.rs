@@ -92,7 +92,7 @@ impl Story {
         Self {
             policy: policy.to_owned(),
             job: called.name(job),
-devices,
+            devices,
             has_reasons: batch.preset.rules().is_some(),
             events,
             ahead: called.names(history.ahead()),
