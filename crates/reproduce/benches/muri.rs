@@ -42,7 +42,11 @@ fn cpu_s() -> f64 {
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
-#[expect(clippy::print_stdout, reason = "a benchmark reports")]
+#[expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark reads its arguments and reports"
+)]
 fn main() {
     let data = wharf_testing::reference("muri");
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();

@@ -127,9 +127,10 @@ fn network_interface_that_does_not_exist_is_refused_with_those_that_do() {
     let error = told.lines().find(|line| line.starts_with("error:")).unwrap_or(&told);
     let listed = error.strip_prefix("error: network interface `ib9` does not exist on this node, which has ");
     assert!(listed.is_some_and(|listed| listed.split(", ").any(|name| name == "lo")), "{told}");
-    assert!(told.ends_with(
-        "hint: give one of them with `--network-interface`, or leave it out: the worker uses that of its `--address`\n"
-    ), "{told}");
+    assert!(
+        told.ends_with("hint: name an interface of this machine, or leave `--network-interface` out\n"),
+        "{told}"
+    );
     marked.assert_nothing_left();
 }
 

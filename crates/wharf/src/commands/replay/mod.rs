@@ -73,7 +73,7 @@ async fn run(
 ) -> Result<Option<(Plan, f64, Lived)>, CliError> {
     if let Some(name) = &args.network_interface {
         check_network_interface(name).map_err(|error| {
-            let failed = CliError::from_error(ErrorKind::Usage, &error);
+            let failed = CliError::from_error(ErrorKind::Input, &error);
             failed.hint("name an interface of this machine, or leave `--network-interface` out")
         })?;
     }

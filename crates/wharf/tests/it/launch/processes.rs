@@ -296,7 +296,7 @@ fn files_are_checked_before_anything_is_touched() {
         assert!(said.stderr.contains("error: c.yaml:4:20: `file_mounts.~/x`"), "{said:?}");
     }
     assert!(!lab.path("state").exists());
-    lab.describe("cluster_name: lab\nmin_workers: 0\nprovider: {type: aws, region: x}\navailable_node_types: {h: {node_config: {}}}\nhead_node_type: h\n");
+    lab.describe("cluster_name: lab\nmin_workers: 0\nprovider: {type: aws, region: x, ssh_from: [203.0.113.0/24]}\navailable_node_types: {h: {node_config: {}}}\nhead_node_type: h\n");
     for words in [&[] as &[&str], &["--check"], &["--dry-run"]] {
         let said = lab.up(words).ends(3);
         assert!(said.stderr.contains("node_config.ImageId`: it is missing"), "{said:?}");
