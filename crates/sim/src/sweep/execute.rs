@@ -8,7 +8,7 @@ use super::plan::{Plan, PlannedRun};
 use crate::outcome::{NoRecorder, Outcome, TimelineOnly};
 use crate::run::{RunError, run};
 
-/// Keeps what becomes of runs.
+/// Stores results of runs.
 pub trait RunSink: Sync {
     /// What is kept of a run.
     type Kept: Send;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use wharf_proto::{
-    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, OnNan, OnStall, Ray, Step, dependency, notify,
+    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, OnNan, OnStall, Ray, Step, dependency,
+    notify,
 };
 
 use super::{Planned, RayJob};

@@ -50,8 +50,8 @@ fn replay_that_would_launch_nothing_is_refused() {
         assert_eq!(refused.status.code(), Some(2));
         assert_eq!(
             String::from_utf8_lossy(&refused.stderr),
-            "error: the replay would launch nothing: its rounds end after 50.0 s, the first job is submitted at 4003.0 s\n\
-             hint: leave out `--keep-offset` to start at the first submission, or raise `--rounds`\n"
+            "error: the replay starts no job: its rounds end after 50.0 s, the first job is submitted at 4003.0 s\n\
+             hint: omit `--keep-offset` to start at the first submission, or increase `--rounds`\n"
         );
     }
     marked.assert_nothing_left();
@@ -128,7 +128,7 @@ fn network_interface_that_does_not_exist_is_refused_with_those_that_do() {
     let listed = error.strip_prefix("error: network interface `ib9` does not exist on this node, which has ");
     assert!(listed.is_some_and(|listed| listed.split(", ").any(|name| name == "lo")), "{told}");
     assert!(told.ends_with(
-        "hint: give one of them with `--network-interface`, or leave it out: the worker uses that of its `--address`\n"
+        "hint: set one of them with `--network-interface`, or omit it: the default is the interface of `--address`\n"
     ), "{told}");
     marked.assert_nothing_left();
 }
