@@ -8,10 +8,10 @@ use wharf_head::Network;
 use super::HomeArgs;
 use crate::jobfile::Past;
 
-/// What to do with a head beside starting it.
+/// Subcommands of `wharf head`.
 #[derive(Debug, Subcommand)]
 pub enum HeadCommand {
-    /// Make the cluster's authority, the head's certificate and the first tokens
+    /// Create the cluster's authority, the head's certificate and the first tokens
     Init(InitArgs),
 }
 
@@ -19,38 +19,38 @@ pub enum HeadCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf head init                             What `wharf head` would make by itself
+  wharf head init                             Create the files that `wharf head` would create at its first start
   wharf head init --host node1 --host 10.0.0.7
-  wharf head init --renew                     A new certificate for the head, by the same authority")]
+  wharf head init --renew                     Issue a new certificate for the head from the same authority")]
 pub struct InitArgs {
     /// Where the head keeps its state.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// A name or an address of the head for its certificate, beside those of loopback; may be given several times
+    /// Name or address of the head for its certificate, in addition to loopback; may be given several times
     #[arg(long, value_name = "NAME|IP")]
     pub host: Vec<String>,
-    /// Renew the head's certificate even if it is still good
+    /// Renew the head's certificate even if it is still valid
     #[arg(long)]
     pub renew: bool,
 }
 
-/// What to do with tokens.
+/// Subcommands of `wharf token`.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
     /// Create a token and print it; it cannot be shown again
     Create(TokenCreateArgs),
-    /// List tokens and certificates of workers
+    /// List tokens and worker certificates
     List(TokenListArgs),
-    /// Give tokens another expiry
+    /// Change the expiry of tokens
     Renew(TokenRenewArgs),
     /// Revoke tokens or certificates, and end their open streams
     Revoke(TokenRevokeArgs),
 }
 
-/// How long a token is valid.
+/// Validity of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ttl {
-    /// So many seconds
+    /// Number of seconds
     Seconds(f64),
     /// Without expiry
     Never,
@@ -64,25 +64,25 @@ impl std::str::FromStr for Ttl {
     }
 }
 
-/// What a token may be used for.
+/// Permissions of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ScopeArg {
-    /// List and show; read the output of own jobs
+    /// List and show; read the output of the user's own jobs
     ReadOnly,
-    /// Submit jobs, change own jobs, run commands beside them
+    /// Submit jobs, change the user's own jobs, run commands in them
     Submit,
-    /// Change all jobs, and nodes
+    /// Change all jobs and nodes
     Operate,
-    /// Everything
+    /// All permissions
     Admin,
 }
 
 /// The roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RoleArg {
-    /// Everything
+    /// All permissions
     Admin,
-    /// Submit jobs, and change one's own
+    /// Submit jobs and change the user's own
     User,
     /// Join as a worker
     Worker,
@@ -97,37 +97,37 @@ Examples:
   wharf token create --role admin --user bob --scope operate --to bob.token
   wharf token create --role worker --to join.token            For one new node, for a day
   wharf token create --role worker --nodes 20 --to join.token
-  wharf token create --role worker --node n7 --replace --to n7.token    For a node that was set up anew")]
+  wharf token create --role worker --node n7 --replace --to n7.token    For a node that was reinstalled")]
 pub struct TokenCreateArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// What its holder may do
+    /// Role of the token
     #[arg(long, value_name = "ROLE", value_enum, default_value_t = RoleArg::User)]
     pub role: RoleArg,
-    /// Whose it is: the name that jobs are submitted under, and run as where workers are root
+    /// User of the token: owner of its jobs, and their system user where workers run as root
     #[arg(long, value_name = "NAME", required_if_eq_any = [("role", "user"), ("role", "admin")])]
     pub user: Option<String>,
-    /// What it may be used for [default: everything that the role may do]
+    /// Permissions of the token [default: all of the role]
     #[arg(long, value_name = "SCOPE", value_enum)]
     pub scope: Option<ScopeArg>,
-    /// Address or network that it may be used from, as in 10.0.0.0/8; may be given several times [default: anywhere]
+    /// Address or network from which the token is accepted, as in 10.0.0.0/8; may be given several times [default: any]
     #[arg(long, value_name = "NETWORK")]
     pub from: Vec<Network>,
-    /// The only node that a worker may join as with it
+    /// Only node name that may join with the token
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// Number of new nodes that may join with it [default: 1]
+    /// Number of new nodes that may join with the token [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "node", value_parser = clap::value_parser!(u32).range(1..))]
     pub nodes: Option<u32>,
-    /// Let it replace the certificate of a node that has joined before
+    /// Allow the token to replace the certificate of a node that has joined before
     #[arg(long, requires = "node")]
     pub replace: bool,
-    /// Time until it expires: seconds, a number with s, m, h or d, or `never` [default: a day for workers, otherwise the head's
+    /// Time to expiry: seconds, a number with s, m, h or d, or `never` [default: a day for workers, otherwise the head's
     /// `--token-ttl`]
     #[arg(long, value_name = "TIME")]
     pub ttl: Option<Ttl>,
-    /// Write it to a new file that only its owner can read, instead of printing it
+    /// Write the token to a new file with mode 600, instead of printing it
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 }
@@ -154,10 +154,10 @@ pub struct TokenRenewArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Time from now until it expires: seconds, a number with s, m, h or d, or `never` [default: as for a new token]
+    /// Time from now to expiry: seconds, a number with s, m, h or d, or `never` [default: as for a new token]
     #[arg(long, value_name = "TIME")]
     pub ttl: Option<Ttl>,
-    /// Their ids, as `wharf token list` shows them
+    /// Token ids, as shown by `wharf token list`
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
 }
@@ -166,33 +166,33 @@ pub struct TokenRenewArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf audit                                 The latest entries
-  wharf audit --job 12                        Who changed a job
+  wharf audit                                 Latest entries
+  wharf audit --job 12                        Changes of one job
   wharf audit --result refused --since 1d
   wharf audit --user ann --action submit --since 2026-11-01 --output json")]
 pub struct AuditArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Entries of this user, or of the worker of this node
+    /// User, or node name of a worker
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Entries of this action, such as submit, cancel, login, token-create, limits-set
+    /// Action, such as submit, cancel, login, token-create, limits-set
     #[arg(long, value_name = "ACTION")]
     pub action: Option<String>,
-    /// Entries about this job
+    /// Job id
     #[arg(long, value_name = "ID")]
     pub job: Option<u32>,
-    /// Entries with this result
+    /// Result
     #[arg(long, value_name = "RESULT", value_enum)]
     pub result: Option<ResultArg>,
-    /// From when on: `7d` (ago), `2026-11-01` or `2026-11-01T12:00`
+    /// Start of the period: `7d` (ago), `2026-11-01` or `2026-11-01T12:00`
     #[arg(long, value_name = "MOMENT")]
     pub since: Option<Past>,
-    /// Until when [default: now]
+    /// End of the period [default: now]
     #[arg(long, value_name = "MOMENT")]
     pub until: Option<Past>,
-    /// Maximum number of entries, the latest first to be kept
+    /// Maximum number of entries; the latest are kept
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub limit: u32,
 }
@@ -200,11 +200,11 @@ pub struct AuditArgs {
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ResultArg {
-    /// It was done
+    /// The request succeeded
     Ok,
-    /// It was not allowed
+    /// The request was not permitted
     Refused,
-    /// It could not be done
+    /// The request failed
     Failed,
 }
 
@@ -217,7 +217,7 @@ pub struct TokenRevokeArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Their ids, as `wharf token list` shows them
+    /// Token ids, as shown by `wharf token list`
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What to do with the configuration.
+/// Subcommands of `wharf config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Show every value in force, and whether it is from a flag, the environment, the file or a default
+    /// Show every effective value and its source: flag, environment, file or default
     Show(ConfigShowArgs),
-    /// Say everything that is wrong with a configuration file
+    /// Check a configuration file and list all errors
     Check(ConfigCheckArgs),
-    /// Print a file to begin with: every key with its meaning
+    /// Print an example configuration file with every key
     #[command(after_help = "Examples:\n  wharf config example > ~/.config/wharf/config.toml")]
     Example,
 }
@@ -23,10 +23,10 @@ pub enum ConfigCommand {
 Examples:
   wharf config show
   wharf config show --output json
-  wharf config show -- head --policy srtf       What this command would go by
+  wharf config show -- head --policy srtf       Settings of this command
   wharf config show --config /etc/wharf/config.toml")]
 pub struct ConfigShowArgs {
-    /// A command with its options, without `wharf`: only what it goes by
+    /// Command with its options, without `wharf`: show only its settings
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -38,6 +38,6 @@ Examples:
   wharf config check
   wharf config check new-config.toml")]
 pub struct ConfigCheckArgs {
-    /// The file [default: the one in force]
+    /// Configuration file [default: the active one]
     pub file: Option<PathBuf>,
 }

@@ -12,18 +12,18 @@ use crate::number::JobNumber;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf cp config.json 3:/app/config.json     Into the container of job 3, or onto its node
-  wharf cp 3:/app/results ./results           A folder, back
-  wharf cp new.py 12_4:1:/app/                Into the second node's task of an element of an array
-  wharf cp ./odd:name 3:/tmp/                 A local name with a colon begins with ./ or /")]
+  wharf cp config.json 3:/app/config.json     Copy into the container or onto the node of job 3
+  wharf cp 3:/app/results ./results           Copy a directory from the job
+  wharf cp new.py 12_4:1:/app/                Copy to rank 1 of array element 12_4
+  wharf cp ./odd:name 3:/tmp/                 Start local names with a colon with ./ or /")]
 pub struct CpArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// A file or folder here, or JOB:PATH or JOB:RANK:PATH where a job's task runs
+    /// Source: local path, JOB:PATH or JOB:RANK:PATH
     #[arg(value_name = "FROM")]
     pub from: CpPlace,
-    /// Where it goes: here, or JOB:PATH or JOB:RANK:PATH
+    /// Destination: local path, JOB:PATH or JOB:RANK:PATH
     #[arg(value_name = "TO")]
     pub to: CpPlace,
 }
@@ -31,15 +31,15 @@ pub struct CpArgs {
 /// One end of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CpPlace {
-    /// A path here.
+    /// A local path.
     Here(PathBuf),
-    /// A path as a task sees it.
+    /// A path in a task's file system.
     Task {
         /// The job.
         job: JobNumber,
-        /// The node's rank in the gang.
+        /// Node rank in the gang.
         rank: u32,
-        /// Within its container, if it has one.
+        /// Path in its container, if it has one.
         path: String,
     },
 }

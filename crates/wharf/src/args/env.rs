@@ -5,7 +5,7 @@
 pub struct EnvVar {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Its effect, in one line.
     pub help: &'static str,
 }
 
@@ -17,8 +17,7 @@ impl EnvVar {
 }
 
 /// `--config`
-pub const CONFIG: EnvVar =
-    EnvVar { name: "WHARF_CONFIG", help: "default of `--config`: the configuration file" };
+pub const CONFIG: EnvVar = EnvVar { name: "WHARF_CONFIG", help: "default of `--config`: configuration file" };
 /// `--output`
 pub const OUTPUT: EnvVar =
     EnvVar { name: "WHARF_OUTPUT", help: "default of `--output`: `table`, `json` or `plain`" };
@@ -27,7 +26,7 @@ pub const COLOR: EnvVar =
     EnvVar { name: "WHARF_COLOR", help: "default of `--color`: `auto`, `always` or `never`" };
 /// `--preset`
 pub const PRESET: EnvVar =
-    EnvVar { name: "WHARF_PRESET", help: "default of `--preset` of `sim`: a built-in name or a file" };
+    EnvVar { name: "WHARF_PRESET", help: "default of `--preset` of `sim`: built-in preset or file" };
 /// `--threads`, `--jobs`
 pub const THREADS: EnvVar = EnvVar {
     name: "WHARF_THREADS",
@@ -36,32 +35,36 @@ pub const THREADS: EnvVar = EnvVar {
 /// `--data`
 pub const DATA: EnvVar = EnvVar {
     name: "WHARF_DATA",
-    help: "default of `--data` of `sweep`: where scenario files find their traces",
+    help: "default of `--data` of `sweep`: directory with the traces and clusters of scenarios",
 };
 /// `--home`
 pub const HOME: EnvVar =
-    EnvVar { name: "WHARF_HOME", help: "default of `--home`: the folder of a cluster's head" };
-/// The head that clients ask.
+    EnvVar { name: "WHARF_HOME", help: "default of `--home`: state directory of a cluster's head" };
+/// Address of the head for clients.
 pub const HEAD: EnvVar = EnvVar {
     name: "WHARF_HEAD",
-    help: "the head that clients ask, as HOST:PORT, instead of the one in the folder",
+    help: "address of the head for clients, as HOST:PORT, instead of the one in the state directory",
 };
-/// The token that clients show.
-pub const TOKEN_FILE: EnvVar =
-    EnvVar { name: "WHARF_TOKEN_FILE", help: "the file with the token, instead of the one in the folder" };
-/// The authority that clients believe.
+/// Token file for clients.
+pub const TOKEN_FILE: EnvVar = EnvVar {
+    name: "WHARF_TOKEN_FILE",
+    help: "token file for clients, instead of the one in the state directory",
+};
+/// Certificate authority for clients.
 pub const CA_FILE: EnvVar = EnvVar {
     name: "WHARF_CA_FILE",
-    help: "the file with the certificate of the cluster's authority; tokens say by themselves which it is",
+    help: "certificate file of the cluster's authority; usually not needed, because tokens contain its fingerprint",
 };
 /// `wharf step`
 pub const PROGRESS_SOCKET: EnvVar = EnvVar {
     name: "WHARF_PROGRESS_SOCKET",
-    help: "set in a job by its worker: where `wharf step` and the Python SDK tell progress",
+    help: "set in a job by its worker: socket to which `wharf step` and the Python SDK report progress",
 };
 /// No colour.
-pub const NO_COLOR: EnvVar =
-    EnvVar { name: "NO_COLOR", help: "no colour unless `--color always` asks for it (https://no-color.org)" };
+pub const NO_COLOR: EnvVar = EnvVar {
+    name: "NO_COLOR",
+    help: "disables colour unless `--color always` is given (https://no-color.org)",
+};
 
 /// All of them, as the help lists them.
 pub const ALL: &[EnvVar] = &[

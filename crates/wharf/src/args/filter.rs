@@ -8,32 +8,32 @@ use super::cluster::HomeArgs;
 use crate::jobfile::Past;
 use crate::number::JobNumber;
 
-/// Which jobs: those to which all of it applies.
+/// Job filter: all conditions must hold.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Which jobs")]
+#[command(next_help_heading = "Job filter")]
 pub struct FilterArgs {
-    /// Only this user's; `me` is whoever asks
+    /// User; `me` is the current user
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
-    /// Only those on this account
+    /// Account
     #[arg(long, value_name = "NAME")]
     pub account: Option<String>,
-    /// Only those of this pool
+    /// Pool
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
-    /// Only those in such a state
+    /// State
     #[arg(long, value_enum, value_name = "STATE", value_delimiter = ',')]
     pub state: Vec<JobStateArg>,
-    /// Only those with such a name: `sweep-*`, or a part of it
+    /// Name: pattern such as `sweep-*`, or a part of the name
     #[arg(long, value_name = "PATTERN")]
     pub name: Option<String>,
-    /// Only those that it has struck: user, node, device, time-limit, preemption, lost-worker, out-of-memory, launch, request, stalled
+    /// Cause of a failure or interruption: user, node, device, time-limit, preemption, lost-worker, out-of-memory, launch, request, stalled
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     pub cause: Option<Cause>,
-    /// Only those that were there since then: `7d` (ago), `2026-11-01` or `2026-11-01T12:00`
+    /// Start of the period in which the jobs existed: `7d` (ago), `2026-11-01` or `2026-11-01T12:00`
     #[arg(long, value_name = "MOMENT")]
     pub since: Option<Past>,
-    /// Only those that were there before then
+    /// End of the period in which the jobs existed
     #[arg(long, value_name = "MOMENT")]
     pub until: Option<Past>,
 }
@@ -41,7 +41,7 @@ pub struct FilterArgs {
 /// The fields of [`FilterArgs`].
 const FILTERS: [&str; 8] = ["user", "account", "pool", "state", "name", "cause", "since", "until"];
 
-/// What can stand in the place of jobs' ids.
+/// Options that can replace job ids.
 const UNNAMED: [&str; 9] = ["all", "user", "account", "pool", "state", "name", "cause", "since", "until"];
 
 fn cause(text: &str) -> Result<Cause, String> {
@@ -51,48 +51,48 @@ fn cause(text: &str) -> Result<Cause, String> {
     })
 }
 
-/// What can be asked for with `--state`.
+/// Values of `--state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum JobStateArg {
-    /// It waits for devices
+    /// Waiting for devices
     Waiting,
-    /// It is held, or waits for other jobs
+    /// Held, or waiting for dependencies
     Held,
-    /// It has its devices and is being started
+    /// Devices allocated, processes starting
     Placed,
-    /// It runs
+    /// Running
     Running,
-    /// It was told to stop
+    /// Stopping
     Stopping,
-    /// It is done
+    /// Finished successfully
     Finished,
-    /// It failed
+    /// Failed
     Failed,
-    /// It was cancelled
+    /// Cancelled
     Cancelled,
-    /// It reached its time limit
+    /// Stopped at its time limit
     TimedOut,
 }
 
-/// Jobs to be changed, by their ids or by a filter.
+/// Jobs to change, by ids or by a filter.
 #[derive(Debug, Args)]
 pub struct SelectArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The jobs' ids; of an array `12` is all of it, `12_3` one element
+    /// Job ids; `12` is a whole array, `12_3` one element
     #[arg(required_unless_present_any = UNNAMED, conflicts_with_all = UNNAMED, value_name = "JOB")]
     pub jobs: Vec<JobNumber>,
-    /// All that can be changed so
+    /// Select all jobs that can be changed
     #[arg(long, conflicts_with_all = FILTERS)]
     pub all: bool,
-    /// Which, where they are not named.
+    /// Filter, if no ids are given.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Show which jobs it would be and do nothing
+    /// Show the selected jobs and change nothing
     #[arg(long, conflicts_with = "jobs")]
     pub dry_run: bool,
-    /// Do not ask, as where standard input is no terminal
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
 }
@@ -102,12 +102,12 @@ pub struct SelectArgs {
 #[command(after_help = "\
 Examples:
   wharf cancel 3 4 5
-  wharf cancel 12_3                     One element of the array 12; `wharf cancel 12` ends all of it
+  wharf cancel 12_3                     Cancel one element of array 12; `wharf cancel 12` cancels all
   wharf cancel --user me --name 'sweep-*' --state waiting
-  wharf cancel --user ada --dry-run     Which of hers it would be
-  wharf cancel --all --yes              Everything, without being asked")]
+  wharf cancel --user ada --dry-run     Show the selected jobs of a user
+  wharf cancel --all --yes              Cancel all jobs without confirmation")]
 pub struct CancelArgs {
-    /// Which.
+    /// Jobs to change.
     #[command(flatten)]
     pub select: SelectArgs,
 }
@@ -121,7 +121,7 @@ Examples:
   wharf requeue 8
   wharf hold --pool big --state waiting")]
 pub struct ChangeArgs {
-    /// Which.
+    /// Jobs to change.
     #[command(flatten)]
     pub select: SelectArgs,
 }
@@ -133,10 +133,10 @@ Examples:
   wharf priority 10 7 8
   wharf priority -5 --user me --name 'sweep-*'")]
 pub struct PriorityArgs {
-    /// How urgent they are from now on; larger goes first
+    /// New priority; jobs with larger numbers go first
     #[arg(value_name = "N", allow_negative_numbers = true)]
     pub priority: i32,
-    /// Which.
+    /// Jobs to change.
     #[command(flatten)]
     pub select: SelectArgs,
 }

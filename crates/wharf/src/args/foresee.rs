@@ -11,27 +11,27 @@ use crate::jobfile::Seconds;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf whatif --policy srtf,tiresias              How the jobs that are there now would fare under other policies
-  wharf whatif --add-nodes a100:2x8                With two more nodes of eight a100 each
-  wharf whatif --drain n3 --drain n4               Without two nodes, whose jobs go elsewhere
-  wharf whatif --since 7d --policy fifo,srtf       The last week over again, beside what really happened")]
+  wharf whatif --policy srtf,tiresias              Simulate the current jobs under other policies
+  wharf whatif --add-nodes a100:2x8                Add two nodes with eight a100 each
+  wharf whatif --drain n3 --drain n4               Remove two nodes
+  wharf whatif --since 7d --policy fifo,srtf       Simulate the last week and compare with the actual run")]
 pub struct WhatIfArgs {
-    /// Where the head is found.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Policies to compare, separated by commas [default: the one that decides now]
+    /// Policies to compare, separated by commas [default: the active one]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub policy: Vec<String>,
-    /// A setting of the policies, as key=value; may be given several times
+    /// Setting of the policies, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Nodes that are not there, as a cluster is written (`8x8`, `a100:2x8`) or as a cluster file
+    /// Additional nodes, in short form (`8x8`, `a100:2x8`) or as a cluster file
     #[arg(long, value_name = "CLUSTER")]
     pub add_nodes: Vec<String>,
-    /// A node to do without; may be given several times
+    /// Node to remove; may be given several times
     #[arg(long, value_name = "NODE")]
     pub drain: Vec<String>,
-    /// Do the jobs submitted in this time over again, instead of going on from now
+    /// Simulate the jobs submitted in this period again, instead of starting from the current state
     #[arg(long, value_name = "DURATION")]
     pub since: Option<Seconds>,
 }
@@ -44,16 +44,16 @@ Examples:
   wharf history --as-trace all.csv --cluster lab.toml
   wharf sim --trace all.csv --cluster lab.toml --policy fifo,srtf")]
 pub struct HistoryArgs {
-    /// Where the head is found.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Write the jobs as a trace: when they came, what they asked for, how long they really ran
+    /// Trace file to write: submission times, requests and measured durations
     #[arg(long, value_name = "FILE", required = true)]
     pub as_trace: PathBuf,
-    /// Write the nodes as a cluster file too
+    /// Cluster file to write
     #[arg(long, value_name = "FILE")]
     pub cluster: Option<PathBuf>,
-    /// Only jobs submitted in this time
+    /// Period of submission
     #[arg(long, value_name = "DURATION")]
     pub since: Option<Seconds>,
 }
@@ -67,30 +67,30 @@ Examples:
   wharf size --trace jobs.csv --node a100:8 --node t4:8 --target p95_jct=1d --profile default
   wharf size --trace jobs.csv --node gpu:4 --target makespan=2d --policy srtf")]
 pub struct SizeArgs {
-    /// The trace that has to be served
+    /// Trace file
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
-    /// A kind of node that could be had, as TYPE:COUNT; each is tried by itself
+    /// Candidate node type, as TYPE:COUNT; each is evaluated separately
     #[arg(long, value_name = "TYPE:COUNT", required = true)]
     pub node: Vec<String>,
-    /// What has to be reached, as METRIC=DURATION with avg_jct, p95_jct, p99_jct, avg_wait, p95_wait, max_wait or makespan;
+    /// Target, as METRIC=DURATION with avg_jct, p95_jct, p99_jct, avg_wait, p95_wait, max_wait or makespan;
     /// may be given several times
     #[arg(long, value_name = "METRIC=DURATION", required = true)]
     pub target: Vec<String>,
-    /// What an hour of a device of a type costs, as TYPE=PRICE
+    /// Price per device hour, as TYPE=PRICE
     #[arg(long, value_name = "TYPE=PRICE")]
     pub price: Vec<String>,
-    /// The policy that decides
+    /// Scheduling policy
     #[arg(long, value_name = "NAME", default_value = "fifo")]
     pub policy: String,
-    /// A setting of the policy, as key=value; may be given several times
+    /// Setting of the policy, as key=value; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// How fast models run on which devices, and what those cost: a profile database, a table, a folder of them, or `default`
+    /// Throughput and price profile: a profile database, a table, a folder of them, or `default`
     /// [default: the built-in profile where `--node` names several types; otherwise the jobs' own times]
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
-    /// Give up above so many nodes
+    /// Maximum number of nodes to try
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     pub nodes_max: u32,
 }

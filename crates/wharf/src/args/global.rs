@@ -10,7 +10,7 @@ use super::env;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// Format of results: a table, JSON, tab-separated or comma-separated values
+    /// Output format
     #[arg(
         long,
         global = true,
@@ -22,7 +22,7 @@ pub struct GlobalArgs {
     )]
     pub output: OutputFormat,
 
-    /// When to use colour in messages
+    /// Use of colour in messages
     #[arg(
         long,
         global = true,
@@ -34,34 +34,34 @@ pub struct GlobalArgs {
     )]
     pub color: ColorChoice,
 
-    /// The configuration file [default: the first of ~/.config/wharf/config.toml and /etc/wharf/config.toml]
+    /// Configuration file [default: the first of ~/.config/wharf/config.toml and /etc/wharf/config.toml]
     #[arg(long, global = true, value_name = "FILE", env = env::CONFIG.name, hide_env_values = true)]
     pub config: Option<PathBuf>,
 
-    /// Say nothing but results and errors
+    /// Print only results and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
-    /// Say more about what is being done
+    /// Print more detail; may be given several times
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
 
-/// The form of what is logged.
+/// Log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people
+    /// Human-readable lines
     Text,
-    /// One JSON object a line: time, level, message
+    /// One JSON object per line: time, level, message
     Json,
 }
 
-/// The form of data on standard output.
+/// Format of data on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
-    /// A table for people
+    /// Human-readable table
     Table,
-    /// JSON with a schema version, numbers with full precision
+    /// JSON with a schema version and full-precision numbers
     Json,
     /// Tab-separated values with a header line
     Plain,
@@ -69,7 +69,7 @@ pub enum OutputFormat {
     Csv,
 }
 
-/// When messages are coloured.
+/// Use of colour in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless `NO_COLOR` is set

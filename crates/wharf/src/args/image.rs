@@ -7,32 +7,32 @@ use wharf_image::{Engine, Place, Source};
 
 use crate::jobfile::Seconds;
 
-/// What to do with images.
+/// Subcommands of `wharf image`.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
     /// Build an image from a Dockerfile
     Build(ImageBuildArgs),
-    /// Make a base image from a distribution's packages, where there is no registry
+    /// Create a base image from a distribution's packages, without a registry
     Base(ImageBaseArgs),
-    /// Write a Dockerfile for the conda or pip environment that is active
+    /// Write a Dockerfile for the active conda or pip environment
     FromEnv(ImageFromEnvArgs),
-    /// Have an image in another form: engine, folder, squashfs, SIF, tar
+    /// Convert an image: engine, directory, squashfs, SIF, tar
     Convert(ImageConvertArgs),
-    /// Make an image of a container as it is now
+    /// Create an image from a container's current state
     Commit(ImageCommitArgs),
-    /// Log in at a registry; the password is read, never an argument
+    /// Log in to a registry; reads the password from standard input or a file
     Login(ImageLoginArgs),
-    /// Send an image to its registry
+    /// Push an image to its registry
     Push(ImageNameArgs),
-    /// Fetch an image from its registry
+    /// Pull an image from its registry
     Pull(ImageNameArgs),
-    /// List the images that were made here
+    /// List images created by `wharf image`
     List(ImageListArgs),
-    /// Remove images that were made here and are old
+    /// Remove old images created by `wharf image`
     Prune(ImagePruneArgs),
 }
 
-/// The program that keeps images.
+/// Image engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineArg {
     /// podman
@@ -57,36 +57,36 @@ impl From<EngineArg> for Engine {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf image build . --tag train:1                          The Dockerfile here, with whatever engine there is
-  wharf image build env --tag train --engine ch-image        With Charliecloud, without a daemon
+  wharf image build . --tag train:1                          Build the Dockerfile here with the first engine found
+  wharf image build env --tag train --engine ch-image        Build with Charliecloud, without a daemon
   wharf image build env --tag train --base ./rootfs          `FROM ${BASE}` is a folder of files
-  wharf image build . --tag train --to train.sqfs            And at once in another form")]
+  wharf image build . --tag train --to train.sqfs            Build and convert")]
 pub struct ImageBuildArgs {
-    /// The folder whose files `COPY` sees
+    /// Build context: the directory that `COPY` reads
     #[arg(value_name = "FOLDER", default_value = ".")]
     pub context: PathBuf,
-    /// What the image is called
+    /// Image name
     #[arg(long, short, value_name = "NAME")]
     pub tag: String,
-    /// The Dockerfile [default: `Dockerfile` in the folder]
+    /// Dockerfile [default: `Dockerfile` in the build context]
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// A value for an `ARG`; may be given several times
+    /// Value of an `ARG`; may be given several times
     #[arg(long = "build-arg", value_name = "NAME=VALUE", value_parser = pair)]
     pub args: Vec<(String, String)>,
-    /// A folder or tar of files that becomes the build argument `BASE`
+    /// Directory or tar file of the base image, passed as build argument `BASE`
     #[arg(long, value_name = "PATH")]
     pub base: Option<PathBuf>,
-    /// The network of `RUN`: `host`, `none`, or a name that the engine knows
+    /// Network of `RUN`: `host`, `none`, or a network of the engine
     #[arg(long, value_name = "NAME")]
     pub network: Option<String>,
-    /// Also have it in this form
+    /// Also convert the image to this target
     #[arg(long, value_name = "IMAGE")]
     pub to: Option<Place>,
-    /// With what [default: the first of podman, docker, ch-image]
+    /// Image engine [default: the first of podman, docker, ch-image]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineArg>,
-    /// Build it even if nothing has changed
+    /// Build even if nothing has changed
     #[arg(long)]
     pub force: bool,
 }
@@ -98,19 +98,19 @@ Examples:
   wharf image base bookworm ./rootfs --include python3-minimal
   wharf image base bookworm podman:localhost/base:1 --mirror http://mirror/debian")]
 pub struct ImageBaseArgs {
-    /// The release of the distribution
+    /// Release of the distribution
     #[arg(value_name = "SUITE")]
     pub suite: String,
-    /// Where it is to be
+    /// Output directory or file
     #[arg(value_name = "IMAGE")]
     pub to: Place,
-    /// Packages beyond the smallest system, separated by commas
+    /// Additional packages, separated by commas
     #[arg(long, value_name = "PACKAGES", value_delimiter = ',')]
     pub include: Vec<String>,
-    /// Where packages come from
+    /// Package mirror
     #[arg(long, value_name = "URL")]
     pub mirror: Option<String>,
-    /// Make it anew even if it is there
+    /// Replace an existing image
     #[arg(long)]
     pub force: bool,
 }
@@ -122,16 +122,16 @@ Examples:
   wharf image from-env image && wharf image build image --tag train
   wharf image from-env image --python ~/venvs/train/bin/python")]
 pub struct ImageFromEnvArgs {
-    /// The folder for the Dockerfile and the list of packages
+    /// Output directory for the Dockerfile and the list of packages
     #[arg(value_name = "FOLDER", default_value = "image")]
     pub folder: PathBuf,
-    /// A Python whose packages are meant [default: the active environment]
+    /// Python interpreter of the environment [default: the active environment]
     #[arg(long, value_name = "PROGRAM", conflicts_with = "conda")]
     pub python: Option<PathBuf>,
-    /// The folder of a conda environment
+    /// Directory of a conda environment
     #[arg(long, value_name = "PREFIX")]
     pub conda: Option<PathBuf>,
-    /// Write over files that are there
+    /// Overwrite existing files
     #[arg(long)]
     pub force: bool,
 }
@@ -140,20 +140,20 @@ pub struct ImageFromEnvArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf image convert podman:localhost/train:1 ./train       A folder for ch-run
+  wharf image convert podman:localhost/train:1 ./train       Convert to a directory for ch-run
   wharf image convert ./train train.sqfs
   wharf image convert train:1 train.sif
-  wharf image convert docker://python:3.12-slim python.sif   Pulled first
+  wharf image convert docker://python:3.12-slim python.sif   Pull and convert
   wharf image convert files.tar.gz docker:train:1")]
 pub struct ImageConvertArgs {
     /// Image: `podman:NAME`, `docker:NAME`, `ch-image:NAME`, `docker://NAME` (in a registry), `./folder`, `*.sqfs`, `*.sif` or
     /// `*.tar.gz`
     #[arg(value_name = "FROM")]
     pub from: Source,
-    /// Result, written in the same way
+    /// Target, in the same notation
     #[arg(value_name = "TO")]
     pub to: Place,
-    /// Write over what is there
+    /// Overwrite an existing target
     #[arg(long)]
     pub force: bool,
 }
@@ -164,10 +164,10 @@ pub struct ImageConvertArgs {
     after_help = "Examples:\n  wharf image commit crius-worker registry/lab/crius:2 && wharf image push registry/lab/crius:2\n  wharf image commit crius-worker crius:3 --author 'Ann <ann@example.org>' --message 'NCCL 2.21'"
 )]
 pub struct ImageCommitArgs {
-    /// The container's name or id
+    /// Container name or id
     #[arg(value_name = "CONTAINER")]
     pub container: String,
-    /// What the image is called
+    /// Image name
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Author recorded in the image, such as `Ann <ann@example.org>`
@@ -188,16 +188,16 @@ Examples:
   wharf image login registry.example.org --user ann < password
   wharf image login registry.example.org --user ann --password-file ~/.registry")]
 pub struct ImageLoginArgs {
-    /// The registry
+    /// Registry
     #[arg(value_name = "REGISTRY")]
     pub registry: String,
-    /// Who
+    /// User name
     #[arg(long, short, value_name = "NAME")]
     pub user: String,
-    /// A file with the password [default: standard input]
+    /// File with the password [default: standard input]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// With what [default: the first of podman, docker]
+    /// Image engine [default: the first of podman, docker]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineArg>,
 }
@@ -208,10 +208,10 @@ pub struct ImageLoginArgs {
     after_help = "Examples:\n  wharf image pull docker.io/library/python:3.12-slim\n  wharf image push registry.example.org/lab/train:1"
 )]
 pub struct ImageNameArgs {
-    /// The image's name, with its registry
+    /// Image name with registry
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// With what [default: the first of podman, docker, ch-image]
+    /// Image engine [default: the first of podman, docker, ch-image]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineArg>,
 }
@@ -227,10 +227,10 @@ pub struct ImageListArgs {}
     after_help = "Examples:\n  wharf image prune --older-than 30d --dry-run\n  wharf image prune --older-than 30d"
 )]
 pub struct ImagePruneArgs {
-    /// Those that were made longer ago
+    /// Minimum age of the images to remove
     #[arg(long, value_name = "DURATION", default_value = "30d")]
     pub older_than: Seconds,
-    /// Only tell which
+    /// List the images without removing them
     #[arg(long)]
     pub dry_run: bool,
 }

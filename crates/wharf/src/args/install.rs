@@ -5,25 +5,25 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// What to install.
+/// Subcommands of `wharf install`.
 #[derive(Debug, Subcommand)]
 pub enum InstallCommand {
-    /// The head: its service, its user, its folder, a configuration to begin with
+    /// Install the head: service, user, state directory, initial configuration
     Head(InstallHeadArgs),
-    /// A worker: its service, its folder, a configuration to begin with
+    /// Install a worker: service, state directory, initial configuration
     Worker(InstallWorkerArgs),
 }
 
-/// Where things go.
+/// Locations.
 #[derive(Debug, Args)]
 pub struct PlaceArgs {
-    /// The file system to install into, for images and tests
+    /// Root of the file system to install into, for images and tests
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Where the program, its manual pages and completions go
+    /// Installation prefix of the program, its manual pages and completions
     #[arg(long, value_name = "DIR", default_value = "/usr/local")]
     pub prefix: PathBuf,
-    /// Print everything that would be done, and do nothing
+    /// Print all actions without performing them
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -32,17 +32,17 @@ pub struct PlaceArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf install head --dry-run                      What would be done
-  wharf install head --listen 0.0.0.0:7717          A head that other machines reach
-  wharf install head --root image/                  Into the file system of an image")]
+  wharf install head --dry-run                      Show all actions
+  wharf install head --listen 0.0.0.0:7717          Accept connections from other machines
+  wharf install head --root image/                  Install into the file system of an image")]
 pub struct InstallHeadArgs {
-    /// Where things go.
+    /// Locations.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Replace an existing configuration; the old one is kept beside it as config.toml.old
+    /// Replace an existing configuration; the old one is saved as config.toml.old
     #[arg(long)]
     pub force: bool,
-    /// The address that the configuration lets the head listen on
+    /// Listen address of the head in the configuration
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
     pub listen: SocketAddr,
 }
@@ -51,33 +51,33 @@ pub struct InstallHeadArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf install worker                              Beside the head of this machine
+  wharf install worker                              Join the head on this machine
   wharf install worker --head node1:7717 --join-token-file /etc/wharf/join.token --address node7
   wharf install worker --root image/ --head node1:7717")]
 pub struct InstallWorkerArgs {
-    /// Where things go.
+    /// Locations.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Replace an existing configuration; the old one is kept beside it as config.toml.old
+    /// Replace an existing configuration; the old one is saved as config.toml.old
     #[arg(long)]
     pub force: bool,
-    /// The head that the configuration names [default: the one of this machine]
+    /// Address of the head in the configuration [default: the head on this machine]
     #[arg(long, value_name = "HOST:PORT")]
     pub head: Option<String>,
-    /// The file with the token that lets this worker join [default: the head's own here, else /etc/wharf/join.token]
+    /// File with the join token [default: that of the head on this machine, else /etc/wharf/join.token]
     #[arg(long, value_name = "FILE")]
     pub join_token_file: Option<PathBuf>,
-    /// Where other nodes of a gang reach this one
+    /// Address of this node for the other nodes of a gang
     #[arg(long, value_name = "HOST")]
     pub address: Option<String>,
 }
 
-/// What a machine is for.
+/// Role of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InstalledRole {
-    /// It decides
+    /// Head
     Head,
-    /// It runs tasks
+    /// Worker
     Worker,
 }
 
@@ -86,15 +86,15 @@ pub enum InstalledRole {
 #[command(after_help = "\
 Examples:
   wharf uninstall worker --dry-run
-  wharf uninstall worker                            Keeps configuration and state
-  wharf uninstall head --purge                      Removes these, too: journal, tokens, logs")]
+  wharf uninstall worker                            Keep configuration and state
+  wharf uninstall head --purge                      Also remove configuration, journal, tokens and logs")]
 pub struct UninstallArgs {
-    /// What to remove
+    /// Role to remove
     pub role: InstalledRole,
-    /// Where things are.
+    /// Locations.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Remove the state and, with the last role, the configuration
+    /// Also remove the state and, with the last role, the configuration
     #[arg(long)]
     pub purge: bool,
 }
@@ -106,7 +106,7 @@ Examples:
   wharf man | man -l -
   wharf man token create | man -l -")]
 pub struct ManArgs {
-    /// The command (`head`, `token create`); the overview where none is given
+    /// Command (`head`, `token create`) [default: overview]
     #[arg(value_name = "COMMAND")]
     pub command: Vec<String>,
 }

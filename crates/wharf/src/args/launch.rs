@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Which launched cluster, and where the launcher keeps what it knows of it.
+/// Launched cluster and state directory of the launcher.
 #[derive(Debug, Args)]
 pub struct LaunchedArgs {
-    /// The cluster's file: Ray's YAML, or Crius' `cluster_spec.json` with addresses
+    /// Cluster file: Ray's YAML, or Crius' `cluster_spec.json` with addresses
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The folder in which the launcher keeps what it knows of clusters [default: ~/.local/state/wharf]
+    /// State directory of the launcher [default: ~/.local/state/wharf]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
@@ -19,34 +19,34 @@ pub struct LaunchedArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf up cluster.yaml --check        Say what is wrong with the file
-  wharf up cluster.yaml --dry-run      Say what would be done on each node, and why
-  wharf up cluster.yaml                Bring it up; again after a change, or after a failure
-  wharf up cluster.yaml --no-restart   Copy files and set up, but leave alone what runs
+  wharf up cluster.yaml --check        Check the file
+  wharf up cluster.yaml --dry-run      Show the actions on each node and their reasons
+  wharf up cluster.yaml                Create or update the cluster, or retry after a failure
+  wharf up cluster.yaml --no-restart   Copy files and run setup without restarting daemons
   wharf up cluster.yaml --restart-only")]
 pub struct UpArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// Read and check the file, and do nothing
+    /// Check the file only
     #[arg(long, conflicts_with = "dry_run")]
     pub check: bool,
-    /// Say what would be done on each node and why, from what is known of it, and do nothing
+    /// Show the actions on each node and their reasons, without performing them
     #[arg(long)]
     pub dry_run: bool,
-    /// Leave alone what runs, even where the way it is started has changed
+    /// Do not restart running daemons, even if their start commands have changed
     #[arg(long, conflicts_with = "restart_only")]
     pub no_restart: bool,
-    /// Start again what runs, and set nothing up
+    /// Restart the daemons without running setup
     #[arg(long)]
     pub restart_only: bool,
-    /// How many workers have to come up [default: what the file says, or all]
+    /// Minimum number of workers [default: as in the file, or all]
     #[arg(long, value_name = "N")]
     pub min_workers: Option<usize>,
-    /// How many nodes are worked on at once
+    /// Maximum number of nodes processed in parallel
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]
     pub parallel: usize,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
 }
@@ -57,29 +57,29 @@ pub struct UpArgs {
 Examples:
   wharf down cluster.yaml
   wharf down cluster.yaml -y
-  wharf down cluster.yaml --forget     Also where some nodes are gone for good")]
+  wharf down cluster.yaml --forget     Ignore unreachable nodes")]
 pub struct DownArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// Forget nodes that cannot be reached: what runs there goes on
+    /// Forget unreachable nodes; processes there keep running
     #[arg(long)]
     pub forget: bool,
-    /// How many nodes are worked on at once
+    /// Maximum number of nodes processed in parallel
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]
     pub parallel: usize,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
 }
 
-/// In which window on the node something runs.
+/// Terminal window on the node.
 #[derive(Debug, Args)]
 pub struct WindowArgs {
-    /// In a window of tmux, which goes on when nobody looks
+    /// Run in a tmux window, which persists after disconnecting
     #[arg(long, conflicts_with = "screen")]
     pub tmux: bool,
-    /// In a window of GNU screen, which goes on when nobody looks
+    /// Run in a GNU screen window, which persists after disconnecting
     #[arg(long)]
     pub screen: bool,
 }
@@ -88,24 +88,24 @@ pub struct WindowArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf attach cluster.yaml                      A shell on the head
-  wharf attach cluster.yaml --tmux               In a window that is there again next time
-  wharf attach cluster.yaml -p 8888 -p 6006      With ports of the head as ports of this machine
+  wharf attach cluster.yaml                      Open a shell on the head
+  wharf attach cluster.yaml --tmux               Open or reattach to a tmux window
+  wharf attach cluster.yaml -p 8888 -p 6006      Forward two ports of the head
   wharf attach cluster.yaml --node 10.0.0.7")]
 pub struct AttachArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// The node [default: the head]
+    /// Node [default: the head]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// In which window.
+    /// Terminal window.
     #[command(flatten)]
     pub window: WindowArgs,
-    /// A new window, even if there is one
+    /// Open a new window even if one exists
     #[arg(long)]
     pub new: bool,
-    /// A port of the node that is to be one of this machine; may be given several times
+    /// Port of the node to forward to this machine; may be given several times
     #[arg(long, short, value_name = "PORT")]
     pub port_forward: Vec<u16>,
 }
@@ -114,20 +114,20 @@ pub struct AttachArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf rsync-up cluster.yaml train.py train.py       To the head's home
+  wharf rsync-up cluster.yaml train.py train.py       Copy to the home directory on the head
   wharf rsync-up cluster.yaml data/ /scratch/data -A  To all nodes
-  wharf rsync-up cluster.yaml                         All that is under file_mounts")]
+  wharf rsync-up cluster.yaml                         Copy all file_mounts")]
 pub struct RsyncUpArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// A file or folder of this machine [default: all file_mounts]
+    /// Local file or directory [default: all file_mounts]
     #[arg(value_name = "SRC", requires = "target")]
     pub source: Option<PathBuf>,
-    /// Where on the node; below the home unless it begins with `/`
+    /// Path on the node, relative to the home directory unless it begins with `/`
     #[arg(value_name = "DST")]
     pub target: Option<String>,
-    /// To all nodes, not to the head only
+    /// Copy to all nodes, not only the head
     #[arg(long, short = 'A')]
     pub all: bool,
 }
@@ -136,19 +136,19 @@ pub struct RsyncUpArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf rsync-down cluster.yaml results .                From the head's home
-  wharf rsync-down cluster.yaml /tmp/log logs -A         From all nodes: logs/NODE/log")]
+  wharf rsync-down cluster.yaml results .                Copy from the home directory on the head
+  wharf rsync-down cluster.yaml /tmp/log logs -A         Copy from all nodes to logs/NODE/log")]
 pub struct RsyncDownArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// A file or folder of the node; below the home unless it begins with `/`
+    /// File or directory on the node, relative to the home directory unless it begins with `/`
     #[arg(value_name = "SRC")]
     pub source: String,
-    /// Where on this machine
+    /// Local path
     #[arg(value_name = "DST")]
     pub target: PathBuf,
-    /// From all nodes, each into a folder of its name
+    /// Copy from all nodes, each into a directory with its name
     #[arg(long, short = 'A')]
     pub all: bool,
 }
@@ -160,38 +160,38 @@ Examples:
   wharf get-head-ip cluster.yaml
   wharf get-worker-ips cluster.yaml")]
 pub struct AddressArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
 }
 
-/// What is done on the nodes of a launched cluster, under names that are jobs' otherwise.
+/// Subcommands of `wharf cluster`.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Run a command on the head, on a node, or on all at once
+    /// Run a command on the head, on one node or on all nodes
     Exec(ClusterExecArgs),
-    /// Copy a script to the head and run it there, beside what the head schedules
+    /// Copy a script to the head and run it there, outside the scheduler
     Submit(ClusterSubmitArgs),
-    /// Look at every node: what it has been through, and what runs there
+    /// Show the launch state and the daemons of every node
     Status(ClusterStatusArgs),
-    /// Print what was said while a node came up, or what its daemons say
+    /// Print the launch log or the daemon logs of a node
     Logs(ClusterLogsArgs),
-    /// Prepare one machine, turn it into an image, and fill a template with it
+    /// Set up one machine, create an image from it, and fill a template with the image
     Bake(ClusterBakeArgs),
     /// Fill the `{ placeholders }` of a template
     Render(ClusterRenderArgs),
 }
 
-/// What placeholders are filled with.
+/// Values of placeholders.
 #[derive(Debug, Args)]
 pub struct ValuesArgs {
-    /// A placeholder and its value; may be given several times
+    /// Value of a placeholder; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub set: Vec<(String, String)>,
-    /// A file (YAML, JSON) with placeholders and their values; `--set` counts more
+    /// File (YAML, JSON) with values of placeholders; `--set` takes precedence
     #[arg(long, value_name = "FILE")]
     pub values: Option<PathBuf>,
-    /// Where the filled template goes [default: standard output]
+    /// Output file [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 }
@@ -203,10 +203,10 @@ Examples:
   wharf cluster render template.yaml --set 'AMI ID=ami-0a1b2c3d' --set 'EFS ID=fs-1234' --to cluster.yaml
   wharf cluster render template.yaml --values ours.yaml")]
 pub struct ClusterRenderArgs {
-    /// The template
+    /// Template file
     #[arg(value_name = "TEMPLATE")]
     pub template: PathBuf,
-    /// With what.
+    /// Values.
     #[command(flatten)]
     pub values: ValuesArgs,
 }
@@ -215,26 +215,26 @@ pub struct ClusterRenderArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf cluster bake initial-cluster.yaml                       Prints the image
+  wharf cluster bake initial-cluster.yaml                       Create an image and print its name
   wharf cluster bake initial-cluster.yaml --template cluster-template.yaml --set 'EFS ID=fs-1234' --to cluster.yaml
-  wharf cluster bake initial-cluster.yaml --keep                The machine stays, to be looked at")]
+  wharf cluster bake initial-cluster.yaml --keep                Keep the machine for inspection")]
 pub struct ClusterBakeArgs {
-    /// Which cluster: its head is prepared as the file says, and nothing is started there.
+    /// Cluster whose head is set up without starting daemons.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// What the image is called [default: after the cluster and what it was prepared with]
+    /// Image name [default: from the cluster name and a hash of the setup]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// A template to fill
+    /// Template to fill
     #[arg(long, value_name = "TEMPLATE")]
     pub template: Option<PathBuf>,
-    /// Which placeholder of it the image is for [default: the one that speaks of an AMI or an image]
+    /// Placeholder for the image [default: the one whose name contains `ami` or `image`]
     #[arg(long, value_name = "NAME", requires = "template")]
     pub image_as: Option<String>,
-    /// With what else.
+    /// Other values.
     #[command(flatten)]
     pub values: ValuesArgs,
-    /// Do not give the machine back
+    /// Keep the machine after creating the image
     #[arg(long)]
     pub keep: bool,
 }
@@ -243,45 +243,45 @@ pub struct ClusterBakeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf cluster exec cluster.yaml -- nvidia-smi                   On the head; its exit code is passed on
-  wharf cluster exec cluster.yaml --all -- df -h /                On all nodes at once, each line with its node
-  wharf cluster exec cluster.yaml -- 'cd app && ls | wc -l'       One word is a line of shell
-  wharf cluster exec cluster.yaml --tmux -- python train.py       In a window that goes on")]
+  wharf cluster exec cluster.yaml -- nvidia-smi                   Run on the head and return its exit code
+  wharf cluster exec cluster.yaml --all -- df -h /                Run on all nodes in parallel; lines have a node prefix
+  wharf cluster exec cluster.yaml -- 'cd app && ls | wc -l'       Run a shell command line
+  wharf cluster exec cluster.yaml --tmux -- python train.py       Run in a tmux window")]
 pub struct ClusterExecArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// On all nodes
+    /// Run on all nodes
     #[arg(long, conflicts_with_all = ["workers", "node"])]
     pub all: bool,
-    /// On all workers
+    /// Run on all workers
     #[arg(long, conflicts_with = "node")]
     pub workers: bool,
-    /// On this node [default: the head]
+    /// Run on this node [default: the head]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// In which window.
+    /// Terminal window.
     #[command(flatten)]
     pub window: WindowArgs,
-    /// Where on a node whose work is done in a container; `auto`: in it, but what begins with `docker` or `podman` beside it
+    /// Environment of the command on nodes with a container; `auto`: container, except for commands that begin with `docker` or `podman`
     #[arg(long, value_name = "PLACE", default_value = "auto")]
     pub run_env: RunEnvArg,
-    /// A port of the node that is to be one of this machine; may be given several times
+    /// Port of the node to forward to this machine; may be given several times
     #[arg(long, short, value_name = "PORT", conflicts_with_all = ["all", "workers"])]
     pub port_forward: Vec<u16>,
-    /// The command and its arguments; one word alone is a line of shell
+    /// Command and its arguments; a single argument is a shell command line
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
-/// Where on a node something runs.
+/// Environment of a command on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RunEnvArg {
-    /// In its container, if it has one
+    /// Container if the node has one, else host
     Auto,
-    /// On the machine
+    /// Host
     Host,
-    /// In its container
+    /// Container
     Docker,
 }
 
@@ -289,24 +289,24 @@ pub enum RunEnvArg {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf cluster submit cluster.yaml train.py                        Copied to the head's home and run there by `python`
-  wharf cluster submit cluster.yaml train.py -- --name 'a b'        With arguments, each as it is
-  wharf cluster submit cluster.yaml --tmux train.py                 In a window that goes on
-  wharf submit -- python train.py                                   A job of the cluster's head: see `wharf submit --help`")]
+  wharf cluster submit cluster.yaml train.py                        Copy to the home directory on the head and run with `python`
+  wharf cluster submit cluster.yaml train.py -- --name 'a b'        Pass arguments
+  wharf cluster submit cluster.yaml --tmux train.py                 Run in a tmux window
+  wharf submit -- python train.py                                   Submit a scheduled job; see `wharf submit --help`")]
 pub struct ClusterSubmitArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// A script in Python of this machine
+    /// Local Python script
     #[arg(value_name = "SCRIPT")]
     pub script: PathBuf,
-    /// In which window.
+    /// Terminal window.
     #[command(flatten)]
     pub window: WindowArgs,
-    /// A port of the node that is to be one of this machine; may be given several times
+    /// Port of the node to forward to this machine; may be given several times
     #[arg(long, short, value_name = "PORT")]
     pub port_forward: Vec<u16>,
-    /// Its arguments
+    /// Arguments of the script
     #[arg(last = true, value_name = "ARGS")]
     pub arguments: Vec<String>,
 }
@@ -318,17 +318,17 @@ Examples:
   wharf cluster status cluster.yaml
   wharf cluster status cluster.yaml --output json")]
 pub struct ClusterStatusArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
 }
 
-/// A daemon of a node.
+/// Daemon of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DaemonArg {
-    /// The cluster's head
+    /// Head
     Head,
-    /// The node's worker
+    /// Worker
     Worker,
 }
 
@@ -336,17 +336,17 @@ pub enum DaemonArg {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf cluster logs cluster.yaml                        How the head came up
+  wharf cluster logs cluster.yaml                        Launch log of the head node
   wharf cluster logs cluster.yaml --node 10.0.0.7
-  wharf cluster logs cluster.yaml --daemon head          What the head itself says")]
+  wharf cluster logs cluster.yaml --daemon head          Log of the head daemon")]
 pub struct ClusterLogsArgs {
-    /// Which cluster.
+    /// Cluster.
     #[command(flatten)]
     pub launched: LaunchedArgs,
-    /// The node [default: the head]
+    /// Node [default: the head]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// What a daemon there says, instead of what was said while the node came up
+    /// Print the log of this daemon instead of the launch log
     #[arg(long, value_name = "NAME")]
     pub daemon: Option<DaemonArg>,
 }

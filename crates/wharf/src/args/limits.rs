@@ -14,11 +14,11 @@ Examples:
   wharf limits apply limits.toml
   wharf limits show --user ann")]
 pub enum LimitsCommand {
-    /// Replace the limits of a running head: users, groups, pools, reservations; what runs goes on running
+    /// Replace the limits of a running head; running jobs are not affected
     Apply(LimitsApplyArgs),
-    /// Show the limits of a running head and their use
+    /// Show the limits of a running head and their usage
     Show(LimitsShowArgs),
-    /// Check a file of limits, and name the live jobs and nodes of a running head that it would block
+    /// Check a limits file and list the jobs and nodes of a running head that it would block
     Check(LimitsCheckArgs),
 }
 
@@ -28,10 +28,10 @@ pub enum LimitsCommand {
 Examples:
   wharf limits apply limits.toml")]
 pub struct LimitsApplyArgs {
-    /// Where the head is found.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The limits, as TOML; docs/sharing.md says what can be in it
+    /// Limits file in TOML, described in docs/sharing.md
     pub file: PathBuf,
 }
 
@@ -42,10 +42,10 @@ Examples:
   wharf limits show
   wharf limits show --user ann --output json")]
 pub struct LimitsShowArgs {
-    /// Where the head is found.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Only the limits that this user's jobs count in
+    /// Show only limits that apply to this user's jobs
     #[arg(long, value_name = "NAME", default_value = "")]
     pub user: String,
 }
@@ -56,9 +56,9 @@ pub struct LimitsShowArgs {
 Examples:
   wharf limits check limits.toml")]
 pub struct LimitsCheckArgs {
-    /// The head to compare with, where one is running.
+    /// State directory of the cluster to compare with.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The limits, as TOML
+    /// Limits file in TOML
     pub file: PathBuf,
 }

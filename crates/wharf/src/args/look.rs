@@ -9,19 +9,19 @@ use super::filter::FilterArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf jobs                           Jobs that are not over
+  wharf jobs                           Unfinished jobs
   wharf jobs --state failed,cancelled  Jobs that ended so
-  wharf jobs --user ada --name bert    Hers, with `bert` in the name
-  wharf jobs --since 7d --cause node   Those of the last week that lost a node
+  wharf jobs --user ada --name bert    Jobs of a user with `bert` in the name
+  wharf jobs --since 7d --cause node   Jobs of the last week that lost a node
   wharf jobs --all --output json")]
 pub struct JobsArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Also those that are over
+    /// Include finished jobs
     #[arg(long)]
     pub all: bool,
-    /// Which.
+    /// Filter.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// Same as `--output csv`
@@ -34,13 +34,13 @@ pub struct JobsArgs {
 #[command(after_help = "\
 Examples:
   wharf nodes
-  wharf nodes --all                  Also those that have left for good
+  wharf nodes --all                  Include removed nodes
   wharf nodes --output json")]
 pub struct NodesArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Also those that are gone
+    /// Include removed nodes
     #[arg(long)]
     pub all: bool,
 }
@@ -53,18 +53,18 @@ pub struct NodesArgs {
     disable_help_subcommand = true,
     after_help = "\
 Examples:
-  wharf node n0                                Its devices, its jobs, what is wrong with it
-  wharf node drain n0 --reason 'new driver'    Its jobs checkpoint and leave, no new ones come
+  wharf node n0                                Show devices, jobs and problems of a node
+  wharf node drain n0 --reason 'new driver'    Checkpoint and move jobs; start no new ones
   wharf node resume n0"
 )]
 pub struct NodeArgs {
-    /// What to do with it, other than to show it.
+    /// Subcommand; without one, the node is shown.
     #[command(subcommand)]
     pub command: Option<NodeCommand>,
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The node's name
+    /// Node name
     #[arg(required = true, value_name = "NODE")]
     pub name: Option<String>,
 }
@@ -72,13 +72,13 @@ pub struct NodeArgs {
 /// `wharf node ...`
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
-    /// Let no new jobs start on it; those that run go on
+    /// Cordon a node: start no new jobs; running jobs continue
     Cordon(NodeChangeArgs),
-    /// Let no new jobs start on it, and have those that run checkpoint and leave
+    /// Drain a node: start no new jobs; running jobs checkpoint and move to other nodes
     Drain(NodeChangeArgs),
-    /// Let jobs start on it again
+    /// Resume a cordoned or drained node
     Resume(NodeChangeArgs),
-    /// Say that its machine is off and does not come back: what ran there is run elsewhere at once
+    /// Remove a node that does not come back; its jobs are requeued immediately
     Remove(NodeChangeArgs),
 }
 
@@ -91,13 +91,13 @@ Examples:
   wharf node resume n0
   wharf node remove n0 --reason 'sold'")]
 pub struct NodeChangeArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The node's name
+    /// Node name
     #[arg(value_name = "NODE")]
     pub name: String,
-    /// Why, for others to read
+    /// Reason, shown with the node
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 }
@@ -106,16 +106,16 @@ pub struct NodeChangeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf top                  Until `q`; `s` sorts, arrows scroll
-  wharf top --once           One look, for scripts")]
+  wharf top                  Update until `q`; `s` sorts, arrow keys scroll
+  wharf top --once           Print once, for scripts")]
 pub struct TopArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Look once, as where standard output is no terminal
+    /// Print once; the default if standard output is not a terminal
     #[arg(long)]
     pub once: bool,
-    /// Seconds between two looks
+    /// Update interval in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub interval: f64,
 }

@@ -1,7 +1,7 @@
-//! What can be typed: the low arguments, exactly as given and checked for form only.
+//! Command-line arguments, exactly as given and checked for syntax only.
 //!
-//! What they mean (files read, names resolved) is worked out in `commands/`. Every option is documented here and
-//! nowhere else: the help, the reference and the completions are generated from these types.
+//! `commands/` reads the files and resolves the names. Every option is documented here only: help, reference and
+//! completions are generated from these types.
 
 mod access;
 mod cluster;
@@ -13,6 +13,7 @@ mod exec;
 mod filter;
 mod foresee;
 mod global;
+pub(crate) mod groups;
 mod image;
 mod install;
 mod launch;
@@ -103,9 +104,9 @@ pub use trace_edit::{
 pub use tune::{TuneArgs, TuneCommand, TuneReportArgs, TuneResultsArgs, TuneRetryArgs, TuneStartArgs};
 pub use usage::{UsageArgs, UsageBy};
 
-/// Gets deep-learning training jobs done sooner on the machines you have.
+/// Scheduler for deep-learning training jobs: simulator and cluster runtime.
 ///
-/// Wharf simulates scheduling policies on a trace of jobs, and runs the same policies on real machines.
+/// Wharf runs training jobs on a cluster under a choice of published scheduling policies, and simulates the same policies on traces.
 #[derive(Debug, Parser)]
 #[command(
     name = "wharf",
@@ -117,18 +118,18 @@ pub use usage::{UsageArgs, UsageBy};
     propagate_version = true,
     after_help = "\
 Examples:
-  wharf demo                                              Real training jobs on a small real cluster
-  wharf run -- python train.py                            Run one job
-  wharf local                                             This machine as a cluster; then `wharf submit`
-  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf  Simulate one policy
-  wharf policies                                          List the policies
-  wharf help exit-codes                                   What the exit codes mean"
+  wharf demo                         Run training jobs on a local demo cluster
+  wharf run -- python train.py       Run one job
+  wharf local                        Start a cluster on this machine; then `wharf submit`
+  wharf sim -t jobs.csv -c 8x8 -p srtf  Simulate one policy
+  wharf help sim                     Show the options of `wharf sim`
+  wharf help exit-codes              List the exit codes"
 )]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: GlobalArgs,
-    /// What to do.
+    /// Command to execute.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -136,48 +137,48 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Simulate one or more policies on a trace
+    /// Simulate scheduling policies on a trace
     Sim(SimArgs),
-    /// Run a scenario file: policies × traces × clusters × presets × seeds
+    /// Run a scenario: policies × traces × clusters × presets × seeds
     Sweep(SweepArgs),
     /// Convert, check, describe and generate traces
     #[command(subcommand)]
     Trace(TraceCommand),
-    /// List every policy: what it does, where it was published, what can be set
+    /// List scheduling policies
     Policies(PoliciesArgs),
-    /// Tell how a policy decides
+    /// Explain a policy; show or set the policy of a running head
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Limits of users, groups and pools, reservations and maintenance windows of a running head
+    /// Show, check and apply quotas, pools and reservations
     #[command(subcommand)]
     Limits(LimitsCommand),
-    /// List the presets, or show one
+    /// List presets, or show one
     Presets(PresetArgs),
-    /// How fast models run on which devices: import, export, show, ask, compare
+    /// Manage throughput profiles: import, query, compare, measure
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf profile show\n  wharf profile query --model resnet50 --batch-size 64"
     )]
     Profile(ProfileCommand),
-    /// Tell how a model is best split over devices, how fast it then is, and what memory it needs
+    /// Find the best parallel plan for a model on given devices
     Plan(PlanArgs),
-    /// Images of containers: build, convert, push, keep
+    /// Build, convert, push and pull container images
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf image build . --tag train:1\n  wharf image convert train:1 ./train"
     )]
     Image(ImageCommand),
-    /// Run real training jobs on a small real cluster, or simulate all policies, and write a report
+    /// Run training jobs on a local demo cluster and write a report
     Demo(DemoArgs),
-    /// Run a trace on a real cluster, and compare it with the simulator's prediction
+    /// Replay a trace on a cluster and compare it with the simulation
     Replay(ReplayArgs),
-    /// Run a command as a job, here and now: its output, its exit code
+    /// Run a command as a job and return its exit code
     Run(RunArgs),
-    /// Start a whole cluster on this machine
+    /// Start a cluster on this machine
     Local(LocalArgs),
-    /// Bring up a cluster that a file describes, on machines reached by ssh or on this one
+    /// Create or update a cluster from a cluster file
     Up(UpArgs),
-    /// Take down a cluster that `wharf up` has brought up
+    /// Stop a cluster created by `wharf up`
     Down(DownArgs),
     /// Open a shell on a node of a launched cluster
     Attach(AttachArgs),
@@ -189,7 +190,7 @@ pub enum Command {
     GetHeadIp(AddressArgs),
     /// Print the addresses of a launched cluster's workers
     GetWorkerIps(AddressArgs),
-    /// Nodes of a launched cluster: run commands there, look at them, read their logs
+    /// Run commands on a launched cluster; show its status and logs
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf cluster status cluster.yaml\n  wharf cluster exec cluster.yaml --all -- nvidia-smi"
@@ -197,9 +198,9 @@ pub enum Command {
     Cluster(ClusterCommand),
     /// Start the head of a cluster
     Head(HeadArgs),
-    /// Offer this machine's devices to a head
+    /// Start a worker that offers this machine's devices
     Worker(Box<WorkerArgs>),
-    /// Lend allocations of a Slurm to the head, as many as there is work for
+    /// Run workers inside Slurm allocations, scaled to demand
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf pilot slurm --gpus 4 --max 8\n  wharf pilot status"
@@ -208,86 +209,86 @@ pub enum Command {
     /// The parent of a worker's tasks
     #[command(hide = true)]
     Keeper(KeeperArgs),
-    /// What becomes a command beside a task
+    /// Command started in a running task
     #[command(hide = true)]
     Beside(BesideArgs),
-    /// What becomes a batch script
+    /// Batch script of a job
     #[command(hide = true)]
     Batch(BatchArgs),
-    /// Start a daemon of Open MPI on another node of the job
+    /// Start an Open MPI daemon on another node of the job
     #[command(hide = true)]
     MpiAgent(MpiAgentArgs),
     /// The trainer of a paced job
     #[command(hide = true)]
     Pace(PaceArgs),
-    /// Run a job with many configurations, and compare what comes out
+    /// Run a hyperparameter sweep and compare its results
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf tune start rates.yaml\n  wharf tune results wharf-tune/rates --sort loss"
     )]
     Tune(TuneCommand),
-    /// Jobs of a Ray cluster that is there already
+    /// Manage jobs of an existing Ray cluster
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf ray list --ray-address http://node1:8265\n  wharf ray logs --ray-address http://node1:8265 --follow raysubmit_x7Yz"
     )]
     Ray(RayCommand),
-    /// A node of a job's Ray cluster
+    /// Node of a job's Ray cluster
     #[command(hide = true)]
     RayNode(RayNodeArgs),
-    /// Hand a job to the head
+    /// Submit a job
     Submit(Box<SubmitArgs>),
     /// List jobs
     Jobs(JobsArgs),
-    /// Show one job with its history
+    /// Show a job and its history
     Job(JobArgs),
-    /// Say what a job waits for, who is ahead, what would let it start now, and when it is expected to start
+    /// Show why a job waits and when it is expected to start
     Explain(ExplainJobArgs),
-    /// Simulate the cluster as it is, or as it was, under other policies or with other nodes
+    /// Simulate the cluster with other policies or nodes
     #[command(name = "whatif")]
     WhatIf(WhatIfArgs),
-    /// Turn what the cluster has done into a trace
+    /// Export the cluster's job history as a trace
     History(HistoryArgs),
-    /// Find out how many nodes of which kind would serve a trace well enough
+    /// Find the number of nodes that meets a target for a trace
     Size(SizeArgs),
-    /// Print a job's output
+    /// Print the output of a job
     Logs(LogsArgs),
-    /// Show and export the history of jobs' metrics, such as the loss
+    /// Show or export the metrics of jobs, such as the loss
     Metrics(MetricsArgs),
-    /// Run a command, or a shell, beside a running job
+    /// Run a command or a shell in a running job
     Exec(ExecArgs),
-    /// Copy files into and out of what a running job runs in
+    /// Copy files to and from a running job
     Cp(CpArgs),
     /// Cancel jobs
     Cancel(CancelArgs),
-    /// Keep waiting jobs from starting
+    /// Hold waiting jobs
     Hold(ChangeArgs),
-    /// Let held jobs start
+    /// Release held jobs
     Release(ChangeArgs),
-    /// Stop running jobs and let them wait again
+    /// Stop running jobs and return them to the queue
     Requeue(ChangeArgs),
-    /// Make jobs more or less urgent
+    /// Change the priority of jobs
     Priority(PriorityArgs),
     /// List nodes
     Nodes(NodesArgs),
     /// Manage access tokens: create, list, renew, revoke
     #[command(subcommand, after_help = "Examples:\n  wharf token create --user ann\n  wharf token list")]
     Token(TokenCommand),
-    /// Show the audit log: who has done what, from where (admin only)
+    /// Show the audit log (admin only)
     Audit(AuditArgs),
-    /// Show one node, or cordon, drain or resume it
+    /// Show, cordon, drain, resume or remove a node
     Node(NodeArgs),
-    /// Watch nodes, running jobs and the queue
+    /// Show nodes, running jobs and the queue, updated live
     Top(TopArgs),
-    /// Show who used what: device hours, waiting, failures
+    /// Show device hours, waiting times and failures by user
     Usage(UsageArgs),
-    /// Write a page about runs in folders, or about what the cluster has done
+    /// Write an HTML report about runs or the cluster
     Report(ReportArgs),
-    /// Set runs in folders against each other: who is best at what, by how much, and how sure that is
+    /// Compare runs: best policy per metric, with confidence
     Compare(CompareArgs),
-    /// From within a job: tell how far it has come, and learn whether to go on
+    /// Report a job's progress and check whether to continue
     Step(StepArgs),
-    /// Install the Python SDK for trainers, or print where it is
+    /// Install the Python SDK for trainers, or print its path
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf python-sdk install\n  PYTHONPATH=$(wharf python-sdk path) python train.py"
@@ -303,30 +304,30 @@ pub enum Command {
     Sinfo(SlurmArgs),
     /// Show and change jobs and nodes, as Slurm's scontrol does
     Scontrol(SlurmArgs),
-    /// Show jobs that are over, too, as Slurm's sacct does
+    /// Show finished and running jobs, as Slurm's sacct does
     Sacct(SlurmArgs),
-    /// Run a command with devices of its own, as Slurm's salloc does
+    /// Allocate devices for a command, as Slurm's salloc does
     Salloc(SlurmArgs),
     /// Run a command on all nodes of a job, as Slurm's srun does
     Srun(SlurmArgs),
-    /// Write links to this program that are called sbatch, squeue, srun and so on
+    /// Create links named after Slurm's commands (sbatch, squeue)
     SlurmShims(ShimsArgs),
-    /// Show and check the configuration: the file, and what is in force
+    /// Show and check the configuration
     #[command(subcommand, after_help = "Examples:\n  wharf config show\n  wharf config check")]
     Config(ConfigCommand),
-    /// Make this machine a head or a worker: services, users, folders, configuration, manual pages
+    /// Install a head or worker service on this machine
     #[command(
         subcommand,
         after_help = "Examples:\n  wharf install head --dry-run\n  wharf install worker --head node1:7717"
     )]
     Install(InstallCommand),
-    /// Remove what `wharf install` has put here
+    /// Remove a service installed by `wharf install`
     Uninstall(UninstallArgs),
     /// Print a manual page
     Man(ManArgs),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
     Completions(CompletionsArgs),
-    /// Show the help of a command or of a topic
+    /// Show help for a command or a topic
     Help(HelpArgs),
 }
 
@@ -338,7 +339,7 @@ Examples:
   wharf completions fish > ~/.config/fish/completions/wharf.fish
   source <(wharf completions zsh)")]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell to print the script for
     pub shell: Shell,
 }
 
@@ -346,14 +347,14 @@ pub struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf help sim              The options of `wharf sim`
-  wharf help trace convert    The options of `wharf trace convert`
-  wharf help exit-codes       What the exit codes mean
-  wharf help environment      The environment variables
-  wharf help run-metrics      What the numbers of a run mean
-  wharf help command-reference > cli.md    The reference of all commands, as Markdown")]
+  wharf help sim              Options of `wharf sim`
+  wharf help trace convert    Options of `wharf trace convert`
+  wharf help exit-codes       Exit codes
+  wharf help environment      Environment variables
+  wharf help run-metrics      Definitions of the metrics of a run
+  wharf help command-reference > cli.md    Reference of all commands, as Markdown")]
 pub struct HelpArgs {
-    /// A command (`sim`, `trace convert`) or a topic (`exit-codes`, `environment`, `command-reference`, `policy-reference`, `run-metrics`)
+    /// Command (`sim`, `trace convert`) or topic (`exit-codes`, `environment`, `command-reference`, `policy-reference`, `run-metrics`)
     #[arg(value_name = "COMMAND|TOPIC")]
     pub topic: Vec<String>,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  (started by wharf worker)")]
 pub struct PaceArgs {
-    /// How many iterations it makes
+    /// Number of iterations
     #[arg(value_name = "ITERATIONS")]
     pub iterations: f64,
 }

@@ -14,79 +14,79 @@ Examples:
   wharf plan --model llama-8b --batch 128 --gpus h100:16 --zero 1 --output json
   wharf plan --model moe-10b --batch 512 --gpus v100:16 --gpus a100:8 --per-node 4
   wharf plan --model gpt-6.7b --batch 256 --gpus a100:64 --gpus h100:64 --sweep --out curves
-  wharf plan --model gpt-2.6b --gpus a40:16 --sweep --cells                What schedulers choose among
-  wharf plan --model bert-1.3b --batch 128 --gpus a40:4 --profile lab.db   With measured links and times
-  wharf plan --model my-model.yaml --hardware lab.yaml --gpus rtx4090:4    What files describe
-  wharf plan --list                                                        Models and devices it knows")]
+  wharf plan --model gpt-2.6b --gpus a40:16 --sweep --cells                List the alternatives for schedulers
+  wharf plan --model bert-1.3b --batch 128 --gpus a40:4 --profile lab.db   Use measured links and times
+  wharf plan --model my-model.yaml --hardware lab.yaml --gpus rtx4090:4    Use descriptions from files
+  wharf plan --list                                                        List models and devices")]
 pub struct PlanArgs {
-    /// The model: a name such as `gpt-2.6b` (`--list` shows all), or a file that describes it
+    /// Model: a name such as `gpt-2.6b` (see `--list`), or a description file
     #[arg(long, value_name = "NAME|FILE", required_unless_present_any = ["list", "errors"])]
     pub model: Option<String>,
-    /// A file that describes devices and their links, beside the built-in ones
+    /// Description file of additional devices and links
     #[arg(long, value_name = "FILE")]
     pub hardware: Option<PathBuf>,
-    /// Samples of an iteration, over all devices
+    /// Global batch size: samples per iteration
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub batch: u32,
     /// Devices; may be given several times to compare
     #[arg(long, value_name = "TYPE:COUNT", required_unless_present_any = ["list", "errors"])]
     pub gpus: Vec<Devices>,
-    /// Devices of a node [default: 8, or all where there are fewer]
+    /// Devices per node [default: 8, or all if fewer]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 12))]
     pub per_node: Option<u32>,
-    /// Estimate every power of two up to the number of devices, and tell the best plan of each
+    /// Show the best plan for every power of two up to the number of devices
     #[arg(long)]
     pub sweep: bool,
-    /// Tell the best plan for each number of stages, and which of them no other beats in devices, time and memory
+    /// Show the best plan for each number of stages, and mark the Pareto-optimal ones in devices, time and memory
     #[arg(long)]
     pub cells: bool,
-    /// Write the sweep into this folder: `sweep.csv`, and `scaling.svg` and `cost.svg` as plots
+    /// Output directory of the sweep: `sweep.csv`, `scaling.svg` and `cost.svg`
     #[arg(long, value_name = "FOLDER", requires = "sweep")]
     pub out: Option<PathBuf>,
-    /// How many plans to show
+    /// Maximum number of plans to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// Parts that each replica's samples are split into [default: what is fastest]
+    /// Number of microbatches per replica [default: the fastest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     pub microbatches: Option<u32>,
-    /// In which order the stages of a pipeline work
+    /// Pipeline schedule
     #[arg(long, value_name = "NAME", value_enum, default_value_t = ScheduleArg::OneForwardOneBackward)]
     pub schedule: ScheduleArg,
-    /// Keep what the forward pass computes within a layer, instead of computing it anew
+    /// Store activations within layers instead of recomputing them
     #[arg(long)]
     pub no_recompute: bool,
-    /// What replicas share out: 1 the optimizer's state, 2 also gradients, 3 also parameters
+    /// ZeRO stage: 1 shards the optimizer state, 2 also gradients, 3 also parameters
     #[arg(long, value_name = "STAGE", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub zero: u8,
-    /// Let devices of different nodes share layers
+    /// Allow tensor parallelism across nodes
     #[arg(long)]
     pub tensor_between_nodes: bool,
-    /// Sum gradients while the backward pass goes on, as trainers do that sum them in buckets
+    /// Overlap gradient reduction with the backward pass, as trainers with gradient buckets do
     #[arg(long)]
     pub overlap: bool,
-    /// What of a device's memory may be used
+    /// Usable share of a device's memory
     #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
     pub memory_share: f64,
-    /// Memory of a device, in GiB [default: the profile's, else the data sheet's]
+    /// Device memory in GiB [default: from the profile, else from the data sheet]
     #[arg(long, value_name = "GIB")]
     pub memory: Option<f64>,
-    /// Take measured links, memory and times from here: a database, a table, or a folder of them
+    /// Profile with measured links, memory and times: a database, a table, or a folder of them
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<PathBuf>,
-    /// Compare estimates with everything that the profile has measured: a table and plots in this folder
+    /// Output directory for a comparison of estimates with all measurements of the profile: a table and plots
     #[arg(long, value_name = "FOLDER", requires = "profile")]
     pub errors: Option<PathBuf>,
-    /// List the models and device types that it knows
+    /// List known models and device types
     #[arg(long)]
     pub list: bool,
 }
 
-/// So many devices of a type.
+/// Number of devices of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Devices {
-    /// The type.
+    /// Device type.
     pub device_type: String,
-    /// How many.
+    /// Number of devices.
     pub count: u32,
 }
 
@@ -104,12 +104,12 @@ impl FromStr for Devices {
     }
 }
 
-/// In which order stages work.
+/// Pipeline schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ScheduleArg {
-    /// All forward passes, then all backward ones
+    /// All forward passes, then all backward passes
     Gpipe,
-    /// A backward pass as soon as there can be one
+    /// One forward, one backward (1F1B)
     #[value(name = "1f1b")]
     OneForwardOneBackward,
 }

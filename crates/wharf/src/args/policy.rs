@@ -12,10 +12,10 @@ use super::cluster::HomeArgs;
 Examples:
   wharf policies
   wharf policies --preset gavel
-  wharf policies --from muri                  Policy names of Muri, and the policies that they are here
+  wharf policies --from muri                  Policy names of Muri and their equivalents
   wharf policies --output json")]
 pub struct PoliciesArgs {
-    /// Only those that run under this preset, as they are there
+    /// Only policies available under this preset, with its settings
     #[arg(long, value_name = "NAME|FILE")]
     pub preset: Option<String>,
 
@@ -38,11 +38,11 @@ Examples:
   wharf policy set srtf --set preempt_ratio=1.5
   wharf policy show")]
 pub enum PolicyCommand {
-    /// Tell how a policy decides, where it was published and what can be set
+    /// Explain how a policy decides; show its paper and settings
     Explain(ExplainArgs),
-    /// Let another policy decide in a running head, or the same with other settings; what runs goes on running
+    /// Change the policy of a running head or its settings; running jobs continue
     Set(PolicySetArgs),
-    /// Tell who decides in a running head, since when and by whose wish, and who decided before
+    /// Show the policy of a running head and the history of changes
     Show(PolicyShowArgs),
 }
 
@@ -54,12 +54,12 @@ Examples:
   wharf policy set tiresias --set queue_limits_s=300:900
   wharf policy set fifo --set backfill=easy")]
 pub struct PolicySetArgs {
-    /// Where the head is found.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The policy's name
+    /// Policy name
     pub policy: String,
-    /// A setting of the policy, as key=value; may be given several times. Those that are not named have their defaults
+    /// Setting of the policy, as key=value; may be given several times. Other settings are reset to their defaults
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -71,7 +71,7 @@ Examples:
   wharf policy show
   wharf policy show --output json")]
 pub struct PolicyShowArgs {
-    /// Where the head is found.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
 }
@@ -83,7 +83,7 @@ Examples:
   wharf policy explain tiresias
   wharf policy explain muri-l --output json")]
 pub struct ExplainArgs {
-    /// The policy's name
+    /// Policy name
     pub policy: String,
 }
 

@@ -9,18 +9,18 @@ Examples:
   wharf presets
   wharf presets show wharf > my-preset.toml")]
 pub struct PresetArgs {
-    /// What to do; lists the presets where not given.
+    /// Subcommand; without one, the presets are listed.
     #[command(subcommand)]
     pub command: Option<PresetCommand>,
 }
 
-/// What to do with presets.
+/// Subcommands of `wharf presets`.
 #[derive(Debug, Subcommand)]
 pub enum PresetCommand {
     /// List the built-in presets
     #[command(after_help = "Examples:\n  wharf presets list --output plain")]
     List,
-    /// Print a preset's file
+    /// Print a preset file
     Show(ShowArgs),
 }
 
@@ -31,7 +31,7 @@ Examples:
   wharf presets show muri
   wharf presets show wharf > my-preset.toml")]
 pub struct ShowArgs {
-    /// A built-in preset or a file
+    /// Built-in preset or file
     #[arg(value_name = "NAME|FILE")]
     pub preset: String,
 }

@@ -7,26 +7,26 @@ use clap::{Args, Subcommand};
 /// `wharf python-sdk`
 #[derive(Debug, Subcommand)]
 pub enum PythonSdkCommand {
-    /// Install the Python SDK for trainers, which this program carries
+    /// Install the Python SDK for trainers that is included in this program
     Install(PythonSdkInstallArgs),
-    /// Print a folder for PYTHONPATH that has the Python SDK
+    /// Print a PYTHONPATH directory with the Python SDK
     Path(PythonSdkPathArgs),
 }
 
 /// `wharf python-sdk install`
 ///
-/// Installs the package `wharf` into the environment of a Python, so that `pip list` and `pip uninstall wharf-trainer` know it. Nothing is downloaded.
+/// Installs the package `wharf` into the environment of a Python, so that `pip list` and `pip uninstall wharf-trainer` find it. Nothing is downloaded.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf python-sdk install                               Into the environment of `python3`
+  wharf python-sdk install                               Install into the environment of `python3`
   wharf python-sdk install --python ~/venvs/train/bin/python
-  wharf python-sdk install --target libs                 Into a folder")]
+  wharf python-sdk install --target libs                 Install into a directory")]
 pub struct PythonSdkInstallArgs {
-    /// The Python interpreter whose environment gets it
+    /// Python interpreter of the target environment
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python: PathBuf,
-    /// A folder that gets it instead
+    /// Target directory, instead of an environment
     #[arg(long, value_name = "DIR", conflicts_with = "python")]
     pub target: Option<PathBuf>,
 }

@@ -15,11 +15,11 @@ pub enum RayCommand {
     Stop(RayJobArgs),
 }
 
-/// Where a Ray cluster is.
+/// Address of a Ray cluster.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  wharf ray list --ray-address http://node1:8265")]
 pub struct RayArgs {
-    /// The address of its dashboard, as in `http://host:8265`
+    /// Address of the Ray dashboard, as in `http://host:8265`
     #[arg(long, value_name = "ADDRESS")]
     pub ray_address: String,
 }
@@ -31,10 +31,10 @@ Examples:
   wharf ray status --ray-address http://node1:8265 raysubmit_x7Yz
   wharf ray stop --ray-address http://node1:8265 raysubmit_x7Yz")]
 pub struct RayJobArgs {
-    /// The address of its dashboard, as in `http://host:8265`
+    /// Address of the Ray dashboard, as in `http://host:8265`
     #[arg(long, value_name = "ADDRESS")]
     pub ray_address: String,
-    /// The job, as `wharf submit --ray-address` has said
+    /// Ray job id, as printed by `wharf submit --ray-address`
     #[arg(value_name = "JOB")]
     pub job: String,
 }
@@ -46,10 +46,10 @@ Examples:
   wharf ray logs --ray-address http://node1:8265 raysubmit_x7Yz
   wharf ray logs --ray-address http://node1:8265 --follow raysubmit_x7Yz")]
 pub struct RayLogsArgs {
-    /// Which job.
+    /// Job.
     #[command(flatten)]
     pub job: RayJobArgs,
-    /// Go on until it is over
+    /// Follow until the job ends
     #[arg(long)]
     pub follow: bool,
 }
@@ -58,10 +58,10 @@ pub struct RayLogsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  (started by wharf worker)")]
 pub struct RayNodeArgs {
-    /// What this node's part is, as JSON
+    /// Role of this node, as JSON
     #[arg(long, value_name = "JSON")]
     pub plan: String,
-    /// The driver and its arguments
+    /// Driver and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

@@ -8,34 +8,33 @@ use super::HomeArgs;
 
 /// `wharf report`
 ///
-/// The page is one file. It opens from disk, fetches nothing, and shows tables, curves, who had which device when, who is best at what and
-/// how sure that is, and the command lines that do it again.
+/// The report is one self-contained HTML file with tables, curves, device timelines, the best policy per metric with its confidence, and the
+/// command lines to reproduce the runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf report                         What the cluster has done so far, as report.html
+  wharf report                         Write report.html about the cluster
   wharf report --to week.html
-  wharf report results                 Runs of `wharf sim --out results`
+  wharf report results                 Report runs of `wharf sim --out results`
   wharf report seed-1 seed-2 seed-3 --to seeds.html
-  wharf report wharf-sweep/quick       A sweep")]
+  wharf report wharf-sweep/quick       Report a sweep")]
 pub struct ReportArgs {
-    /// Folders of runs: of `wharf sim --out` or `wharf sweep`; the cluster where none is given
+    /// Directories of runs, from `wharf sim --out` or `wharf sweep` [default: the cluster]
     #[arg(value_name = "DIR")]
     pub runs: Vec<PathBuf>,
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The page
+    /// Output file
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub to: PathBuf,
 }
 
 /// `wharf compare`
 ///
-/// Runs that differ in the seed only are one row: the mean, and half of its 95 % confidence interval by Student's t. Then, for every
-/// metric, the best policy, the next best, the difference and its interval: seed by seed where both have run with the same seeds
-/// (a paired t), by Welch's t where they have not, and over several traces by the logarithms of ratios with a trace as the
-/// unit.
+/// Runs that differ only in the seed form one row: the mean, and half of its 95 % confidence interval by Student's t. A second table
+/// shows, for every metric, the best policy, the next best, the difference and its interval: a paired t-test for equal seeds, Welch's
+/// t-test otherwise. Over several traces, the logarithms of the ratios are compared, one per trace.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -43,10 +42,10 @@ Examples:
   wharf compare seed-1 seed-2 seed-3 --output json
   wharf compare wharf-sweep/quick --report compared.html")]
 pub struct CompareArgs {
-    /// Folders of runs: of `wharf sim --out` or `wharf sweep`
+    /// Directories of runs, from `wharf sim --out` or `wharf sweep`
     #[arg(value_name = "DIR", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Also write the page that `wharf report` writes
+    /// Also write the report of `wharf report` to this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }

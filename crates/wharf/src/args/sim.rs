@@ -24,40 +24,40 @@ Examples:
   wharf sim --trace jobs.csv --cluster v100:4x4,p100:4x4,k80:4x4 --policy all --out mixed
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]
 pub struct SimArgs {
-    /// The trace: a file, or `-` for standard input
+    /// Trace file, or `-` for standard input
     #[arg(long, short, value_name = "FILE")]
     pub trace: PathBuf,
 
-    /// The cluster: a spec file, or a short form: `8x8` (nodes × devices), `a100:4x8,v100:16x4`,
+    /// Cluster: a file, or a short form: `8x8` (nodes × devices), `a100:4x8,v100:16x4`,
     /// `v100:36` (36 nodes of one device)
     #[arg(long, short, value_name = "FILE|FORM")]
     pub cluster: String,
 
-    /// The policies, separated by commas, or `all`; `wharf policies` lists them. A program of your own is named by its path: `./mine.py`
+    /// Policies, separated by commas, or `all`; `wharf policies` lists them. A custom policy program is given by its path: `./mine.py`
     #[arg(long, short, value_name = "POLICY", value_delimiter = ',', required = true)]
     pub policy: Vec<String>,
 
-    /// The rules of the simulation: a built-in preset or a file; `wharf presets` lists them
+    /// Simulation rules: a built-in preset or a file; `wharf presets` lists them
     #[arg(long, value_name = "NAME|FILE", default_value = "wharf", env = env::PRESET.name, hide_env_values = true)]
     pub preset: String,
 
-    /// Override a setting of the preset or the policies; may be given several times
+    /// Setting of the preset or the policies; may be given several times
     ///
-    /// A setting that only some of the policies have applies to those, with a notice; `POLICY.KEY=VALUE` applies to one policy.
+    /// A setting applies to all policies that have it, with a notice if some do not; `POLICY.KEY=VALUE` applies to one policy.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Let nodes fail: a CSV file (`time_s,node,event` with event `down` or `up`), or `mtbf=HOURS[,repair=HOURS]` to
-    /// draw failures from the seed
+    /// Node failures: a CSV file (`time_s,node,event` with event `down` or `up`), or `mtbf=HOURS[,repair=HOURS]` for
+    /// random failures
     #[arg(long, value_name = "FILE|mtbf=HOURS")]
     pub failures: Option<String>,
 
-    /// How fast models run on which devices: a profile database, a published system's own file, a folder of them, `default`
+    /// Throughput profile: a profile database, a file of a published system, a folder of them, `default`
     /// or `none` [default: the built-in profile where device types are mixed]
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
 
-    /// End after so many rounds of policies or presets that have rounds; unfinished jobs are counted
+    /// Number of rounds to simulate, for round-based policies and presets; unfinished jobs are counted
     #[arg(long, value_name = "N")]
     pub rounds: Option<NonZeroU64>,
 
@@ -67,33 +67,32 @@ pub struct SimArgs {
     #[arg(long, value_name = "WINDOW")]
     pub measure: Option<String>,
 
-    /// Explain one job of the trace instead of summing up: when it waited and for what, which jobs went first, for which it was
-    /// preempted
+    /// Explain one job of the trace instead of summarizing: its waits with reasons, the jobs that went first, its preemptions
     #[arg(long, value_name = "JOB", conflicts_with_all = ["out", "report", "measure"])]
     pub explain: Option<String>,
 
-    /// Simulate within limits: a TOML file as for `wharf limits apply`
+    /// Limits of users, groups and pools: a TOML file as for `wharf limits apply`
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
 
-    /// The trace's format; told from its content where not given
+    /// Trace format [default: detected]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
 
-    /// Seed of everything that is drawn at random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Write `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json`, `run.json` and plots (SVG, PDF) of each run below this directory,
-    /// and `report.html` about all of them; also `rounds.jsonl` and `allocations.jsonl` where there are rounds
+    /// Output directory for `jobs.csv`, `events.jsonl`, `timeline.csv`, `summary.json`, `run.json` and plots (SVG, PDF) of each run,
+    /// and `report.html` about all of them; with round-based policies also `rounds.jsonl` and `allocations.jsonl`
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Write one page about all runs: tables, curves, who had which device when. It opens from disk and fetches nothing
+    /// Output file of a self-contained HTML report: tables, curves, device timelines
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 
-    /// Most policies that are simulated at the same time; all cores where not given
+    /// Maximum number of parallel simulations [default: number of cores]
     #[arg(long, value_name = "N", env = env::THREADS.name, hide_env_values = true)]
     pub threads: Option<NonZeroUsize>,
 }

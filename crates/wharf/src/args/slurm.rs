@@ -1,4 +1,4 @@
-//! `wharf sbatch` and its like: their options are Slurm's, and read by parsers of their own.
+//! Slurm commands: `wharf sbatch` and others. Their options are Slurm's, with their own parsers.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::cluster::HomeArgs;
 
 /// `wharf sbatch`, `squeue`, `scancel`, `sinfo`, `scontrol`, `sacct`, `salloc` and `srun`
 ///
-/// Options are those of Slurm's command of the same name; docs/slurm.md says which are honoured.
+/// Options are those of Slurm's command of the same name; docs/slurm.md lists the supported ones.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,14 +17,14 @@ Examples:
   wharf scancel 12_3                      Cancel an element of an array
   wharf sinfo -N                          List nodes
   wharf scontrol show job 12              Show a job
-  wharf sacct -j 12 -o jobid,state        How a job ended
-  wharf salloc -n 4 bash                  A shell with devices of its own
+  wharf sacct -j 12 -o jobid,state        Show the final state of a job
+  wharf salloc -n 4 bash                  Open a shell with allocated devices
   wharf srun -n 4 hostname                Run a command four times")]
 pub struct SlurmArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// Options and arguments, as Slurm has them
+    /// Options and arguments of Slurm's command
     #[arg(last = true, value_name = "ARGUMENTS")]
     pub words: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub struct ShimsArgs {
     /// Folder for the links; created if it does not exist
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Write into a folder that contains other files without asking
+    /// Do not ask for confirmation if the directory contains other files
     #[arg(short, long)]
     pub yes: bool,
 }

@@ -19,263 +19,263 @@ use crate::number::JobNumber;
 Examples:
   wharf submit -- python train.py
   wharf submit job.yaml
-  wharf submit job.yaml --gang 2x4 --time-limit 1d     Flags win over the file
+  wharf submit job.yaml --gang 2x4 --time-limit 1d     Override fields of the file
   wharf submit --gang 4 --type v100 --wait -- torchrun train.py
   wharf submit --after-ok 3 --array 0-99 -- ./evaluate.sh
   wharf submit --container ubuntu:22.04 --mount ./data:/data -- ls /data
-  wharf submit --example yaml > job.yaml               A file to begin with
+  wharf submit --example yaml > job.yaml               Print an example job file
   wharf submit job.yaml --dry-run                      Show what would be submitted
-  wharf submit --ray-address http://node1:8265 --follow -- python train.py     On somebody's Ray cluster
-  wharf submit job.yaml --slurm --wait                 As a job of the Slurm that is here
-  wharf submit --trace jobs.csv --time-scale 60        Each row as a job, at its time; an hour in a minute
+  wharf submit --ray-address http://node1:8265 --follow -- python train.py     Submit to a Ray cluster
+  wharf submit job.yaml --slurm --wait                 Submit to Slurm
+  wharf submit --trace jobs.csv --time-scale 60        Submit each row at its time; an hour takes a minute
   wharf submit --trace jobs.csv --now -- python train.py --steps {iterations}")]
 pub struct SubmitArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// A job file (.yaml, .toml or .json), or `-` for standard input
+    /// Job file (.yaml, .toml or .json), or `-` for standard input
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The form of the file, where its name does not tell
+    /// Format of the file [default: by file extension]
     #[arg(long, value_name = "FORM", value_enum)]
     pub format: Option<Format>,
-    /// Print an example of a job file and do nothing else
+    /// Print an example job file and exit
     #[arg(long, value_name = "FORM", value_enum, conflicts_with_all = ["file", "command"])]
     pub example: Option<Format>,
-    /// Print what would be submitted and do nothing else
+    /// Print the job without submitting it
     #[arg(long, conflicts_with_all = ["wait", "follow"])]
     pub dry_run: bool,
-    /// Submit every row of a trace as a job: a process that takes as long as the performance model says, or the command
+    /// Submit every row of a trace as a job: a process that runs as long as the performance model predicts, or the command
     /// with the row's {job}, {user}, {devices}, {iterations}, {iteration_ms}, {duration_s}, {model}, {batch_size} and
     /// {submit_s} filled in
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "example", "follow", "array", "per_node", "name"])]
     pub trace: Option<PathBuf>,
-    /// Keep the time before the trace's first submission [default: submit the first row at once]
+    /// Start at time 0 of the trace [default: submit the first row immediately]
     #[arg(long, requires = "trace")]
     pub keep_offset: bool,
-    /// Speed-up: times of the trace and the jobs' work are divided by this
+    /// Speed-up factor for trace times and job lengths
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "trace")]
     pub time_scale: f64,
-    /// Submit all rows at once, whatever their times
+    /// Submit all rows immediately
     #[arg(long, requires = "trace")]
     pub now: bool,
-    /// Wait until it is over and exit with its exit code
+    /// Wait for the job to end and exit with its exit code
     #[arg(long)]
     pub wait: bool,
-    /// Wait, and show its output while it runs
+    /// Wait and print the job's output while it runs
     #[arg(long)]
     pub follow: bool,
-    /// Continue from the checkpoint of an earlier job: use its checkpoint directory
+    /// Continue an earlier job: use its checkpoint directory
     #[arg(long, value_name = "JOB", conflicts_with_all = ["trace", "checkpoint_dir", "array", "dry_run"])]
     pub resume_from: Option<JobNumber>,
-    /// Let the job run as root on a head that serves several users (admin only)
+    /// Run as root on a head that serves several users (admin only)
     #[arg(long)]
     pub allow_root: bool,
-    /// What the job is.
+    /// Job.
     #[command(flatten)]
     pub job: JobFlags,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
-/// What a job is, as flags. Each lies over the field of a job file that has its name.
+/// Job as flags. Each overrides the field of a job file with its name.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The job")]
 pub struct JobFlags {
-    /// What the job is called [default: the program's name]
+    /// Job name [default: the program's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Whose it is, if not one's own: only an admin may say so
+    /// Submit as another user (admin only)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The devices that it needs, all or nothing: `4`, `2x4` (nodes x devices), `2-8` (elastic) [default: 1]
+    /// Devices, allocated together: `4`, `2x4` (nodes x devices), `2-8` (elastic) [default: 1]
     #[arg(long, value_name = "DEVICES")]
     pub gang: Option<job::Gang>,
-    /// A device type that it may run on; may be given several times, best first
+    /// Allowed device type; may be given several times, in order of preference
     #[arg(long = "type", value_name = "TYPE")]
     pub types: Vec<String>,
-    /// Run it once on every node of the pool
+    /// Run once on every node of the pool
     #[arg(long)]
     pub per_node: bool,
-    /// The part of the cluster that it runs in
+    /// Pool to run in
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
-    /// The reservation whose nodes it runs on
+    /// Reservation to run in
     #[arg(long, value_name = "NAME")]
     pub reservation: Option<String>,
-    /// Processors for each device
+    /// Processors per device
     #[arg(long, value_name = "N")]
     pub cpus: Option<u32>,
-    /// Memory for each device, as in `4GiB`
+    /// Memory per device, as in `4GiB`
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
-    /// How urgent it is; larger goes first
+    /// Priority; jobs with larger numbers go first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub priority: Option<i32>,
-    /// What it should get in relation to others, under policies that share time in proportion; 1 where not given
+    /// Fair-share weight, for proportional-share policies [default: 1]
     #[arg(long, value_name = "WEIGHT")]
     pub weight: Option<f64>,
-    /// When it is stopped: `90s`, `1h30m`, `1-02:03:04`
+    /// Time limit: `90s`, `1h30m`, `1-02:03:04`
     #[arg(long, value_name = "DURATION")]
     pub time_limit: Option<Seconds>,
-    /// When it should be over: `2027-01-31T18:00` or `+6h`
+    /// Deadline: `2027-01-31T18:00` or `+6h`
     #[arg(long, value_name = "MOMENT")]
     pub deadline: Option<Deadline>,
-    /// Indexes of an array of jobs, as in `0-99` or `1,3,5-9:2`; `WHARF_ARRAY_INDEX` tells each its own
+    /// Array indexes, as in `0-99` or `1,3,5-9:2`; each element has its index in `WHARF_ARRAY_INDEX`
     #[arg(long, value_name = "INDEXES")]
     pub array: Option<Array>,
-    /// Jobs that must have started before it starts
+    /// Dependency: jobs that must have started
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
     pub after: Vec<JobNumber>,
-    /// Jobs that must have succeeded before it starts; `12_3` is an element of an array
+    /// Dependency: jobs that must have succeeded; `12_3` is an array element
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
     pub after_ok: Vec<JobNumber>,
-    /// Jobs that must be over before it starts
+    /// Dependency: jobs that must have ended
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
     pub after_any: Vec<JobNumber>,
-    /// Jobs that must have failed before it starts
+    /// Dependency: jobs that must have failed
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
     pub after_not_ok: Vec<JobNumber>,
-    /// Arrays whose element of the same index must have succeeded before an element starts
+    /// Dependency per array element: arrays whose element with the same index must have succeeded
     #[arg(long, value_name = "JOB", value_delimiter = ',')]
     pub after_corr: Vec<JobNumber>,
-    /// Start it only after all earlier jobs of the same name and user
+    /// Start only after all earlier jobs of the same name and user
     #[arg(long)]
     pub singleton: bool,
-    /// How often it is run again where it fails
+    /// Maximum number of retries after failures
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
-    /// An exit code after which it is run again [default: any but 0]
+    /// Exit code to retry after [default: any but 0]
     #[arg(long = "retry-code", value_name = "CODE", value_delimiter = ',', allow_negative_numbers = true)]
     pub retry_codes: Vec<i32>,
-    /// How often it is run again after a cause, as in `out-of-memory=0`; may be given several times
+    /// Maximum number of retries after a cause, as in `out-of-memory=0`; may be given several times
     #[arg(long = "retry", value_name = "CAUSE=N", value_parser = retry_rule)]
     pub retry: Vec<(String, u32)>,
-    /// How long it waits after its first failure, doubled with each further one [default: 1s]
+    /// Delay before the first retry, doubled with each further one [default: 1s]
     #[arg(long, value_name = "DURATION")]
     pub retry_delay: Option<Seconds>,
-    /// On whose account its use is booked [default: your group]
+    /// Account to charge [default: your group]
     #[arg(long, value_name = "NAME")]
     pub account: Option<String>,
-    /// A variable of its environment; may be given several times
+    /// Environment variable; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
-    /// A file with variables, as NAME=VALUE lines
+    /// File with environment variables, as NAME=VALUE lines
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
-    /// A secret variable, never shown: NAME (from this shell), NAME=env:OTHER or NAME=file:PATH; may be given several times
+    /// Secret environment variable, never shown: NAME (from this shell), NAME=env:OTHER or NAME=file:PATH; may be given several times
     #[arg(long = "secret", value_name = "NAME[=SOURCE]", value_parser = SecretSources::flag)]
     pub secrets: Vec<(String, SecretSource)>,
-    /// What it gets of this shell's environment: `USUAL`, `ALL`, `NONE`, or names, as in `USUAL,EDITOR,B=1`
+    /// Exported variables of this shell: `USUAL`, `ALL`, `NONE`, or names, as in `USUAL,EDITOR,B=1`
     #[arg(long, value_name = "NAMES")]
     pub export: Option<Export>,
-    /// Activate a conda environment
+    /// Conda environment to activate
     #[arg(long, value_name = "NAME")]
     pub conda: Option<String>,
-    /// Activate a Python virtual environment
+    /// Python virtual environment to activate
     #[arg(long, value_name = "DIR")]
     pub venv: Option<String>,
-    /// Load an environment module; may be given several times
+    /// Environment module to load; may be given several times
     #[arg(long = "module", value_name = "NAME")]
     pub modules: Vec<String>,
-    /// Run a line of shell before the command; may be given several times
+    /// Shell command line to run before the command; may be given several times
     #[arg(long = "activate", value_name = "LINE")]
     pub lines: Vec<String>,
-    /// A resource limit, as in `nofile=65536` or `memlock=unlimited`
+    /// Resource limit, as in `nofile=65536` or `memlock=unlimited`
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     pub limits: Vec<(String, Limit)>,
-    /// The network interface for NCCL and Gloo
+    /// Network interface for NCCL and Gloo
     #[arg(long, value_name = "NAME")]
     pub network_interface: Option<String>,
-    /// The folder that it runs in [default: this one]
+    /// Working directory [default: the current directory]
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<String>,
-    /// A file for its output; `%j` is the job, `%x` its name, `%a` the array index, `%n` the node's rank
+    /// Output file; `%j` is the job id, `%x` its name, `%a` the array index, `%n` the node rank
     #[arg(long, value_name = "PATH")]
     pub output_file: Option<String>,
-    /// A file for its standard error [default: with the output]
+    /// Standard error file [default: the output file]
     #[arg(long, value_name = "PATH")]
     pub error_file: Option<String>,
-    /// A moment to tell of [default: end]
+    /// Event to notify on [default: end]
     #[arg(long, value_name = "MOMENT", value_delimiter = ',', value_enum)]
     pub notify_on: Vec<Moments>,
-    /// A program that the head runs to tell, split into words
+    /// Notification program, run by the head, split into words
     #[arg(long, value_name = "LINE")]
     pub notify_command: Option<Words>,
-    /// An address that is told
+    /// Webhook URL to call
     #[arg(long, value_name = "ADDRESS")]
     pub notify_webhook: Option<String>,
-    /// Who gets a letter, through the head's sendmail
+    /// Email address to notify
     #[arg(long, value_name = "ADDRESS")]
     pub notify_mail: Option<String>,
-    /// Checkpoint directory [default: one of the job's own]
+    /// Checkpoint directory [default: a new directory for the job]
     #[arg(long, value_name = "DIR")]
     pub checkpoint_dir: Option<String>,
-    /// An exit code that means "I was interrupted, run me again"
+    /// Exit code of an interrupted job, which is requeued
     #[arg(long = "resume-code", value_name = "CODE", value_delimiter = ',', allow_negative_numbers = true)]
     pub resume_codes: Vec<i32>,
     /// Action at the time limit [default: stop]
     #[arg(long, value_name = "ACTION", value_enum)]
     pub on_time_limit: Option<OnTimeLimit>,
-    /// Time without progress after which it counts as stalled, or `never` [default: from the intervals between its reports]
+    /// Time without progress after which the job counts as stalled, or `never` [default: from the intervals between its reports]
     #[arg(long, value_name = "DURATION")]
     pub stall_timeout: Option<StallTimeout>,
-    /// Action when it has stalled [default: report]
+    /// Action when the job has stalled [default: report]
     #[arg(long, value_name = "ACTION", value_enum)]
     pub on_stall: Option<OnStall>,
     /// Reaction to a metric that is NaN or infinite [default: ignore]
     #[arg(long, value_name = "REACTION", value_enum)]
     pub on_nan: Option<OnNan>,
-    /// What it is told to stop with [default: TERM]
+    /// Stop signal [default: TERM]
     #[arg(long, value_name = "SIGNAL")]
     pub stop_signal: Option<StopSignal>,
-    /// How long it may take to stop [default: 10s]
+    /// Grace period between the stop signal and SIGKILL [default: 10s]
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<Seconds>,
-    /// How its processes come to be on its gang [default: plain]
+    /// Process launcher [default: plain]
     #[arg(long, value_name = "NAME", value_enum)]
     pub launcher: Option<Launcher>,
-    /// Let a Ray cluster that is there already run it, by the address of its dashboard: `http://host:8265`
+    /// Submit to an existing Ray cluster, by its dashboard address: `http://host:8265`
     #[arg(long, value_name = "ADDRESS")]
     pub ray_address: Option<String>,
-    /// Hand it to a Slurm as one of Slurm's own jobs, instead of to the head
+    /// Submit to Slurm instead of the head
     #[arg(long)]
     pub slurm: bool,
-    /// An option of sbatch, as in `--partition=gpu`; may be given several times
+    /// Option of sbatch, as in `--partition=gpu`; may be given several times
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true, requires = "slurm")]
     pub slurm_option: Vec<String>,
-    /// Tell it a plan of data parallelism on all its devices, where no profile knows a better one
+    /// Default to data parallelism on all devices if no profile has a better plan
     #[arg(long)]
     pub data_parallel: bool,
-    /// What it trains, for policies that know models
+    /// Model name, for model-aware policies
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// With which batch size
+    /// Batch size
     #[arg(long, value_name = "N")]
     pub batch_size: Option<u32>,
-    /// How many iterations it needs
+    /// Total number of iterations
     #[arg(long, value_name = "N")]
     pub iterations: Option<f64>,
-    /// How many milliseconds one takes alone
+    /// Iteration time in milliseconds, without co-located jobs
     #[arg(long, value_name = "MS")]
     pub iteration_ms: Option<f64>,
-    /// Submit it held: it starts when it is released
+    /// Submit as held; the job starts after `wharf release`
     #[arg(long)]
     pub held: bool,
-    /// Run it in a container of this image: a name, or on the node a folder, a .tar.gz, a .sqfs, a .sif
+    /// Container image: a name, or a directory, .tar.gz, .sqfs or .sif on the node
     #[arg(long = "container", value_name = "IMAGE")]
     pub image: Option<String>,
-    /// What runs the container [default: what the node has that fits the image]
+    /// Container runtime [default: one of the node's that supports the image]
     #[arg(long, value_name = "NAME", value_enum)]
     pub runtime: Option<Runtime>,
-    /// A part of the node that the container sees, as SRC:DST or SRC:DST:ro; may be given several times
+    /// Path to mount into the container, as SRC:DST or SRC:DST:ro; may be given several times
     #[arg(long = "mount", value_name = "SRC:DST")]
     pub mounts: Vec<job::Mount>,
-    /// The folder that it runs in, within the container [default: the job's, which the container then sees]
+    /// Working directory in the container [default: the job's, which is mounted]
     #[arg(long, value_name = "DIR")]
     pub container_workdir: Option<String>,
-    /// Run it on the node itself, whatever container the file says
+    /// Run on the node itself, ignoring the job file's container
     #[arg(long, conflicts_with_all = ["image", "runtime", "mounts", "container_workdir"])]
     pub no_container: bool,
 }
@@ -305,7 +305,7 @@ fn retry_rule(text: &str) -> Result<(String, u32), String> {
     count.parse().map(|count| (cause, count)).map_err(|_| format!("`{count}` is not a number"))
 }
 
-/// A relative path of a flag is about this folder, a field of a file about the file's.
+/// A relative path of a flag is relative to the current directory, one of a file to the file's directory.
 fn of_here(text: String) -> String {
     if !text.starts_with("./") && !text.starts_with("../") {
         return text;
@@ -317,7 +317,7 @@ fn mount_of_here(mount: job::Mount) -> job::Mount {
     job::Mount { src: mount.src.map(of_here), ..mount }
 }
 
-/// A list that was given.
+/// A list, if given.
 fn some<T>(list: &[T]) -> Option<Vec<T>>
 where
     T: Clone,
@@ -325,20 +325,20 @@ where
     (!list.is_empty()).then(|| list.to_vec())
 }
 
-/// A map of fields, where any was given.
+/// A map of fields, if any is given.
 fn given<T: Default + PartialEq>(record: T) -> Option<T> {
     (record != T::default()).then_some(record)
 }
 
 impl SubmitArgs {
-    /// What the flags say, as a job file would.
+    /// The flags as a job file.
     pub fn to_job(&self) -> Job {
         self.job.to_job(&self.command)
     }
 }
 
 impl JobFlags {
-    /// What the flags say of a job with this command, as a job file would.
+    /// The flags and a command as a job file.
     pub fn to_job(&self, command: &[String]) -> Job {
         let Self { gang, types, .. } = self;
         let flags = self;
@@ -389,18 +389,18 @@ impl JobFlags {
         }
     }
 
-    /// Who is to run it, where that is not the head.
+    /// The executor, if it is not the head.
     fn executor(&self) -> Option<Executor> {
         let options = some(&self.slurm_option);
         let slurm = self.slurm.then(|| SlurmExecutor { options, ..SlurmExecutor::default() });
         given(Executor { ray: self.ray_address.clone(), slurm })
     }
 
-    /// The part of a job that is about what surrounds it.
+    /// The job's environment and container.
     fn surroundings(&self) -> Job {
         let limits = job::Limits(self.limits.iter().cloned().collect());
         let file = |path: &PathBuf| {
-            // The flag is about this folder, a field of a file about the file's.
+            // The flag is relative to the current directory, a field of a file to the file's directory.
             std::path::absolute(path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned()
         };
         Job {

@@ -9,8 +9,8 @@ use super::env;
 
 /// `wharf sweep`
 ///
-/// Finished runs are stored as they end. The same command started again, after an interruption or a change of the
-/// scenario, runs only what is missing.
+/// Finished runs are stored. After an interruption or a change of the scenario, the same command runs only the missing
+/// runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,33 +19,33 @@ Examples:
   wharf sweep scenarios/quick.toml --output plain | sort -t $'\\t' -k 8 -n
   wharf sweep scenarios/quick.toml --dry-run")]
 pub struct SweepArgs {
-    /// The scenario file
+    /// Scenario file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Where the scenario's traces and clusters are: `DIR`, `DIR/traces`, `DIR/cluster`; the scenario's own
-    /// directory where not given
+    /// Directory of the scenario's traces and clusters: `DIR`, `DIR/traces`, `DIR/cluster` [default: the scenario's
+    /// directory]
     #[arg(long, value_name = "DIR", env = env::DATA.name, hide_env_values = true)]
     pub data: Option<PathBuf>,
 
-    /// How fast models run on which devices, in all runs: a profile database, a table, a folder of them, `default` or `none`
+    /// Throughput profile of all runs: a profile database, a table, a folder of them, `default` or `none`
     /// [default: the built-in profile where device types are mixed]
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
 
-    /// Where results go, and where finished runs are kept; `wharf-sweep/NAME` where not given
+    /// Output directory, also for finished runs [default: wharf-sweep/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Most runs at the same time; all cores where not given
+    /// Maximum number of parallel runs [default: number of cores]
     #[arg(long, short, value_name = "N", env = env::THREADS.name, hide_env_values = true)]
     pub jobs: Option<NonZeroUsize>,
 
-    /// Run everything again, whatever is stored
+    /// Ignore stored runs and run everything again
     #[arg(long)]
     pub fresh: bool,
 
-    /// Check everything and list the runs, but run none
+    /// Check the scenario and list the runs without running them
     #[arg(long)]
     pub dry_run: bool,
 }

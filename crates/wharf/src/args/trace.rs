@@ -21,7 +21,7 @@ Examples:
 pub enum TraceCommand {
     /// Convert a trace to another format
     Convert(ConvertArgs),
-    /// List everything that is wrong with a trace, by file, line and column
+    /// Check traces and list all errors by file, line and column
     Lint(LintArgs),
     /// Describe a trace: sizes, lengths, arrivals, load
     Stats(StatsArgs),
@@ -77,27 +77,27 @@ With `--cluster`, every check that `wharf sim` makes before a run is made as wel
 Rows of a log that are no jobs to replay are counted by reason, as warnings.
 Exits with 0 where no file has an error (warnings are no errors), and with 3 otherwise.")]
 pub struct LintArgs {
-    /// The traces; `-` is standard input
+    /// Trace files; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// The cluster that every job must fit, as in `wharf sim`
+    /// Cluster on which every job must fit, as in `wharf sim`
     #[arg(long, short, value_name = "FILE|FORM")]
     pub cluster: Option<String>,
 
-    /// Rules of the simulation, as in `wharf sim`
+    /// Simulation rules, as in `wharf sim`
     #[arg(long, value_name = "NAME|FILE", default_value = "wharf", requires = "cluster")]
     pub preset: String,
 
-    /// Policy of the simulation, where a preset's checks depend on it [default: the preset's first]
+    /// Policy, for presets whose checks depend on it [default: the preset's first]
     #[arg(long, short, value_name = "POLICY", requires = "cluster")]
     pub policy: Option<String>,
 
-    /// Speeds of models, as in `wharf sim`
+    /// Throughput profile, as in `wharf sim`
     #[arg(long, value_name = "PATH", requires = "cluster")]
     pub profile: Option<PathBuf>,
 
-    /// The format; told from the content where not given
+    /// Trace format [default: detected]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
 }
@@ -109,15 +109,15 @@ Examples:
   wharf trace stats jobs.csv --cluster 8x8
   wharf trace stats jobs.csv --output json")]
 pub struct StatsArgs {
-    /// The trace; `-` is standard input
+    /// Trace file; `-` is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Also tell the load that the trace puts on this cluster, given as in `wharf sim`
+    /// Cluster for which the load is shown, as in `wharf sim`
     #[arg(long, short, value_name = "FILE|FORM")]
     pub cluster: Option<String>,
 
-    /// The format; told from the content where not given
+    /// Trace format [default: detected]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
 }
@@ -134,43 +134,43 @@ Examples:
   wharf trace generate --gangs 1:0.5,2:0.2,8:0.3 --median 600 | wharf trace stats -"
 )]
 pub struct GenerateArgs {
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub jobs: u32,
 
-    /// The same seed and options give the same trace
+    /// Random seed; the same seed and options give the same trace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// The file to write; `-` is standard output
+    /// Output file; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub to: PathBuf,
 
-    /// The format to write; told from the ending of `--to` where not given, and else Wharf's own CSV
+    /// Output format [default: by the extension of `--to`, else Wharf's CSV]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
 
-    /// Jobs come so fast that they keep this share of `--devices` busy; above 1 the queue grows [default: 0.9]
+    /// Load: busy share of `--devices`, which sets the arrival rate; above 1 the queue grows [default: 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Arrivals")]
     pub load: Option<f64>,
 
-    /// The devices that `--load` speaks of
+    /// Number of devices for `--load`
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Arrivals")]
     pub devices: u32,
 
-    /// So many jobs come an hour, instead of `--load`
+    /// Arrival rate in jobs per hour, instead of `--load`
     #[arg(long, value_name = "PER_HOUR", help_heading = "Arrivals")]
     pub rate: Option<f64>,
 
-    /// All jobs come at time 0, instead of `--load`
+    /// Submit all jobs at time 0, instead of `--load`
     #[arg(long, help_heading = "Arrivals")]
     pub at_once: bool,
 
-    /// How evenly jobs come
+    /// Arrival process
     #[arg(long, value_enum, value_name = "KIND", default_value_t = ArrivalKind::Poisson, help_heading = "Arrivals")]
     pub arrivals: ArrivalKind,
 
-    /// How many times faster jobs come in a burst
+    /// Arrival rate in a burst, relative to the time between bursts
     #[arg(long, value_name = "FACTOR", default_value_t = 10.0, help_heading = "Arrivals")]
     pub burst_factor: f64,
 
@@ -178,11 +178,11 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 1800.0, help_heading = "Arrivals")]
     pub burst_length: f64,
 
-    /// Mean length of the calm between bursts in seconds
+    /// Mean time between bursts in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 14_400.0, help_heading = "Arrivals")]
     pub calm_length: f64,
 
-    /// How much busier than the average the day is, and calmer the night: 0 to 1
+    /// Amplitude of the daily cycle of the arrival rate: 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, help_heading = "Arrivals")]
     pub daily_swing: f64,
 
@@ -198,7 +198,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, help_heading = "Jobs")]
     pub tail_share: f64,
 
-    /// Where the tail starts, in seconds
+    /// Start of the tail in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 28_800.0, help_heading = "Jobs")]
     pub tail_from: f64,
 
@@ -214,16 +214,16 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 1_209_600.0, help_heading = "Jobs")]
     pub max: f64,
 
-    /// How many devices jobs ask for: `philly`, `muri`, `helios`, `pai`, or SIZE:WEIGHT pairs; where not given `philly`, as
-    /// far as it fits `--devices`
+    /// Distribution of gang sizes: `philly`, `muri`, `helios`, `pai`, or SIZE:WEIGHT pairs [default: `philly`, up to
+    /// `--devices`]
     #[arg(long, value_name = "MIX", help_heading = "Jobs")]
     pub gangs: Option<String>,
 
-    /// How many users there are; 0 leaves users out
+    /// Number of users; 0 omits users
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Jobs")]
     pub users: u32,
 
-    /// How unequal users are: 0 is all alike
+    /// Inequality of users; 0: all equal
     #[arg(long, value_name = "EXPONENT", default_value_t = 1.1, help_heading = "Jobs")]
     pub user_skew: f64,
 
@@ -235,20 +235,20 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Jobs")]
     pub deadline_share: f64,
 
-    /// Least time that a deadline allows, in lengths of the job
+    /// Minimum time to the deadline, as a multiple of the job's length
     #[arg(long, value_name = "TIMES", default_value_t = 1.5, help_heading = "Jobs")]
     pub slack_min: f64,
 
-    /// Most time that a deadline allows, in lengths of the job
+    /// Maximum time to the deadline, as a multiple of the job's length
     #[arg(long, value_name = "TIMES", default_value_t = 5.0, help_heading = "Jobs")]
     pub slack_max: f64,
 }
 
-/// How evenly jobs come.
+/// Arrival process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ArrivalKind {
-    /// Independently of one another
+    /// Independent arrivals
     Poisson,
-    /// Calm times and bursts take turns
+    /// Alternating bursts and quiet periods
     Bursty,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use wharf_trace::Range;
 
-/// Where a trace comes from, and where it goes to.
+/// Input and output of trace commands.
 #[derive(Debug, Args)]
 pub struct TraceIo {
     /// Trace to read, or folder of a public log; `-` is standard input
@@ -16,19 +16,19 @@ pub struct TraceIo {
     #[arg(value_name = "OUTPUT", default_value = "-")]
     pub target: PathBuf,
 
-    /// Format to read; detected from the content where not given
+    /// Input format [default: detected]
     #[arg(long, value_name = "FORMAT")]
     pub from: Option<String>,
 
-    /// Format to write; taken from OUTPUT's ending where not given, else Wharf's own CSV
+    /// Output format [default: by the extension of OUTPUT, else Wharf's CSV]
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<String>,
 
-    /// Skip invalid rows, and report their number, rule and first lines
+    /// Skip invalid rows and report their number, rule and first lines
     #[arg(long)]
     pub skip_invalid: bool,
 
-    /// Leave out jobs of logs that failed, were killed or cancelled
+    /// Omit jobs of logs that failed or were killed or cancelled
     #[arg(long)]
     pub only_completed: bool,
 }
@@ -91,19 +91,19 @@ pub struct TraceFilterArgs {
     #[command(flatten)]
     pub io: TraceIo,
 
-    /// Users whose jobs are kept
+    /// Users of the jobs to keep
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     pub user: Vec<String>,
 
-    /// Models whose jobs are kept
+    /// Models of the jobs to keep
     #[arg(long, value_name = "MODEL", value_delimiter = ',')]
     pub model: Vec<String>,
 
-    /// Device types; jobs that may run on one of them are kept
+    /// Device types of the jobs to keep
     #[arg(long = "type", id = "type", value_name = "TYPE", value_delimiter = ',')]
     pub device_types: Vec<String>,
 
-    /// Pools (virtual clusters, partitions) whose jobs are kept
+    /// Pools (virtual clusters, partitions) of the jobs to keep
     #[arg(long, value_name = "POOL", value_delimiter = ',')]
     pub pool: Vec<String>,
 
@@ -111,7 +111,7 @@ pub struct TraceFilterArgs {
     #[arg(long, value_name = "RANGE")]
     pub devices: Option<Range>,
 
-    /// Seconds of undisturbed running
+    /// Length: seconds of undisturbed running
     #[arg(long, value_name = "RANGE")]
     pub duration: Option<Range>,
 }

@@ -13,15 +13,15 @@ use crate::jobfile::Format;
 pub enum TuneCommand {
     /// Run a job with many configurations, as one array
     Start(Box<TuneStartArgs>),
-    /// Show how far a sweep is
+    /// Show the progress of a sweep
     Status(TuneArgs),
-    /// Run those elements of a sweep again that have failed
+    /// Retry failed elements of a sweep
     Retry(TuneRetryArgs),
-    /// Show what came out: parameters, metrics of the trainers, states
+    /// Show parameters, metrics and states of a sweep's elements
     Results(TuneResultsArgs),
-    /// Cancel all elements of a sweep that are not over
+    /// Cancel all unfinished elements of a sweep
     Cancel(TuneArgs),
-    /// Write a page about a sweep: table, curves, parallel coordinates
+    /// Write an HTML report: table, curves, parallel coordinates
     Report(TuneReportArgs),
 }
 
@@ -30,13 +30,13 @@ pub enum TuneCommand {
 /// A sweep file has a `job`, as a job file does, and `parameters`: a list of values for each, `{from, to, step}`, or `{min, max, scale: log,
 /// whole: true}` to draw from. `search` is `grid` (every combination), `list` (the first values, then the second ones), or `random`, which needs a
 /// `count` and takes a `seed`. `csv` names a file with a column for each parameter instead. `{name}` in the job's command, variables, output and
-/// checkpoint folder becomes the element's value, and WHARF_PARAM_NAME tells it.
+/// checkpoint folder is replaced by the element's value, which is also in the environment variable WHARF_PARAM_NAME.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   wharf tune start rates.yaml
   wharf tune start rates.yaml --dry-run           Show the configurations
-  wharf tune start rates.yaml --gang 2 --cpus 4   Flags win over the file's job
+  wharf tune start rates.yaml --gang 2 --cpus 4   Override fields of the file's job
   wharf tune start rates.yaml --wait --dir runs/rates
 
 A sweep file:
@@ -48,37 +48,37 @@ A sweep file:
     command: python train.py --lr {lr} --seed {seed}
     output: logs/%x-%a.txt")]
 pub struct TuneStartArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The sweep file (.yaml, .toml or .json)
+    /// Sweep file (.yaml, .toml or .json)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The form of the file, where its name does not tell
+    /// Format of the file [default: by file extension]
     #[arg(long, value_name = "FORM", value_enum)]
     pub format: Option<Format>,
-    /// Where the sweep's manifest is kept [default: wharf-tune/NAME]
+    /// Directory of the sweep's manifest [default: wharf-tune/NAME]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Print the configurations and do nothing else
+    /// Print the configurations and exit
     #[arg(long, conflicts_with = "wait")]
     pub dry_run: bool,
-    /// Wait until all elements are over; the exit code is the first that is not 0
+    /// Wait for all elements to end; the exit code is the first that is not 0
     #[arg(long)]
     pub wait: bool,
-    /// What lies over the file's job.
+    /// Overrides of the file's job.
     #[command(flatten)]
     pub job: JobFlags,
 }
 
-/// A sweep that was started.
+/// A started sweep.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  wharf tune status wharf-tune/rates")]
 pub struct TuneArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// The sweep's folder
+    /// Directory of the sweep
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }
@@ -87,10 +87,10 @@ pub struct TuneArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  wharf tune retry wharf-tune/rates --wait")]
 pub struct TuneRetryArgs {
-    /// Which sweep.
+    /// Sweep.
     #[command(flatten)]
     pub sweep: TuneArgs,
-    /// Wait until they are over; the exit code is the first that is not 0
+    /// Wait for them to end; the exit code is the first that is not 0
     #[arg(long)]
     pub wait: bool,
 }
@@ -100,22 +100,22 @@ pub struct TuneRetryArgs {
 #[command(after_help = "\
 Examples:
   wharf tune results wharf-tune/rates
-  wharf tune results wharf-tune/rates --sort loss          The smallest loss first
-  wharf tune results wharf-tune/rates --sort=-accuracy     The largest accuracy first
-  wharf tune results wharf-tune/rates --sort loss --best   The best element only
+  wharf tune results wharf-tune/rates --sort loss          Smallest loss first
+  wharf tune results wharf-tune/rates --sort=-accuracy     Largest accuracy first
+  wharf tune results wharf-tune/rates --sort loss --best   Best element only
   wharf tune results wharf-tune/rates --sort loss --best-over-time
   wharf tune results wharf-tune/rates --csv > results.csv")]
 pub struct TuneResultsArgs {
-    /// Which sweep.
+    /// Sweep.
     #[command(flatten)]
     pub sweep: TuneArgs,
-    /// Sort by a metric or a parameter; with `-` before its name, the largest first
+    /// Metric or parameter to sort by; a `-` before its name sorts in descending order
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub sort: Option<String>,
-    /// Show the best element only: the first by `--sort`
+    /// Show only the first element by `--sort`
     #[arg(long, requires = "sort")]
     pub best: bool,
-    /// Sort by the best value that each element has reported, instead of the last one, and show it with its step
+    /// Use the best value that each element has reported, instead of the last one, and show its step
     #[arg(long, requires = "sort")]
     pub best_over_time: bool,
     /// Same as `--output csv`
@@ -127,10 +127,10 @@ pub struct TuneResultsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  wharf tune report wharf-tune/rates --out rates.html")]
 pub struct TuneReportArgs {
-    /// Which sweep.
+    /// Sweep.
     #[command(flatten)]
     pub sweep: TuneArgs,
-    /// The page [default: report.html in the sweep's folder]
+    /// Output file [default: report.html in the sweep's directory]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

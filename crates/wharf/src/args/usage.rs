@@ -9,21 +9,21 @@ use crate::jobfile::Past;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wharf usage                             By user, as far back as the journal goes
+  wharf usage                             Usage by user over the whole journal
   wharf usage --since 30d --by account
   wharf usage --since 2026-11-01 --until 2026-12-01 --by type --csv > november.csv
-  wharf usage --by cause --output json    What machines and people cost")]
+  wharf usage --by cause --output json    Usage by cause of failures")]
 pub struct UsageArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
-    /// From when on: `7d` (ago), `2026-11-01` or `2026-11-01T12:00` [default: as far back as is known]
+    /// Start of the period: `7d` (ago), `2026-11-01` or `2026-11-01T12:00` [default: start of the journal]
     #[arg(long, value_name = "MOMENT")]
     pub since: Option<Past>,
-    /// Until when [default: now]
+    /// End of the period [default: now]
     #[arg(long, value_name = "MOMENT")]
     pub until: Option<Past>,
-    /// What a row is for
+    /// Grouping of the rows
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = UsageBy::User)]
     pub by: UsageBy,
     /// Same as `--output csv`
@@ -31,20 +31,20 @@ pub struct UsageArgs {
     pub csv: bool,
 }
 
-/// What a row of `wharf usage` is for.
+/// Grouping of `wharf usage`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UsageBy {
-    /// A user
+    /// User
     User,
-    /// An account: a group or a project
+    /// Account: a group or a project
     #[value(alias = "group")]
     Account,
-    /// A pool that jobs asked for
+    /// Pool of the jobs
     Pool,
-    /// A device type
+    /// Device type
     Type,
-    /// A job
+    /// Job
     Job,
-    /// What brought runs to their end too early
+    /// Cause of failures and interruptions
     Cause,
 }

@@ -6,7 +6,7 @@
 use clap::builder::ValueHint;
 use clap::{Arg, ArgAction, Command, CommandFactory as _};
 
-use crate::args::{Cli, env};
+use crate::args::{Cli, env, groups};
 use crate::reference::capitalised;
 
 /// Sections that are named after the command they are for.
@@ -42,7 +42,7 @@ pub(crate) struct Key {
     pub(crate) env: String,
     /// What it is for, in one line.
     pub(crate) help: String,
-    /// What it is where nobody says, or what stands for a value.
+    /// Default value, or placeholder.
     pub(crate) sample: String,
 }
 
@@ -88,7 +88,7 @@ impl Key {
         }
     }
 
-    /// A line of a file, as it would be where nobody says otherwise.
+    /// A line of a file, with its default.
     pub(crate) fn line(&self) -> String {
         let is_number = self.sample.parse::<f64>().is_ok_and(f64::is_finite);
         let text = if is_number { self.sample.clone() } else { format!("{:?}", self.sample) };
@@ -146,10 +146,11 @@ pub(crate) fn command() -> Command {
             _ => arg,
         }
     };
-    Cli::command().mut_subcommands(|sub| {
+    let root = Cli::command().mut_subcommands(|sub| {
         let section = sub.get_name().to_owned();
         if ROLES.contains(&section.as_str()) { sub.mut_args(|arg| with_env(&section, arg)) } else { sub }
-    })
+    });
+    groups::with_groups(root)
 }
 
 /// The variables that follow from keys, with what they do.
