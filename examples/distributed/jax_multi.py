@@ -56,7 +56,7 @@ def agree(mine):
 
 
 def load(path, seed):
-    """Everybody starts from what rank 0 has: its checkpoint, or its first weights."""
+    """All ranks start from rank 0's state: its checkpoint, or its first weights."""
     start, state = 0, fresh(seed)
     if RANK == 0 and path.exists():
         saved = pickle.loads(path.read_bytes())
@@ -71,7 +71,7 @@ def save(path, step, state):
         with wharf.atomic_write(path) as file:
             pickle.dump({"step": step, "state": jax.tree_util.tree_map(np.asarray, state)}, file)
         wharf.checkpointed()
-    # Nobody leaves before it is safe.
+    # Wait until all ranks have saved.
     everyone(jnp.array(0.0))
 
 

@@ -22,7 +22,7 @@ def agree(mine):
 
 
 def load(path, model, optimizer):
-    """Everybody starts from what rank 0 has: its checkpoint, or its first weights."""
+    """All ranks start from rank 0's state: its checkpoint, or its first weights."""
     start = [0]
     state = None
     if RANK == 0 and path.exists():
@@ -44,7 +44,7 @@ def save(path, step, model, optimizer):
         with wharf.atomic_write(path) as file:
             torch.save({"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
         wharf.checkpointed()
-    # Nobody leaves before it is safe.
+    # Wait until all ranks have saved.
     dist.barrier()
 
 

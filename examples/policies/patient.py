@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shortest job first, but nobody waits for ever: a job that has waited long enough goes first, and others make room for it.
+"""Shortest job first without starvation: a job that has waited long enough goes first, and others make room for it.
 
     wharf sim --trace jobs.csv --cluster 16x4 --policy ./examples/policies/patient.py,srtf --set patience_s=7200
 """

@@ -15,7 +15,7 @@ def visit():
 
 
 def main():
-    # Without an address Ray would take the one in RAY_ADDRESS, too; "auto" may find somebody else's cluster.
+    # Without an address Ray would take the one in RAY_ADDRESS, too; "auto" may find another user's cluster.
     ray.init(address=os.environ["RAY_ADDRESS"])
     nodes = [node for node in ray.nodes() if node["Alive"]]
     sent = [

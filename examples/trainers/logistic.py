@@ -61,7 +61,7 @@ def main():
             wharf.checkpointed()
     test = batch(common.generator(args.seed, -1000), centre)
     right = sum((probability(state["weights"], x) > 0.5) == bool(label) for x, label in test)
-    print(f"done: {right} of {BATCH} unseen points are told apart")
+    print(f"done: {right} of {BATCH} unseen points are distinguished")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Mapping, NamedTuple, Optional
 class Plan(NamedTuple):
     """A gang's devices and its parallel plan; the product of the plan's numbers is that of the devices.
 
-    An elastic job may find other numbers each time that it is started. None: nobody planned it, and it divides its work as
+    An elastic job may find other numbers each time that it is started. None: there is no plan, and it divides its work as
     it likes.
     """
 

@@ -28,7 +28,7 @@ class StopSignal:
         self._installed = True
 
     def uninstall(self) -> None:
-        """Leaves things as they were, unless somebody else has changed them since."""
+        """Leaves things as they were, unless they have been changed since."""
         if not self._installed or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(self._number) == self._handle:

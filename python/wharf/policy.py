@@ -1,4 +1,4 @@
-"""A scheduling policy of one's own, for ``wharf sim --policy ./mine.py`` and for a real cluster.
+"""A user-defined scheduling policy, for ``wharf sim --policy ./mine.py`` and for a real cluster.
 
 ::
 

@@ -50,12 +50,12 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether nobody serves: a head may come and answer.
+    /// Whether no server is reachable: a head may still start.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::NoHead { .. } | Self::Unconnected(ConnectError::Away { .. }))
     }
 
-    /// Whether the same may be asked again: nobody serves, or whoever did went away, or a node did.
+    /// Whether the request may be repeated: no server was reachable, or the connection or a node was lost.
     pub fn is_away(&self) -> bool {
         self.is_absence() || matches!(self, Self::Failed { .. })
     }

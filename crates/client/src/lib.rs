@@ -1,6 +1,6 @@
 //! A typed client of a head: connects, shows the token, and turns each call of the contract into a method.
 //!
-//! A head writes its address and a token into a folder, its *home*; whoever may read that folder may ask. The head is known by
+//! A head writes its address and a token into its state directory; users who can read that directory can send requests. The head is known by
 //! the fingerprint of its authority, which the token names.
 
 mod access;

@@ -440,7 +440,7 @@ impl Engine {
 
     fn end(&mut self, now: Time, job: JobId, end: JobEnd, log: &mut dyn Log) {
         let leaving = self.state.job(job).leaving();
-        // Nobody else can be on, or on the way to, devices that are not shared and were not being given back.
+        // No other job can be on, or on the way to, devices that are not shared and were not being given back.
         let left = if self.state.schedule().is_sharing() || !leaving.is_empty() {
             [leaving, self.state.schedule().placement(job).unwrap_or_default()].concat()
         } else {

@@ -108,7 +108,7 @@ pub enum Event {
         /// Iterations that the checkpoint holds.
         done: f64,
     },
-    /// A placed job was chosen to make room; it is told to stop next.
+    /// A placed job was chosen to make room; it is requested to stop next.
     JobGaveWay {
         /// The job.
         job: JobId,
@@ -180,7 +180,7 @@ pub enum StopReason {
     Cancelled,
     /// It has run as long as it may.
     TimeLimit,
-    /// Somebody wants it to begin again, or it failed and is tried again.
+    /// It was requeued, or it failed and is retried.
     Requeued,
 }
 
@@ -199,7 +199,7 @@ pub enum Chosen {
     AboveShare,
     /// The policy's new schedule has no place for it.
     NotInRound,
-    /// It ran on what nobody else could use then, and gives way to whoever can.
+    /// It ran on devices that no other job could use, and is preempted by a job that can.
     Opportunistic,
     /// It goes on with other devices.
     Reshaped,
@@ -215,7 +215,7 @@ impl fmt::Display for Chosen {
             Self::AboveShare => "above share",
             Self::NotInRound => "not selected for this round",
             Self::Opportunistic => "it ran opportunistically",
-            Self::Reshaped => "it goes on with other devices",
+            Self::Reshaped => "it continues on other devices",
         })
     }
 }

@@ -17,7 +17,7 @@ pub struct NodeImage {
     pub is_there: bool,
     /// Whether it gets no new jobs.
     pub is_cordoned: bool,
-    /// Whether it is kept for somebody.
+    /// Whether it is reserved.
     pub is_closed: bool,
     /// Devices that must not be used.
     pub broken: DeviceSet,
@@ -26,7 +26,7 @@ pub struct NodeImage {
 /// A job with everything that its life has come to. The names are those of [`JobState`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobImage {
-    /// What was asked for.
+    /// The request.
     pub spec: JobSpec,
     /// Its devices in the schedule.
     pub placement: Option<Box<[NodeShare]>>,

@@ -21,7 +21,7 @@ pub struct JobSpec {
     pub iterations: f64,
     /// One iteration alone on the gang it asks for, in milliseconds; 0 where only a profile can tell.
     pub iteration_ms: f64,
-    /// What its owner (or the trace) says the whole run takes, where that is told apart from
+    /// What its owner (or the trace) says the whole run takes, where that is distinguished from
     /// `iterations` × `iteration_ms`.
     pub duration_s: Option<f64>,
     /// The model it trains, as profile tables name it.

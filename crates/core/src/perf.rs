@@ -55,7 +55,7 @@ pub trait PerfModel: Send + Sync {
 
     /// As [`PerfModel::speed`] of a job by itself whose gang is divided by samples only, without pipeline stages and without
     /// divided layers, so that each device must hold a whole copy of the model: 0 where that does not fit. The speed under
-    /// its best plan where nobody tells them apart.
+    /// its best plan if plans are not distinguished.
     fn data_parallel_speed(
         &self,
         topology: &Topology,

@@ -244,7 +244,7 @@ impl<'a> Decision<'a> {
         self.start_where(job, placement, true)
     }
 
-    /// Keeps a node for somebody: it is given to no job but by [`Decision::start_kept`]. What runs there goes on.
+    /// Reserves a node: it is given to no job but by [`Decision::start_kept`]. Running jobs continue.
     pub fn close(&mut self, node: NodeId) {
         if !self.state.schedule().is_closed(node) {
             self.record(Event::NodeClosed { node }, Detail::None);
@@ -252,7 +252,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Keeps a node for nobody any more.
+    /// Releases the reservation of a node.
     pub fn reopen(&mut self, node: NodeId) {
         if self.state.schedule().is_closed(node) {
             self.record(Event::NodeReopened { node }, Detail::None);

@@ -14,7 +14,7 @@ use crate::topology::Topology;
 pub enum Reason {
     /// It is not waiting.
     NotWaiting,
-    /// Somebody holds it, or it waits for other jobs.
+    /// It is held, or waits for other jobs.
     Held,
     /// Fewer devices that it may use are free than it needs.
     DevicesBusy {
@@ -197,7 +197,7 @@ fn devices(count: u32) -> String {
     if count == 1 { "1 device".to_owned() } else { format!("{count} devices") }
 }
 
-/// What whoever is told a reason calls jobs and moments.
+/// Names of jobs and times for the reader of a reason.
 pub trait Names {
     /// A job.
     fn job(&self, job: JobId) -> String;
@@ -322,7 +322,7 @@ impl Reason {
             Self::BetterLater { device_type } => {
                 write!(
                     f,
-                    "it is planned for a {device_type} device: what is free now is slower or goes to others"
+                    "it is planned for a {device_type} device: free devices are slower or reserved for other jobs"
                 )
             }
             Self::NodesOut { needed, working } => {
@@ -401,7 +401,7 @@ impl Reason {
             ),
             Self::NotWorthIt { needed, free } => write!(
                 f,
-                "needs {}, {free} that it may use are free, and those who have the others make as much of them",
+                "needs {}, {free} that it may use are free, and preempting other jobs would not free enough devices",
                 devices(*needed)
             ),
             Self::Starving { holder } => {
@@ -436,7 +436,7 @@ mod tests {
             ),
             (
                 Reason::NotWorthIt { needed: 1, free: 0 },
-                "needs 1 device, 0 that it may use are free, and those who have the others make as much of them",
+                "needs 1 device, 0 that it may use are free, and preempting other jobs would not free enough devices",
             ),
         ] {
             assert_eq!(reason.to_string(), words);

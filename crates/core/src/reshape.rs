@@ -1,4 +1,4 @@
-//! What becomes of a job's devices from one placement to the next.
+//! Changes of a job's devices from one placement to the next.
 
 use std::fmt;
 

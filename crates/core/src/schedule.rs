@@ -1,6 +1,6 @@
 //! All placements in force, and what is free beside them.
 //!
-//! The schedule is what has been *decided*: a job that was told to stop is out of it at once, though its
+//! The schedule is what has been *decided*: a job that was requested to stop is out of it at once, though its
 //! processes may still hold their devices (the [`State`](crate::state::State) knows about those).
 
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use crate::vacancy::{NodeUse, Vacancy};
 /// Most jobs that can share a device.
 pub const SLOTS_MAX: usize = 4;
 
-const NOBODY: u32 = u32::MAX;
+const NO_JOB: u32 = u32::MAX;
 
 /// Placements of jobs. It dereferences to what is free beside them.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +120,7 @@ impl Schedule {
     pub(crate) fn add_node(&mut self, topology: &Topology, node: NodeId) {
         let spec = topology.node(node);
         let devices = spec.spec.devices;
-        self.occupants.resize(self.occupants.len() + devices as usize, [NOBODY; SLOTS_MAX]);
+        self.occupants.resize(self.occupants.len() + devices as usize, [NO_JOB; SLOTS_MAX]);
         self.vacancy.nodes.push(NodeUse::new(devices, spec.device_type));
         self.refresh(topology, node);
     }
@@ -128,7 +128,7 @@ impl Schedule {
     /// Takes in a node that was declared anew. One with another number or type of devices must hold no placement.
     pub(crate) fn replace_node(&mut self, topology: &Topology, node: NodeId, first_before: u32) {
         let here = topology.node(node);
-        self.occupants.resize(topology.numbers(), [NOBODY; SLOTS_MAX]);
+        self.occupants.resize(topology.numbers(), [NO_JOB; SLOTS_MAX]);
         self.vacancy.set_free(node, DeviceSet::EMPTY);
         let known = &mut self.vacancy.nodes[node.index()];
         if (known.devices, known.device_type) != (here.spec.devices, here.device_type) {
@@ -154,7 +154,7 @@ impl Schedule {
         self.refresh(topology, node);
     }
 
-    /// Keeps a node for somebody or not; what runs there is not disturbed.
+    /// Reserves a node or releases it; running jobs are not affected.
     pub(crate) fn set_closed(&mut self, topology: &Topology, node: NodeId, is_closed: bool) {
         self.vacancy.nodes[node.index()].is_closed = is_closed;
         self.refresh(topology, node);
@@ -171,7 +171,7 @@ impl Schedule {
         self.refresh(topology, node);
     }
 
-    /// A node's working devices without any job, whether or not the node is out, or kept for somebody.
+    /// A node's working devices without any job, whether or not the node is out, or reserved.
     pub fn idle(&self, topology: &Topology, node: NodeId) -> DeviceSet {
         let mut idle = DeviceSet::EMPTY;
         for device in 0..self.vacancy.nodes[node.index()].devices {
@@ -195,7 +195,7 @@ impl Schedule {
             let first = topology.node(share.node).first_device;
             for device in share.devices.iter() {
                 let occupants = &mut self.occupants[(first + device) as usize];
-                if let Some(index) = occupants.iter().position(|&slot| slot == NOBODY) {
+                if let Some(index) = occupants.iter().position(|&slot| slot == NO_JOB) {
                     occupants[index] = job.0;
                     self.shared += u32::from(index == 1);
                 }
@@ -225,10 +225,10 @@ impl Schedule {
             let mut freed = DeviceSet::EMPTY;
             for device in share.devices.iter() {
                 let occupants = &mut self.occupants[(first + device) as usize];
-                let was_shared = occupants[1] != NOBODY;
+                let was_shared = occupants[1] != NO_JOB;
                 remove(occupants, job);
-                self.shared -= u32::from(was_shared && occupants[1] == NOBODY);
-                if occupants[0] == NOBODY {
+                self.shared -= u32::from(was_shared && occupants[1] == NO_JOB);
+                if occupants[0] == NO_JOB {
                     freed.insert(device);
                 }
             }
@@ -239,12 +239,12 @@ impl Schedule {
 }
 
 fn occupied(device: &[u32; SLOTS_MAX]) -> impl Iterator<Item = JobId> {
-    device.iter().copied().take_while(|&job| job != NOBODY).map(JobId)
+    device.iter().copied().take_while(|&job| job != NO_JOB).map(JobId)
 }
 
 fn remove(device: &mut [u32; SLOTS_MAX], job: JobId) {
     if let Some(at) = device.iter().position(|&slot| slot == job.0) {
         device.copy_within(at + 1.., at);
-        device[SLOTS_MAX - 1] = NOBODY;
+        device[SLOTS_MAX - 1] = NO_JOB;
     }
 }

@@ -18,7 +18,7 @@ pub struct State {
     schedule: Schedule,
     specs: Vec<JobSpec>,
     jobs: Vec<JobState>,
-    /// For each device, how many jobs were told to leave it and have not yet.
+    /// For each device, how many jobs were requested to leave it and have not yet.
     vacating: Vec<u8>,
     counts: PhaseCounts,
     access: Access,
@@ -37,13 +37,13 @@ pub struct PhaseCounts {
     pub placed: u32,
     /// Running; these are among the placed ones.
     pub running: u32,
-    /// Told to stop.
+    /// Requested to stop.
     pub stopping: u32,
     /// Over.
     pub ended: u32,
     /// Over because they failed, or could never have run; these and the next two are among those that are over.
     pub failed: u32,
-    /// Over because somebody wanted it.
+    /// Cancelled.
     pub cancelled: u32,
     /// Over because they took too long.
     pub timed_out: u32,
@@ -89,7 +89,7 @@ pub enum Phase {
     Placed,
     /// Its processes run.
     Running,
-    /// It was told to stop; its processes may still hold their devices. It may have a new placement already.
+    /// It was requested to stop; its processes may still hold their devices. It may have a new placement already.
     Stopping,
     /// It is over.
     Ended(JobEnd),
@@ -328,7 +328,7 @@ impl State {
         self.counts
     }
 
-    /// Whether some device of the job's placement is still held by a job that was told to leave it.
+    /// Whether some device of the job's placement is still held by a job that was requested to leave it.
     pub fn is_blocked(&self, job: JobId) -> bool {
         self.schedule.placement(job).unwrap_or_default().iter().any(|share| {
             let first = self.topology.node(share.node).first_device;
@@ -496,7 +496,7 @@ impl State {
             self.enter(job, Phase::Stopping);
             self.vacate(job, 1);
         } else {
-            // Told to stop again before it began to run where it was to be moved.
+            // Requested to stop again before it began to run where it was to be moved.
             self.schedule.release(&self.topology, job, &self.specs[job.index()].gang);
         }
     }

@@ -295,7 +295,7 @@ impl World {
     }
 }
 
-/// The images of everything in a state make a state that cannot be told from it.
+/// The images of everything in a state make a state that cannot be distinguished from it.
 fn assert_rebuilt(state: &State, slots: usize) {
     let nodes = || (0..state.topology().nodes().len()).map(NodeId::from_index);
     let images = state.jobs().map(|(job, _, _)| state.job_image(job));
@@ -385,7 +385,7 @@ fn cancelled_job_ends_only_when_its_processes_are_gone() {
     assert_eq!(world.engine.state().job(JobId(0)).phase, Phase::Ended(JobEnd::Cancelled));
 }
 
-/// Believes what it is told, and looks at nothing else: starts whoever waits on the first node.
+/// Follows events only: starts waiting jobs on the first node.
 #[derive(Default)]
 struct Faithful {
     waiting: std::collections::BTreeSet<JobId>,

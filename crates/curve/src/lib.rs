@@ -18,7 +18,7 @@ pub use number::Number;
 /// Buckets of a curve; its last point may be one more.
 pub const POINTS_MAX: usize = 512;
 
-/// Steps from here on cannot be told apart as numbers of JSON.
+/// Steps from here on cannot be distinguished as numbers of JSON.
 pub const STEP_MAX: u64 = 1 << 53;
 
 /// The value of a metric at a step.

@@ -70,7 +70,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Refuses what is no map, and fields that nobody knows.
+    /// Refuses what is no map, and unknown fields.
     ///
     /// # Errors
     /// What is refused.

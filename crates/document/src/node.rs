@@ -8,7 +8,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use toml::de::{DeTable, DeValue};
 
-/// A line and a column, both from 1; 0 where nobody knows.
+/// A line and a column, both from 1; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The line.
@@ -160,7 +160,7 @@ impl Node {
             let message = error.without_snippet().to_string();
             // The library ends its sentence with the place, which is told first here.
             let message = message.split(" at line ").next().unwrap_or_default().trim_start_matches("error: ");
-            // It also names options of its own, which nobody who writes a document can set.
+            // It also names options of its own, which documents cannot set.
             let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or_default();
             Malformed { place, message: message.to_owned() }
         })

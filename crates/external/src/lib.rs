@@ -1,4 +1,4 @@
-//! Policies of one's own: a program that is told what happens, and answers what to start and stop.
+//! User-defined policies: a program that receives events and answers with jobs to start and stop.
 //!
 //! The program reads one question a line from its standard input and writes one answer a line to its standard output, both JSON;
 //! `docs/own-policies.md` has the words. It is told what has changed since it was last asked, so that an event costs what it

@@ -158,7 +158,7 @@ impl External {
                 let gang = gang_of(&view, job, start.devices)?;
                 let mut found = Vec::new();
                 if !self.placer.place(view.topology(), view.schedule(), &gang, &mut found) {
-                    // Not an error: whoever only puts jobs in order need not know what fits where.
+                    // Not an error: a policy that only orders jobs need not know which placements fit.
                     return Ok(());
                 }
                 found

@@ -82,7 +82,7 @@ pub enum Trouble {
         source: serde_json::Error,
     },
     /// It speaks another version.
-    #[error("the policy program speaks protocol {theirs}, this program {ours}")]
+    #[error("the policy program uses protocol {theirs}, expected {ours}")]
     Protocol {
         /// Its version.
         theirs: u32,
@@ -90,7 +90,7 @@ pub enum Trouble {
         ours: u32,
     },
     /// It refuses to go on.
-    #[error("the policy program says: {0}")]
+    #[error("the policy program reported an error: {0}")]
     Refused(String),
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Starts a program that has `limit` for each answer. What it writes to standard error is seen by whoever sees this program's.
+    /// Starts a program that has `limit` for each answer. Its standard error is this program's.
     pub(crate) fn start(program: &Program, limit: Duration) -> Result<Self, Trouble> {
         let failed = |source| Trouble::Start { path: program.path.clone(), source };
         let helper = helper().map_err(failed)?;
@@ -242,7 +242,7 @@ impl Link {
         // Of a program that was only greeted, as in a check of its settings, the end says nothing.
         self.is_muted.store(self.asked < 2, Ordering::Relaxed);
         drop(self.questions.take());
-        // Answers that nobody wants any more are passed over; the last thing that comes is the end of its output.
+        // Obsolete answers are skipped; the last one is the end of its output.
         while self.answers.recv_timeout(END).is_ok() {}
         // Where it is gone already there is nothing to kill.
         let _ = self.child.kill();

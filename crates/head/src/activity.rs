@@ -68,7 +68,7 @@ impl Dispatcher {
         }
     }
 
-    /// A run was told to stop: what its devices do from now on is not its work.
+    /// A run was requested to stop: what its devices do from now on is not its work.
     pub(crate) fn stop_watching(&mut self, job: JobId) {
         let now = self.now();
         if let Some(watch) = self.watches.get_mut(&job) {

@@ -11,7 +11,7 @@ use crate::check::{CheckError, Problem, check_label, wrong};
 use crate::dispatcher::Dispatcher;
 use crate::record::Record;
 
-/// Steps that are remembered of one run; more are counted by whoever makes them.
+/// Maximum number of stored steps of one run.
 const STEPS_MAX: usize = 1000;
 
 /// What is different about a job.
@@ -215,7 +215,7 @@ impl Dispatcher {
         self.spec(job).and_then(|spec| spec.batch.as_ref()).map_or(0.0, |batch| batch.lease_s)
     }
 
-    /// Whoever holds the devices of an allocation is there. Jobs without a lease need nobody.
+    /// The holder of an allocation's devices is present. Jobs without a lease have no holder.
     pub(crate) fn keep(&mut self, job: JobId) {
         let lease_s = self.lease_s(job);
         if lease_s > 0.0 {
@@ -224,7 +224,7 @@ impl Dispatcher {
         }
     }
 
-    /// After a restart: everybody gets the time to say that they are there.
+    /// After a restart, every holder gets the full time to report.
     pub(crate) fn keep_again(&mut self) {
         let live = self.engine.state().jobs().filter(|(_, _, life)| !life.is_ended());
         let live: Vec<JobId> = live.map(|(job, _, _)| job).collect();

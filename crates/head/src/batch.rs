@@ -26,7 +26,7 @@ pub(crate) struct Batches {
     stranded: BTreeSet<JobId>,
     /// When jobs are sent a signal before their limit, and of which generation they are.
     warnings: BTreeMap<(Time, JobId), u32>,
-    /// Until when somebody has to say that they still hold a job.
+    /// Time until which the holder of a job has to renew its lease.
     leases: BTreeMap<JobId, Time>,
     /// The same, by time.
     due: BTreeSet<(Time, JobId)>,
@@ -136,7 +136,7 @@ impl Dispatcher {
         self.spec(job).is_some_and(|spec| spec.stays_if_impossible)
     }
 
-    /// Somebody wants a job to begin at another time.
+    /// The begin time of a job is changed.
     pub(crate) fn begin_at(&mut self, job: JobId, begin_s: f64) -> Result<(), Ignored> {
         let begin = Time::try_new(begin_s - self.epoch_unix_s).filter(|begin| *begin > self.now());
         match self.engine.state().job(job).phase {
@@ -193,7 +193,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sends the signal that somebody wants a job to have.
+    /// Sends a signal to a job on request.
     pub(crate) fn signal(&mut self, job: JobId, request: &ChangeJobsRequest) -> Result<(), Ignored> {
         if self.engine.state().job(job).phase != Phase::Running {
             return Err(Ignored::WrongPhase);

@@ -68,7 +68,7 @@ impl Struck {
 pub(crate) enum Origin {
     /// The policy decided.
     Policy,
-    /// Somebody asked for it.
+    /// A request.
     Person,
     /// A node is away.
     Node(NodeId),
@@ -93,7 +93,7 @@ impl Origin {
         }
     }
 
-    /// Why a job is told to stop, and on which node's account.
+    /// Why a job is requested to stop, and on which node's account.
     pub(crate) fn cause(self, why: StopReason) -> Option<(Cause, Option<NodeId>)> {
         match (self, why) {
             (Self::Failure, _) => None,
@@ -202,7 +202,7 @@ impl Dispatcher {
         let now = self.now();
         while let Some(&(until, job)) = self.delays.first().filter(|(until, _)| *until <= now) {
             self.delays.remove(&(until, job));
-            // Released by somebody meanwhile, or over.
+            // Released meanwhile, or ended.
             if self.kept.delays.get(&job.0) != Some(&until.seconds()) {
                 continue;
             }
@@ -262,7 +262,7 @@ mod tests {
         let delays: Vec<f64> = (1..=12).map(|failures| delay_s(1.0, failures)).collect();
         assert_eq!(delays[..5], [1.0, 2.0, 4.0, 8.0, 16.0]);
         assert_eq!(delays[9..], [300.0; 3]);
-        assert_eq!(delay_s(600.0, 3), 600.0, "whoever asks for more gets it");
+        assert_eq!(delay_s(600.0, 3), 600.0, "longer delays are kept");
         assert_eq!(delay_s(0.0, 3), 0.0);
     }
 

@@ -59,25 +59,25 @@ pub struct CheckError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// There is nothing to run.
-    #[error("there is nothing to run; give a command, or steps that each have one")]
+    #[error("no command; set a command, or steps with a command each")]
     NoCommand,
     /// Two ways to say the same.
-    #[error("cannot be given together with {0}; leave one of them out")]
+    #[error("conflicts with {0}; remove one of them")]
     Besides(&'static str),
     /// Something that another field makes possible.
-    #[error("needs `{0}`; set that, or leave this out")]
+    #[error("requires `{0}`; set it, or remove this field")]
     Without(&'static str),
     /// Secrets that cannot be given to tasks.
     #[error("{0}")]
     Secrets(&'static str),
     /// An empty text where one is needed.
-    #[error("is empty; leave it out or fill it in")]
+    #[error("is empty; remove it or set a value")]
     Empty,
     /// A zero byte.
-    #[error("has a zero byte, which no program can be given")]
+    #[error("contains a zero byte")]
     Nul,
     /// A control character in a name.
-    #[error("has the character {0}, which could change what a terminal shows; remove it")]
+    #[error("contains the control character {0}; remove it")]
     Disruptive(String),
     /// A name that is too long.
     #[error("has {0} bytes; a name has at most {LABEL_MAX}")]
@@ -86,9 +86,7 @@ pub enum Problem {
     #[error("{0} is not a number from 0 on")]
     NotAnAmount(String),
     /// A range the wrong way round.
-    #[error(
-        "at least {min}, at most {max} and {devices} devices do not go together; keep min <= devices <= max"
-    )]
+    #[error("min {min}, max {max} and {devices} devices are inconsistent; expected min <= devices <= max")]
     Range {
         /// The least.
         min: u32,
@@ -98,7 +96,7 @@ pub enum Problem {
         devices: u32,
     },
     /// Nodes that cannot get equal shares.
-    #[error("{devices} devices cannot be spread evenly over {nodes} nodes; make them a multiple of it")]
+    #[error("{devices} devices cannot be divided evenly among {nodes} nodes; use a multiple")]
     Uneven {
         /// All devices.
         devices: u32,
@@ -106,13 +104,13 @@ pub enum Problem {
         nodes: u32,
     },
     /// An index twice.
-    #[error("index {0} is named twice; name each once")]
+    #[error("index {0} is listed twice")]
     IndexTwice(u32),
     /// Too many elements.
-    #[error("{0} elements are more than {ARRAY_MAX}; split it into several")]
+    #[error("{0} elements, at most {ARRAY_MAX}; split the array")]
     LargeArray(usize),
     /// A value that is none of those known.
-    #[error("`{given}` is not known; it can be {known}")]
+    #[error("`{given}` is unknown; expected one of {known}")]
     Unknown {
         /// What was given.
         given: String,
@@ -120,43 +118,43 @@ pub enum Problem {
         known: String,
     },
     /// The name of a variable that cannot be one.
-    #[error("`{0}` cannot be a variable's name; it needs one, without `=`")]
+    #[error("`{0}` is not a valid variable name")]
     VariableName(String),
     /// A path that depends on where one stands.
-    #[error("`{0}` is not an absolute path; begin it with `/`")]
+    #[error("`{0}` is not an absolute path")]
     Relative(String),
     /// A pattern in a file name.
-    #[error("`%{0}` stands for nothing; it can be %j %a %A %x %n %N %u, and %% for a percent sign")]
+    #[error("`%{0}` is not a pattern; expected one of %j %a %A %x %n %N %u, and %% for a percent sign")]
     Pattern(String),
-    /// Nobody to tell.
-    #[error("names nobody to tell; give a command, a webhook or a mail address")]
+    /// No recipient.
+    #[error("no recipient: set a command, a webhook or an email address")]
     NoTarget,
     /// An address that cannot be posted to.
-    #[error("`{0}` is not an address; write http://HOST/PATH or https://HOST/PATH")]
+    #[error("`{0}` is not a URL; expected http://HOST/PATH or https://HOST/PATH")]
     Address(String),
-    /// An address that no letter can be sent to.
-    #[error("`{0}` is not a mail address; write NAME@HOST")]
+    /// An invalid email address.
+    #[error("`{0}` is not an email address; expected NAME@HOST")]
     Mail(String),
     /// A text that cannot be an account's.
-    #[error("`{0}` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are")]
+    #[error("`{0}` is not a valid account name; expected up to 64 letters, digits, `_`, `-` and `.`")]
     Account(String),
     /// A text that cannot be a container's name.
-    #[error("`{0}` cannot be a container's name; two or more letters, digits, `_`, `-` and `.` are")]
+    #[error("`{0}` is not a valid container name; expected two or more letters, digits, `_`, `-` and `.`")]
     ContainerName(String),
     /// A text that cannot be a parameter's name.
-    #[error("`{0}` cannot be a parameter's name; up to 64 letters, digits, `_`, `-` and `.` are")]
+    #[error("`{0}` is not a valid parameter name; expected up to 64 letters, digits, `_`, `-` and `.`")]
     ParameterName(String),
     /// Two parameters that a variable could not tell apart.
-    #[error("`{0}` is named twice, or is told by the same variable as another; name it otherwise")]
+    #[error("`{0}` is a duplicate, or maps to the same environment variable as another; rename it")]
     ParameterTwice(String),
     /// Not a value of each parameter for each element.
-    #[error("need an array, and for each of its elements as many values as there are names")]
+    #[error("require an array, and for each element one value per name")]
     ParameterRows,
     /// An argument of `ray start` that cannot be given.
     #[error("{0}")]
     RayArgument(String),
     /// A number that is no signal.
-    #[error("{0} is not a signal; signals go from 1 to {SIGNAL_MAX}")]
+    #[error("{0} is not a signal; expected 1 to {SIGNAL_MAX}")]
     Signal(i32),
 }
 
@@ -460,16 +458,13 @@ mod tests {
         for (said, expected) in [
             (
                 gang(4, 6, 8, 0),
-                "gang: at least 6, at most 8 and 4 devices do not go together; keep min <= devices <= max",
+                "gang: min 6, max 8 and 4 devices are inconsistent; expected min <= devices <= max",
             ),
             (
                 gang(9, 2, 8, 0),
-                "gang: at least 2, at most 8 and 9 devices do not go together; keep min <= devices <= max",
+                "gang: min 2, max 8 and 9 devices are inconsistent; expected min <= devices <= max",
             ),
-            (
-                gang(5, 0, 0, 2),
-                "gang: 5 devices cannot be spread evenly over 2 nodes; make them a multiple of it",
-            ),
+            (gang(5, 0, 0, 2), "gang: 5 devices cannot be divided evenly among 2 nodes; use a multiple"),
         ] {
             assert_eq!(said, expected);
         }
@@ -478,11 +473,11 @@ mod tests {
             (Gang { every_node: true, every_device: true, ..Gang::default() }, ""),
             (
                 Gang { every_node: true, nodes: 2, ..Gang::default() },
-                "per_node: cannot be given together with a range of devices or a number of nodes; leave one of them out",
+                "per_node: conflicts with a range of devices or a number of nodes; remove one of them",
             ),
             (
                 Gang { every_device: true, ..Gang::default() },
-                "gang.all: needs `per_node`; set that, or leave this out",
+                "gang.all: requires `per_node`; set it, or remove this field",
             ),
         ] {
             assert_eq!(with(|spec| spec.gang = Some(gang)), expected);
@@ -494,90 +489,88 @@ mod tests {
     #[test]
     fn everything_else_that_cannot_be_is_refused() {
         let table: &[(&str, Change)] = &[
-            ("command: there is nothing to run; give a command, or steps that each have one", |spec| {
+            ("command: no command; set a command, or steps with a command each", |spec| {
                 spec.command.clear();
             }),
-            ("command: cannot be given together with steps; leave one of them out", |spec| {
+            ("command: conflicts with steps; remove one of them", |spec| {
                 spec.steps = vec![Step { command: vec!["a".into()], ..Step::default() }];
             }),
-            (
-                "steps[0].command: there is nothing to run; give a command, or steps that each have one",
-                |spec| {
-                    spec.command.clear();
-                    spec.steps = vec![Step::default()];
-                },
-            ),
-            ("command: is empty; leave it out or fill it in", |spec| spec.command[0].clear()),
-            ("command: has a zero byte, which no program can be given", |spec| {
+            ("steps[0].command: no command; set a command, or steps with a command each", |spec| {
+                spec.command.clear();
+                spec.steps = vec![Step::default()];
+            }),
+            ("command: is empty; remove it or set a value", |spec| spec.command[0].clear()),
+            ("command: contains a zero byte", |spec| {
                 spec.command.push("a\0b".into());
             }),
-            ("name: has a zero byte, which no program can be given", |spec| spec.name = "\0".into()),
-            ("array: index 3 is named twice; name each once", |spec| spec.array = vec![3, 1, 3]),
-            ("array: 1000001 elements are more than 1000000; split it into several", |spec| {
+            ("name: contains a zero byte", |spec| spec.name = "\0".into()),
+            ("array: index 3 is listed twice", |spec| spec.array = vec![3, 1, 3]),
+            ("array: 1000001 elements, at most 1000000; split the array", |spec| {
                 spec.array = (0..=1_000_000).collect();
             }),
             ("time_limit: -1 is not a number from 0 on", |spec| spec.time_limit_s = -1.0),
             ("grace: NaN is not a number from 0 on", |spec| spec.grace_s = f64::NAN),
             ("deadline: inf is not a number from 0 on", |spec| spec.deadline_s = f64::INFINITY),
-            ("stop_signal: 99 is not a signal; signals go from 1 to 64", |spec| spec.stop_signal = 99),
-            ("env: `A=B` cannot be a variable's name; it needs one, without `=`", |spec| {
+            ("stop_signal: 99 is not a signal; expected 1 to 64", |spec| spec.stop_signal = 99),
+            ("env: `A=B` is not a valid variable name", |spec| {
                 spec.env.insert("A=B".into(), String::new());
             }),
-            ("env.A: has a zero byte, which no program can be given", |spec| {
+            ("env.A: contains a zero byte", |spec| {
                 spec.env.insert("A".into(), "\0".into());
             }),
-            ("workdir: `here` is not an absolute path; begin it with `/`", |spec| {
-                spec.workdir = "here".into()
-            }),
+            ("workdir: `here` is not an absolute path", |spec| spec.workdir = "here".into()),
             (
-                "output: `%z` stands for nothing; it can be %j %a %A %x %n %N %u, and %% for a percent sign",
+                "output: `%z` is not a pattern; expected one of %j %a %A %x %n %N %u, and %% for a percent sign",
                 |spec| {
                     spec.output = "/logs/%z".into();
                 },
             ),
-            ("checkpoint.dir: `ckpt` is not an absolute path; begin it with `/`", |spec| {
+            ("checkpoint.dir: `ckpt` is not an absolute path", |spec| {
                 spec.checkpoint = Some(Checkpoint { dir: "ckpt".into(), resume_codes: vec![] });
             }),
-            ("limits.core: cannot be given together with itself; leave one of them out", |spec| {
+            ("limits.core: conflicts with itself; remove one of them", |spec| {
                 let core = ResourceLimit { name: "core".into(), value: Some(0) };
                 spec.limits = vec![core.clone(), core];
             }),
-            ("launcher: `9` is not known; it can be plain, per-device, torchrun, mpirun or ray", |spec| {
-                spec.launcher = 9;
-            }),
             (
-                "after: `9` is not known; it can be after, after_ok, after_not_ok, after_any, after_corr or singleton",
+                "launcher: `9` is unknown; expected one of plain, per-device, torchrun, mpirun or ray",
+                |spec| {
+                    spec.launcher = 9;
+                },
+            ),
+            (
+                "after: `9` is unknown; expected one of after, after_ok, after_not_ok, after_any, after_corr or singleton",
                 |spec| {
                     spec.dependencies = vec![Dependency { kind: 9, ..Dependency::default() }];
                 },
             ),
-            ("notify: names nobody to tell; give a command, a webhook or a mail address", |spec| {
+            ("notify: no recipient: set a command, a webhook or an email address", |spec| {
                 spec.notify = Some(Notify::default());
             }),
-            ("notify.mail: `me` is not a mail address; write NAME@HOST", |spec| {
+            ("notify.mail: `me` is not an email address; expected NAME@HOST", |spec| {
                 spec.notify = Some(Notify { mail: "me".into(), ..Notify::default() });
             }),
             (
-                "account: `a b` cannot be an account's name; up to 64 letters, digits, `_`, `-` and `.` are",
+                "account: `a b` is not a valid account name; expected up to 64 letters, digits, `_`, `-` and `.`",
                 |spec| {
                     spec.account = "a b".into();
                 },
             ),
             (
-                "retry: `preemption` is not known; it can be user, node, device, lost-worker, out-of-memory, launch, stalled",
+                "retry: `preemption` is unknown; expected one of user, node, device, lost-worker, out-of-memory, launch, stalled",
                 |spec| spec.retry = vec![RetryRule { cause: Cause::Preemption.into(), count: 1 }],
             ),
-            ("retry.node: cannot be given together with itself; leave one of them out", |spec| {
+            ("retry.node: conflicts with itself; remove one of them", |spec| {
                 spec.retry = vec![RetryRule { cause: Cause::NodeAway.into(), count: 1 }; 2];
             }),
             (
-                "notify.webhook: `ftp://host` is not an address; write http://HOST/PATH or https://HOST/PATH",
+                "notify.webhook: `ftp://host` is not a URL; expected http://HOST/PATH or https://HOST/PATH",
                 |spec| {
                     spec.notify = Some(told("ftp://user:word@host/secret"));
                 },
             ),
             (
-                "notify.on: `7` is not known; it can be started, preempted, finished, failed or cancelled",
+                "notify.on: `7` is unknown; expected one of started, preempted, finished, failed or cancelled",
                 |spec| {
                     spec.notify = Some(Notify { on: vec![7], ..told("http://host/") });
                 },
@@ -587,6 +580,6 @@ mod tests {
             assert_eq!(with(change), *expected);
         }
         let limit = with(|spec| spec.limits = vec![ResourceLimit { name: "files".into(), value: None }]);
-        assert!(limit.starts_with("limits: `files` is not known; it can be as, core, cpu, "), "{limit}");
+        assert!(limit.starts_with("limits: `files` is unknown; expected one of as, core, cpu, "), "{limit}");
     }
 }

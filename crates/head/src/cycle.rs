@@ -20,7 +20,7 @@ const BATCH_MAX: usize = 512;
 pub(crate) type Reply = Box<dyn FnOnce(Option<&str>) + Send>;
 
 impl Dispatcher {
-    /// Serves until told to stop.
+    /// Serves until requested to stop.
     pub(crate) fn run(mut self, inputs: &Receiver) -> Result<(), JournalError> {
         loop {
             let first = match self.next_deadline() {
@@ -51,7 +51,7 @@ impl Dispatcher {
         }
     }
 
-    /// Handles a batch of inputs and what is due, makes it durable, and tells everybody. Returns whether it was the last.
+    /// Handles a batch of inputs and due timers, makes it durable, and publishes its events. Returns whether it was the last.
     ///
     /// # Errors
     /// Where the journal cannot be read any more.
@@ -79,7 +79,7 @@ impl Dispatcher {
     fn take(&mut self, input: Input) {
         let Some(input) = self.refuse_stalled(input) else { return };
         if matches!(input, Input::Ask(_)) {
-            // Events of this batch must be durable before anybody hears of them, also by asking.
+            // Events of this batch must be durable before they are published or visible to queries.
             self.advance();
             // A question changes nothing: there is nothing to discard where it panics.
             let _ = incident::catch(|| self.handle(input));
@@ -222,7 +222,7 @@ impl Dispatcher {
                     let id = session.id;
                     self.detach(id);
                     self.warn(&format!(
-                        "node {} does not read its messages: disconnected",
+                        "node {} is not reading its messages: disconnected",
                         self.node_name(node)
                     ));
                 }

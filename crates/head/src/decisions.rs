@@ -47,7 +47,7 @@ impl Decided {
         }
     }
 
-    /// A job is about to be told to stop, for another one.
+    /// A job is about to be requested to stop, for another one.
     pub(crate) fn note_way(&mut self, job: JobId, to: Option<JobId>, chosen: Chosen) {
         if self.stopped.len() < NAMED_MAX {
             let (to, chosen) = (to.map(|to| to.0), Some(chosen));

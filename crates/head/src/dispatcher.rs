@@ -94,7 +94,7 @@ pub(crate) enum Input {
     Detach {
         session: u64,
     },
-    /// Output of a task for somebody who reads it.
+    /// Output of a task for its reader.
     ReadOutput {
         job: JobId,
         rank: usize,
@@ -103,7 +103,7 @@ pub(crate) enum Input {
         follow: bool,
         pipe: Pipe,
     },
-    /// Whoever reads it has room for more.
+    /// The reader has capacity for more.
     ReadOn {
         flow: Arc<Flow>,
     },
@@ -559,7 +559,7 @@ impl Dispatcher {
         self.outgoing.entry(node).or_default().push(ToWorker { message: Some(message) });
     }
 
-    /// Says something that whoever runs the head should know.
+    /// Logs a message for the operator of the head.
     pub(crate) fn warn(&self, text: &str) {
         self.teller.warn(text);
     }

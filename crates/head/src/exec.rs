@@ -48,14 +48,14 @@ pub(crate) fn place(
     }
     match life.phase {
         Phase::Running => {}
-        Phase::Placed => return Err(Status::unavailable(format!("job {} is being started", job.0))),
+        Phase::Placed => return Err(Status::unavailable(format!("job {} is starting", job.0))),
         _ => return refused(format!("job {} does not run", job.0)),
     }
     let Some((node, task)) = dispatcher.task_of(job, rank as usize) else {
         return refused(format!("job {} has no task of rank {rank}", job.0));
     };
     let Some(session) = dispatcher.sessions.get(&node) else {
-        return Err(Status::unavailable("the node of the task is away; its task goes on"));
+        return Err(Status::unavailable("the task's node is unreachable; the task continues"));
     };
     let user = dispatcher.spec(job).map(|spec| spec.user.clone()).unwrap_or_default();
     Ok(Place { task, worker: session.id, sender: session.sender.clone(), user })
@@ -102,7 +102,7 @@ impl Route {
 
 impl Routes {
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Route>> {
-        // Whoever died with it in hand has left nothing half done.
+        // A panic while the lock is held leaves the data consistent.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,7 +206,7 @@ async fn to_client(
     }
     // The client may be gone, too.
     let text = if worker.is_kept {
-        "the worker is away; the command goes on"
+        "the worker is unreachable; the command continues"
     } else {
         "the worker is gone, and the command with it"
     };

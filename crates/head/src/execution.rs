@@ -23,9 +23,9 @@ pub(crate) struct End {
     pub(crate) code: i32,
     /// The job had no part in it.
     pub(crate) is_blameless: bool,
-    /// Its lease was over or it was told to stop; it has saved and has more to do.
+    /// Its lease was over or it was requested to stop; it has saved and has more to do.
     pub(crate) is_interrupted: bool,
-    /// It had not been told to stop.
+    /// It had not been requested to stop.
     pub(crate) is_by_itself: bool,
     /// Why, where its worker knows more than the code.
     pub(crate) cause: Cause,
@@ -42,7 +42,7 @@ impl End {
         }
     }
 
-    /// The end of a task that nobody knows any more.
+    /// The end of a forgotten task.
     pub(crate) fn lost(code: i32, cause: Cause) -> Self {
         Self { code, is_blameless: true, is_interrupted: false, is_by_itself: false, cause, signal: 0 }
     }
@@ -66,7 +66,7 @@ pub(crate) struct Execution {
     pub(crate) began_at: f64,
     /// It is being stopped because it has failed, with this exit code.
     pub(crate) failing: Option<i32>,
-    /// Its tasks were told to stop.
+    /// Its tasks were requested to stop.
     pub(crate) is_stopping: bool,
     /// The engine knows that it runs.
     pub(crate) is_launched: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Execution {
     pub(crate) is_led: bool,
     /// A task ended with more to do.
     is_interrupted: bool,
-    /// A task ended because it was told to stop, or was lost.
+    /// A task ended because it was requested to stop, or was lost.
     is_cut_short: bool,
     /// The first failure of a task that came to its own end.
     failure: Option<Failure>,
@@ -228,7 +228,7 @@ mod tests {
         assert!(execution.end_task(NodeId(0), told(3)), "the other task is still there");
         assert!(!execution.is_over());
         execution.is_stopping = true;
-        assert!(!execution.end_task(NodeId(1), told(143)), "it was told to stop");
+        assert!(!execution.end_task(NodeId(1), told(143)), "it was requested to stop");
         assert!(execution.is_over());
         assert_eq!(execution.exit_code(), 3);
     }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn is_interrupted_when_no_other_task_failed() {
-        // The codes of the other task, and whether it was told to stop before.
+        // The codes of the other task, and whether it was requested to stop before.
         for (code, is_stopping, expected) in [(0, false, true), (3, false, false), (143, true, false)] {
             let mut execution = pair();
             execution.is_stopping = is_stopping;

@@ -1,4 +1,4 @@
-//! Which jobs somebody means who does not name them one by one.
+//! Job filters.
 
 use wharf_core::{JobId, JobState, Phase};
 use wharf_proto::change_jobs_request::Change;
@@ -75,7 +75,7 @@ fn can(change: Change, life: &JobState) -> bool {
 }
 
 impl Dispatcher {
-    /// Changes all jobs of an owner that match, at one moment; `None` is everybody's.
+    /// Changes all jobs of an owner that match, at one moment; `None` selects all owners.
     pub(crate) fn change_matching(
         &mut self,
         request: &ChangeJobsRequest,

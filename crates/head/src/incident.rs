@@ -58,7 +58,7 @@ pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     literal.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }
 
-/// A policy whose panics can be told from those of the head.
+/// A policy whose panics can be distinguished from those of the head.
 pub(crate) struct Watched(pub(crate) Box<dyn Policy>);
 
 fn within<T>(call: impl FnOnce() -> T) -> T {

@@ -23,7 +23,7 @@ impl Dispatcher {
         }
     }
 
-    /// Jobs move on, and no new ones start there. What somebody else has closed before stays closed when it is back.
+    /// Jobs move on, and no new ones start there. A node that was cordoned before stays cordoned when it is back.
     pub(crate) fn node_leaves(&mut self, node: NodeId, reason: String) {
         if self.engine.state().schedule().is_cordoned(node) {
             return;
@@ -33,7 +33,7 @@ impl Dispatcher {
         self.note(Record::NodeNoted { node: node.0, reason });
     }
 
-    /// The node is not expected back: nobody waits for it, and what ran there runs elsewhere.
+    /// The node is not expected back: its jobs run elsewhere without waiting for it.
     fn node_gone(&mut self, node: NodeId, reason: String) {
         self.missing.remove(&node);
         if self.engine.state().schedule().is_there(node) {

@@ -50,7 +50,7 @@ fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
     let is_open = |id: u32| JobId(id) >= state.next_job() || !state.job(JobId(id)).is_ended();
     let open: Vec<_> = edges.iter().filter(|edge| is_open(edge.job)).collect();
     let is_held = state.job(job).phase == Phase::Held;
-    // Whoever waits for a failure, or for what does not exist, is not counted on.
+    // Jobs that depend on a failure, or on a missing job, are not counted on.
     let is_vain =
         open.iter().any(|edge| edge.kind == Kind::AfterNotOk || JobId(edge.job) >= state.next_job());
     ExportedJob {
@@ -101,7 +101,7 @@ pub struct LiveJob {
 
 /// An export that cannot be understood.
 #[derive(Debug, thiserror::Error)]
-#[error("what the head exports cannot be understood; is it of another version?")]
+#[error("cannot parse the head's export; it may be from another version of Wharf")]
 pub struct BadExport;
 
 impl Live {

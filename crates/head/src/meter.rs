@@ -1,4 +1,4 @@
-//! What the head counts and measures of its own work, for whoever watches it. Counting never waits for anybody.
+//! The head's metrics about its own work. Counting never blocks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,15 +124,11 @@ impl Meter {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let counters: [(&str, &str, &Counters); 7] = [
             ("jobs_ended", "Jobs that are over, by how they ended", &self.ended),
-            ("job_stops", "Times that a job with devices was told to give them back, by why", &self.stops),
-            ("job_starts", "Times that the processes of a job were started, by who decided", &self.starts),
+            ("job_stops", "Stops of jobs with devices, by reason", &self.stops),
+            ("job_starts", "Starts of jobs, by policy", &self.starts),
             ("preemptions", "Times that a job's devices were given to another", &self.preemptions),
             ("decisions", "Times that the policy was called", &self.decisions),
-            (
-                "solver_fallbacks",
-                "Decisions for which an approximation had to do, by who decided",
-                &self.fallbacks,
-            ),
+            ("solver_fallbacks", "Decisions made by an approximation, by policy", &self.fallbacks),
             (
                 "policy_refusals",
                 "Parts of decisions that were refused: each is a bug of a policy",
@@ -150,7 +146,7 @@ impl Meter {
             self.inputs.clone(),
         );
         let histograms = [
-            ("queue_wait", "From a job's submission until it first had devices", &self.queue_wait),
+            ("queue_wait", "Time from a job's submission to its first start", &self.queue_wait),
             ("decision_time", "How long the policy took for a decision", &self.decision_time),
             ("dispatcher_step_time", "How long the dispatcher took for a batch of inputs", &self.step_time),
             ("journal_commit_time", "How long it took to make a batch of events durable", &self.commit_time),
@@ -162,17 +158,13 @@ impl Meter {
             ("jobs", "Jobs by state", &self.jobs),
             ("nodes", "Nodes by health", &self.nodes),
             ("devices", "Devices by type and state", &self.devices),
-            (
-                "devices_idle",
-                "Devices that jobs have and that do nothing, as far as workers tell",
-                &self.idle,
-            ),
+            ("devices_idle", "Allocated devices without activity, as reported by workers", &self.idle),
             ("head", "What the head is", &self.info),
         ];
         for (name, help, gauges) in gauges {
             registry.register(name, help, gauges.clone());
         }
-        let help = "File systems of workers' state directories, by node: their size and what is available";
+        let help = "Size and available space of the file systems of workers' state directories, by node";
         registry.register_with_unit("node_disk", help, Unit::Bytes, self.disks.clone());
         registry.register(
             "dispatcher_stalled",
@@ -310,7 +302,7 @@ fn label(text: &str) -> String {
     text.chars().take(LONGEST).map(|letter| if is_safe(letter) { letter } else { '_' }).collect()
 }
 
-/// Why a job was told to stop, in a word.
+/// Why a job was requested to stop, in a word.
 pub(crate) fn why_word(why: StopReason) -> &'static str {
     match why {
         StopReason::Preempted => "preempted",
@@ -337,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_anybody_stay_within_their_labels() {
+    fn user_names_are_escaped_in_labels() {
         let mut census =
             Census { policy: "x\"} 1\nwharf_jobs{state=\"running".to_owned(), ..Census::default() };
         census.devices.insert(("v100\\\"\n<script>".to_owned(), "free"), 4);

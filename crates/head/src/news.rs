@@ -1,4 +1,4 @@
-//! What becomes of jobs, for those of their owners who want to be told.
+//! Job notifications for their owners.
 
 use wharf_core::{JobEnd, JobId, Phase};
 use wharf_proto::JobSummary;
@@ -20,7 +20,7 @@ impl Teller {
         Self { notifier: None, config, warn }
     }
 
-    /// Says something to whoever runs the head.
+    /// Logs a message for the operator of the head.
     pub(crate) fn warn(&self, text: &str) {
         (self.warn)(text);
     }
@@ -29,15 +29,15 @@ impl Teller {
         if self.notifier.is_none() {
             let warn = self.warn.clone();
             let log = move |notice: &Notice, error: &crate::notify::NotifyError| {
-                warn(&format!("nobody could be told of job {}: {error}", notice.facts.job_id));
+                warn(&format!("cannot send notification of job {}: {error}", notice.facts.job_id));
             };
             match Notifier::start_with(self.config.clone(), log) {
                 Ok(notifier) => self.notifier = Some(notifier),
-                Err(error) => (self.warn)(&format!("nobody can be told of jobs: {error}")),
+                Err(error) => (self.warn)(&format!("cannot send notifications: {error}")),
             }
         }
         if let Some(Err(error)) = self.notifier.as_ref().map(|notifier| notifier.tell(notice)) {
-            (self.warn)(&format!("nobody was told of a job: {error}"));
+            (self.warn)(&format!("cannot send notification: {error}"));
         }
     }
 }

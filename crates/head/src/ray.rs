@@ -5,10 +5,10 @@ use wharf_tls::{RandomError, random_hex};
 
 use crate::check::{CheckError, Problem, check_path, check_text, wrong};
 
-/// Long enough that nobody guesses it.
+/// Long enough to be unguessable.
 const TOKEN_BYTES: usize = 32;
 
-/// Makes the token of a job's own Ray cluster: whoever does not have it cannot use the cluster, although its ports are open.
+/// Creates the token of a job's Ray cluster, which protects its open ports.
 pub(crate) fn give_token(spec: &mut JobSpec) -> Result<(), RandomError> {
     if spec.launcher() != Launcher::Ray {
         return Ok(());
@@ -92,9 +92,7 @@ fn check_distinct(ports: &[(&str, u16)]) -> Result<(), String> {
     let single: Vec<_> = ports.iter().filter(|(option, _)| ![FIRST, LAST].contains(option)).collect();
     for (index, (option, port)) in single.iter().enumerate() {
         if let Some((other, _)) = single[..index].iter().find(|(_, other)| other == port) {
-            return Err(format!(
-                "port {port} is given to `{other}` and to `{option}`; each needs one of its own"
-            ));
+            return Err(format!("port {port} is given to `{other}` and to `{option}`; use different ports"));
         }
         if let Some(range) = workers.as_ref().filter(|range| range.contains(port)) {
             let (first, last) = (range.start(), range.end());
@@ -178,7 +176,7 @@ mod tests {
             (
                 "--port=26379 --dashboard-port 26379",
                 "",
-                "ray.head_args: port 26379 is given to `--port` and to `--dashboard-port`; each needs one of its own".into(),
+                "ray.head_args: port 26379 is given to `--port` and to `--dashboard-port`; use different ports".into(),
             ),
             (
                 "--min-worker-port=10000 --max-worker-port=10100 --port=10050",
@@ -206,7 +204,7 @@ mod tests {
         let rows = [
             (
                 spec(Ray { temp_dir: "here".into(), ..Ray::default() }),
-                "ray.temp_dir: `here` is not an absolute path; begin it with `/`",
+                "ray.temp_dir: `here` is not an absolute path",
             ),
             (
                 spec(Ray { ready_timeout_s: -1.0, ..Ray::default() }),
@@ -214,7 +212,7 @@ mod tests {
             ),
             (
                 JobSpec { ray: Some(Ray::default()), ..JobSpec::default() },
-                "ray: cannot be given together with another launcher than `ray`; leave one of them out",
+                "ray: conflicts with another launcher than `ray`; remove one of them",
             ),
         ];
         for (spec, expected) in rows {

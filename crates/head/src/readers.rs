@@ -1,6 +1,6 @@
 //! People who read the output of tasks, also while its worker comes and goes.
 //!
-//! *Invariant: nobody who reads slowly makes the head keep more than a window for them*: beyond that the worker is told to stop,
+//! *Invariant: the head buffers at most a window per slow reader*: beyond that the worker is requested to stop,
 //! and asked again, from where it was, when most of the window has been read.
 
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use wharf_proto::{SendOutput, TaskId, TaskOutput, to_worker};
 use crate::dispatcher::Dispatcher;
 use crate::record::Record;
 
-/// Bytes that wait for one reader before the worker is told to stop. What it has sent by then still comes, and is not kept.
+/// Bytes that wait for one reader before the worker is requested to stop. What it has sent by then still comes, and is not kept.
 const WINDOW: usize = 1 << 20;
 
 /// What has been sent to a reader and not been taken.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     backlog: AtomicUsize,
-    /// The worker was told to stop.
+    /// The worker was requested to stop.
     is_paused: AtomicBool,
 }
 
@@ -42,7 +42,7 @@ impl Flow {
     }
 }
 
-/// The head's end of what somebody reads.
+/// The head's end of a reader's stream.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     sender: UnboundedSender<Vec<u8>>,
@@ -56,7 +56,7 @@ pub(crate) fn pipe() -> (Pipe, UnboundedReceiver<Vec<u8>>, Arc<Flow>) {
     (Pipe { sender, flow: flow.clone() }, receiver, flow)
 }
 
-/// Somebody who reads.
+/// A reader.
 struct Reader {
     node: NodeId,
     task: TaskId,
@@ -91,7 +91,7 @@ pub(crate) struct Readers {
 }
 
 impl Dispatcher {
-    /// Somebody wants to read. Without a node that can be expected to answer there is nothing.
+    /// Adds a reader. Without a node that can answer there is none.
     pub(crate) fn read_output(&mut self, job: JobId, rank: usize, generation: u32, follow: bool, pipe: Pipe) {
         let latest = self.task_of(job, rank);
         let is_latest = |(_, task): &(NodeId, TaskId)| generation == 0 || task.generation == generation;
@@ -180,7 +180,7 @@ impl Dispatcher {
         }
     }
 
-    /// A node does not come back: nobody waits for what it had to say.
+    /// A node does not come back: its readers are not kept.
     pub(crate) fn end_reading(&mut self, node: NodeId) {
         self.readers.all.retain(|_, reader| reader.node != node);
         self.readers.paused.retain(|reader| reader.node != node);

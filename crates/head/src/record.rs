@@ -114,11 +114,11 @@ pub(crate) enum Record {
         job: u32,
         end: EndRecord,
     },
-    /// Somebody wants the job to wait, whatever else it waits for.
+    /// The job is held, in addition to its other wait reasons.
     HoldWanted {
         job: u32,
     },
-    /// Nobody holds it any more.
+    /// It has no holder any more.
     HoldLifted {
         job: u32,
     },
@@ -155,7 +155,7 @@ pub(crate) enum Record {
         job: u32,
         until: f64,
     },
-    /// What is known of a run that is over: how much of it somebody watched, how much of that its devices did nothing, in
+    /// Usage of a finished run: watched time, and idle device time within it, in
     /// seconds, and the iterations that its trainer told last.
     JobWatched {
         job: u32,
@@ -219,12 +219,12 @@ pub(crate) enum Record {
     NodeCame {
         node: u32,
     },
-    /// Somebody has chosen who decides.
+    /// The policy was set.
     PolicySet {
         choice: PolicyChoice,
         by: String,
     },
-    /// Somebody has applied limits.
+    /// Limits were applied.
     LimitsSet {
         limits: AppliedLimits,
     },

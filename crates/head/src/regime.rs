@@ -35,7 +35,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Tells whoever runs the head what the policy wanted and was refused. That was not done, and what runs goes on.
+    /// Reports a rejected decision of the policy to the operator. It was not carried out, and running jobs continue.
     pub(crate) fn report_violations(&mut self) {
         for violation in self.engine.take_violations() {
             let policy = self.kept.policy.as_ref().map_or("", |choice| &choice.name);

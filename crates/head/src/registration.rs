@@ -87,7 +87,7 @@ mod tests {
         let refused: [(&str, Register); 6] = [
             ("100000 devices", Register { devices: 100_000, ..register() }),
             ("at least one device", Register { devices: 0, ..register() }),
-            ("could change what a terminal shows", Register { node: "n\u{1b}]0;".into(), ..register() }),
+            ("contains the control character", Register { node: "n\u{1b}]0;".into(), ..register() }),
             ("253 are allowed", Register { pool: "p".repeat(254), ..register() }),
             ("processors", Register { cpus: u32::MAX, ..register() }),
             ("features", Register { features: vec!["f".into(); 101], ..register() }),

@@ -65,13 +65,13 @@ pub(crate) enum SecretsError {
         source: io::Error,
     },
     /// The file is no key.
-    #[error("the key of secrets {0} is damaged")]
+    #[error("the key of secrets {0} is corrupt")]
     Damaged(PathBuf),
     /// The system gives no random numbers.
-    #[error("the system gives no random numbers")]
+    #[error("the system's random number generator failed")]
     Random,
     /// Sealed with another key.
-    #[error("its secrets were sealed with another key than {0} has; submit it again")]
+    #[error("its secrets were encrypted with a different key than the one in {0}; submit it again")]
     Sealed(PathBuf),
 }
 

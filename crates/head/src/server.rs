@@ -79,7 +79,7 @@ pub enum HeadError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The policy cannot be made.
-    #[error("policy `{policy}` cannot decide here: {problem}")]
+    #[error("policy `{policy}` cannot be used on this cluster: {problem}")]
     Policy {
         /// The policy.
         policy: String,
@@ -87,7 +87,7 @@ pub enum HeadError {
         problem: String,
     },
     /// The limits that were applied cannot be understood, so none of them could be kept.
-    #[error("the limits of this head cannot be read; was it used by a later version of Wharf?")]
+    #[error("cannot read the limits of this head; they may be from a later version of Wharf")]
     Limits(#[source] LimitsError),
     /// The address cannot be used.
     #[error("cannot listen on {address}")]
@@ -112,7 +112,7 @@ pub enum HeadError {
     #[error("the server failed")]
     Serve(#[source] transport::Error),
     /// The dispatcher's thread died: a bug.
-    #[error("the dispatcher died; this is a bug in Wharf")]
+    #[error("the dispatcher has failed; this is a bug in Wharf")]
     Dispatcher,
 }
 
@@ -210,7 +210,7 @@ impl Head {
             }
             let result = dispatcher.run(&receiver);
             writing.stop();
-            // Nobody may wait for it.
+            // No client may wait for it.
             let _ = end.send(());
             result
         });
@@ -289,7 +289,7 @@ async fn watch(meter: Arc<Meter>, warn: Arc<dyn Fn(&str) + Send + Sync>) {
                 "the scheduling loop has stalled: it has been busy with one step for {:.0} s",
                 meter.busy_for().as_secs_f64()
             )),
-            (true, false) => warn("the scheduling loop goes on"),
+            (true, false) => warn("the scheduling loop continues"),
             _ => {}
         }
         was_stalled = is_stalled;

@@ -85,7 +85,7 @@ impl Service {
         self.inputs.try_send(input).map_err(|not_queued| match not_queued {
             NotQueued::Stopped => stopped(),
             NotQueued::Full => Status::resource_exhausted(format!(
-                "{} requests wait for the head, its cap max_queue; try again later",
+                "{} requests are queued, the head's limit max_queue; try again later",
                 self.inputs.length()
             )),
         })
@@ -136,9 +136,7 @@ impl Cluster for Shared {
         }
         if let Some(again) = request.again.take() {
             if !request.jobs.is_empty() {
-                return Err(Status::invalid_argument(
-                    "a request has jobs or elements to run again, not both",
-                ));
+                return Err(Status::invalid_argument("a request can retry jobs or elements, not both"));
             }
             request.jobs.push(head.submitted_before(&identity, again).await?);
         }
@@ -261,7 +259,7 @@ impl Cluster for Shared {
         let mut input = request.into_inner();
         let first = input.message().await?.and_then(|first| first.message);
         let Some(exec_input::Message::Open(open)) = first else {
-            return Err(Status::invalid_argument("the first message must say what is to be run"));
+            return Err(Status::invalid_argument("the first message must contain the command"));
         };
         let place = self.exec_place(&identity, open.job_id, open.rank).await;
         self.access.audit.record(Subject::Jobs, &identity, "exec", job_objects([open.job_id]), &place);
@@ -467,7 +465,7 @@ impl Workers for Shared {
                 }
             }
             execs.lose(session);
-            // Where the dispatcher is gone there is nobody to tell.
+            // If the dispatcher has ended, there is no receiver.
             let _ = inputs.force(Input::Detach { session });
         });
         Ok(Response::new(Box::pin(outflow)))

@@ -25,7 +25,7 @@ pub(crate) struct AppliedLimits {
 }
 
 impl AppliedLimits {
-    /// What the document says. Where nobody has applied any, that is what an empty one says.
+    /// The document; an empty one if none has been applied.
     ///
     /// # Errors
     /// Where it cannot be understood: then nothing may be decided, for no limit could be kept.

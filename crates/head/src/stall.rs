@@ -110,7 +110,7 @@ impl Dispatcher {
         let own_s = self.spec(job).and_then(|spec| spec.stall_timeout_s);
         let Some(Progress { liveness, .. }) = self.progress.get_mut(&job) else { return };
         if is_away {
-            // It may get on well; only nobody hears of it.
+            // It may make progress without reporting it.
             return liveness.pardon(now);
         }
         match &mut liveness.stall {

@@ -45,7 +45,7 @@ pub(crate) struct Tap<'a> {
 }
 
 impl Tap<'_> {
-    /// Keeps why a job was told to stop.
+    /// Keeps why a job was requested to stop.
     fn note_cause(&mut self, time: Time, job: JobId, why: StopReason) {
         let Some((cause, node)) = self.origin.cause(why) else { return };
         let record = Record::JobCaused {

@@ -391,7 +391,7 @@ impl Dispatcher {
         self.note_timing(job, &placement);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
-        // Told to stop when it had just done everything. Without a total only the trainer could say so, by not being interrupted.
+        // Requested to stop when it had just done everything. Without a total only the trainer could say so, by not being interrupted.
         let is_done = execution.is_clean()
             && !execution.is_interrupted()
             && total.is_some_and(|total| iterations >= total);

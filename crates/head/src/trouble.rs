@@ -1,4 +1,4 @@
-//! Nodes and devices that fail again and again are taken out, until somebody has looked at them.
+//! Nodes and devices that fail repeatedly are excluded until an administrator resumes them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -58,7 +58,7 @@ impl Trouble {
         self.devices.get(&(node, device)).is_some_and(|failures| failures.len() >= FAILURES_MAX)
     }
 
-    /// Somebody has looked at the node.
+    /// An administrator has checked the node.
     fn forgive(&mut self, node: NodeId) {
         self.nodes.remove(&node);
         self.devices.retain(|(of, _), _| *of != node);
@@ -96,7 +96,7 @@ impl Dispatcher {
         }
     }
 
-    /// Somebody wants a node to have jobs again, and its devices that are well.
+    /// A node and its healthy devices are resumed.
     pub(crate) fn forgive(&mut self, node: NodeId) {
         self.trouble.forgive(node);
         if let Some(facts) = self.facts.get(&node) {
@@ -108,7 +108,7 @@ impl Dispatcher {
 
 /// What is said of a device that stays out.
 pub(crate) fn kept_out(node: &str) -> String {
-    format!("broke {FAILURES_MAX} times within an hour and stays out until `wharf node resume {node}`")
+    format!("failed {FAILURES_MAX} times within an hour and is excluded until `wharf node resume {node}`")
 }
 
 #[cfg(test)]

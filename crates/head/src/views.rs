@@ -91,7 +91,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
     }
 }
 
-/// Iterations made, as far as anybody told.
+/// Reported iterations.
 fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
     let kept = || dispatcher.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
     match dispatcher.kept.reported.get(&job.0) {
@@ -100,7 +100,7 @@ fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
     }
 }
 
-/// Iterations to make, as far as anybody has said; 0: nobody has.
+/// Declared or reported total iterations; 0: unknown.
 fn iterations(dispatcher: &Dispatcher, job: JobId) -> f64 {
     let before = || dispatcher.kept.reported.get(&job.0).map_or(0.0, |&(_, total)| total);
     dispatcher.total_iterations(job).unwrap_or_else(before)
@@ -143,7 +143,7 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
         }
         Phase::Ended(JobEnd::Finished) => early_end(dispatcher, job).unwrap_or_default(),
         Phase::Ended(JobEnd::TimedOut) => "time limit reached".to_owned(),
-        Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
+        Phase::Ended(JobEnd::Rejected) => "no node can hold it".to_owned(),
         _ => String::new(),
     }
 }
@@ -319,21 +319,19 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             }
         }
         Phase::Held => held(dispatcher, job),
-        Phase::Placed => with_trouble(
-            with_reshape("it has its devices and is being started", dispatcher, job),
-            dispatcher,
-            job,
-        ),
+        Phase::Placed => {
+            with_trouble(with_reshape("it has its devices and is starting", dispatcher, job), dispatcher, job)
+        }
         Phase::Running => {
             let text = with_reshape("it runs", dispatcher, job);
             with_trouble(text + &never_resized(dispatcher, job), dispatcher, job)
         }
         Phase::Stopping if dispatcher.engine.state().reshape(job).is_some() => {
-            with_reshape("it was told to stop and saves its work", dispatcher, job)
+            with_reshape("it is stopping and saving a checkpoint", dispatcher, job)
         }
         Phase::Stopping => match life.gave_way() {
-            Some(gave) => format!("it was told to stop and saves its work: {}", made_room(dispatcher, gave)),
-            None => "it was told to stop and saves its work".to_owned(),
+            Some(gave) => format!("it is stopping and saving a checkpoint: {}", made_room(dispatcher, gave)),
+            None => "it is stopping and saving a checkpoint".to_owned(),
         },
         Phase::Ended(JobEnd::Finished) => match early_end(dispatcher, job) {
             Some(remark) => format!("it is finished: {remark}"),
@@ -353,8 +351,8 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             Some(user) => format!("it was cancelled by {user}"),
             None => "it was cancelled".to_owned(),
         },
-        Phase::Ended(JobEnd::TimedOut) => "it was stopped when it had reached its time limit".to_owned(),
-        Phase::Ended(JobEnd::Rejected) => "no node could ever hold it".to_owned(),
+        Phase::Ended(JobEnd::TimedOut) => "it was stopped at its time limit".to_owned(),
+        Phase::Ended(JobEnd::Rejected) => "no node can hold it".to_owned(),
     }
 }
 
@@ -477,7 +475,7 @@ pub(crate) fn healths(dispatcher: &Dispatcher) -> Vec<(NodeId, node_summary::Hea
     all.map(|id| (id, health(dispatcher, id, leaving.contains(&id)))).collect()
 }
 
-/// Nodes with tasks all of which were told to stop.
+/// Nodes with tasks all of which were requested to stop.
 fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
     let of = |is_stopping: bool| {
         let runs = dispatcher.executions.values().filter(move |run| run.is_stopping == is_stopping);

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_speed_that_nobody_tells_is_the_profiles() {
+    fn undeclared_speed_is_the_profiles() {
         let mut profile = Profile::default();
         let workload = Workload { model: "bert".into(), batch_size: None };
         let place = Place { device_type: "a40".into(), devices: 2, locality: Locality::Packed };

@@ -1,4 +1,4 @@
-//! Notices arrive: real commands run, a real HTTP server is posted to, and nobody waits for either.
+//! Notices arrive: real commands run, a real HTTP server receives requests, and the head does not wait for either.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -156,8 +156,8 @@ fn command_runs_as_the_jobs_user_where_the_head_is_root() {
         std::fs::set_permissions(path, mode).unwrap();
     }
     let target = command(&["sh", "-c", "id -un > $0; id -G >> $0", file.to_str().unwrap()]);
-    let of_nobody = Notice { facts: Facts { user: "nobody".into(), ..facts() }, ..notice(target) };
-    assert_eq!(tell(quick(), of_nobody), [""; 0]);
+    let of_user = Notice { facts: Facts { user: "nobody".into(), ..facts() }, ..notice(target) };
+    assert_eq!(tell(quick(), of_user), [""; 0]);
     let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("nobody\n{}\n", nobody.gid));
 }
@@ -214,7 +214,7 @@ fn webhook_over_tls_needs_a_trusted_certificate() {
     assert!(bodies.recv().unwrap().contains("\"id\":\"7.2.failed\""));
 }
 
-/// A server that answers everybody who trusts its certificate.
+/// A server for all clients that trust its certificate.
 fn tls_server(pair: &rcgen::CertifiedKey<rcgen::KeyPair>) -> (u16, Receiver<String>) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio_rustls::rustls::pki_types::PrivateKeyDer;
@@ -274,12 +274,12 @@ fn only_wanted_moments_are_told() {
 
 #[test]
 fn telling_never_waits() {
-    // Nobody ever answers, so that the queue fills up.
+    // There is never an answer, so that the queue fills up.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
     let notifier = Notifier::start(|_, _| {}).unwrap();
     let full = (0..20_000).find_map(|_| notifier.tell(notice(webhook(address.clone()))).err());
-    assert_eq!(full.unwrap().to_string(), "10000 notices wait already");
+    assert_eq!(full.unwrap().to_string(), "the notification queue is full (10000 entries)");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The Python environment that somebody works in, as a folder that an image can be built from.
+//! The active Python environment, as a directory from which an image can be built.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -124,7 +124,7 @@ impl Index {
     }
 }
 
-/// The same image has the same key, wherever somebody stands.
+/// The same image has the same key in all working directories.
 fn key(place: &Place) -> String {
     match place {
         Place::At(form, path) => {

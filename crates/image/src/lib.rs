@@ -42,7 +42,7 @@ pub enum ImageError {
     /// A program is missing, or failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A file or folder cannot be had.
+    /// A file or directory is not accessible.
     #[error("{what} `{}`: {error}", path.display())]
     File {
         /// What was tried.
@@ -53,7 +53,7 @@ pub enum ImageError {
         error: io::Error,
     },
     /// The index is none.
-    #[error("`{}` is no index of images: {error}; remove it, and images are only made anew", path.display())]
+    #[error("`{}` is not a valid image index: {error}; remove it to rebuild images", path.display())]
     Index {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum ImageError {
         error: serde_json::Error,
     },
     /// Something in the way.
-    #[error("`{}` exists and was not made by Wharf from anything; say --force to replace it", .0.display())]
+    #[error("`{}` exists and was not created by Wharf; use --force to replace it", .0.display())]
     InTheWay(PathBuf),
     /// A tar that is not an image's files.
     #[error(

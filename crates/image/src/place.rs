@@ -68,7 +68,7 @@ pub enum Place {
 pub enum PlaceError {
     /// An empty name.
     #[error(
-        "`{0}` names no image; write as in `podman:name:tag`, `./folder`, `image.sqfs`, `image.sif` or `files.tar.gz`"
+        "`{0}` is not an image; expected one of `podman:name:tag`, `./folder`, `image.sqfs`, `image.sif` or `files.tar.gz`"
     )]
     Empty(String),
     /// An image of a registry, which can only be a source.

@@ -32,7 +32,7 @@ pub fn interrupt() {
     }
 }
 
-/// Whether somebody wants all this to end.
+/// Whether an interruption was requested.
 pub(crate) fn is_interrupted() -> bool {
     RUNNING.lock().is_ok_and(|running| running.is_interrupted)
 }
@@ -41,7 +41,7 @@ pub(crate) fn is_interrupted() -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// It is not in PATH.
-    #[error("`{program}` is needed for that and is not in PATH; install {package}")]
+    #[error("`{program}` is required but not in PATH; install {package}")]
     Missing {
         /// The program.
         program: String,
@@ -56,7 +56,7 @@ pub enum ToolError {
         /// What the system says.
         error: io::Error,
     },
-    /// Somebody wanted it to end.
+    /// Interrupted.
     #[error("interrupted")]
     Interrupted,
     /// It failed.
@@ -86,7 +86,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 pub(crate) struct Tool {
     program: &'static str,
     args: Vec<OsString>,
-    /// It puts right what was begun, and is run in any case.
+    /// It cleans up, and is always run.
     is_cleaning: bool,
 }
 
@@ -105,7 +105,7 @@ impl Tool {
         self
     }
 
-    /// It puts right what was begun: also after an interruption.
+    /// It cleans up, also after an interruption.
     pub(crate) fn cleaning(mut self) -> Self {
         self.is_cleaning = true;
         self

@@ -37,7 +37,7 @@ pub enum BakeError {
     InUse,
 }
 
-/// What an image is called that nobody has named: after the cluster, and what it is prepared with.
+/// Default name of an image: from the cluster and a hash of the setup.
 ///
 /// # Errors
 /// Files that are to be copied cannot be read.
@@ -52,7 +52,7 @@ pub fn usual_name(launcher: &Launcher) -> Result<String, UpError> {
 }
 
 /// Prepares the head's machine, starts nothing there, and turns it into an image; then the machine is given back, unless it is to be
-/// kept. Whoever calls holds the cluster's lock.
+/// kept. The caller holds the cluster's lock.
 ///
 /// # Errors
 /// [`BakeError`]; the machine is kept then, and the next attempt goes on with it.
@@ -76,7 +76,7 @@ pub async fn bake(launcher: &Launcher, name: &str, keep: bool) -> Result<String,
         outcome.result?;
     }
     let Some(record) = alone.records()?.remove(&alone.head().name) else {
-        return Err(ProviderError::Cannot("the machine is not known any more".to_owned()).into());
+        return Err(ProviderError::Cannot("the machine no longer exists".to_owned()).into());
     };
     // What is ours does not belong into an image.
     down::stop(&alone, &record, Extent::Cluster).await?;

@@ -57,7 +57,7 @@ drop() {
 }
 "#;
 
-/// Files that the container's user has made, and that nobody else may be able to remove.
+/// Files that the container's user has made, and that other users may be unable to remove.
 const SWEEP: &str = r#"
 for path in "$D"/*; do
   case ${path##*/} in stamp|engine|container) ;; *) rm -rf "$path" ;; esac
@@ -101,7 +101,7 @@ if [ "$GPU" = yes ] && [ "$engine" = docker ] && docker info -f '{{.Runtimes}}' 
 const NOTE: &str = r#"
 id=$(tail -n 1 "$D/container.new")
 if [ "$OWN" = yes ] && ! "$engine" exec "$id" sh -c 'test -w "$1"' sh "$D"; then
-  echo "the container's user may not write $D: say \`run_options: [--user=$(id -u):$(id -g)]\`" >&2
+  echo "the container's user may not write $D: set \`run_options: [--user=$(id -u):$(id -g)]\`" >&2
   exit 1
 fi
 echo "$id" > "$D/container"
@@ -235,7 +235,7 @@ pub(crate) fn see(cluster: &str, container: &Container, variables: &[(&str, &str
 
 /// The script that removes a node's container, with what was put into its folder where it is not used any more.
 pub(crate) fn removal(cluster: &str, stamp: &str, sweeps: bool) -> String {
-    // A container may have the machine's processes, and with them whoever removes it: that is a step, too.
+    // A container may see the machine's processes, including the one that removes it: that is a step, too.
     let last = if sweeps { format!("{END}{SWEEP}") } else { "end \"WHARF_LAUNCHED=$STAMP\"".to_owned() };
     let last = in_container(cluster, &[("STAMP", stamp)], &last);
     format!("STAMP={}\nLAST={}\n{DROP}", quote(stamp), quote(&last))

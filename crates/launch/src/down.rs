@@ -15,7 +15,7 @@ use crate::state::Record;
 use crate::steps;
 use crate::visit::{NodeError, Visit};
 
-/// Nodes are there or not: nobody waits for one to boot that is to be stopped.
+/// Nodes exist or not: a node that is to be stopped is not awaited.
 const PATIENCE: Duration = Duration::ZERO;
 
 /// What became of a node.
@@ -36,7 +36,7 @@ pub(crate) enum Extent {
     Nodes,
 }
 
-/// Takes a cluster down: its jobs are cancelled, then the workers are stopped, then the head. Whoever calls holds its lock. With
+/// Takes a cluster down: its jobs are cancelled, then the workers are stopped, then the head. The caller holds its lock. With
 /// `forget`, nodes that cannot be reached are forgotten.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub async fn down(
     let mut records = launcher.records()?;
     if launcher.provider.makes_machines() {
         let machines = launcher.provider.list().await?;
-        // Those that are gone need not be stopped; those that nobody here knows of are to go as well.
+        // Those that are gone need not be stopped; unknown ones are removed as well.
         let is_there =
             |record: &Record| machines.iter().any(|machine| machine.id == Machine::of(&record.node).id);
         for record in records.values().filter(|record| !is_there(record)) {

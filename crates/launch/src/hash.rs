@@ -39,7 +39,7 @@ pub(crate) fn text(text: &str) -> String {
     hasher.finish()
 }
 
-/// A word that nobody else has.
+/// A unique word.
 pub(crate) fn unique() -> String {
     let mut bytes = [0; 8];
     match SystemRandom::new().fill(&mut bytes) {
@@ -66,7 +66,7 @@ pub enum FilesError {
     #[error("`rsync` cannot be run: install it on this machine and on the nodes")]
     Rsync(#[source] io::Error),
     /// It refuses, for example a pattern.
-    #[error("`rsync` refuses to list `{}`: {said}", path.display())]
+    #[error("`rsync` cannot list `{}`: {said}", path.display())]
     Refused {
         /// What was to be listed.
         path: PathBuf,

@@ -34,7 +34,7 @@ pub enum KnownError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The file says something else.
-    #[error("the cluster is up with the provider `{was}`, and the file says `{is}` now")]
+    #[error("the cluster was created with the provider `{was}`, but the file now has `{is}`")]
     Provider {
         /// Of the nodes that are known.
         was: Provider,
@@ -42,7 +42,7 @@ pub enum KnownError {
         is: Provider,
     },
     /// The provider does not say which machines there are.
-    #[error("the provider cannot be asked for its machines")]
+    #[error("cannot list the provider's machines")]
     Machines(#[from] provider::ProviderError),
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::Folder;
 
-/// Whoever has just taken a lock writes its name within this time, or is stopped.
+/// Time within which a new holder of a lock writes its name.
 const NAMES_ITSELF_WITHIN: Duration = Duration::from_secs(2);
 const LOOKS_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
@@ -30,7 +30,7 @@ pub struct Holder {
 /// Why a cluster is not to be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else has it.
+    /// Another process holds it.
     #[error("{}", match holder {
         Some(holder) => format!(
             "`{}` is changing the cluster: process {} on {}", holder.command, holder.pid, holder.host
@@ -59,13 +59,13 @@ pub struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Whoever asks before the next holder has named itself is not told of this one. Where that fails it is seen from the process' number.
+        // A caller that asks before the next holder has written its name does not see this one. If that fails, the process id shows it.
         let _ = self.file.set_len(0);
     }
 }
 
 impl Lock {
-    /// Takes a cluster, or says who has it. It is never taken from anybody: the system gives it back when its holder ends.
+    /// Locks a cluster, or returns the holder. A lock is never revoked: the system releases it when its holder ends.
     ///
     /// # Errors
     /// [`LockError`]
@@ -77,7 +77,7 @@ impl Lock {
         let host = host();
         let asked = Instant::now();
         let mut file = loop {
-            // Whoever has taken the cluster down has removed its folder, and the lock with it, perhaps a moment ago.
+            // `wharf down` removes the cluster's folder and the lock with it, perhaps a moment ago.
             let opened = folder.create_for_lock().and_then(|()| options.open(&path));
             let mut file = match opened {
                 Err(error)
@@ -147,14 +147,14 @@ mod tests {
         assert!(refused.starts_with("`wharf up` is changing the cluster: process "), "{refused}");
         drop(lock);
         let down = Lock::take(&folder, "wharf down").unwrap();
-        // A cluster that was taken down is a new one afterwards, whoever still holds what was.
+        // A removed cluster is a new one afterwards, even if its old lock is still held.
         folder.remove().unwrap();
         let up = Lock::take(&folder, "wharf up").unwrap();
         drop((down, up));
     }
 
     #[test]
-    fn whoever_has_just_taken_it_is_waited_for_and_not_taken_for_an_earlier_one() {
+    fn new_holder_is_awaited_and_not_mistaken_for_an_earlier_one() {
         let home = tempfile::TempDir::new().unwrap();
         let folder = Folder::new(home.path(), "lab");
         folder.create().unwrap();

@@ -57,7 +57,7 @@ pub(crate) async fn provide(launcher: &Arc<Launcher>, parallel: usize) -> Result
         }
         match there.iter().find(|machine| machine.name == node.name) {
             Some(machine) if machine.launch != node.launch => {
-                // Nothing is known of it here, so nobody was asked whether it may go.
+                // It is unknown here, so its removal was not confirmed.
                 failed.insert(node.name.clone(), ProviderError::Other(machine.id.clone()));
             }
             Some(machine) if machine.is_ready() => {

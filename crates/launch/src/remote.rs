@@ -50,7 +50,7 @@ pub fn attach_line(window: Option<Window>, is_new: bool) -> &'static str {
     }
 }
 
-/// A line that goes on in a window of its own when nobody looks.
+/// A command line that continues in its own terminal window.
 #[must_use]
 pub fn detached(window: Window, line: &str) -> String {
     let stays = quote(&format!("{line}; exec bash"));
@@ -144,7 +144,7 @@ pub async fn end(launcher: Arc<Launcher>, nodes: Vec<NodeConfig>, errand: Errand
             let visit = Visit::new(&launcher, &node);
             let visit = if errand.is_inside(&node) { visit.inside() } else { visit };
             let script = format!("end \"{WORD}=$WORD\" HUP");
-            // Nobody is told: whoever has interrupted it has other things to read.
+            // Not reported: the user has interrupted it.
             let _ = visit.ask("ending a command", &script, &[("WORD", &errand.word)], None).await;
         });
     }
@@ -206,7 +206,7 @@ async fn hand_over(
     let Some(pipe) = pipe else { return };
     let mut pipe = BufReader::new(pipe);
     let mut bytes = Vec::new();
-    // A pipe that cannot be read has ended, and so has whoever wrote into it.
+    // A pipe that cannot be read has ended, and so has its writer.
     while let Ok(1..) = pipe.read_until(b'\n', &mut bytes).await {
         let text = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
         told(Line { node: node.to_owned(), is_error, text });
@@ -316,7 +316,7 @@ pub fn script_line(name: &str, arguments: &[String]) -> String {
     format!("python ~/{}{}", quote(name), words.collect::<String>())
 }
 
-/// Where a file of this machine goes on a node: below the home, unless the path says otherwise.
+/// Where a file of this machine goes on a node: below the home, unless the path is absolute.
 #[must_use]
 pub fn mount(local: PathBuf, remote: &str) -> Mount {
     let remote = if remote.starts_with(['/', '~']) { remote.to_owned() } else { format!("~/{remote}") };

@@ -33,7 +33,7 @@ pub struct Ended {
     pub said: String,
 }
 
-/// What becomes of a program's input and output.
+/// Handling of a program's input and output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Use<'a> {
     /// What it reads; nothing of it is logged.

@@ -7,7 +7,7 @@ use crate::shell::quote;
 
 /// How processes are known: by pid and the tick they started at, or by a word in their environment. Never by name: others have
 /// processes of the same names. One that is dead and not yet collected does not count. `end` takes a signal for lines of users: a shell that
-/// thinks somebody is there does not hear TERM, and would go on with the line's next command. One that has ended by itself meanwhile is no failure.
+/// is interactive ignores TERM, and would continue with the line's next command. A process that has ended meanwhile is no failure.
 const COMMON: &str = r#"
 ticks() { sed -n 's/.*) [^ZX] /- /p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 alive() { [ -f "$D/$1.pid" ] && read -r pid since < "$D/$1.pid" && [ -n "$since" ] && [ "$(ticks "$pid")" = "$since" ]; }

@@ -133,7 +133,7 @@ async fn start_worker(
         line(words)
     );
     let started = daemon(visit, record, "worker", WORKER_READY, &command).await;
-    // It has its certificate now, or somebody has to look why not: either way nobody needs the token any more.
+    // It has its certificate now, or has failed: in both cases the token is not needed any more.
     let removed = visit.ask("removing its token", "rm -f \"$D/join.token\"", &[], None).await;
     started.and(removed.map(|_| ()))
 }

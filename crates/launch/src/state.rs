@@ -93,7 +93,7 @@ impl Folder {
         }
     }
 
-    /// Makes it. Whoever calls holds its lock.
+    /// Creates it. The caller holds its lock.
     ///
     /// # Errors
     /// Where that cannot be.
@@ -220,12 +220,12 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes everything. Whoever calls holds its lock.
+    /// Removes everything. The caller holds its lock.
     ///
     /// # Errors
     /// Where that cannot be.
     pub fn remove(&self) -> Result<(), StateError> {
-        // The lock goes last, and at once: whoever takes the next one has nothing of its own removed. No cluster has a name with a dot in front.
+        // The lock is removed last: files of the next holder are not touched. No cluster name begins with a dot.
         let mut hidden = OsString::from(".");
         hidden.push(self.path.file_name().unwrap_or_default());
         hidden.push(format!(".{}", crate::hash::unique()));
@@ -262,7 +262,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
 
 fn make(path: &Path) -> io::Result<()> {
     let make = || DirBuilder::new().recursive(true).mode(0o700).create(path);
-    // Whoever takes a cluster down may have removed a folder on the way that was not there before, or was there a moment ago.
+    // A concurrent `wharf down` may have removed a folder on the path.
     let is_passing =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists);
     let mut tries = (1..MAKES).map(|_| make());
@@ -283,7 +283,7 @@ mod tests {
     use crate::lock::{Lock, LockError};
 
     #[test]
-    fn whoever_takes_a_cluster_that_goes_keeps_what_it_makes() {
+    fn new_holder_of_a_removed_cluster_keeps_its_files() {
         let home = tempfile::TempDir::new().unwrap();
         let folder = Folder::new(home.path(), "lab");
         let take_and_remove = || {

@@ -74,10 +74,10 @@ pub enum UpError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The provider fails as a whole.
-    #[error("machines cannot be had")]
+    #[error("machines are not available")]
     Machines(#[from] ProviderError),
     /// What workers get from the head is not to be had.
-    #[error("`cluster_synced_files` cannot be had from the head: {}", .0.told())]
+    #[error("cannot fetch `cluster_synced_files` from the head: {}", .0.told())]
     Synced(NodeError),
 }
 
@@ -97,7 +97,7 @@ pub struct Planned {
 pub enum PlannedMachine {
     /// None is known: it is made, unless the provider has one of this name.
     Made,
-    /// It is made from something else now.
+    /// It is specification changed.
     Replaced,
     /// It is used as it is.
     Kept,
@@ -133,7 +133,7 @@ pub fn plan(launcher: &Launcher, restart: Restart) -> Result<Vec<Planned>, UpErr
     Ok(planned.collect())
 }
 
-/// Brings a cluster up. Whoever calls holds its lock. To give up is to drop this: what was begun is known to be unfinished.
+/// Creates or updates a cluster. The caller holds its lock. Dropping this aborts it: started phases are recorded as unfinished.
 ///
 /// # Errors
 /// [`UpError`]; what fails on nodes is in the report.
@@ -219,11 +219,11 @@ async fn phases(
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     visit.tell(Told::Begins(Phase::Reach, ""));
-    // A node that has no word yet gets a new one, so that one that was set up anew is told from the one before.
+    // A node that has no word yet gets a new one, so that one that was set up anew is distinguished from the one before.
     let found = visit.reach(&hash::unique(), record.dirty, visit.launcher.cluster.start_timeout).await?;
     if found.stamp != record.stamp {
         // Another machine at this address, or one that was set up anew: nothing is known of it. Where only its files were lost,
-        // what ran there is nobody's any more.
+        // processes there have no owner any more.
         if record.dirty.is_some() || !record.done.is_empty() {
             let env = [("OLD", record.stamp.as_str())];
             visit.ask("ending what ran there before", "end \"WHARF_LAUNCHED=$OLD\"", &env, None).await?;

@@ -50,7 +50,7 @@ pub enum NodeError {
     /// Its record cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Its machine cannot be had, or cannot be given back.
+    /// Its machine cannot be created or terminated.
     #[error("its machine: {0}")]
     Machine(#[from] ProviderError),
 }

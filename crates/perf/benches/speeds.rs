@@ -12,7 +12,7 @@ use wharf_perf::{Costs, Locality, Model, Order, Place, Profile, Sharing, Workloa
 const GOES: u32 = 2000;
 const ROUNDS: u32 = 2000;
 
-/// The built-in profile as if somebody had measured it, with as many models as published tables have.
+/// The built-in profile as if it were measured, with as many models as published tables have.
 fn measured() -> Profile {
     let mut profile = Profile::default();
     let builtin = analytic::profile();
@@ -63,7 +63,7 @@ fn main() {
     let builtin = plain.clone().with_builtin();
     let resnet = black_box(job("resnet50", 64, 1));
     let odd = black_box(job("resnet50", 100, 1));
-    let stranger = black_box(job("nobody-knows", 64, 1));
+    let stranger = black_box(job("unknown-model", 64, 1));
     let dlrm = black_box(job("dlrm", 2048, 1));
     let placement = [NodeShare { node: NodeId(9), devices: DeviceSet::first(1) }];
     time("told, without a profile", || plain.speed(&topology, &resnet, k80, 1, &[]));

@@ -182,7 +182,7 @@ impl Cells {
         Some(Cell { device_type, hosts: devices / per_host.max(1), per_host })
     }
 
-    /// Devices on a node; as many as there are on any host of the tables where nobody told.
+    /// Devices on a node; by default the largest number on a host of the tables.
     pub fn per_node(&self, device_type: &str) -> Option<u32> {
         let seen = || {
             let cells = self.times_s.values().flat_map(BTreeMap::keys);
@@ -214,7 +214,7 @@ impl Cells {
         Answer { is_feasible: throughput > 0.0, throughput }
     }
 
-    /// Whether a data-parallel copy fits a device where there are so many; `None` where nobody told.
+    /// Whether a data-parallel copy fits a device where there are so many; `None` if unknown.
     pub fn data_parallel_fits(&self, workload: &Workload, device_type: &str, devices: u32) -> Option<bool> {
         let (row, device) = (self.memory_gb.get(workload)?, self.devices.get(device_type)?);
         let memory_gb = *row.get(devices.checked_ilog2().unwrap_or(0) as usize)?;
@@ -351,7 +351,7 @@ mod tests {
             // Too slow, and never tried.
             (Mode::Best, false, "4B", 8, 2, INFEASIBLE),
             (Mode::Best, false, "4B", 1, 2, INFEASIBLE),
-            // 33 GB and a fifth more are above 0.8 x 48 GB; 31.9 and a fifth more are not, but nobody measured.
+            // 33 GB and a fifth more are above 0.8 x 48 GB; 31.9 and a fifth more are not, but were not measured.
             (Mode::Best, true, "1B", 1, 2, INFEASIBLE),
             (Mode::Best, true, "1B", 2, 2, INFEASIBLE),
             (Mode::Best, true, "1B", 1, 1, INFEASIBLE),
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(alone(2, Locality::Spread), 85.333 * 0.9 / 256.0);
         assert_eq!(alone(8, Locality::Packed), 0.0);
         assert!(profile.cells().is_some());
-        // Nobody has tried anything on this type.
+        // No attempts on this type.
         let mut cells = cells();
         cells.set_device("new", Device { memory_gb: 80.0, per_node: 8 });
         assert_eq!(cells.speeds().device_type("new"), None);

@@ -15,7 +15,7 @@ use crate::profile::{Locality, Profile};
 const EACH_MAX: u32 = 64;
 /// Most devices.
 const DEVICES_MAX: u32 = 1024;
-/// Devices of a node, where nobody says.
+/// Default number of devices of a node.
 const PER_NODE: u32 = 8;
 /// Lists of rows: enough that each is short.
 const LISTS: usize = 256;

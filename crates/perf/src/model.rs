@@ -48,7 +48,7 @@ pub struct Model {
     order: Order,
     checkpoint_interval_s: Option<f64>,
     known: Known,
-    /// What the planner says of models that nobody else knows.
+    /// The planner's estimates for otherwise unknown models.
     estimates: Option<Arc<Estimates>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Model {
 enum Known {
     /// Nowhere.
     Nothing,
-    /// A profile that somebody gave.
+    /// A given profile.
     Given(Arc<Speeds>),
     /// The built-in profile, where it tells types apart. It is made when it is first needed.
     Builtin,
@@ -73,7 +73,7 @@ struct Spot<'a> {
     device_type: &'a str,
     devices: u32,
     locality: Locality,
-    /// How much longer an iteration takes because its devices lie apart, where nobody measured it.
+    /// How much longer an iteration takes because its devices are spread, if not measured.
     apart: f64,
 }
 
@@ -445,7 +445,7 @@ fn beside(job: &JobSpec, alone: Speed, spot: Spot<'_>, neighbours: &[&JobSpec]) 
     Some(Speed::estimated(alone.iterations_per_s * share))
 }
 
-/// How much slower than they tell the slowest of several jobs is here: 1 where nobody knows better.
+/// How much slower than they tell the slowest of several jobs is here: 1 by default.
 fn pace(job: &JobSpec, spot: Spot<'_>, neighbours: &[&JobSpec]) -> f64 {
     let Some(speeds) = spot.speeds else { return 1.0 };
     let slower = |job: &JobSpec| {

@@ -216,7 +216,7 @@ fn keep_away(speeds: &Speeds, job: &mut JobSpec, types: &[(&Arc<str>, u32)]) -> 
     let fitting: u32 =
         types.iter().filter(|(name, _)| allowed(name) && fits(name)).map(|&(_, count)| count).sum();
     if fitting < devices_min {
-        // An estimate is not reason enough to refuse a job that tells its own speed.
+        // An estimate is not reason enough to refuse a job that declares its own speed.
         let is_certain = !speeds.is_estimated(workload) || job.iteration_ms == 0.0;
         return if is_certain { Err(Problem::FitsNowhere { model, devices }) } else { Ok(()) };
     }

@@ -20,7 +20,7 @@ use wharf_core::{Gang, JobSpec};
 
 use crate::profile::{Entry, Locality, Profile, TypeId, WorkloadId};
 
-/// What exchanging gradients costs two devices, as a share of their computing, where nobody tells.
+/// What exchanging gradients costs two devices, as a share of their computing, by default.
 const NETWORK_SHARE: f64 = 0.1;
 
 /// Most of an iteration that stages can say goes to the network.
@@ -29,7 +29,7 @@ const NETWORK_SHARE_MAX: f64 = 0.9;
 /// Where a speed comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Somebody measured it.
+    /// Measured.
     Measured,
     /// It was worked out from measurements of something else, or by a model.
     Estimated,

@@ -23,7 +23,7 @@ pub(crate) fn misleads(name: &str) -> bool {
     OF_THE_MACHINE.contains(&name) || OF_RUNTIMES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A field of a container that cannot be had this way.
+/// A field of a container that is not supported here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
 pub struct Refused {
@@ -338,7 +338,7 @@ impl<'a> Within<'a> {
     }
 }
 
-/// The host's network unless the job says otherwise: gangs and clusters reach each other by the node's addresses.
+/// The host's network by default: gangs and clusters reach each other by the node's addresses.
 fn network(container: &Container) -> &'static str {
     match container.network() {
         Network::Usual | Network::Host => "host",

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_served_beyond_limits() {
+    fn demand_beyond_limits_is_not_counted() {
         let limit = |whose: &str, what: &str, limit, used| LimitUse {
             whose: whose.into(),
             what: what.into(),

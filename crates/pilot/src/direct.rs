@@ -85,16 +85,19 @@ fn refuse(spec: &JobSpec) -> Result<(), PilotError> {
     if !matches!(spec.launcher(), Launcher::Plain | Launcher::PerDevice) {
         return wrong(
             "launcher",
-            "only `plain` and `per-device` can be handed to Slurm; start others with srun",
+            "only `plain` and `per-device` are supported on Slurm; start others with srun",
         );
     }
     if spec.notify.is_some() {
-        return wrong("notify", "Slurm tells by mail only; use `--slurm-option --mail-type=...`");
+        return wrong(
+            "notify",
+            "Slurm supports only mail notifications; use `--slurm-option --mail-type=...`",
+        );
     }
     if !spec.limits.is_empty() {
         return wrong(
             "limits",
-            "Slurm hands on the limits of the submitting shell; set them there with `ulimit`",
+            "Slurm passes on the limits of the submitting shell; set them there with `ulimit`",
         );
     }
     if !spec.reservation.is_empty() {

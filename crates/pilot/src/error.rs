@@ -18,7 +18,7 @@ pub enum PilotError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A file or folder of the pilots cannot be had.
+    /// A file or directory of the pilots is not accessible.
     #[error("cannot {what} `{}`", path.display())]
     File {
         /// What was tried.
@@ -30,7 +30,7 @@ pub enum PilotError {
         source: io::Error,
     },
     /// A file does not hold what it should.
-    #[error("`{}` is not what it should be", path.display())]
+    #[error("`{}` is malformed", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum PilotError {
         #[source]
         source: serde_json::Error,
     },
-    /// Somebody else keeps pilots for this head.
+    /// Another process manages pilots for this head.
     #[error("pilots of this head are kept by another process (`{}` is locked)", path.display())]
     InUse {
         /// The lock.
@@ -51,7 +51,7 @@ pub enum PilotError {
     #[error(transparent)]
     Head(#[from] ClientError),
     /// A pilot was not started by the batch system.
-    #[error("`{variable}` is not set: this is meant to be run by Slurm")]
+    #[error("`{variable}` is not set: run this command inside a Slurm job")]
     Outside {
         /// What is missing.
         variable: &'static str,

@@ -1,4 +1,4 @@
-//! The head, as whoever keeps pilots sees it.
+//! The head, as seen by the pilot manager.
 
 use wharf_client::{Access, Client, ClientError};
 use wharf_proto::access_client::AccessClient;

@@ -65,7 +65,7 @@ pub(crate) fn verdict(life: &Life<'_>, young_s: f64) -> Option<String> {
     }
     let word = match life.state {
         Some(JobState::Over(word)) => word.as_str(),
-        // What nobody has seen ending ended long ago.
+        // If its end was not observed, it ended long ago.
         _ => return None,
     };
     let why = if reason.is_empty() || *reason == "None" { String::new() } else { format!(" ({reason})") };
@@ -74,7 +74,7 @@ pub(crate) fn verdict(life: &Life<'_>, young_s: f64) -> Option<String> {
     };
     if life.was_useless {
         return Some(format!(
-            "pilot {id} ended without having had a job: what waits may not fit it; `wharf explain JOB` says why it waits"
+            "pilot {id} ended without running a job: waiting jobs may not fit; see `wharf explain JOB`"
         ));
     }
     if !life.has_joined {
@@ -131,7 +131,7 @@ mod tests {
         assert!(life("FAILED", Some(5.0), true));
         assert!(!life("FAILED", Some(50.0), true));
         assert!(life("FAILED", Some(50.0), false));
-        assert!(life("CANCELLED", None, false), "somebody does not want it");
+        assert!(life("CANCELLED", None, false), "cancelled by a user");
         assert!(!life("CANCELLED", Some(50.0), true));
         assert!(life("NODE_FAIL", Some(3.0), true));
         let over = JobState::Over("COMPLETED".into());

@@ -1,4 +1,4 @@
-//! Workers inside the allocations of a Slurm that somebody else runs, as many as there is work for.
+//! Workers inside the allocations of an existing Slurm, scaled to demand.
 //!
 //! A *pilot* is a Slurm job that runs a worker on each of its nodes. The [`Manager`] looks at what waits in the head, at the pilots
 //! in Slurm and at the nodes they became, lets [`decide`] say how many more are wanted, and hands them in through a [`Queue`]. It

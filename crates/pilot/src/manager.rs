@@ -24,7 +24,7 @@ const MARK: &str = "wharf";
 /// How long pilots may take to go when they are told to.
 const PARTING: Duration = Duration::from_secs(120);
 
-/// What becomes of pilots when nobody keeps them any more.
+/// Treatment of pilots when their manager ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopping {
     /// They go on until they are idle, and are found again.
@@ -33,7 +33,7 @@ pub enum Stopping {
     Cancel,
 }
 
-/// Whoever keeps pilots.
+/// The pilot manager.
 pub struct Manager {
     settings: Settings,
     queue: Box<dyn Queue>,
@@ -139,7 +139,7 @@ impl Manager {
         self.remove_nodes(&view, say).await;
         let plan = self.plan(now_s, &view);
         for id in &plan.cancel {
-            say(&format!("pilot {id} is not needed any more and is taken out of the queue"));
+            say(&format!("pilot {id} is no longer needed and is cancelled"));
             self.recall(now_s, id, say).await;
         }
         for _ in 0..plan.submit {
@@ -283,7 +283,7 @@ impl Manager {
         }
         match wrong {
             Some(wrong) => self.failed(now_s, wrong, say),
-            None => say(&format!("pilot {id} is over")),
+            None => say(&format!("pilot {id} has ended")),
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl Manager {
         let taken: BTreeSet<u32> = self.status.pilots.values().map(|row| row.slot).collect();
         for node in view.nodes.iter().filter(|node| node.health() == NodeHealth::Lost) {
             let Some(slot) = self.slot_of(&node.name).filter(|slot| !taken.contains(slot)) else { continue };
-            // Of a machine that Slurm does not reach either, nobody knows what runs there: the head waits until it must be fenced off.
+            // Of a machine that Slurm does not reach either, it is unknown what runs there: the head waits until it must be fenced off.
             if node.is_away && !self.vacated.contains(&slot) {
                 continue;
             }
@@ -469,7 +469,7 @@ impl Manager {
             }
             tokio::time::sleep(interval).await;
         }
-        say("some pilots have not ended yet; Slurm was told");
+        say("some pilots have not ended yet; their cancellation was requested");
         Ok(())
     }
 

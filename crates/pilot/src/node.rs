@@ -40,7 +40,7 @@ pub struct NodeSpec {
     pub idle_s: Option<f64>,
     /// How long the allocation lasts.
     pub limit_s: f64,
-    /// Its jobs are told to leave so long before.
+    /// Its jobs are requested to leave so long before.
     pub leave_before_s: f64,
     /// A folder on the node's own disk.
     pub scratch: PathBuf,
@@ -84,7 +84,7 @@ pub fn identity(env: &BTreeMap<String, String>) -> Result<(String, usize), Pilot
 /// The words of the worker's command line.
 ///
 /// # Errors
-/// [`PilotError`] where Slurm has not given what was asked for.
+/// [`PilotError`] if Slurm has not granted the request.
 pub fn worker_words(spec: &NodeSpec, place: &Place<'_>) -> Result<Vec<String>, PilotError> {
     let (_, index) = identity(place.env)?;
     let node = spec.nodes.get(index).ok_or_else(|| PilotError::Setting {
@@ -209,7 +209,7 @@ pub fn marked(spec: &Path, mark: Mark) -> Vec<String> {
 /// Makes the worker's own folder on the node's disk. One that is left from an earlier run of the same job is replaced.
 ///
 /// # Errors
-/// [`PilotError::File`], also where somebody else has a folder of that name.
+/// [`PilotError::File`], also if another user has a folder of that name.
 pub fn make_home(scratch: &Path, job: &str, index: usize) -> Result<PathBuf, PilotError> {
     let uid = geteuid();
     let home = scratch.join(format!("wharf-pilot-{uid}-{job}-{index}"));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn home_is_made_anew_and_never_somebody_elses() {
+    fn home_is_recreated_and_never_that_of_another_user() {
         let scratch = tempfile::tempdir().unwrap();
         let home = make_home(scratch.path(), "7", 0).unwrap();
         fs::write(home.join("old"), "").unwrap();
@@ -313,9 +313,6 @@ mod tests {
         assert!(!home.join("old").exists());
         fs::remove_dir(&home).unwrap();
         std::os::unix::fs::symlink("/etc", &home).unwrap();
-        assert!(
-            make_home(scratch.path(), "7", 0).is_err(),
-            "a link that somebody has put there is not followed"
-        );
+        assert!(make_home(scratch.path(), "7", 0).is_err(), "a symbolic link is not followed");
     }
 }

@@ -41,7 +41,7 @@ pub struct Backoff {
     pub young_s: f64,
 }
 
-/// Everything that whoever keeps pilots can choose.
+/// Settings of the pilot manager.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// What a pilot is.
@@ -68,7 +68,7 @@ pub struct Settings {
     pub extra: Vec<String>,
     /// A pilot ends when it has had nothing to do for so long.
     pub idle_s: f64,
-    /// A pilot's jobs are told to leave so long before its time is over.
+    /// A pilot's jobs are requested to leave so long before its time is over.
     pub leave_before_s: f64,
     /// Where workers reach the head, as HOST:PORT.
     pub head: String,

@@ -14,10 +14,10 @@ use crate::error::PilotError;
 use crate::health::Health;
 use crate::node::NodeSpec;
 
-/// How long somebody who only asks may hold the lock.
+/// Time for which a status request may hold the lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A folder that everybody who runs pilots can read: on a file system that nodes share.
+/// A directory that all pilots can read, on a file system shared by the nodes.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -30,7 +30,7 @@ pub struct PilotRow {
     pub slot: u32,
     /// Its folder.
     pub folder: String,
-    /// When it was submitted, in seconds since the Unix epoch; 0: by an earlier process, nobody knows when.
+    /// When it was submitted, in seconds since the Unix epoch; 0: by an earlier process, at an unknown time.
     pub submitted_s: f64,
     /// When it got its nodes.
     pub start_s: Option<f64>,
@@ -48,7 +48,7 @@ pub struct PilotRow {
     pub tokens: Vec<String>,
 }
 
-/// What whoever keeps pilots knows, as others may see it.
+/// Public state of the pilot manager.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// The process that wrote it.
@@ -107,18 +107,18 @@ impl Store {
         &self.folder
     }
 
-    /// Makes sure that nobody else keeps pilots with this folder.
+    /// Locks this folder against other pilot managers.
     ///
     /// # Errors
-    /// [`PilotError::InUse`] where somebody does.
+    /// [`PilotError::InUse`] if another process holds it.
     pub fn lock(&self) -> Result<Held, PilotError> {
         let path = self.folder.join("lock");
         let file = open_lock(&path)?;
-        // Somebody who only asks lets go in a moment; the wait has to end if it is somebody else.
+        // A status request releases it in a moment; the wait has to end for another manager.
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let locked = file.lock().map(|()| Held { _file: file });
-            // Nobody listens any more only where the patience was at its end.
+            // The receiver is gone only after the timeout.
             let _ = sender.send(locked);
         });
         match receiver.recv_timeout(LOCK_PATIENCE) {
@@ -127,14 +127,14 @@ impl Store {
         }
     }
 
-    /// Whether somebody keeps pilots now, as far as that can be told.
+    /// Whether a pilot manager is running, as far as known.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         let locked = open_lock(&self.folder.join("lock")).map(|file| file.try_lock());
         matches!(locked, Ok(Err(TryLockError::WouldBlock)))
     }
 
-    /// What was last written down; none where nobody has.
+    /// The last written state, if any.
     ///
     /// # Errors
     /// [`PilotError`] where it cannot be read.

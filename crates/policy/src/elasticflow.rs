@@ -1,5 +1,5 @@
-//! ElasticFlow: a job is admitted if everybody still gets the least that meets their deadlines; what is left goes, step by step,
-//! to whoever gains most by it.
+//! ElasticFlow: a job is admitted if all jobs still get the minimum that meets their deadlines; the rest goes, step by step,
+//! to the job with the largest gain.
 //!
 //! Each job stays on one device type: the one that it asks for, or the one with the most room when it starts.
 

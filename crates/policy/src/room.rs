@@ -66,7 +66,7 @@ pub(crate) fn find(
 }
 
 /// As [`find`], for a gang that asks for more than devices. One that is larger than a node and names no number of nodes
-/// waits for free devices: nobody has to leave for it.
+/// waits for free devices: no job has to leave for it.
 fn find_with_needs(
     view: &View<'_>,
     gang: &Gang,

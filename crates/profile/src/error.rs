@@ -81,7 +81,7 @@ impl ProfileError {
                 Some("use the version of Wharf that wrote it, or export it there as JSON")
             }
             Self::Database { source, .. } if is_damaged(source) => Some(
-                "it was cut off or overwritten: take a copy of it, or make it anew with `wharf profile import`, `run` or `learn`",
+                "it was cut off or overwritten: restore a copy, or recreate it with `wharf profile import`, `run` or `learn`",
             ),
             _ => None,
         }

@@ -152,7 +152,7 @@ mod tests {
             row("blocks, 4 samples, 1/2, nothing computed anew", "net", 8, 4.0),
             row("update, 10 parameters", "net", 8, 1.0),
             row("update, 20 parameters", "net", 8, 2.0),
-            row("what nobody understands", "net", 8, 1.0),
+            row("an unknown format", "net", 8, 1.0),
         ];
         let times = layer_times(&rows, "net", "host", true).unwrap_or_default();
         assert_eq!(times.time_s(Part::Block, 2, 2.0), Some(3.0));

@@ -37,7 +37,7 @@ pub struct Facts {
     pub is_estimate: bool,
     /// Who says so: a file, a machine, a model.
     pub source: String,
-    /// When it was measured, or taken in, as RFC 3339 writes it; empty where nobody noted it.
+    /// When it was measured, or taken in, as RFC 3339 writes it; empty if not recorded.
     pub recorded: String,
 }
 
@@ -112,7 +112,7 @@ impl Changes {
 }
 
 impl Facts {
-    /// Whether both say the same, whoever says it and when.
+    /// Whether both have the same values, regardless of source and time.
     fn agrees(&self, other: &Self) -> bool {
         (self.iterations_per_s, self.memory_mib, self.is_estimate)
             == (other.iterations_per_s, other.memory_mib, other.is_estimate)
@@ -280,7 +280,7 @@ impl Records {
         changes
     }
 
-    /// Says when everything was recorded of which nobody noted it.
+    /// Sets the time of records without one.
     pub fn date(&mut self, now: &str) {
         for facts in self.entries.values_mut().filter(|facts| facts.recorded.is_empty()) {
             now.clone_into(&mut facts.recorded);

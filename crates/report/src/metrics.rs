@@ -427,7 +427,7 @@ mod tests {
         let mut outcome = fixture::outcome();
         let summary = |outcome: &Outcome| Summary::new(fixture::labels("fcfs"), outcome, 1.5);
         let json = Report::new(vec![summary(&outcome)]).to_json().unwrap();
-        assert!(!json.contains("throughput"), "nobody knows it");
+        assert!(!json.contains("throughput"), "it is unknown");
         outcome.rules = MetricRules::Crius;
         outcome.tally.throughput = Some(wharf_outcome::Throughput { average: 2.5, peak: 4.0 });
         let run = summary(&outcome);

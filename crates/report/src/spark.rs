@@ -1,4 +1,4 @@
-//! Curves of runs as lines of text, for whoever looks at a terminal.
+//! Curves of runs as lines of text, for terminals.
 
 use wharf_outcome::Outcome;
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_at_all() {
+    fn no_waiting_jobs_draw_an_empty_curve() {
         let text = sparklines(&[run("fifo", &[(0.0, 1.0), (9.0, 0.0)], &[(0.0, 0.0), (9.0, 0.0)])], 80);
         assert!(text.ends_with("jobs waiting (█ is 0)\nfifo\n"), "{text}");
     }

@@ -76,7 +76,7 @@ pub enum Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// The interval has no nought in it.
+    /// The interval does not contain zero.
     Clear,
     /// It has.
     Open,
@@ -156,7 +156,7 @@ fn methods(verdicts: &[Verdict]) -> Vec<&'static str> {
         notes.push("Over several traces: ratios of the two policies’ means, averaged as logarithms; the interval is Student’s t with a trace as the unit.");
     }
     if verdicts.iter().any(|verdict| verdict.certainty == Certainty::OneRun) {
-        notes.push("One run each says nothing about chance: run several seeds (--seed), or a sweep.");
+        notes.push("Single runs show no variance: run several seeds (--seed), or a sweep.");
     }
     if verdicts.iter().any(|verdict| verdict.ci95_low.is_some() || verdict.share_ci95_low.is_some()) {
         notes.push("Intervals are for this one pair; which pair was chosen by looking at the same runs, so among many policies a narrow lead is less sure than that.");
@@ -208,7 +208,7 @@ impl Verdict {
     }
 }
 
-/// A value that may be below nought.
+/// A value that may be negative.
 fn signed(unit: Unit, value: f64) -> String {
     if value < 0.0 { format!("−{}", unit.show(-value)) } else { unit.show(value) }
 }
@@ -386,7 +386,7 @@ fn certainty(difference: &Estimate, is_fixed: bool) -> Certainty {
     }
 }
 
-/// The best over all traces of one preset and cluster, of the policies that compete everywhere. Where one of them has nought
+/// The best over all traces of one preset and cluster, of the policies that compete everywhere. If one of them has zero
 /// somewhere there is no ratio to it, and no verdict: the places tell who is best.
 fn overall(arenas: &[&Arena<'_>], metric: Metric) -> Option<Verdict> {
     let means = |policy: &str| -> Option<Vec<f64>> {
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn nought_has_no_ratio_and_hides_nobody() {
+    fn zero_has_no_ratio_and_hides_no_policy() {
         let stopped =
             |policy: &str, trace: &str, preemptions| Summary { preemptions, ..run(policy, trace, 1, 10.0) };
         let runs: Vec<Summary> = ["x", "y"]

@@ -410,7 +410,7 @@ impl<'a> Driver<'a> {
             let iterations = self.actual.get(&job).copied().unwrap_or(state.spec(job).iterations);
             if let Some(end) = state.job(job).finish(iterations) {
                 self.stamps[job.index()] += 1;
-                // One that has taken longer than anybody thought ends now.
+                // One that has taken longer than estimated ends now.
                 let end = self.occupancy.last().map_or(end, |last| end.max(last));
                 self.ends.push(Reverse((end, job, self.stamps[job.index()])));
             }

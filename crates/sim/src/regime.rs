@@ -1,4 +1,4 @@
-//! Who decides under Wharf's own rules: a policy by name, or a program of one's own, with the model of speeds that goes with it.
+//! Who decides under Wharf's own rules: a policy by name, or a user's program, with the model of speeds that goes with it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use wharf_policy::{BuildArgs, PolicyInfo, Settings};
 use crate::preset::Rules;
 use crate::run::RunError;
 
-/// How long a policy's program may take for an answer where real jobs wait for it, and where nobody does.
+/// How long a policy's program may take for an answer for real jobs, and for simulated ones.
 const LIVE_LIMIT: Duration = Duration::from_secs(5);
 const SIMULATED_LIMIT: Duration = Duration::from_secs(60);
 
@@ -44,7 +44,7 @@ pub fn profiled_regime(
     Ok((made.regime(model, &rules), rules))
 }
 
-/// As [`profiled_regime`], for jobs that are only simulated: they save their work at the rules' interval, and tell nobody.
+/// As [`profiled_regime`], for jobs that are only simulated: they save their work at the rules' interval, without reports.
 pub(crate) fn simulated_regime(
     rules: &Rules,
     policy: &str,
@@ -109,7 +109,7 @@ fn make(
     Ok((made, rules))
 }
 
-/// A program of one's own. Settings that are not the rules' are for the program, which says itself what it does not know.
+/// A user's program. Settings that are not the rules' are for the program, which rejects unknown ones.
 fn program(
     rules: &Rules,
     path: &str,

@@ -13,7 +13,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Looks for news, where anybody wants any.
+    /// Reports progress, if a listener is set.
     pub(crate) fn look(&mut self, now: Time, engine: &mut Engine, recorder: &mut dyn Recorder) {
         if !recorder.wants_rounds() {
             return;

@@ -31,7 +31,7 @@ pub fn of_gres(text: &str) -> Result<Vec<Gpus>, Refusal> {
     Ok(all)
 }
 
-/// The GPUs in a value of `--gpus` and its like.
+/// The GPUs in a value of `--gpus` and similar options.
 ///
 /// # Errors
 /// [`Refusal`] with what sbatch would say.

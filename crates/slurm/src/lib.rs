@@ -1,4 +1,4 @@
-//! Slurm's grammars and layouts: what sbatch scripts and command lines mean, and how squeue and its like look.
+//! Slurm's grammars and layouts: sbatch scripts, command lines, and output of squeue and other commands.
 //!
 //! Everything here is a function from texts and plain facts to texts and plain facts: no files, no clock, no cluster. It follows
 //! Slurm 22.05 as measured; where later versions differ, the comment says so.

@@ -1,4 +1,4 @@
-//! The options of sbatch, srun and salloc: which there are, and what becomes of them.
+//! The options of sbatch, srun and salloc: names and handling.
 
 use crate::getopt::{Opt, Takes};
 use crate::limit::TimeLimit;
@@ -7,7 +7,7 @@ use crate::nodes::NodeCount;
 use crate::refusal::{Kind, Refusal};
 use crate::signal::Warning;
 
-/// What becomes of an option.
+/// Handling of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// It is honoured.
@@ -236,7 +236,7 @@ fn table<'a>(rows: impl Iterator<Item = &'a (&'static str, char, Takes, Class)>)
     all
 }
 
-/// What becomes of an option.
+/// Handling of an option.
 #[must_use]
 pub fn class(name: &str) -> Class {
     ALL.iter().chain(OF_STEPS).find(|row| row.0 == name).map_or(Class::Rejected, |row| row.3)

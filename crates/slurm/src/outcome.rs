@@ -13,7 +13,7 @@ pub enum State {
     Suspended,
     /// It went well.
     Completed,
-    /// Somebody did not want it any more.
+    /// Cancelled.
     Cancelled,
     /// It did not go well.
     Failed,
@@ -93,7 +93,7 @@ pub enum Outcome {
     Exited(i32),
     /// This signal killed it.
     Killed(i32),
-    /// Somebody cancelled it.
+    /// Cancelled.
     Cancelled,
     /// It reached its time limit.
     TimedOut,

@@ -80,7 +80,7 @@ impl Request {
         for Given { name, value } in layer {
             let value = value.clone().unwrap_or_default();
             if options::class(name) == Class::Rejected {
-                return Err(Refusal::failed(format!("--{name} cannot be had: Wharf has nothing like it")));
+                return Err(Refusal::failed(format!("--{name} is not supported: Wharf has no equivalent")));
             }
             options::check(name, &value)?;
             match *name {
@@ -146,7 +146,7 @@ impl Request {
         self.verbosity
     }
 
-    /// How long it may run; none: nobody says.
+    /// How long it may run; none: not set.
     #[must_use]
     pub fn time(&self) -> Option<TimeLimit> {
         self.get("time")?.parse().ok()

@@ -99,7 +99,7 @@ impl Place<'_> {
                 Some(word) if word.starts_with(':') => return Err(fatal("Unexpected `:`".to_owned())),
                 Some(word) if is_first && (word == "hetjob" || word == "packjob") => {
                     return Err(Refusal::failed(
-                        "heterogeneous jobs (hetjob) cannot be had; submit their parts",
+                        "heterogeneous jobs (hetjob) are not supported; submit their parts",
                     ));
                 }
                 Some(word) => words.push(word),

@@ -31,7 +31,7 @@ pub enum ConnectError {
         #[source]
         source: transport::Error,
     },
-    /// Nobody answers.
+    /// No answer.
     #[error("cannot reach a head at {address}")]
     Away {
         /// Where.
@@ -47,7 +47,7 @@ pub enum ConnectError {
         why: String,
     },
     /// Who answers does not speak TLS, or its certificate is not good.
-    #[error("{address} does not speak TLS as a head does")]
+    #[error("{address} is not a head: TLS handshake failed")]
     Handshake {
         /// Where.
         address: String,
@@ -56,7 +56,7 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// This side's certificate or key cannot be used.
-    #[error("the own certificate cannot be used")]
+    #[error("cannot use the client certificate")]
     Certificate(#[source] rustls::Error),
 }
 
@@ -85,7 +85,7 @@ pub fn endpoint(address: &str) -> Result<Endpoint, ConnectError> {
     Endpoint::from_shared(format!("http://{address}")).map_err(wrong)
 }
 
-/// Connects to the head of the cluster with that authority, and with nobody else.
+/// Connects to the head of the cluster with that authority only.
 ///
 /// # Errors
 /// [`ConnectError`]

@@ -1,9 +1,9 @@
-//! How anybody reaches a head: tokens, TLS that is pinned to the cluster's authority, keys of workers.
+//! Connections to a head: tokens, TLS that is pinned to the cluster's authority, keys of workers.
 //!
-//! A cluster has an authority of its own (a CA), whose certificate nobody else signed. What makes it the right one is its
+//! A cluster has an authority of its own (a CA), whose certificate is self-signed. It is identified by its
 //! [`Fingerprint`], which every [`Token`] carries: a token is enough to know the head from an impostor before it is shown.
 //! The head's certificate is valid for one name, [`HEAD_NAME`], wherever the head listens: what counts is which authority
-//! signed it, and that authority signs it for nobody else.
+//! signed it, and that authority signs it for no other client.
 
 mod channel;
 mod file;

@@ -15,9 +15,9 @@ use crate::Fingerprint;
 /// The name that a head's certificate is for, wherever the head listens.
 pub const HEAD_NAME: &str = "head.wharf.internal";
 
-/// Who answers is of another cluster, or nobody's.
+/// The server belongs to another cluster, or to none.
 #[derive(Debug, thiserror::Error)]
-#[error("what answers is no head of the cluster with the fingerprint {expected}; it shows {shown}")]
+#[error("the head has fingerprint {shown}, expected {expected}")]
 pub(crate) struct WrongAuthority {
     expected: Fingerprint,
     shown: String,

@@ -21,7 +21,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 
 /// The system has no random numbers.
 #[derive(Debug, thiserror::Error)]
-#[error("the system gives no random numbers")]
+#[error("the system's random number generator failed")]
 pub struct RandomError;
 
 /// So many random bytes in hexadecimal.

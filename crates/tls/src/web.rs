@@ -29,7 +29,7 @@ impl Web {
     /// TLS cannot be set up at all.
     pub fn new(extra_roots: impl IntoIterator<Item = Vec<u8>>) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
-        // A certificate that cannot be used only means that nobody who shows it is trusted.
+        // A certificate that cannot be used only means that no client with it is trusted.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         roots.add_parsable_certificates(extra_roots.into_iter().map(CertificateDer::from));
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));

@@ -128,7 +128,7 @@ impl CsvRows {
             match self.schema.find(name) {
                 Some(index) if self.headers[index].is_some() => {
                     let note =
-                        Note::error(Rule::DuplicateColumn, format!("column {} is there twice", shown(name)));
+                        Note::error(Rule::DuplicateColumn, format!("duplicate column {}", shown(name)));
                     findings.push_named(row.line, named(), note);
                 }
                 Some(index) => self.headers[index] = Some(place),

@@ -10,7 +10,7 @@ use crate::Trace;
 use crate::generate::GeneratorSettings;
 use crate::generate::draw::{Draw, Purpose};
 
-/// Latest submission: beyond it, seconds are not told apart well enough.
+/// Latest submission: beyond it, seconds are not distinguished well enough.
 const SUBMIT_MAX_S: f64 = 1e12;
 
 /// A change of a trace. Jobs keep their order, and what is not named stays as it is.
@@ -152,7 +152,7 @@ pub enum EditError {
         jobs: usize,
     },
     /// No job was asked for.
-    #[error("no job is left of {jobs}: 0 were asked for")]
+    #[error("no job is left of {jobs}: the requested number is 0")]
     NoJobs {
         /// Jobs before the change.
         jobs: usize,

@@ -14,7 +14,7 @@ pub enum TraceError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// No known format has such a first line.
-    #[error("cannot tell the trace format of `{file}`: no known format begins with {first_line}")]
+    #[error("cannot detect the trace format of `{file}`: no known format begins with {first_line}")]
     UnknownFormat {
         /// The path as given.
         file: String,

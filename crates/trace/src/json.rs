@@ -136,7 +136,7 @@ impl JsonElements {
             }
             let mut key = Vec::new();
             if self.bytes.value(Some(&mut key))? != Value::Whole || self.bytes.peek()? != Some(b':') {
-                return Ok(Found::Wrong("found something that is not JSON"));
+                return Ok(Found::Wrong("invalid JSON"));
             }
             self.bytes.skip(1);
             let is_list = key.trim_ascii_end() == [b"\"", LIST, b"\""].concat();

@@ -48,8 +48,8 @@ impl JsonRows {
 pub(crate) fn bad_json(error: &serde_json::Error) -> Note {
     let what = match error.classify() {
         serde_json::error::Category::Eof => "the object ends too early",
-        serde_json::error::Category::Data => "found something else than an object",
-        _ => "found something that is not JSON",
+        serde_json::error::Category::Data => "expected an object",
+        _ => "invalid JSON",
     };
     Note::error(Rule::BadJson, format!("{what} (character {} of the line)", error.column()))
         .hint("each line is one JSON object: {\"job_id\": \"a\", \"submit_s\": 0, ...}")
@@ -73,7 +73,7 @@ pub(crate) fn fill(row: &mut Row, schema: &Schema, object: &Object<'_>, findings
             continue;
         };
         if seen >> index & 1 == 1 {
-            let note = Note::error(Rule::DuplicateColumn, format!("{} is there twice", shown(key)));
+            let note = Note::error(Rule::DuplicateColumn, format!("duplicate key {}", shown(key)));
             findings.push_named(row.line, Some(Cow::Owned(key.to_string())), note);
             step = Step::Bad;
         }

@@ -39,7 +39,7 @@ impl From<Option<Format>> for ReadOptions {
     }
 }
 
-/// Reads a trace file, gzip-compressed or plain; `format` is told from the content where it is `None`.
+/// Reads a trace file, gzip-compressed or plain; `format` is detected from the content where it is `None`.
 ///
 /// Jobs come sorted by submission; ties keep the file's order. A folder is read where it holds a public log, as its
 /// owners publish it. Rows that were left out and jobs that were changed are reported by [`read_noted`] only.
@@ -298,7 +298,7 @@ fn no_jobs(format: Format) -> Note {
 fn check_id(check: &mut RowCheck<'_>, codec: &Codec, ids: &mut SeenIds) {
     let Some(id) = check.raw(codec.roles.id) else { return };
     if let Some(line) = ids.insert(id, check.row.line) {
-        let message = format!("job {} is there already, on line {line}", shown(id));
+        let message = format!("job {} is duplicated, first on line {line}", shown(id));
         check.error(
             codec.roles.id,
             Note::error(Rule::DuplicateId, message).hint("give each job its own name"),

@@ -1,4 +1,4 @@
-// Elements from plain values. Whatever is shown is text: nothing that anybody wrote ever becomes markup.
+// Elements from plain values. All values are escaped: user input never becomes markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -51,7 +51,7 @@ export function perFrame(call) {
   };
 }
 
-/** Calls when nobody has asked for so long. */
+/** Calls after a time without requests. */
 export function settled(call, ms) {
   let timer;
   return (...all) => { clearTimeout(timer); timer = setTimeout(() => call(...all), ms); };

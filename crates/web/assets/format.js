@@ -33,7 +33,7 @@ export function number(value, digits = 3) {
 
 export const percent = (share) => (Number.isFinite(share) ? `${Math.round(share * 100)} %` : '–');
 
-/** Every state has a sign and a word, so that nobody depends on colour. */
+/** Every state has a sign and a word, so that colour is never needed. */
 export const SIGNS = {
   waiting: '○', held: '‖', placed: '◐', running: '▶', stopping: '◑', finished: '✓', failed: '✕', cancelled: '⊘',
   'timed-out': '◷', up: '✓', cordoned: '‖', draining: '◑', lost: '✕', gone: '–',

@@ -32,31 +32,31 @@ pub enum Exit {
 impl Exit {
     /// Each code with the explanation that the help and the reference print.
     pub const DOCUMENTED: &[(&str, &str)] = &[
-        ("0", "success; also where the reader of standard output went away early (`wharf ... | head`)"),
-        ("1", "a bug in Wharf: please report it with the text that was printed"),
+        ("0", "success; also if the reader of standard output exits early (`wharf ... | head`)"),
+        ("1", "a bug in Wharf: please report it with the printed text"),
         (
             "2",
-            "wrong usage, on the command line or in the configuration file: an unknown option, policy, preset, format or setting, or a value it cannot take",
+            "wrong usage, on the command line or in the configuration file: an unknown option, policy, preset, format or setting, or an invalid value",
         ),
         (
             "3",
-            "an input file that is missing, unreadable or invalid, a job that the cluster can never hold, or a head that does not answer",
+            "an input file that is missing, unreadable or invalid, a job too large for the cluster, or a head that does not answer",
         ),
-        ("4", "an output that cannot be written: no permission, a full disk, a directory in the way"),
+        ("4", "an output that cannot be written: no permission, a full disk, an existing directory"),
         (
             "10",
-            "`wharf step`: the job's lease is over or it was told to stop; it saves a checkpoint and exits with 0",
+            "`wharf step`: the job's lease has ended or the job is to stop: save a checkpoint and exit with 0",
         ),
         ("11", "`wharf up`, `wharf down`: another launcher is changing the same cluster"),
         (
             "12",
-            "`wharf up`: fewer workers came up than have to; `wharf down`: some nodes are not stopped; saying it again goes on",
+            "`wharf up`: fewer workers than required have started; `wharf down`: some nodes are not stopped; repeat the command to continue",
         ),
-        ("13", "`wharf up`: the head did not come up, and no worker was looked at"),
-        ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); nothing partial is left behind"),
+        ("13", "`wharf up`: the head did not start, and no worker was started"),
+        ("130", "interrupted by Ctrl-C (143: terminated, 129: hung up); no partial output is left"),
         (
             "other",
-            "`wharf run` and `wharf submit --wait` pass on the exit code of the job (126, 127: it could not be started)",
+            "`wharf run` and `wharf submit --wait` pass on the exit code of the job (126, 127: cannot start)",
         ),
     ];
 

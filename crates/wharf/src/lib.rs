@@ -78,7 +78,7 @@ fn run(parsed: &Parsed) -> Exit {
 fn tell(error: &CliError, styles: &Styles) -> Exit {
     let exit = error.kind().exit();
     if exit != Exit::Ok {
-        // Where standard error is closed there is nobody left to tell.
+        // Standard error may be closed.
         let _ = std::io::stderr().write_all(error.render(styles).as_bytes());
     }
     exit

@@ -23,11 +23,11 @@ pub struct JobNumber {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNumber {
     /// It is nothing that is known.
-    #[error("expected a job's id as in `12`, or an element of an array as in `12_3`")]
+    #[error("expected a job id such as `12`, or an array element such as `12_3`")]
     Other,
     /// It is a file, as launchers have it in this place.
     #[error(
-        "expected a job's id as in `12`; what is done with a cluster's file is under `wharf cluster`, as in `wharf cluster exec {0} -- nvidia-smi`"
+        "expected a job id such as `12`; for cluster files use `wharf cluster`, as in `wharf cluster exec {0} -- nvidia-smi`"
     )]
     File(String),
 }

@@ -14,8 +14,8 @@ pub fn exit_codes() -> String {
 
 /// The environment variables, for people.
 pub fn environment() -> String {
-    let rows = variables().into_iter().map(|(name, help)| format!("  {name:14} {help}\n"));
-    std::iter::once("Environment variables (options on the command line win):\n".to_owned())
+    let rows = variables().into_iter().map(|(name, help)| format!("  {name:36} {help}\n"));
+    std::iter::once("Environment variables (command-line options override them):\n".to_owned())
         .chain(rows)
         .collect()
 }

@@ -108,16 +108,16 @@ struct Ran {
     summary: Summary,
     /// For a page; only where one is written.
     page: Option<PageRun>,
-    /// For the terminal; only where somebody looks at it.
+    /// For the terminal; only if it is one.
     spark: Option<SparkRun>,
 }
 
-/// What a batch gives to whoever asked for it.
+/// Result of a batch for its caller.
 #[derive(Debug)]
 pub(crate) struct Results {
     /// Its runs.
     pub report: Report,
-    /// Their curves, where somebody looks at the terminal.
+    /// Their curves, for a terminal.
     pub sparks: Vec<SparkRun>,
 }
 
@@ -367,7 +367,7 @@ fn warn_of_unfinished(report: &Report, terminal: &Terminal) {
 /// Each name once.
 ///
 /// # Errors
-/// Where a name is there twice, or empty: the runs could not be told apart.
+/// Where a name is there twice, or empty: the runs could not be distinguished.
 pub(crate) fn distinct(policies: &[String]) -> Result<Vec<String>, CliError> {
     for (index, policy) in policies.iter().enumerate() {
         if policy.trim().is_empty() {

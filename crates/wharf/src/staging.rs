@@ -27,7 +27,7 @@ fn staged() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 pub(crate) fn abandon_all() {
     let mut paths = staged();
     remove_all(&mut paths);
-    // Whoever stages or commits next waits for a lock that is never given back.
+    // The next staging or commit waits for a lock that is never released.
     std::mem::forget(paths);
 }
 
@@ -129,7 +129,7 @@ impl StagedDir {
             if place.is_dir() && !is_result_dir(&place) {
                 let message = format!("cannot replace `{}`: it holds no results of Wharf", place.display());
                 return Err(
-                    CliError::new(ErrorKind::Output, message).hint("name another directory with `--out`")
+                    CliError::new(ErrorKind::Output, message).hint("set another directory with `--out`")
                 );
             }
         }
@@ -224,7 +224,7 @@ impl StagedFile {
     /// Says who may do what with the file.
     ///
     /// # Errors
-    /// Where it belongs to somebody else.
+    /// If it belongs to another user.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         self.writer.get_ref().set_permissions(fs::Permissions::from_mode(mode))

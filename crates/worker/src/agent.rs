@@ -171,7 +171,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                         return Ok(());
                     }
                     is_shut = true;
-                    self.leave("it was told to end".to_owned(), true);
+                    self.leave("termination requested".to_owned(), true);
                 }
                 event = self.keeper.event() => match event {
                     Some(event) => self.on_keeper(event),
@@ -200,7 +200,7 @@ impl<N: FnMut(Notice)> Agent<N> {
         }
     }
 
-    /// Has the node's containers removed that nobody uses; nothing waits for that.
+    /// Removes unused containers of the node in the background.
     fn retire_idle(&self) {
         let config = &self.config;
         let (program, folder, idle) =
@@ -357,7 +357,7 @@ impl<N: FnMut(Notice)> Agent<N> {
 
     fn mark_stored(&mut self, stored: std::io::Result<()>) {
         if let Err(error) = stored {
-            self.reduced(format!("the worker cannot store how far the head's state goes: {error}"));
+            self.reduced(format!("cannot store the position in the head's state: {error}"));
         }
     }
 
@@ -452,7 +452,7 @@ impl<N: FnMut(Notice)> Agent<N> {
         }
     }
 
-    /// Passes on what somebody says to a command beside a task.
+    /// Passes on the input of a command in a task.
     fn on_exec(&mut self, message: ToExec) {
         let Some(head) = &self.head else { return };
         if let Some(task) = self.execs.on_message(message, &head.output) {

@@ -14,12 +14,12 @@ use nix::unistd::{dup2_stdin, getpid};
 const CODE_NOT_FOUND: u8 = 127;
 const CODE_NOT_EXECUTABLE: u8 = 126;
 
-/// Executes a batch script with its input and search path; without one, waits until it is told to end. Returns the exit code: of
+/// Executes a batch script with its input and search path; without one, waits until it is requested to end. Returns the exit code: of
 /// a script only where it cannot be executed, which is told on standard error.
 pub fn batch_main(input: Option<&Path>, path: Option<&OsStr>, command: &[String]) -> u8 {
     let Some((script, arguments)) = command.split_first() else { return wait() };
     let failed = |what: String, error: &io::Error| {
-        // There is nobody else to be told.
+        // There is no other place to report it.
         let _ = writeln!(io::stderr(), "wharf: cannot {what}: {error}");
         if error.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE }
     };
@@ -36,7 +36,7 @@ pub fn batch_main(input: Option<&Path>, path: Option<&OsStr>, command: &[String]
     failed(format!("start the batch script '{script}'"), &error)
 }
 
-/// Keeps its place until somebody wants it to end: that is no failure.
+/// Keeps its place until it is stopped: that is no failure.
 fn wait() -> u8 {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {

@@ -117,7 +117,7 @@ impl Safe {
     async fn certified(&self) -> Result<Channel, Status> {
         let Some((authority, certificate)) = self.identity.certificate(self.token.as_ref()) else {
             return Err(Status::unavailable(
-                "the head's certificate for this worker has expired; are the clocks right?",
+                "the head's certificate for this worker has expired; check the clocks",
             ));
         };
         wharf_tls::connect(&self.endpoint, authority, Some(&certificate)).await.map_err(unreachable)

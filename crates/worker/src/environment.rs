@@ -481,7 +481,7 @@ pub(crate) mod tests {
         let launch = LaunchTask { env: env.collect(), ..launch() };
         let expected = rows.map(|(name, _, value)| (name, value));
         check("v100", &launch, &surroundings(), &expected);
-        // On a slot without a device nobody may think that it has one.
+        // On a slot without a device, no program may assume one.
         check("cpu", &launch, &surroundings(), &[("CUDA_VISIBLE_DEVICES", None)]);
     }
 

@@ -38,16 +38,16 @@ pub enum WorkerError {
         source: wharf_proto::tonic::transport::Error,
     },
     /// The token has characters that cannot be sent.
-    #[error("the token has characters that cannot be sent")]
+    #[error("the token contains invalid characters")]
     Token,
     /// The head does not let this worker in.
-    #[error("the head refuses this worker: {reason}")]
+    #[error("the head rejected this worker: {reason}")]
     Refused {
         /// What the head said.
         reason: String,
     },
     /// The keeper did not start or does not answer.
-    #[error("the keeper does not {what}; its own words are in {}", log.display())]
+    #[error("the supervisor does not {what}; see its log {}", log.display())]
     Keeper {
         /// What it does not do.
         what: &'static str,
@@ -58,7 +58,7 @@ pub enum WorkerError {
         source: io::Error,
     },
     /// A keeper of another version still holds tasks.
-    #[error("a keeper of another version (protocol {found}, not {wanted}, pid {pid}) still holds tasks")]
+    #[error("a supervisor of another version (protocol {found}, not {wanted}, pid {pid}) still holds tasks")]
     KeeperVersion {
         /// Its protocol.
         found: u32,
@@ -84,7 +84,7 @@ pub enum KeeperError {
         source: io::Error,
     },
     /// Another keeper holds the state directory.
-    #[error("another keeper holds {}", path.display())]
+    #[error("another supervisor holds {}", path.display())]
     InUse {
         /// The state directory.
         path: PathBuf,

@@ -16,7 +16,7 @@ pub(crate) struct Clock {
     pub(crate) fence: Fence,
     /// When the head was heard of last; none while there is a stream.
     silent_since: Option<Instant>,
-    /// The tasks were told to stop.
+    /// The tasks were requested to stop.
     pub(crate) is_cut_off: bool,
 }
 

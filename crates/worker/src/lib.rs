@@ -1,4 +1,4 @@
-//! The node agent: attaches to a head, runs the tasks that it is told to, and tells it what becomes of them.
+//! The node agent: connects to a head, runs its tasks, and reports their states.
 //!
 //! A worker is two processes. The *agent* ([`run`]) speaks gRPC with the head and may be killed, upgraded and started again at
 //! any time. The *keeper* ([`keeper_main`]) is a small process without an async runtime that is the parent of all tasks; it lives
@@ -105,7 +105,7 @@ pub struct WorkerConfig {
     pub containers: ContainerSettings,
     /// What tasks are granted.
     pub tasks: TaskSettings,
-    /// When it leaves, where its machine is its own for a time only. It then also leaves, with its tasks, when it is told to end.
+    /// When it leaves, where its machine is its own for a time only. It then also leaves, with its tasks, when it is requested to end.
     pub stay: Option<Stay>,
 }
 
@@ -134,12 +134,12 @@ impl std::fmt::Debug for WorkerConfig {
     }
 }
 
-/// What becomes of tasks that are not run, to find out how fast everything around them is.
+/// Behaviour of tasks that are not run, for measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rehearsal {
     /// They end at once, with 0.
     End,
-    /// They seem to run until they are told to stop.
+    /// They seem to run until they are requested to stop.
     Hold,
 }
 
@@ -176,7 +176,7 @@ pub enum Notice {
         /// What happened.
         reason: String,
     },
-    /// The head was not heard of for so long that it may run the tasks elsewhere: they were told to stop.
+    /// The head was not heard of for so long that it may run the tasks elsewhere: they were requested to stop.
     CutOff,
     /// The keeper was gone and another was started.
     KeeperRestarted,
@@ -192,7 +192,7 @@ pub enum Notice {
         /// What is wrong with it; empty where it is well again.
         problem: String,
     },
-    /// Its tasks are told to stop, and it goes.
+    /// Its tasks are requested to stop, and it goes.
     Leaving {
         /// Why.
         reason: String,

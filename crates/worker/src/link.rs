@@ -53,7 +53,7 @@ impl Keeper {
 
     /// Connects to the state directory's keeper, if there is one.
     pub(crate) async fn join(state_dir: &Path) -> Result<Option<(Self, Hello)>, WorkerError> {
-        // While somebody listens; then there is no keeper, and no task without one.
+        // While there is a listener; then there is no keeper, and no task without one.
         while let Ok(stream) = UnixStream::connect(keeper_socket(state_dir)).await {
             if let Some(joined) = Self::greet(stream, state_dir).await? {
                 return Ok(Some(joined));
@@ -122,7 +122,7 @@ async fn greeting(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Hello> {
     }
     match serde_json::from_str(&line)? {
         Event::Hello(hello) => Ok(hello),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the first line is no greeting")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the first line is not a greeting")),
     }
 }
 
@@ -175,7 +175,7 @@ async fn start(config: &WorkerConfig) -> io::Result<()> {
     if line.trim_end() == READY {
         return Ok(());
     }
-    Err(io::Error::other("it ended at once"))
+    Err(io::Error::other("it ended immediately"))
 }
 
 fn spawn(program: &Path, config: &WorkerConfig) -> io::Result<Child> {

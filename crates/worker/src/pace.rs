@@ -1,7 +1,7 @@
 //! The paced trainer: a real process that trains nothing and takes as long as the head's performance model says.
 //!
 //! It counts iterations at the pace that its keeper tells, which changes while it runs, and it does what any good trainer does:
-//! tells its progress, saves it when told to stop and now and then, and goes on from where it was. Iterations are counted
+//! tells its progress, saves it when requested to stop and now and then, and goes on from where it was. Iterations are counted
 //! in parts, too, because the model does so: a whole one may be longer than the time between two preemptions.
 
 use std::io::{self, ErrorKind, Write as _};
@@ -22,13 +22,13 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
 const WORD_BYTES_MAX: usize = 4096;
 
-/// Trains for so many iterations, or until it is told to stop.
+/// Trains for so many iterations, or until it is requested to stop.
 ///
 /// # Errors
 /// [`io::Error`] where it is no task of a worker's, or its checkpoint cannot be kept.
 pub fn pace_main(iterations: f64) -> io::Result<()> {
     let task = Task::from_environment()
-        .ok_or_else(|| io::Error::other("it is no task of a worker: WHARF_PROGRESS_SOCKET is not set"))?;
+        .ok_or_else(|| io::Error::other("not run by a worker: WHARF_PROGRESS_SOCKET is not set"))?;
     Paced::begin(task, iterations)?.run()
 }
 
@@ -192,7 +192,7 @@ impl Paced {
     fn say(&self, what: &str) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let Course { iterations, done, .. } = self.course;
-        // Nobody has to listen.
+        // A listener is optional.
         let _ = writeln!(
             io::stdout(),
             "{what} at {:.6} with {done} of {iterations} iterations",
@@ -211,7 +211,7 @@ impl Paced {
         Ok(())
     }
 
-    /// Takes the checkpoint away that nobody needs any more.
+    /// Removes the checkpoint when it is not needed any more.
     fn clear(&self) -> io::Result<()> {
         if self.saves { std::fs::remove_file(&self.checkpoint) } else { Ok(()) }
     }
@@ -226,7 +226,10 @@ fn read_checkpoint(path: &Path) -> io::Result<Option<f64>> {
     let done: Option<f64> = text.trim().parse().ok().filter(|done: &f64| done.is_finite() && *done >= 0.0);
     done.map(Some).ok_or_else(|| {
         let path = path.display();
-        io::Error::new(ErrorKind::InvalidData, format!("`{path}` is no checkpoint; remove it to begin anew"))
+        io::Error::new(
+            ErrorKind::InvalidData,
+            format!("`{path}` is not a valid checkpoint; remove it to start from the beginning"),
+        )
     })
 }
 
@@ -261,7 +264,7 @@ mod tests {
         for damaged in ["", "twelve", "-1", "inf"] {
             std::fs::write(&path, damaged).unwrap();
             let error = read_checkpoint(&path).unwrap_err().to_string();
-            assert!(error.contains("is no checkpoint; remove it"), "{damaged}: {error}");
+            assert!(error.contains("is not a valid checkpoint; remove it"), "{damaged}: {error}");
         }
     }
 }

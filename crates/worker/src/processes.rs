@@ -39,7 +39,7 @@ pub(crate) fn start_time_of(stat: &str) -> Option<u64> {
     Stat::read(stat).filter(|stat| !stat.is_over).map(|stat| stat.start)
 }
 
-/// Living processes below another, whoever started them.
+/// Live descendants of a process.
 pub(crate) fn below(root: i32) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -74,10 +74,10 @@ pub(crate) fn stopped(job: u32, generation: u32) -> Vec<(u32, Option<u32>)> {
     pids.filter(is_stopped).filter_map(rank).collect()
 }
 
-/// Kills them. One that has ended meanwhile is still a zombie of its parent's, so its number is nobody else's in a moment.
+/// Kills them. One that has ended meanwhile is still a zombie of its parent's, so its number is not reused in between.
 pub(crate) fn kill_all(pids: &[Pid]) {
     for &pid in pids {
-        // Whoever does not go is still there at the next look.
+        // A process that does not exit is found again at the next check.
         let _ = kill(pid, Signal::SIGKILL);
     }
 }

@@ -227,7 +227,7 @@ pub(crate) enum Event {
         #[serde(default)]
         refused: Refused,
     },
-    /// Something that tasks ask for cannot be had on this machine; said once.
+    /// A feature requested by tasks is not available on this machine; reported once.
     Reduced {
         what: String,
     },

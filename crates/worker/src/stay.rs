@@ -15,10 +15,10 @@ use crate::task::{Exit, TaskKey};
 const KEPT: Duration = Duration::from_millis(250);
 /// How long the head may take to let it in, however soon it would leave afterwards.
 const ENTRY: Duration = Duration::from_secs(60);
-/// How long the head may take to answer a farewell.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Time limit for the head's answer to a deregistration.
+const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When a worker leaves, other than by being killed. Its tasks are told to stop, and their jobs run elsewhere.
+/// When a worker leaves, other than by being killed. Its tasks are requested to stop, and their jobs run elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stay {
     /// It leaves when it has had nothing to do for so long.
@@ -31,7 +31,7 @@ pub struct Stay {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Staying,
-    /// Its tasks are to end; why, and whether somebody outside ends them, too.
+    /// Its tasks are to end; why, and whether they are also ended externally.
     Leaving {
         reason: String,
         is_evicted: bool,
@@ -68,7 +68,7 @@ impl Departure {
         }
     }
 
-    /// Whether it leaves when it is told to end, instead of only going away from its tasks.
+    /// Whether it leaves when it is requested to end, instead of only going away from its tasks.
     pub(crate) fn has_end(&self) -> bool {
         self.stay.is_some()
     }
@@ -102,13 +102,13 @@ impl Departure {
             return None;
         }
         if self.until.is_some_and(|until| until <= now) {
-            return Some("its time on this machine is nearly over".to_owned());
+            return Some("its time limit on this machine is near".to_owned());
         }
         let idle = self.patience()?;
         let is_idle = self.idle_since.is_some_and(|since| since + idle <= now);
         let idle_s = idle.as_secs_f64();
         is_idle.then(|| match self.has_worked {
-            true => format!("it had nothing to do for {idle_s:.0} s"),
+            true => format!("it was idle for {idle_s:.0} s"),
             false => format!("{NO_JOB_CAME} within {idle_s:.0} s"),
         })
     }
@@ -152,14 +152,14 @@ impl Departure {
         self.kept.drain(..).map(|(_, task, exit)| (task, told(exit))).collect()
     }
 
-    /// Whether nothing is left to be done: the head has answered the farewell, or has had long enough to.
+    /// Whether nothing is left to be done: the head has answered the deregistration, or its time limit has passed.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         matches!(self.phase, Phase::Gone { until } if until <= now)
     }
 
-    /// Says farewell.
+    /// Deregisters.
     pub(crate) fn go(&mut self, now: Instant) {
-        self.phase = Phase::Gone { until: now + FAREWELL };
+        self.phase = Phase::Gone { until: now + DEREGISTER_TIMEOUT };
     }
 
     /// The head has closed the stream; returns whether that was its answer.
@@ -224,7 +224,7 @@ mod tests {
         departure.on_tasks(true, after(45));
         assert_eq!(departure.due(), Some(after(50)));
         assert_eq!(departure.reason(after(49)), None);
-        assert_eq!(departure.reason(after(50)).as_deref(), Some("it had nothing to do for 10 s"));
+        assert_eq!(departure.reason(after(50)).as_deref(), Some("it was idle for 10 s"));
         departure.leave("enough".into(), false);
         assert_eq!(departure.reason(after(60)), None, "it is leaving already");
         assert_eq!(departure.leaving(), "enough");

@@ -43,7 +43,7 @@ pub enum StepAnswer {
     Unheard,
     /// It goes on.
     GoOn,
-    /// Its lease is over or it was told to stop: it saves a checkpoint and exits with 0.
+    /// Its lease is over or it was requested to stop: it saves a checkpoint and exits with 0.
     Stop,
 }
 

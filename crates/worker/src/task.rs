@@ -50,10 +50,10 @@ pub(crate) struct Exit {
     pub(crate) code: i32,
     /// Why, in words; empty where the code says it all.
     pub(crate) error: String,
-    /// Its lease was over or it was told to stop, and it has more to do.
+    /// Its lease was over or it was requested to stop, and it has more to do.
     #[serde(default)]
     pub(crate) interrupted: bool,
-    /// It ended before it was told to stop.
+    /// It ended before it was requested to stop.
     #[serde(default)]
     pub(crate) by_itself: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub(crate) struct Exit {
     pub(crate) signal: i32,
 }
 
-/// The code of a task whose end nobody saw.
+/// Exit code of a task whose end was not observed.
 const CODE_UNKNOWN: i32 = -1;
 
 /// What a shell says of a command that cannot be run.
@@ -74,7 +74,7 @@ impl Exit {
         Self { code, error: String::new(), interrupted: false, by_itself: false, cause: None, signal: 0 }
     }
 
-    /// The end of a task that nobody saw ending, or that was never begun.
+    /// The end of a task that was not observed, or that was never started.
     pub(crate) fn lost(error: impl Into<String>) -> Self {
         Self { error: error.into(), cause: Some(Cause::Worker), ..Self::code(CODE_UNKNOWN) }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use wharf_proto::LaunchTask;
 
-/// Bytes that nobody guesses.
+/// Unguessable bytes.
 const TOKEN_BYTES: usize = 16;
 
 /// What is kept of it for the life of a task.
@@ -49,7 +49,7 @@ pub(crate) struct Word {
     /// By which it knows that its keeper speaks, as any process may send to its socket.
     pub(crate) token: String,
     pub(crate) lease: Lease,
-    /// The task was told to stop, whatever its lease says.
+    /// The task was requested to stop, whatever its lease says.
     pub(crate) stop: bool,
     /// Only for tasks that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +103,7 @@ impl From<wharf_proto::Lease> for Lease {
     }
 }
 
-/// A word that nobody guesses.
+/// An unguessable word.
 pub(crate) fn random_word() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

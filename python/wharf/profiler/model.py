@@ -15,7 +15,7 @@ PARTS = ("first", "blocks", "last")
 
 
 class Wrong(Exception):
-    """Something that the user can put right; the text says how."""
+    """An error that the user can correct; the text describes how."""
 
 
 class Stack(NamedTuple):

@@ -1,4 +1,4 @@
-"""What single operators of a training step take, and the whole step of one device without anybody to talk to."""
+"""What single operators of a training step take, and the whole step of one device without communication."""
 
 from __future__ import annotations
 

@@ -43,5 +43,5 @@ class Loop:
         inputs = self.inputs()
         run = lambda times: least_s(lambda: self.program(times, inputs))
         more_s, less_s = run(repeats + 1), run(1)
-        # Where the two cannot be told apart, it takes less than what can be measured.
+        # Where the two cannot be distinguished, it takes less than what can be measured.
         return max(more_s - less_s, 0.02 * more_s) / repeats

@@ -91,7 +91,7 @@ impl Authority {
             Some(pair) => pair,
             None => {
                 let (certificate, key) = new_authority()?;
-                // The key first: a certificate without its key would be no use to anybody.
+                // The key first: a certificate without its key is useless.
                 create(&files.ca_key, &key)?;
                 create(&files.ca, &certificate)?;
                 (certificate, key)
@@ -121,7 +121,7 @@ impl Authority {
         let write = |path: &Path, text: &str| {
             write_private(path, text).map_err(|source| AccessError::Write { path: path.to_owned(), source })
         };
-        // Both can be made anew at any time: nobody knows them, only the authority.
+        // Both can be recreated at any time: only the authority is known elsewhere.
         if let (Some(chain), Some(key)) = (read(&files.head)?, read(&files.head_key)?) {
             let names = noted(&chain, "names").unwrap_or_default().split_whitespace();
             let names: Vec<String> = names.map(str::to_owned).collect();

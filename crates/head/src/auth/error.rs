@@ -25,7 +25,7 @@ pub enum AccessError {
         source: io::Error,
     },
     /// The table of tokens is damaged.
-    #[error("`{}` is not a table of tokens; restore it, or remove it and let everybody get new ones", path.display())]
+    #[error("`{}` is not a valid token table; restore it, or remove it and issue new tokens", path.display())]
     Table {
         /// The file.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum AccessError {
         source: rcgen::Error,
     },
     /// Half of what belongs together is there.
-    #[error("`{}` is missing although `{}` is there; restore it from a backup, or remove both and let all workers join again", missing.display(), there.display())]
+    #[error("`{}` is missing although `{}` exists; restore it from a backup, or remove both and let all workers join again", missing.display(), there.display())]
     Half {
         /// What is missing.
         missing: PathBuf,
@@ -59,13 +59,13 @@ pub enum AccessError {
         there: PathBuf,
     },
     /// A token was made by an authority that is gone.
-    #[error("the token `{}` is of an older authority of this cluster; remove it to get a new one", path.display())]
+    #[error("the token `{}` was issued by an older authority of this cluster; remove it to get a new one", path.display())]
     OtherAuthority {
         /// The token's file.
         path: PathBuf,
     },
     /// A head runs with the same folder.
-    #[error("a head uses `{}` already", path.display())]
+    #[error("another head uses `{}`", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,

@@ -148,7 +148,7 @@ impl Identity {
         if self.may_read(owner) { Ok(()) } else { Err(Status::permission_denied(foreign(job_id, owner))) }
     }
 
-    /// Writes whose job it is into a spec: the asker's, unless an administrator says otherwise.
+    /// Writes whose job it is into a spec: the requesting user's, or one set by an administrator.
     pub(crate) fn claim(&self, spec: &mut JobSpec) -> Result<(), Status> {
         let notifies = spec.notify.as_ref().is_some_and(|notify| !notify.command.is_empty());
         if notifies && self.scope < Scope::Administer {
@@ -229,7 +229,7 @@ impl Identity {
 }
 
 fn foreign(job_id: u32, owner: &str) -> String {
-    let owner = if owner.is_empty() { "nobody" } else { owner };
+    let owner = if owner.is_empty() { "an unknown user" } else { owner };
     format!("permission denied: job {job_id} belongs to {owner}")
 }
 
@@ -352,7 +352,7 @@ mod tests {
         );
         assert_eq!(
             identity(Role::User, "").refusal(3, "").unwrap(),
-            "permission denied: job 3 belongs to nobody"
+            "permission denied: job 3 belongs to an unknown user"
         );
     }
 }

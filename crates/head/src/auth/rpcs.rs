@@ -57,7 +57,9 @@ const RPCS: &[(&str, Need)] = &[
 /// Fails where an identity may not call an rpc.
 pub(crate) fn check(path: &str, identity: &Identity) -> Result<(), Status> {
     let Some(&(_, need)) = RPCS.iter().find(|(known, _)| *known == path) else {
-        return Err(Status::unimplemented(format!("this head knows no {path}; is it of another version?")));
+        return Err(Status::unimplemented(format!(
+            "this head does not support {path}; it may be another version"
+        )));
     };
     let may = match need {
         Need::Scope(scope) => identity.scope >= scope,

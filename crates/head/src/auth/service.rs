@@ -133,7 +133,7 @@ impl Access {
         if is_taken && !identity.may_replace {
             let id = others().map(|known| known.id.as_str()).collect::<Vec<_>>().join(" ");
             return Err(Status::already_exists(format!(
-                "node `{node}` has joined already; if its state is lost, an admin runs `wharf token revoke {id}`, \
+                "node `{node}` has already joined; if its state is lost, an admin runs `wharf token revoke {id}`, \
                  or makes a token for it with `--node {node} --replace`"
             )));
         }
@@ -174,7 +174,7 @@ impl Access {
 
     fn create_token(&self, request: &CreateTokenRequest) -> Result<CreateTokenReply, Status> {
         let role = Role::try_from(request.role)
-            .map_err(|_| Status::invalid_argument("a token has the role admin, user or worker"))?;
+            .map_err(|_| Status::invalid_argument("unknown role; expected admin, user or worker"))?;
         check_token(request, role)?;
         let expires_s = self.expiry(role, request.ttl_s, request.permanent)?;
         let now_s = self.now_s();
@@ -199,9 +199,7 @@ impl Access {
     /// When a token expires that is to live that long; `None`: never.
     fn expiry(&self, role: Role, ttl_s: f64, is_permanent: bool) -> Result<Option<f64>, Status> {
         if !ttl_s.is_finite() || !(0.0..=TTL_MAX_S).contains(&ttl_s) {
-            return Err(Status::invalid_argument(
-                "a token lives up to ten years, or is created without expiry",
-            ));
+            return Err(Status::invalid_argument("the expiry of a token is at most ten years, or `never`"));
         }
         let ttl_s = match role {
             _ if is_permanent => None,
@@ -227,7 +225,7 @@ impl Access {
         let id = &request.id;
         let known = self.table().get(id).cloned().ok_or_else(|| unknown(id))?;
         if known.kind == Kind::Certificate {
-            return Err(Status::failed_precondition("a worker renews its certificate itself"));
+            return Err(Status::failed_precondition("workers renew their certificates themselves"));
         }
         let expires_s = self.expiry(known.role.into(), request.ttl_s, request.permanent)?;
         let changed = self.table().change(id, |known| known.expires_s = expires_s).map_err(failed)?;

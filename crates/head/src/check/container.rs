@@ -135,30 +135,32 @@ mod tests {
         };
         assert_eq!(check_container(&good), Ok(()));
         let table: &[(&str, Change)] = &[
-            ("image: is empty; leave it out or fill it in", |container| container.image.clear()),
+            ("image: is empty; remove it or set a value", |container| container.image.clear()),
             (
-                "runtime: `9` is not known; it can be auto, docker, podman, apptainer, singularity or charliecloud",
+                "runtime: `9` is unknown; expected one of auto, docker, podman, apptainer, singularity or charliecloud",
                 |container| container.runtime = 9,
             ),
-            ("network: `9` is not known; it can be host, bridge or none", |container| container.network = 9),
+            ("network: `9` is unknown; expected one of host, bridge or none", |container| {
+                container.network = 9
+            }),
             (
-                "name: `a` cannot be a container's name; two or more letters, digits, `_`, `-` and `.` are",
+                "name: `a` is not a valid container name; expected two or more letters, digits, `_`, `-` and `.`",
                 |container| container.name = "a".into(),
             ),
-            ("name: is empty; leave it out or fill it in", |container| {
+            ("name: is empty; remove it or set a value", |container| {
                 container.name.clear();
                 container.per_node = true;
             }),
-            ("mounts[0].dst: `b` is not an absolute path; begin it with `/`", |container| {
+            ("mounts[0].dst: `b` is not an absolute path", |container| {
                 container.mounts[0].dst = "b".into();
             }),
-            ("mounts[0].src: `./b` is not an absolute path; begin it with `/`", |container| {
+            ("mounts[0].src: `./b` is not an absolute path", |container| {
                 container.mounts[0].src = "./b".into();
             }),
-            ("workdir: `x` is not an absolute path; begin it with `/`", |container| {
+            ("workdir: `x` is not an absolute path", |container| {
                 container.workdir = "x".into();
             }),
-            ("env: `A=B` cannot be a variable's name; it needs one, without `=`", |container| {
+            ("env: `A=B` is not a valid variable name", |container| {
                 container.env.insert("A=B".into(), String::new());
             }),
         ];
@@ -170,6 +172,9 @@ mod tests {
         }
         let ulimits = vec![ResourceLimit { name: "files".into(), value: None }];
         let refused = check_container(&Container { ulimits, ..good }).unwrap_err().to_string();
-        assert!(refused.starts_with("container.ulimits: `files` is not known; it can be as, "), "{refused}");
+        assert!(
+            refused.starts_with("container.ulimits: `files` is unknown; expected one of as, "),
+            "{refused}"
+        );
     }
 }

@@ -21,10 +21,7 @@ pub(super) fn check_secrets(spec: &JobSpec) -> Result<(), CheckError> {
             return wrong(&field, Problem::Secrets("a secret has at most 64 KiB"));
         }
         if spec.env.contains_key(name) {
-            return wrong(
-                &field,
-                Problem::Secrets("it is a variable of `env` as well; leave one of them out"),
-            );
+            return wrong(&field, Problem::Secrets("it is also a variable of `env`; remove one of them"));
         }
     }
     Ok(())

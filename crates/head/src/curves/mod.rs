@@ -223,14 +223,14 @@ impl Writer {
                     _ => {}
                 }
                 is_failing = written.is_err();
-                if written.is_ok() || self.is_hopeless(&written) {
+                if written.is_ok() || self.is_permanent(&written) {
                     self.shared.queued.fetch_sub(pending.count, Ordering::Relaxed);
                     self.shared.stored.fetch_max(pending.ticket, Ordering::Release);
                     (pending.count, pending.batches) = (0, Vec::new());
                 }
             }
             for flush in pending.flushes.drain(..) {
-                // Whoever asked may have gone.
+                // The client may have disconnected.
                 let _ = flush.send(());
             }
             if pending.is_last {
@@ -259,7 +259,7 @@ impl Writer {
     }
 
     /// Whether trying again does not help: the points are dropped, and a damaged file is moved away.
-    fn is_hopeless(&mut self, written: &rusqlite::Result<()>) -> bool {
+    fn is_permanent(&mut self, written: &rusqlite::Result<()>) -> bool {
         let Err(error) = written else { return false };
         self.connection = None;
         match error.sqlite_error_code() {

@@ -80,7 +80,7 @@ fn number(query: Option<&str>, name: &str) -> Option<i64> {
     pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok())
 }
 
-/// Who somebody is, and what they may do here.
+/// A user and their permissions.
 pub(super) fn session_of(site: &Site, identity: &Identity) -> Value {
     json!({
         "user": identity.user,
@@ -91,7 +91,7 @@ pub(super) fn session_of(site: &Site, identity: &Identity) -> Value {
     })
 }
 
-/// Who is logged in; nobody is no mistake.
+/// The user who is logged in, if any.
 pub(super) async fn session(who: Result<Who, Refused>, State(site): TheSite) -> Answer {
     Json::of(&who.map_or_else(|_| json!({ "user": null }), |who| session_of(&site, &who.identity)))
 }
@@ -209,7 +209,7 @@ pub(super) async fn live_jobs(site: &Site) -> Result<u32, Status> {
 fn named(query: Option<&str>) -> Result<Vec<u32>, Refused> {
     let list = query
         .and_then(|query| query.strip_prefix("jobs="))
-        .ok_or_else(|| Refused::bad("say which: ?jobs=1,2,3"))?;
+        .ok_or_else(|| Refused::bad("missing parameter: ?jobs=1,2,3"))?;
     Ok(list.split(',').take(REASONS_MAX).filter_map(|id| id.parse().ok()).collect())
 }
 
@@ -345,7 +345,7 @@ pub(super) async fn limits(who: Who, State(site): TheSite) -> Answer {
     Json::of(&rows::limits(site.cluster.get_limits(request).await?.into_inner()))
 }
 
-/// What happened, the latest first: `?before=SEQUENCE`. Everybody may see it job by job, too.
+/// What happened, the latest first: `?before=SEQUENCE`. All users can also see it per job.
 pub(super) async fn events(who: Who, State(site): TheSite, RawQuery(query): RawQuery) -> Answer {
     must(&site, &who.identity, "GetJob")?;
     let before = number(query.as_deref(), "before").unwrap_or(i64::MAX);

@@ -47,8 +47,7 @@ pub(super) async fn compare(who: Who, State(site): State<Arc<Site>>, RawQuery(qu
             "{jobs} jobs are too many to compare here, at most {JOBS_MAX}: `wharf whatif` has the time"
         )));
     }
-    let busy =
-        || Refused::from(Status::unavailable("another comparison is under way: try again when it is done"));
+    let busy = || Refused::from(Status::unavailable("another comparison is running; try again later"));
     let permit = site.comparisons.clone().try_acquire_owned().map_err(|_| busy())?;
     let exported = site.cluster.export(request).await?.into_inner();
     let compared = awaited(TIME_MAX, move |is_given_up| {
@@ -61,7 +60,7 @@ pub(super) async fn compare(who: Who, State(site): State<Arc<Site>>, RawQuery(qu
 }
 
 /// Does what takes its time on another thread. The flag is set when it takes longer than `limit`, and when the future is dropped
-/// because nobody waits for it any more.
+/// because the client has disconnected.
 async fn awaited<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
@@ -86,10 +85,7 @@ fn wanted(list: &str, known: &[String]) -> Result<Vec<String>, Refused> {
         return Err(Refused::bad(format!("`{unknown}` is no policy that can be compared here")));
     }
     if names.len() > POLICIES_MAX {
-        return Err(Refused::bad(format!(
-            "{} policies are too many at once, at most {POLICIES_MAX}",
-            names.len()
-        )));
+        return Err(Refused::bad(format!("{} policies requested, at most {POLICIES_MAX}", names.len())));
     }
     Ok(names)
 }
@@ -113,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_ends_when_it_takes_too_long_and_when_nobody_waits_for_it() {
+    async fn work_ends_at_its_time_limit_or_when_the_client_disconnects() {
         assert_eq!(awaited(TIME_MAX, |_| 7).await.unwrap(), 7);
         let (sender, ended) = mpsc::channel();
         let refused = awaited(Duration::from_millis(5), endless(sender)).await.unwrap_err();

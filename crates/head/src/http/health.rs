@@ -37,7 +37,7 @@ pub(super) async fn ready(State(site): State<Arc<Site>>) -> Response {
     }
 }
 
-/// Everything that is counted, for anybody with a token.
+/// All counters, for all users with a token.
 pub(super) async fn metrics(_: Who, State(site): State<Arc<Site>>) -> Result<Response, Refused> {
     // Where the dispatcher does not answer, that it does not is what has to be told.
     let counted = timeout(PATIENCE, site.cluster.ask(census)).await.ok().and_then(Result::ok);

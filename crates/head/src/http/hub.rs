@@ -1,7 +1,7 @@
 //! What changes, as it changes: one feed for all who watch.
 //!
 //! The feed reads events that are durable from the journal, over a connection of its own, and asks the dispatcher for the jobs
-//! and nodes that they are about, at most a few times a second and only while somebody watches. Whoever cannot keep up misses
+//! and nodes that they are about, at most a few times a second and only while clients watch. A client that cannot keep up misses
 //! something, is told so, and asks for everything anew.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ impl Feed {
     async fn run(mut self) {
         let mut was_watched = false;
         loop {
-            // Whichever comes first; where nobody writes any more the head is gone.
+            // Whichever comes first; if there is no writer any more, the head has ended.
             if let Ok(Err(_)) = timeout(LOOK, self.committed.changed()).await {
                 return;
             }
@@ -194,11 +194,11 @@ fn look(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> L
 /// Everything that changes, until the token is no good any more.
 pub(super) async fn stream(who: Who, State(site): State<Arc<Site>>) -> Result<Response, Refused> {
     if site.hub.messages.receiver_count() >= WATCHERS_MAX {
-        return Err(Status::resource_exhausted("too many watch this head already").into());
+        return Err(Status::resource_exhausted("too many clients watch this head").into());
     }
     let mut messages = site.hub.messages.subscribe();
     let (sender, receiver) = mpsc::channel::<Result<Event, Infallible>>(1);
-    // So that whoever watches knows that from here on nothing is missed.
+    // Marks for clients the point from which the stream is complete.
     let began = Event::default().data(r#"{"began":true}"#);
     // There is room for one.
     let _ = sender.try_send(Ok(began));

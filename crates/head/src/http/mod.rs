@@ -73,7 +73,7 @@ pub struct Foreseen {
 pub type Foresee = Arc<dyn Fn(Exported, &[u32]) -> Result<Vec<Foreseen>, String> + Send + Sync>;
 
 /// What would become of the jobs that are there under each of some policies: one object for each, the present policy first. It ends
-/// soon after the flag is set: nobody waits for it any more.
+/// soon after the flag is set: the client has disconnected.
 pub type Compare =
     Arc<dyn Fn(Exported, &[String], &AtomicBool) -> Result<serde_json::Value, String> + Send + Sync>;
 
@@ -93,7 +93,7 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Without TLS, also where others could listen in. On loopback there is none in any case.
     pub is_plain: bool,
-    /// Nothing can be changed this way, whoever asks.
+    /// Read-only for all users.
     pub is_read_only: bool,
     /// What knows the future.
     pub foresee: Option<Foresee>,
@@ -102,7 +102,7 @@ pub struct HttpConfig {
 }
 
 impl HttpConfig {
-    /// Whether what is said can be read by nobody else.
+    /// Whether the connection is private.
     pub fn has_tls(&self) -> bool {
         !self.is_plain && !self.listen.ip().is_loopback()
     }
@@ -247,7 +247,7 @@ async fn harden(mut response: Response) -> Response {
     }
     headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
-    // What is known of a cluster is nobody's to keep; the page itself says otherwise.
+    // Answers must not be cached; the page itself sets its own headers.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

@@ -1,4 +1,4 @@
-//! Answers as JSON. What is empty or nought is left out: most jobs have most of it so.
+//! Answers as JSON. Empty and zero fields are omitted: most jobs have many of them.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,13 @@ use super::census::health_word;
 use crate::decisions::{Decided, Stopped};
 use crate::meter::why_word;
 
-/// To a millisecond: more is nobody's business, and takes its place.
+/// To a millisecond: more digits are not needed.
 pub(super) fn short(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-fn is_nought(value: &f64) -> bool {
-    *value == 0.0
-}
-
-fn is_zero(value: &u32) -> bool {
-    *value == 0
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn is_usual(value: &i32) -> bool {
@@ -40,11 +36,11 @@ pub(super) struct JobRow {
     phase: &'static str,
     devices: u32,
     submit: f64,
-    #[serde(skip_serializing_if = "is_nought")]
+    #[serde(skip_serializing_if = "is_zero")]
     start: f64,
-    #[serde(skip_serializing_if = "is_nought")]
+    #[serde(skip_serializing_if = "is_zero")]
     run: f64,
-    #[serde(skip_serializing_if = "is_nought")]
+    #[serde(skip_serializing_if = "is_zero")]
     end: f64,
     #[serde(skip_serializing_if = "is_usual")]
     priority: i32,
@@ -54,9 +50,9 @@ pub(super) struct JobRow {
     preemptions: u32,
     #[serde(skip_serializing_if = "is_zero")]
     restarts: u32,
-    #[serde(skip_serializing_if = "is_nought")]
+    #[serde(skip_serializing_if = "is_zero")]
     done: f64,
-    #[serde(skip_serializing_if = "is_nought")]
+    #[serde(skip_serializing_if = "is_zero")]
     iterations: f64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     placement: Vec<(String, Vec<u32>)>,
@@ -79,9 +75,9 @@ pub(super) struct JobRow {
     remarks: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<(u32, u32, u32)>,
-    #[serde(skip_serializing_if = "is_nought")]
+    #[serde(skip_serializing_if = "is_zero")]
     deadline: f64,
-    #[serde(skip_serializing_if = "is_nought")]
+    #[serde(skip_serializing_if = "is_zero")]
     limit: f64,
 }
 

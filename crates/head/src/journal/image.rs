@@ -19,7 +19,7 @@ use crate::spec_record::SpecRecord;
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Kept {
-    /// Jobs that somebody holds.
+    /// Held jobs.
     pub(crate) holds: BTreeSet<u32>,
     /// How many failures were forgiven.
     pub(crate) retries: BTreeMap<u32, u32>,
@@ -49,9 +49,9 @@ pub(crate) struct Kept {
     pub(crate) node_reasons: BTreeMap<u32, String>,
     /// Nodes that are about to leave, or have left.
     pub(crate) left: BTreeMap<u32, bool>,
-    /// Who decides; `None` before anybody has chosen.
+    /// Policy; `None` before one has been set.
     pub(crate) policy: Option<PolicyChoice>,
-    /// Who may have how much; `None` before anybody has said.
+    /// Limits; `None` before any have been set.
     pub(crate) limits: Option<AppliedLimits>,
     /// Requests that are answered as before if they are repeated.
     pub(crate) accepted: AcceptedRequests,
@@ -158,7 +158,7 @@ impl Kept {
         }
     }
 
-    /// On whose account a job is booked; empty where nobody said.
+    /// Account of a job; empty if not set.
     pub(crate) fn account(&self, job: u32) -> &str {
         self.accounts.get(&self.first_of(job)).map_or("", |account| &**account)
     }

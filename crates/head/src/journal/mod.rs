@@ -113,7 +113,7 @@ pub enum JournalError {
         found: i64,
     },
     /// So much of it is damaged that nothing can be rebuilt.
-    #[error("journal `{path}` is damaged beyond repair: {what}; move it away to begin anew")]
+    #[error("journal `{path}` is corrupt: {what}; move it away to start with an empty journal")]
     Ruined {
         /// The file.
         path: PathBuf,
@@ -133,7 +133,7 @@ pub enum JournalError {
         expected: String,
     },
     /// Nothing can be decided on its state.
-    #[error("no policy can work with the state of journal `{path}`: {problem}")]
+    #[error("the state in journal `{path}` does not suit the policy: {problem}")]
     Unusable {
         /// The file.
         path: PathBuf,

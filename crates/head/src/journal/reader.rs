@@ -9,7 +9,7 @@ use wharf_proto::prost::Message as _;
 
 use super::{JournalError, schema};
 use crate::record::Record;
-use crate::usage::{Books, Nobody};
+use crate::usage::{Books, NoLedger};
 
 /// How long a reader waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -109,6 +109,8 @@ fn each(
 /// What is the case after the events up to one, which are about to be dropped, as a text that [`books`] reads.
 pub(super) fn books_until(connection: &Connection, last: i64) -> rusqlite::Result<String> {
     let (mut books, _) = books(connection)?;
-    each(connection, last, &mut |time_s, record, account| books.fold(time_s, record, account, &mut Nobody))?;
+    each(connection, last, &mut |time_s, record, account| {
+        books.fold(time_s, record, account, &mut NoLedger)
+    })?;
     serde_json::to_string(&books).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }

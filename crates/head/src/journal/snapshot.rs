@@ -51,7 +51,7 @@ pub(super) fn write_facts(transaction: &Transaction<'_>, kept: &Kept) -> rusqlit
     write(INCARNATIONS, serde_json::to_string(&kept.incarnations))
 }
 
-/// Drops events that a snapshot covers and that are older than anybody wants to know.
+/// Drops events that a snapshot covers and that are older than the retention time.
 pub(super) fn prune(transaction: &Transaction<'_>, sequence: i64, before_s: f64) -> rusqlite::Result<()> {
     let last: Option<(i64, i64)> = transaction
         .query_row(

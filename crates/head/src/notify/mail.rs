@@ -1,4 +1,4 @@
-//! A notice as a letter, handed to the machine's sendmail.
+//! A notification as an email, sent by the machine's sendmail.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ const ADDRESS_MAX: usize = 254;
 /// Bytes of an encoded word: 60 letters of base64, and what makes it one, stay below the 75 that are allowed.
 const WORD_BYTES: usize = 45;
 
-/// Whether a letter can be sent there: `NAME@HOST` of plain letters, nothing that a header or an option could be made of.
+/// Whether an email address is valid: `NAME@HOST` of plain characters, nothing that a header or an option could be made of.
 pub fn is_mail_address(text: &str) -> bool {
     let Some((name, host)) = text.split_once('@') else { return false };
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(letter);
@@ -27,16 +27,16 @@ pub fn is_mail_address(text: &str) -> bool {
         && host.chars().all(is_host)
 }
 
-/// Hands the letter to sendmail and waits until it has taken it. Who it goes to is in the letter, never in a command line.
+/// Passes the email to sendmail and waits for it. The recipient is in the email, never in a command line.
 pub(super) async fn send(notice: &Notice, config: &NotifyConfig) -> Result<(), NotifyError> {
     let program = config.sendmail.display().to_string();
-    let letter = letter(notice).ok_or(NotifyError::Mail)?;
+    let email = email(notice).ok_or(NotifyError::Mail)?;
     let mut command = Command::new(&config.sendmail);
     command.args(["-t", "-i"]).env_clear().env("PATH", PATH).current_dir("/").kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let start = |source| NotifyError::Start { program: program.clone(), source };
     let mut child = command.spawn().map_err(start)?;
-    let ended = tokio::time::timeout(config.command_limit, feed_and_wait(&mut child, &letter)).await;
+    let ended = tokio::time::timeout(config.command_limit, feed_and_wait(&mut child, &email)).await;
     match ended {
         Ok(Ok(status)) if status.success() => Ok(()),
         Ok(Ok(status)) => Err(NotifyError::Failed { program, status }),
@@ -45,13 +45,13 @@ pub(super) async fn send(notice: &Notice, config: &NotifyConfig) -> Result<(), N
     }
 }
 
-/// The letter with its headers; `None` where its address is none.
-fn letter(notice: &Notice) -> Option<String> {
+/// The email with its headers; `None` if its address is invalid.
+fn email(notice: &Notice) -> Option<String> {
     let facts = &notice.facts;
     let to = Some(notice.target.mail.as_str()).filter(|to| is_mail_address(to))?;
     let element = facts.array_index.map_or_else(String::new, |index| format!("[{index}]"));
     let subject = format!("job {}{element} ({}) {}", facts.job_id, facts.name, notice.outcome());
-    let mut letter = format!(
+    let mut email = format!(
         "To: {to}\nSubject: {}\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\
          Content-Transfer-Encoding: 8bit\nAuto-Submitted: auto-generated\nX-Wharf-Notice: {}\n\n",
         header(&format!("[wharf] {subject}")),
@@ -75,10 +75,10 @@ fn letter(notice: &Notice) -> Option<String> {
     ] {
         if !value.is_empty() {
             // Writing to a text does not fail.
-            let _ = writeln!(letter, "{name}: {}", one_line(&value));
+            let _ = writeln!(email, "{name}: {}", one_line(&value));
         }
     }
-    Some(letter)
+    Some(email)
 }
 
 /// Seconds since the Unix epoch, which every reader can turn into what is on their own clock.
@@ -150,7 +150,7 @@ mod tests {
             ..Facts::default()
         };
         let target = Notify { mail: "me@lab.org".into(), ..Notify::default() };
-        let text = letter(&Notice { moment: Moment::Failed, target, facts }).unwrap();
+        let text = email(&Notice { moment: Moment::Failed, target, facts }).unwrap();
         let (head, body) = text.split_once("\n\n").unwrap();
         assert!(head.lines().all(|line| !line.starts_with("Bcc")), "{head}");
         assert_eq!(head.lines().filter(|line| line.starts_with("To: ")).count(), 1);

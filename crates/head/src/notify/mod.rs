@@ -1,6 +1,6 @@
-//! Tells people what becomes of their jobs: a command of theirs, an address that gets JSON, or a letter.
+//! Job notifications: a user's command, a webhook with JSON, or an email.
 //!
-//! Everything happens on a thread of its own behind a bounded queue. Whoever has something to tell never waits; what cannot
+//! Everything happens on a thread of its own behind a bounded queue. Senders never wait; what cannot
 //! be delivered is logged, and nothing depends on it. A notice may arrive twice (after a head's restart, or where an answer
 //! was lost); its id stays the same.
 
@@ -23,7 +23,7 @@ pub use webhook::Webhook;
 
 use crate::network::Network;
 
-/// What takes letters, unless told otherwise.
+/// Default sendmail-compatible program.
 pub const SENDMAIL: &str = "/usr/sbin/sendmail";
 
 /// How many notices may wait to be told.
@@ -31,12 +31,12 @@ const QUEUE_MAX: usize = 10_000;
 /// How many are told at once.
 const AT_ONCE: u32 = 16;
 
-/// What is known of a job when something becomes of it.
+/// Facts of a job at an event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
     /// The job.
     pub job_id: u32,
-    /// Counts its placements, so that a second start is told from the first.
+    /// Counts its placements, so that a second start is distinguished from the first.
     pub generation: u32,
     /// What it is called.
     pub name: String,
@@ -135,14 +135,14 @@ impl Notice {
     }
 }
 
-/// Why somebody was not told.
+/// Error of a notification.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
     /// Too much to tell.
-    #[error("{QUEUE_MAX} notices wait already")]
+    #[error("the notification queue is full ({QUEUE_MAX} entries)")]
     QueueFull,
     /// The thread is gone.
-    #[error("nobody tells notices any more")]
+    #[error("the notifier has stopped")]
     Stopped,
     /// The command cannot be started.
     #[error("cannot run `{program}`")]
@@ -171,10 +171,10 @@ pub enum NotifyError {
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     /// An address that cannot be posted to.
-    #[error("the webhook's address is not one")]
+    #[error("invalid webhook URL")]
     Address,
-    /// An address that no letter can be sent to.
-    #[error("the mail address is not one")]
+    /// An invalid email address.
+    #[error("invalid email address")]
     Mail,
     /// The address cannot be reached.
     #[error("cannot reach `{host}`")]
@@ -195,7 +195,7 @@ pub enum NotifyError {
         source: std::io::Error,
     },
     /// The conversation broke.
-    #[error("`{host}` does not speak HTTP as expected")]
+    #[error("`{host}` sent an invalid HTTP response")]
     Http {
         /// The host and its port.
         host: String,
@@ -222,7 +222,7 @@ pub struct NotifyConfig {
     pub attempt_limit: Duration,
     /// Pauses before further attempts: as many as there are pauses.
     pub pauses: Vec<Duration>,
-    /// What takes letters, called with `-t -i`.
+    /// sendmail-compatible program, called with `-t -i`.
     pub sendmail: PathBuf,
     /// Networks that webhooks may target although they are not public.
     pub webhook_allow: Vec<Network>,
@@ -258,7 +258,7 @@ impl Notifier {
         Self::start_with(NotifyConfig::default(), log)
     }
 
-    /// Starts with limits of one's own.
+    /// Starts with the given limits.
     ///
     /// # Errors
     /// Where no thread can be started.

@@ -105,7 +105,7 @@ impl Service {
         request: ChangeJobsRequest,
     ) -> Result<ChangeJobsReply, Status> {
         if !request.job_ids.is_empty() {
-            return Err(Status::invalid_argument("jobs are named or filtered, not both"));
+            return Err(Status::invalid_argument("give job ids or a filter, not both"));
         }
         let user = request.filter.as_ref().map_or("", |filter| filter.user.as_str());
         let is_admin = identity.scope >= Scope::Operate;

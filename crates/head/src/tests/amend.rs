@@ -1,4 +1,4 @@
-//! What is changed of jobs after they were submitted: time limits, names, steps; allocations that nobody keeps.
+//! What is changed of jobs after they were submitted: time limits, names, steps; allocations without a holder.
 
 use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
 use wharf_proto::change_jobs_request::Change;
@@ -59,7 +59,7 @@ fn limits_names_and_steps_change_and_outlast_a_restart() {
 }
 
 #[test]
-fn allocations_that_nobody_keeps_are_cancelled() {
+fn allocations_without_renewal_are_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
     let cluster = ClusterSpec::uniform("cpu", 1, 4);
@@ -74,7 +74,7 @@ fn allocations_that_nobody_keeps_are_cancelled() {
         pass(&mut world, 20.0);
         assert_eq!(world.change(change(Change::Keep)), []);
     }
-    assert_eq!(world.phase(0), Phase::Running, "somebody keeps it");
+    assert_eq!(world.phase(0), Phase::Running, "its lease is renewed");
     pass(&mut world, 29.0);
     assert_eq!(world.phase(0), Phase::Running);
     pass(&mut world, 2.0);

@@ -65,7 +65,7 @@ fn set_time(world: &mut VirtualCluster, seconds: f64) {
 
 #[test]
 fn ends_have_causes() {
-    // What the worker says, what becomes of the job, its cause, and how its history tells it.
+    // What the worker says, the job's end, its cause, and the entry in its history.
     let failed = |code| Phase::Ended(JobEnd::Failed { code });
     for (how, phase, expected) in [
         (ended(0, Cause::NoCause), Phase::Ended(JobEnd::Finished), ""),
@@ -167,7 +167,7 @@ fn a_job_that_failed_waits_and_keeps_its_place() {
     let said = first.end(JobId(0), &ended(3, Cause::NoCause));
     first.step(said);
     assert_eq!(first.phase(0), Phase::Held);
-    assert_eq!(first.phase(2), Phase::Running, "nobody waits for it meanwhile");
+    assert_eq!(first.phase(2), Phase::Running, "it runs in the meantime");
     assert_eq!(explain(&first, 0), "retries in 10 s after exit code 3 on v100-0");
     assert_eq!(first.dispatcher.next_deadline(), Some(Time::from_seconds(10.0)));
     set_time(&mut first, 4.0);
@@ -191,7 +191,7 @@ fn a_job_that_failed_waits_and_keeps_its_place() {
 }
 
 #[test]
-fn somebody_can_cut_the_wait_short() {
+fn release_ends_the_retry_delay() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder);
     world.submit(vec![JobSpec { retries: 5, retry_delay_s: Some(100.0), ..job() }]);

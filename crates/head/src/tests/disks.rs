@@ -61,7 +61,7 @@ fn job_that_a_node_fails_again_and_again_waits_between_attempts() {
     let lost = TaskEnded { exit_code: 1, is_blameless: true, ..TaskEnded::default() };
     let ends = world.end(JobId(0), &lost);
     world.step(ends);
-    assert_eq!(world.phase(0), Phase::Running, "once is nobody's habit");
+    assert_eq!(world.phase(0), Phase::Running, "one failure is no pattern");
     for wait_s in [1.0, 2.0, 4.0] {
         let ends = world.end(JobId(0), &lost);
         world.step(ends);

@@ -23,7 +23,7 @@ fn report(world: &mut VirtualCluster, generation: u32, iterations: f64, checkpoi
     world.step([input((0, from_worker::Message::Progress(progress)))]);
 }
 
-/// The worker of a job that was told to stop says how it ended.
+/// The worker of a job that was requested to stop says how it ended.
 fn stopped(world: &mut VirtualCluster, generation: u32, how: TaskEnded) {
     let task = Some(TaskId { job_id: 0, generation });
     world.late.take();
@@ -32,7 +32,7 @@ fn stopped(world: &mut VirtualCluster, generation: u32, how: TaskEnded) {
 
 #[test]
 fn trainer_that_saves_at_its_time_limit_has_timed_out() {
-    // What it had done of what it declares; how it ends when it is told to stop; and what becomes of it.
+    // What it had done of what it declares; its end when it is stopped; and the result.
     let saved = || TaskEnded { interrupted: true, ..TaskEnded::default() };
     let exits = |exit_code| TaskEnded { exit_code, ..TaskEnded::default() };
     let finished = Phase::Ended(JobEnd::Finished);

@@ -36,7 +36,7 @@ const CANCELLED: Phase = Phase::Ended(JobEnd::Cancelled);
 
 #[test]
 fn jobs_wait_for_what_they_depend_on() {
-    // The kind, how the first job ends, and what becomes of the second: while it runs, and then.
+    // The kind, how the first job ends, and the state of the second: while it runs, and then.
     for (kind, code, meanwhile, then) in [
         (Kind::After, 0, Phase::Running, Phase::Running),
         (Kind::AfterOk, 0, Phase::Held, Phase::Running),
@@ -127,7 +127,7 @@ fn a_hold_outlasts_dependencies_and_restarts() {
     again.dispatcher.engine_command(Command::JobExited { job: JobId(0), generation: 1, code: 0 });
     again.step([]);
     assert_eq!(again.phase(0), ENDED);
-    assert_eq!(again.phase(1), Phase::Held, "somebody holds it still");
+    assert_eq!(again.phase(1), Phase::Held, "it is still held");
     assert_eq!(again.change(change(Change::Release, &[1])), []);
     assert_eq!(again.phase(1), Phase::Placed);
 }

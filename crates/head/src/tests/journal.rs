@@ -158,7 +158,7 @@ fn a_damaged_or_truncated_journal_is_whole_up_to_its_last_whole_event() {
         let state = written(&path, 400);
         damaged_copy(&path, harm);
         let (_, replayed) = open(&path);
-        let damage = replayed.damage.unwrap_or_else(|| panic!("{what}: nobody noticed"));
+        let damage = replayed.damage.unwrap_or_else(|| panic!("{what}: not noticed"));
         assert!(damage.lost > 0, "{what}: {damage:?}");
         assert!(damage.kept_as.as_ref().is_some_and(|path| path.exists()), "{what}");
         let count = replayed.state.jobs().count();

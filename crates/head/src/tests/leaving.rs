@@ -47,10 +47,10 @@ fn jobs_of_a_node_that_leaves_move_on_and_it_is_gone_until_it_is_back() {
     assert_eq!(world.phase(0), Phase::Running);
     world.step([leave(first, true)]);
     assert_eq!(healths(&world)[first.index()], Health::Gone);
-    assert_eq!(views::nodes(&world.dispatcher, false).len(), 1, "nobody is shown it");
+    assert_eq!(views::nodes(&world.dispatcher, false).len(), 1, "it is hidden");
     let info = views::info(&world.dispatcher);
     assert_eq!((info.nodes, info.devices), (1, 4));
-    assert_eq!(world.dispatcher.missing.len(), 0, "nobody waits for it");
+    assert_eq!(world.dispatcher.missing.len(), 0, "it is not awaited");
     drop(world);
 
     let (opened, replayed) = Journal::open(&journal, EPOCH_UNIX_S, f64::MAX).unwrap();

@@ -1,4 +1,4 @@
-//! What is kept for somebody who reads a job's output slowly, or not at all.
+//! Buffers for slow readers of a job's output.
 
 use tokio::sync::mpsc::error::TryRecvError;
 use wharf_core::{ClusterSpec, JobId};
@@ -10,7 +10,7 @@ use crate::readers::pipe;
 
 const CHUNK: usize = 256 * 1024;
 
-/// The output of the job: every byte can be told from its neighbours.
+/// The output of the job: every byte can be distinguished from its neighbours.
 fn output(offset: u64) -> Vec<u8> {
     (offset..offset + CHUNK as u64).map(|at| (at % 251) as u8).collect()
 }
@@ -34,7 +34,7 @@ fn a_slow_reader_costs_a_window_and_misses_nothing() {
     let first = world.outputs.pop().unwrap();
     assert_eq!((first.offset, first.follow, first.stop), (0, true, false));
 
-    // The worker sends far more than anybody has read.
+    // The worker sends far more than the client has read.
     for piece in 0..40 {
         send(&mut world, &first, piece * CHUNK as u64);
     }
@@ -42,7 +42,7 @@ fn a_slow_reader_costs_a_window_and_misses_nothing() {
     assert_eq!(
         (stop.request, stop.stop, world.outputs.len()),
         (first.request, true, 0),
-        "it is told to stop, once"
+        "it is requested to stop, once"
     );
 
     // What waits is read: little more than the window, then the worker is asked for the rest.
@@ -75,7 +75,7 @@ fn a_slow_reader_costs_a_window_and_misses_nothing() {
         "nothing is missing or there twice"
     );
 
-    // Whoever goes away is forgotten, and the worker is told.
+    // A client that disconnects is forgotten, and the worker is informed.
     drop(receiver);
     send(&mut world, &second, CHUNK as u64);
     assert!(world.outputs.pop().unwrap().stop);

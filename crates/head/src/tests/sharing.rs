@@ -131,7 +131,7 @@ fn a_maintenance_window_empties_its_nodes_in_time_and_gives_them_back() {
         world.step([]);
     };
     at(&mut world, 3601.0);
-    assert_eq!(running(&world), [0, 1], "nobody is disturbed before the window");
+    assert_eq!(running(&world), [0, 1], "no job is preempted before the window");
     at(&mut world, 7201.0);
     assert_eq!(running(&world), [1], "it begins with an empty node");
     assert!(reason(&world, 0).starts_with("devices that it could use are kept for reservation disks"));

@@ -70,7 +70,7 @@ fn every_policy_takes_over_from_every_kind_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_policy_that_does_not_preempt_disturbs_nobody() {
+fn switch_to_a_policy_without_preemption_keeps_running_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, cluster) = (trace(), ClusterSpec::uniform("v100", 4, 8));
     let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), &cluster, regime("srtf", 0));

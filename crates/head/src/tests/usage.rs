@@ -291,7 +291,7 @@ fn idle_and_lost_hours_are_told_of_the_run_that_had_them() {
     world.submit(vec![JobSpec { gang, time_limit_s: 0.0, retries: 0, ..spec }]);
     let placed = world.dispatcher.engine.state().schedule().placement(JobId(0)).unwrap()[0];
     let device = |index, used| wharf_proto::Device { index, utilisation: Some(used), ..Default::default() };
-    // Nobody watches for 10 s, then it works for 20 s, then it does nothing for 30 s.
+    // Unwatched for 10 s, then it works for 20 s, then it does nothing for 30 s.
     for (at, uses) in [(10.0, [0.9, 0.8]), (30.0, [0.0, 0.01])] {
         world.set_time(Time::from_seconds(at));
         let devices = vec![device(0, uses[0]), device(1, uses[1])];

@@ -70,7 +70,7 @@ fn make(choice: &PolicyChoice) -> Result<Regime, String> {
 pub(super) struct VirtualCluster {
     pub(super) dispatcher: Dispatcher,
     clock: Hand,
-    /// What whoever runs the head was told.
+    /// Messages to the operator of the head.
     pub(super) warnings: Arc<Mutex<Vec<String>>>,
     /// By session; at first that is the number of the node too.
     workers: Vec<Outflow>,
@@ -89,7 +89,7 @@ pub(super) struct VirtualCluster {
     pub(super) launches: Vec<LaunchTask>,
     /// Which output they were asked for.
     pub(super) outputs: Vec<SendOutput>,
-    /// What they were told to stop.
+    /// What they were requested to stop.
     pub(super) stops: Vec<TaskId>,
     /// Checkpoint directories whose jobs are over.
     pub(super) released: Vec<ReleaseCheckpoint>,
@@ -130,7 +130,7 @@ impl VirtualCluster {
         let warn = Arc::new(move |warning: &str| said_to.lock().unwrap().push(warning.to_owned()));
         let teller = Teller::new(NotifyConfig::default(), warn);
         let applied = replayed.kept.limits.clone();
-        // Without any, nobody is governed, as in a simulation.
+        // Without any there are no limits, as in a simulation.
         let sharing = match &applied {
             Some(_) => AppliedLimits::parse(applied.as_ref()).unwrap(),
             None => Limits::default(),

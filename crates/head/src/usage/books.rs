@@ -97,7 +97,7 @@ struct Open {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Run {
     from_s: f64,
-    /// When it was told to stop.
+    /// When it was requested to stop.
     to_s: Option<f64>,
     watched_s: f64,
     idle_s: f64,

@@ -17,9 +17,9 @@ use crate::record::EndRecord;
 const UNNAMED: &str = "-";
 
 /// Nothing is told.
-pub(crate) struct Nobody;
+pub(crate) struct NoLedger;
 
-impl Ledger for Nobody {
+impl Ledger for NoLedger {
     fn span(&mut self, _: &Span<'_>) {}
     fn moment(&mut self, _: f64, _: Moment, _: &Span<'_>) {}
 }

@@ -101,7 +101,7 @@ impl Containers {
         }
         let (head, worker) = (head.or_else(|| both.clone()), worker.or(both));
         if head.is_none() || worker.is_none() {
-            let message = "it is missing; say `image` for all nodes, or `head_image` and `worker_image`";
+            let message = "missing; set `image` for all nodes, or `head_image` and `worker_image`";
             findings.problems.push(section.problem(node, "image", message));
         }
         let mut words = |key: &str| -> Vec<String> { section.take(key, findings).unwrap_or_default() };
@@ -154,7 +154,7 @@ impl Containers {
     }
 }
 
-/// Without an image there are no containers; whoever has written something else there should know.
+/// Without an image there are no containers; other settings there are reported.
 fn warn_of_the_rest(section: &Section<'_>, node: &Tree, findings: &mut Findings) {
     let is_known_problem = findings.problems.iter().any(|problem| problem.field.starts_with("docker"));
     if section.entries().next().is_some() && !is_known_problem {

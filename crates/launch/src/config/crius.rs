@@ -27,7 +27,7 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
         let address = node.name.rsplit_once(':').map_or(&*node.name, |(address, _)| address).to_owned();
         check_address(&address).map_err(problem)?;
         if nodes.iter().any(|other| other.address == address) {
-            return Err(problem(format!("the address `{address}` is there twice")));
+            return Err(problem(format!("duplicate address `{address}`")));
         }
         nodes.push(Node {
             name: address.clone(),

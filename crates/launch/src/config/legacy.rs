@@ -62,7 +62,7 @@ fn entry(place: Place, key: &str, value: Value) -> Entry {
     Entry { place, key: key.to_owned(), value: Node { place, value } }
 }
 
-/// `initial_workers` is how many there should be at first, and nobody takes any away here.
+/// `initial_workers` is the initial number, which is never reduced here.
 fn initial_workers(entries: &mut Vec<Entry>, findings: &mut Findings) {
     let Some(initial) = remove(entries, "initial_workers") else { return };
     let number = |node: &Node| match &node.value {

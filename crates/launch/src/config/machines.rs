@@ -18,7 +18,7 @@ use super::section::Section;
 
 /// More is a slip of the keyboard.
 pub(super) const NODES_MAX: u32 = 10_000;
-/// How long jobs of a Slurm may wait in its queue, unless the file says otherwise.
+/// How long jobs of a Slurm may wait in its queue, by default.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What machines are made from.
@@ -78,7 +78,7 @@ pub struct AwsConfig {
     pub types: BTreeMap<String, Json>,
 }
 
-/// A part of the document as JSON, for somebody else.
+/// A part of the document as JSON, for a provider.
 pub(super) fn json(node: &Tree) -> Json {
     match &node.value {
         Value::Null => Json::Null,
@@ -156,7 +156,7 @@ pub(super) fn slurm(node: &Tree, findings: &mut Findings) -> (Machines, Vec<Node
             }
             None => match options.iter().find(own) {
                 Some(option) => {
-                    Err(format!("`{option}` is said by the launcher: each node is a job of one node"))
+                    Err(format!("`{option}` is set by the launcher: each node is a job of one node"))
                 }
                 None => Ok(()),
             },
@@ -210,7 +210,7 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     let (types, nodes) = typed(top, node, findings);
     let are_networks =
         |networks: &Vec<String>| match networks.as_slice() {
-            [] => Err("nobody could reach the machines; name at least one network, as in `[203.0.113.0/24]`"
+            [] => Err("no network has access to the machines; add at least one, as in `[203.0.113.0/24]`"
                 .to_owned()),
             networks => networks.iter().try_for_each(|text| network(text).map(drop)),
         };
@@ -346,7 +346,7 @@ fn check_image(own: &Section<'_>, node: &Tree, config: &Json, findings: &mut Fin
     findings.blockers.push(Problem { hint: Some(hint), ..Problem::new(place, &at, message) });
 }
 
-/// What nodes of a type have instead of everybody's: lines that they run, and workers' containers.
+/// Overrides of a node type: setup commands and worker containers.
 pub(super) fn give_type_own(
     top: &Section<'_>,
     containers: Option<&Containers>,

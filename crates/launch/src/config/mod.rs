@@ -66,7 +66,7 @@ pub struct Cluster {
     pub blockers: Vec<Problem>,
 }
 
-/// How long a node that does not answer is tried again, unless the file says otherwise: long enough for one that boots.
+/// How long a node that does not answer is tried again, by default: long enough for one that boots.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What nodes are.

@@ -41,7 +41,7 @@ pub struct Node {
     /// Its type, where the provider has types of nodes.
     #[serde(default)]
     pub kind: String,
-    /// What its machine is made from, as a hash; empty where machines are there.
+    /// What creating its machine from, as a hash; empty where machines are there.
     #[serde(default)]
     pub launch: String,
     /// Its machine, where a provider has made one.

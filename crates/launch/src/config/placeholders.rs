@@ -162,7 +162,7 @@ pub fn render(path: &Path, values: &BTreeMap<String, String>) -> Result<String, 
     }
     let is_missing = |placeholder: &&Placeholder| !values.contains_key(&placeholder.name);
     problems.extend(found.iter().filter(is_missing).map(|Placeholder { name, problem }| Problem {
-        hint: Some(format!("say `--set '{name}=VALUE'`")),
+        hint: Some(format!("set it with `--set '{name}=VALUE'`")),
         ..problem.clone()
     }));
     if problems.is_empty() { Ok(filled(&text, values)) } else { Err(invalid(problems)) }

@@ -49,11 +49,11 @@ const KEYS: [&str; 28] = [
 const RAY_HEAD: [&str; 2] = ["ray stop", "ulimit -c unlimited; ray start --head --port=6379"];
 const RAY_WORKER: [&str; 2] = ["ray stop", "ray start --address=$RAY_HEAD_IP:6379"];
 
-/// Where a head listens unless the file says otherwise.
+/// Where a head listens by default.
 const PORT: u16 = 7717;
-/// Workers of the provider `process` unless the file says otherwise.
+/// Workers of the provider `process` by default.
 const PROCESS_WORKERS: u32 = 1;
-/// Nodes that are processes share this machine: one slot each, unless the file says otherwise.
+/// Nodes that are processes share this machine: one slot each, by default.
 const PROCESS_DEVICES: &str = "cpu:1";
 
 /// The document's cluster; `None` where too little of it can be made out, and then there are problems.
@@ -77,7 +77,7 @@ fn checked(mut document: Tree, folder: &Path, findings: &mut Findings) -> Option
     let name = top.checked("cluster_name", findings, |name: &String| check_name(name));
     refuse_what_is_missing(&top, findings);
     let Some(provider_node) = top.get("provider") else {
-        let message = "it must say what the nodes are, as in `provider: {type: local, head_ip: ..., worker_ips: [...]}`";
+        let message = "expected the nodes, as in `provider: {type: local, head_ip: ..., worker_ips: [...]}`";
         findings.problems.push(Problem::new(document, "provider", message));
         return None;
     };
@@ -191,7 +191,7 @@ fn provided(
         _ => {
             let known = ["local", "process", "slurm", "aws", "exec"];
             let hint = wharf_document::nearest(&kind, known).map(|name| format!("did you mean `{name}`?"));
-            let message = format!("the provider `{kind}` is not known; it can be {}", known.join(", "));
+            let message = format!("the provider `{kind}` is unknown; expected one of {}", known.join(", "));
             findings.problems.push(Problem { hint, ..section.problem(node, "type", message) });
             return None;
         }
@@ -199,8 +199,7 @@ fn provided(
     if provider != Provider::Aws
         && let Some(types) = top.get("available_node_types").filter(|types| types.value != Value::Map(vec![]))
     {
-        let message =
-            "nodes of this provider have no types; what is different in one of them goes under `nodes`";
+        let message = "this provider has no node types; set differences of single nodes under `nodes`";
         findings.problems.push(Problem::new(types, "available_node_types", message));
     }
     let (machines, nodes) = match provider {
@@ -346,7 +345,7 @@ impl Commands {
     }
 }
 
-/// Ray's own launcher leaves a file on the head for its autoscaler, with a key to all nodes; nobody does here.
+/// Ray's own launcher leaves a file on the head for its autoscaler, with a key to all nodes; this launcher does not.
 fn warn_of_autoscaler(top: &Section<'_>, head: &[String], findings: &mut Findings) {
     let asks = head.iter().any(|line| line.contains("--autoscaling-config"));
     if let Some(node) = top.get("head_start_ray_commands").filter(|_| asks) {
@@ -363,7 +362,7 @@ fn runtime(top: &Section<'_>, provider: Provider, findings: &mut Findings) -> Ru
     let worker: Option<Vec<String>> = top.take("worker_start_ray_commands", findings);
     if head.is_some() || worker.is_some() {
         if let Some(node) = top.get("wharf") {
-            let message = "the file starts something else, with `head_start_ray_commands` and `worker_start_ray_commands`";
+            let message = "the file starts other daemons, with `head_start_ray_commands` and `worker_start_ray_commands`";
             findings.problems.push(Problem::new(node, "wharf", message));
         }
         warn_of_autoscaler(top, head.as_deref().unwrap_or_default(), findings);

@@ -12,7 +12,7 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The map, without the keys that nobody knows, which are told. Keys that begin with `x-` are the user's own.
+    /// The map without unknown keys, which are reported. Keys that begin with `x-` are the user's own.
     pub(super) fn new(node: &'a Node, at: &str, known: &[&str], findings: &mut Findings) -> Self {
         let section = Self::open(node, at, findings);
         let strange = |entry: &&Entry| !known.contains(&entry.key.as_str()) && !entry.key.starts_with("x-");
@@ -22,7 +22,7 @@ impl<'a> Section<'a> {
         section
     }
 
-    /// A map with keys of somebody else, such as a cloud's.
+    /// A map with foreign keys, such as a cloud's.
     pub(super) fn open(node: &'a Node, at: &str, findings: &mut Findings) -> Self {
         let entries: &[Entry] = match &node.value {
             Value::Map(entries) => entries,

@@ -46,7 +46,7 @@ fn one(node: &Tree, at: &str, region: Option<&str>, findings: &mut Findings) -> 
         Value::Text(name) => (name.as_str(), &nothing),
         Value::Map(entries) if entries.len() == 1 => (entries[0].key.as_str(), &entries[0].value),
         _ => {
-            let what = "a step's name, or a step and what it is told, as in `cuda: {version: '10.2'}`";
+            let what = "a step's name, or a step and its parameters, as in `cuda: {version: '10.2'}`";
             findings.problems.push(Problem::expected(node, at, what));
             return None;
         }
@@ -89,7 +89,7 @@ fn one(node: &Tree, at: &str, region: Option<&str>, findings: &mut Findings) -> 
             Some(Step::Network { interface })
         }
         COMMANDS => {
-            let message = "it only says where the setup commands run; write them under the key `setup_commands` of the file";
+            let message = "it is only the position of the setup commands; write them under the key `setup_commands` of the file";
             findings.problems.push(Problem::new(told, &at, message));
             None
         }
@@ -118,14 +118,14 @@ fn mount(told: &Tree, at: &str, region: Option<&str>, findings: &mut Findings) -
     let source = match (efs, source, region) {
         (Some(id), None, Some(region)) => Some(format!("{id}.efs.{region}.amazonaws.com:/")),
         (Some(_), None, None) => {
-            let message = "in which region it is has to be said: `provider: {region: ...}`, or a `source`";
+            let message = "the region is missing: set `provider: {region: ...}` or a `source`";
             findings.problems.push(section.problem(told, "efs", message));
             None
         }
         (None, Some(source), _) => Some(source),
         (efs, _, _) => {
             if efs.is_some() || (section.get("efs").is_none() && section.get("source").is_none()) {
-                let message = "say what is mounted, with one of `source` and `efs`";
+                let message = "set one of `source` and `efs`";
                 findings.problems.push(section.problem(told, "source", message));
             }
             None

@@ -76,7 +76,7 @@ impl Channel for Enter {
 
     fn unreached(&self, code: i32, stderr: &str) -> Option<Unreached> {
         // Whatever it is behind, the launcher's first question cannot fail there by itself.
-        let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message");
         match code {
             0 => None,
             NOT_FOUND => Some(Unreached::Final(last.trim().to_owned())),

@@ -65,7 +65,9 @@ impl Exec {
         let argv: Vec<OsString> = self.config.command.iter().map(OsString::from).collect();
         let answer: Answer = ask_json(&self.log, &argv, Some(&question)).await?;
         if answer.protocol != PROTOCOL {
-            return Err(self.wrong(format!("it speaks version {}, not {PROTOCOL}", answer.protocol)));
+            return Err(
+                self.wrong(format!("it uses protocol version {}, expected {PROTOCOL}", answer.protocol))
+            );
         }
         if let Some(machine) =
             answer.nodes.iter().find(|machine| machine.name.is_empty() || machine.id.is_empty())

@@ -11,7 +11,7 @@ use crate::state::Folder;
 const MISLEADING: [&str; 6] =
     ["WHARF_HOME", "WHARF_HEAD", "WHARF_TOKEN_FILE", "WHARF_CA_FILE", "WHARF_CONFIG", "XDG_STATE_HOME"];
 
-/// A node's home is made where it is missing: nobody else makes it.
+/// A node's home is created if it is missing.
 const AT_HOME: &str = r#"mkdir -p -m 700 "$0" && exec env --chdir "$0" "$@""#;
 
 /// Nodes of this machine.

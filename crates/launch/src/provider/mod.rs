@@ -203,7 +203,7 @@ pub enum ProviderError {
     #[error("{0}")]
     Run(String),
     /// It says what cannot be understood.
-    #[error("`{program}` answers what makes no sense: {why}")]
+    #[error("`{program}` gave an invalid answer: {why}")]
     Answer {
         /// Which.
         program: String,
@@ -211,7 +211,7 @@ pub enum ProviderError {
         why: String,
     },
     /// It takes too long.
-    #[error("it was not there after {seconds} s: {why}")]
+    #[error("it was not ready after {seconds} s: {why}")]
     Late {
         /// How long was waited.
         seconds: u64,
@@ -219,7 +219,7 @@ pub enum ProviderError {
         why: String,
     },
     /// It is made from something else than the file says now.
-    #[error("its machine `{0}` was made from something else than the file says now; take it down first")]
+    #[error("its machine `{0}` was created from a different specification; take it down first")]
     Other(String),
     /// It cannot do that.
     #[error("{0}")]
@@ -243,12 +243,12 @@ pub type Made = Vec<(String, Result<Machine, ProviderError>)>;
 
 /// The machines of one cluster.
 ///
-/// What it knows is kept where the machines are (tags, comments of jobs), not with the launcher: whoever starts anew finds them again.
+/// What it knows is kept where the machines are (tags, comments of jobs), not with the launcher: a new launcher finds them again.
 pub trait Provider: Send + Sync {
     /// All machines of the cluster that there are, ready or not.
     fn list(&self) -> Doing<'_, Vec<Machine>>;
 
-    /// Sees to it that machines that are there let in whom the file names now, and nobody else.
+    /// Sees to it that machines that are there accept exactly the users that the file names now.
     fn admit(&self) -> Doing<'_, ()> {
         Box::pin(async { Ok(()) })
     }

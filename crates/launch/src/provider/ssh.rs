@@ -25,7 +25,7 @@ const FINAL: [(&str, &str); 7] = [
     ("Host key verification failed", "its host key is not to be trusted"),
     ("Permission denied", "it refuses the key or the user"),
     ("Too many authentication failures", "it refuses the keys"),
-    ("Could not resolve hostname", "nobody knows this name"),
+    ("Could not resolve hostname", "unknown host name"),
     ("Bad configuration option", "ssh refuses its options"),
     ("no such identity", "the key is not there"),
 ];
@@ -192,7 +192,7 @@ impl Channel for Ssh {
         }
         // ssh's last line says why; lines before may be warnings and banners.
         let last =
-            stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("ssh said nothing").trim();
+            stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message").trim();
         let known = FINAL.iter().find(|(said, _)| stderr.contains(said));
         Some(match known {
             Some((said, meaning)) => {

@@ -79,7 +79,7 @@ fn every_mistake_is_told_with_its_line() {
     for (text, expected) in [
         (
             "cluster_name: lab\n",
-            "c.yaml:1:1: `provider`: it must say what the nodes are, as in `provider: {type: local, head_ip: ..., worker_ips: [...]}`",
+            "c.yaml:1:1: `provider`: expected the nodes, as in `provider: {type: local, head_ip: ..., worker_ips: [...]}`",
         ),
         ("provider: {type: process}\n", "c.yaml:1:1: `cluster_name`: the cluster needs a name"),
         (
@@ -88,7 +88,7 @@ fn every_mistake_is_told_with_its_line() {
         ),
         (
             "cluster_name: a\nprovider: {type: proces}\n",
-            "c.yaml:2:18: `provider.type`: the provider `proces` is not known; it can be local, process, slurm, aws, exec (did you mean `process`?)",
+            "c.yaml:2:18: `provider.type`: the provider `proces` is unknown; expected one of local, process, slurm, aws, exec (did you mean `process`?)",
         ),
         (
             "cluster_name: a\nprovider: {type: local}\n",
@@ -152,11 +152,11 @@ fn every_mistake_is_told_with_its_line() {
         ),
         (
             "cluster_name: a\nprovider: {type: process}\navailable_node_types: {t: {}}\n",
-            "c.yaml:3:23: `available_node_types`: nodes of this provider have no types; what is different in one of them goes under `nodes`",
+            "c.yaml:3:23: `available_node_types`: this provider has no node types; set differences of single nodes under `nodes`",
         ),
         (
             "cluster_name: a\nprovider: {type: process}\nhead_start_ray_commands: []\nwharf: {port: 1}\n",
-            "c.yaml:4:8: `wharf`: the file starts something else, with `head_start_ray_commands` and `worker_start_ray_commands`",
+            "c.yaml:4:8: `wharf`: the file starts other daemons, with `head_start_ray_commands` and `worker_start_ray_commands`",
         ),
         (
             "cluster_name: a\nprovider: {type: process}\ndocker: {image: x}\n",
@@ -164,7 +164,7 @@ fn every_mistake_is_told_with_its_line() {
         ),
         (
             "cluster_name: a\nprovider: {type: process}\ndocker: {container_name: box, head_image: x}\n",
-            "c.yaml:3:9: `docker.image`: it is missing; say `image` for all nodes, or `head_image` and `worker_image`",
+            "c.yaml:3:9: `docker.image`: missing; set `image` for all nodes, or `head_image` and `worker_image`",
         ),
         (
             "cluster_name: a\nprovider: {type: process}\ndocker: {container_name: box, image: --privileged}\n",
@@ -184,7 +184,7 @@ fn every_mistake_is_told_with_its_line() {
         ),
         (
             "cluster_name: a\nprovider: {type: aws, ssh_from: []}\nhead_node_type: h\navailable_node_types: {h: {}}\n",
-            "c.yaml:2:33: `provider.ssh_from`: nobody could reach the machines; name at least one network",
+            "c.yaml:2:33: `provider.ssh_from`: no network has access to the machines; add at least one",
         ),
         (
             "cluster_name: { Your Name }\nprovider: {type: process}\n",

@@ -107,7 +107,7 @@ fn a_docker_section_of_empty_texts_means_no_container() {
         ),
         (
             "{head_image: x, container_name: box}",
-            "c.yaml:3:9: `docker.image`: it is missing; say `image` for all nodes, or `head_image` and `worker_image`",
+            "c.yaml:3:9: `docker.image`: missing; set `image` for all nodes, or `head_image` and `worker_image`",
         ),
     ] {
         assert_eq!(parse(&format!("{LOCAL}docker: {docker}\n")).unwrap_err(), refused, "{docker}");

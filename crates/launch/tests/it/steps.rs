@@ -18,7 +18,7 @@ impl Node {
     fn new() -> Self {
         let node = Self { folder: TempDir::new().unwrap() };
         std::fs::create_dir(node.path("bin")).unwrap();
-        // Whoever runs the test, nothing of the system is changed: what would be done as root is written down.
+        // The test does not change the system for any user: actions of root are recorded.
         node.program("sudo", "[ \"$1\" != -n ] || shift\ncase $1 in ln|mkdir|tar) exec \"$@\" ;; esac\nprintf '%s\\n' \"$*\" >> ~/asked\n[ \"$1\" != tee ] || cat > /dev/null");
         node.program("id", "echo 1000");
         node
@@ -188,7 +188,7 @@ fn files_that_cannot_be_rewritten_stay_as_they_are() {
 fn only_lines_of_the_cluster_itself_are_its_own() {
     let node = Node::new();
     let of = |name: &str, host: &str| format!("# wharf {name} begin\nHost {host}\n# wharf {name} end\n");
-    // Other clusters, one whose name is alike, and a beginning whose end somebody has removed.
+    // Other clusters, one whose name is alike, and a start marker without its end marker.
     let others = format!("{}# wharf a.b begin\nHost mine\n", of("aXb", "other"));
     let linked = node.path("dotfiles");
     node.with_key("a.b", "ssh-ed25519 KEY wharf-aXb\n", "");
@@ -258,7 +258,7 @@ fn a_file_system_of_efs_is_named_by_its_id_and_region() {
     assert!(format!("{:?}", cluster.steps[0]).contains("fs-0a1b.efs.us-west-2.amazonaws.com:/"));
     for (region, step, told) in [
         ("", "mount: {efs: fs-0a1b, target: ~/efs}", ":6:16: `steps[0].mount.efs`: in which region it is"),
-        ("", "mount: {target: ~/efs}", "say what is mounted"),
+        ("", "mount: {target: ~/efs}", "set one of `source` and `efs`"),
         ("", "mount: {source: nowhere, target: ~/efs}", "`nowhere` is no source; write HOST:/PATH"),
         ("", "mount: {source: 'a:/b', target: ~/efs, mode: 999}", "`999` is no mode"),
         ("", "cuda", "`steps[0].cuda.version`: it is missing: which version"),

@@ -1,4 +1,4 @@
-//! The built-in profile: speeds that nobody measured, from what is public of models and devices.
+//! The built-in profile: estimated speeds from public data of models and devices.
 //!
 //! One iteration of a model over B samples on n devices of a type, each with b = B/n of them:
 //!
@@ -192,7 +192,7 @@ pub(crate) fn is_mixed<'a>(types: impl Iterator<Item = &'a str>) -> bool {
     false
 }
 
-/// The built-in profile as it is for a cluster that nobody gave another, where it has something to say: the cluster mixes
+/// The built-in profile as it is for a cluster without its own profile, where it applies: the cluster mixes
 /// types of which it knows several, or a job does not tell how fast it is.
 ///
 /// In a cluster of one type, what jobs tell is taken to hold for that type.

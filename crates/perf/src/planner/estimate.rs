@@ -254,7 +254,7 @@ impl Way<'_> {
             Kind::Convolution => NORMALISATION_SUMS * links.all_reduce_s(replicas, NORMALISATION_BYTES),
         };
         if options.zero >= 3 {
-            // Whoever has experts of its own has them whole.
+            // A device with its own experts has them whole.
             let experts = if expert == 1 { layer.expert_parameters } else { 0.0 };
             let gathered = (layer.parameters + experts) * model.precision.bytes() / f64::from(tensor);
             data_s += (passes - 1.0) * links.exchange_s(replicas, gathered);

@@ -33,7 +33,7 @@ pub struct Transformer {
     pub key_heads: u32,
     /// Tokens of a sample.
     pub tokens: u32,
-    /// Words that are told apart; classes of images.
+    /// Words that are distinguished; classes of images.
     pub vocabulary: u32,
     /// Width between the two halves of the perceptron.
     pub inner: u32,

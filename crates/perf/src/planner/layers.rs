@@ -113,7 +113,7 @@ mod tests {
         {
             assert!((times.time_s(Part::Block, 2, samples).unwrap() - expected).abs() < 1e-12, "{samples}");
         }
-        assert_eq!(times.time_s(Part::Block, 1, 2.0), None, "nobody measured it so");
+        assert_eq!(times.time_s(Part::Block, 1, 2.0), None, "not measured so");
         assert_eq!(times.time_s(Part::Last, 1, 2.0), None, "one point is no line");
         assert_eq!(times.time_s(Part::Last, 1, 1.0), Some(1.0), "but it is one");
         times.insert(Part::Last, 1, 3, 2.0);

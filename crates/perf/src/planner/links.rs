@@ -240,7 +240,7 @@ mod tests {
         // Two rings leave a node, each with 2 GB/s.
         assert_eq!(links.far, Link { gb_per_s: 4.0, latency_s: 1e-4 });
         assert_eq!(links.send_far, Link { gb_per_s: 5.0, latency_s: 1e-3 });
-        assert_eq!(links.send_near, sheet, "nobody measured it");
+        assert_eq!(links.send_near, sheet, "not measured");
         let bytes = 4.0 * large as f64;
         let all = |size, stride| links.all_reduce_s(Group { size, stride, per_node: 2 }, bytes);
         assert!((all(2, 2) - (second / 2.0 + 1e-4)).abs() < 1e-9);

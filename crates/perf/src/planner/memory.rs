@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Eight replicas that each have other experts have these once: there is nobody to share their state with.
+    /// Eight replicas that each have other experts have these once: there is no replica to share their state with.
     #[test]
     fn state_of_experts_is_shared_by_those_who_have_the_same() {
         let model = families::find("moe-1.3b").unwrap();

@@ -30,7 +30,7 @@ pub enum PlanError {
         batch: u32,
         /// Devices.
         devices: u32,
-        /// What was asked for.
+        /// The request.
         microbatches: u32,
         /// A number of samples that works.
         multiple: u32,

@@ -98,9 +98,9 @@ fn speed_is_measured_or_estimated_or_told() {
         ("mean ratio of types for another model", job("new", None, 1, 50.0), "a10", 1, 40.0, Estimated),
         ("unknown type", job("new", None, 1, 50.0), "gpu", 1, 20.0, Told),
         ("unknown type asked for", asked_for("gpu", job("new", None, 1, 50.0)), "k80", 1, 20.0, Told),
-        ("told by nobody, same samples per second", job("lm", Some(40), 1, 0.0), "v100", 1, 5.0, Estimated),
-        ("told by nobody, from another type", job("lm", Some(20), 1, 0.0), "a10", 1, 20.0, Estimated),
-        ("known to nobody", job("new", None, 1, 0.0), "v100", 1, 0.0, Told),
+        ("not declared, same samples per second", job("lm", Some(40), 1, 0.0), "v100", 1, 5.0, Estimated),
+        ("not declared, from another type", job("lm", Some(20), 1, 0.0), "a10", 1, 20.0, Estimated),
+        ("unknown", job("new", None, 1, 0.0), "v100", 1, 0.0, Told),
     ] {
         let found = model.estimate(&job, device_type, devices, Locality::Packed, &[]);
         assert!((found.iterations_per_s - speed).abs() < 1e-9, "{case}: {found:?}, expected {speed}");
@@ -262,7 +262,7 @@ fn jobs_that_tell_nothing_are_told() {
 }
 
 #[test]
-fn jobs_that_nobody_knows_are_named() {
+fn unknown_models_are_named() {
     let cluster = ClusterSpec::uniform("k80", 1, 8);
     let mut jobs = vec![
         job("lm", Some(20), 4, 0.0),
@@ -309,7 +309,7 @@ fn plans_and_data_parallel_speeds_are_those_of_the_exact_place() {
     };
     let own = job("lm", Some(20), 4, 0.0);
     assert_eq!(ask(&own, "v100", 4), (Some(plan), 25.0));
-    // Nobody tells of plans there: the one speed that is known counts.
+    // Plans are not distinguished there: the only known speed counts.
     assert_eq!(ask(&own, "v100", 1), (None, 10.0));
     assert_eq!(ask(&job("cnn", None, 1, 0.0), "v100", 1), (None, 8.0));
     assert_eq!(ask(&asked_for("k80", own), "v100", 4).1, 0.0);
@@ -335,7 +335,7 @@ fn data_parallel_copies_must_fit_where_their_memory_is_known() {
     // 10 GB and a fifth more are less than four fifths of 16 GB.
     cells.set_memory(lm(20), vec![-1.0, 10.0, 0.0]);
     profile.set_cells(cells);
-    // On one device it does not fit, on two it does although the estimate says otherwise, on four it does not matter.
+    // On one device it does not fit, on two it does despite the estimate, on four it does not matter.
     assert_eq!(speeds(&profile, "lm"), [0.0, 18.0, 25.0]);
     assert_eq!(speeds(&profile, "new"), [0.0; 3]);
 }

@@ -41,7 +41,7 @@ impl CommandQueue {
         command.stdin(if submission.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(submission) = submission {
-            // What this process has in its environment is not for everybody's nodes.
+            // This process' environment must not reach the nodes.
             command.env_clear().envs(usual_environment()).envs(&submission.env);
         }
         let mut child = command.spawn().map_err(failed)?;
@@ -72,7 +72,7 @@ fn said(program: &'static str, output: &Output) -> Result<String, QueueError> {
     Err(QueueError::Refused { what: program, message })
 }
 
-/// What a job may take over from whoever hands it in.
+/// Variables that a job takes over from its submitter.
 pub(crate) fn usual_environment() -> impl Iterator<Item = (String, String)> {
     const NAMES: [&str; 9] =
         ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "SLURM_CONF"];

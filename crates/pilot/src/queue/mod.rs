@@ -1,4 +1,4 @@
-//! A Slurm as whoever hands jobs in sees it: jobs go in, are listed, are cancelled.
+//! A Slurm client: submits, lists and cancels jobs.
 
 mod command;
 mod rest;
@@ -20,7 +20,7 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, QueueError>> + Se
 pub trait Queue: Send + Sync {
     /// Hands a job in and returns its id.
     fn submit<'a>(&'a self, submission: &'a Submission) -> Answer<'a, String>;
-    /// One's own jobs that match, those included that have ended a short while ago.
+    /// The user's own matching jobs, including recently ended ones.
     fn list<'a>(&'a self, filter: &'a Filter) -> Answer<'a, Vec<QueueJob>>;
     /// Takes a job out of the queue, or ends it. One that is over already is no error.
     fn cancel<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
@@ -74,7 +74,7 @@ pub struct Submission {
     pub env: BTreeMap<String, String>,
     /// It is run again when a node fails.
     pub requeue: bool,
-    /// It waits until somebody releases it.
+    /// It waits for its release.
     pub hold: bool,
     /// Further options of sbatch.
     pub extra: Vec<String>,
@@ -163,7 +163,7 @@ pub enum QueueError {
     /// Slurm said no.
     #[error("{what}: {message}")]
     Refused {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
         /// What it said.
         message: String,
@@ -177,7 +177,7 @@ pub enum QueueError {
         #[source]
         source: io::Error,
     },
-    /// slurmrestd closed the connection instead of answering; whether it did what was asked for is not known.
+    /// slurmrestd closed the connection instead of answering; it is unknown whether it executed the request.
     #[error("slurmrestd closed the connection before it answered")]
     Cut {
         /// How that showed.
@@ -185,7 +185,7 @@ pub enum QueueError {
         source: hyper::Error,
     },
     /// The answer makes no sense.
-    #[error("{what} gave an answer that makes no sense: {message}")]
+    #[error("{what} gave an invalid answer: {message}")]
     Malformed {
         /// Who.
         what: &'static str,

@@ -59,7 +59,7 @@ impl Crius {
         self.wake(decision);
     }
 
-    /// Takes those out of the queues who would be done too late wherever they started: nobody waits behind them, and nothing is
+    /// Takes those out of the queues who would be done too late wherever they started: no job waits behind them, and nothing is
     /// kept for them. Nodes that return may bring them back.
     fn give_up(&mut self, view: &View<'_>) {
         if !self.rules.has_deadlines {
@@ -78,7 +78,7 @@ impl Crius {
         }
     }
 
-    /// Keeps nothing for anybody.
+    /// Reserves nothing.
     fn release(&mut self) {
         self.holder = None;
         self.blocked.fill(false);
@@ -145,7 +145,7 @@ impl Crius {
     }
 
     /// Starts waiting jobs in order, with moves of running jobs where that brings more than it costs; and then, on what is
-    /// still free, whoever fits.
+    /// still free, any job that fits.
     fn admit(&mut self, view: &View<'_>, look: Look) {
         let is_full = matches!(look, Look::All);
         let mut heads: BTreeSet<(Rank, JobId)> = match look {
@@ -254,7 +254,7 @@ impl Crius {
         self.enqueue(view, job);
     }
 
-    /// Gangs that ask for more than devices: on free devices, or, if they have waited too long, on anybody's.
+    /// Gangs that ask for more than devices: on free devices, or, if they have waited too long, on those of any job.
     fn place_needy(&mut self, decision: &mut Decision<'_>) {
         let is_needy = |job: &JobId| decision.view().spec(*job).gang.needs.is_some();
         let needy: Vec<JobId> = self.queue.iter().map(|&(_, job)| job).filter(is_needy).collect();

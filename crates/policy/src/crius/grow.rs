@@ -1,4 +1,4 @@
-//! Free devices that nobody waits for make running jobs faster: more of them, or of a better type.
+//! Free devices without waiting jobs make running jobs faster: more of them, or of a better type.
 
 use wharf_core::{JobId, View};
 
@@ -11,7 +11,7 @@ use crate::priority::Key;
 const ROUNDS_MAX: usize = 8;
 
 impl Crius {
-    /// Gives free devices to the jobs that gain most by each, as long as somebody gains more than a restart costs.
+    /// Gives free devices to the jobs that gain most by each, as long as the gain exceeds the cost of a restart.
     pub(super) fn grow(&mut self, view: &View<'_>) {
         for _ in 0..ROUNDS_MAX {
             if self.board.free_count() == 0 {
@@ -39,12 +39,12 @@ impl Crius {
     }
 
     /// Lets running jobs have better places at the expense of others, where all in all that brings more than the restarts cost.
-    /// Nobody is sent away for that. It begins with another job each time, in case the budget does not do for all.
+    /// No job is preempted for that. It begins with another job each time, in case the budget does not do for all.
     pub(super) fn exchange(&mut self, view: &View<'_>) {
         let mut jobs: Vec<JobId> = self.board.seated().collect();
         let first = self.notes.rounds as usize % jobs.len().max(1);
         jobs.rotate_left(first);
-        self.sendable = Sendable::Nobody;
+        self.sendable = Sendable::NoJob;
         self.clearings.clear();
         let prices = vec![0.0; self.pools.len()];
         for job in jobs {

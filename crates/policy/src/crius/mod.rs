@@ -2,14 +2,14 @@
 //!
 //! A job that comes starts at once in the cell that brings most, on free devices or on those that running jobs give up: they
 //! shrink, change type, move, or wait, if the job that comes gains more than all of them lose. When devices become free,
-//! waiting jobs are tried in order, and what nobody waits for makes running jobs faster. Every move pays for its
+//! waiting jobs are tried in order, and devices without waiting jobs make running jobs faster. Every move pays for its
 //! restart: it is made only where that is worth it over what the job has left to do, or over a horizon.
 //!
 //! Gains are counted once, in one unit for all jobs: how much sooner they are done (`value=finish`), samples as
 //! published, or speed in relation to what each asked for. Moves are thought out on a [`board`] and carried out together.
 //!
-//! Nobody waits for ever: a job that has waited for `patience_s` goes before all others and may take anybody's devices but
-//! those of jobs that were as late themselves; until it has started, nobody else starts on the types that it can use.
+//! No job starves: a job that has waited for `patience_s` goes before all others and may take all devices but
+//! those of jobs that were as late themselves; until it has started, no other job starts on the types that it can use.
 
 mod board;
 mod cells;
@@ -83,8 +83,8 @@ pub struct Rules {
 /// Running jobs that may be sent away for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sendable {
-    /// Nobody.
-    Nobody,
+    /// No job.
+    NoJob,
     /// Those that make less of their devices, where devices are lent at all.
     Lent,
     /// All but those that had waited too long themselves.
@@ -104,7 +104,7 @@ struct Job {
     since: Time,
     /// The first type that it ran on, where it must not change it.
     kind: Option<usize>,
-    /// Until when nobody may send it away, because it had waited too long.
+    /// Time until which it may not be preempted, because it had waited too long.
     turn: Option<Time>,
 }
 
@@ -348,7 +348,7 @@ impl Crius {
         let is_due = self.rules.has_deadlines && view.spec(job).deadline.is_some();
         let is_safe = is_due || turn.is_some_and(|until| view.now < until);
         match self.sendable {
-            Sendable::Nobody => false,
+            Sendable::NoJob => false,
             Sendable::Lent => !is_safe && self.rules.may_lend,
             Sendable::All => !is_safe,
         }

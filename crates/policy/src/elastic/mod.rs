@@ -35,7 +35,7 @@ pub trait Planner: Send {
         None
     }
 
-    /// Whether it plans whenever jobs come or end, and everything: nobody is given anything between its plans.
+    /// Whether it plans whenever jobs come or end, and everything: jobs are given nothing between its plans.
     fn is_eager(&self) -> bool {
         false
     }
@@ -142,7 +142,7 @@ impl<P: Planner> Elastic<P> {
         self.last_round.map(|last| last.plus(self.options.round_s))
     }
 
-    /// Whether another round could give anybody something else.
+    /// Whether another round could change an allocation.
     fn is_improvable(&self) -> bool {
         let has_choice = |job: &JobId| self.offers.get(job).is_some_and(|offers| offers.len() > 1);
         !self.waiting.is_empty() || self.placed.iter().any(has_choice)
@@ -399,7 +399,7 @@ impl<P: Planner> Policy for Elastic<P> {
             None => free_devices(view, job),
         };
         match self.next_round() {
-            // Between its plans nobody is given what others have left.
+            // Between its plans, freed devices stay free.
             Some(at) if free >= needed && self.planner.is_eager() && at > view.now => {
                 Reason::NextRound { at }
             }

@@ -60,7 +60,7 @@ fn counts(gang: &Gang, pool: Pool) -> Vec<u32> {
     counts
 }
 
-/// Everything that a job can be offered, by type and number. A job whose speed nobody knows is taken to be equally fast
+/// Everything that a job can be offered, by type and number. A job of unknown speed is taken to be equally fast
 /// everywhere.
 pub fn offers(view: &View<'_>, job: JobId, pools: &[Pool]) -> Vec<Offer> {
     let (topology, spec) = (view.topology(), view.spec(job));

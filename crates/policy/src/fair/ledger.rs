@@ -169,10 +169,10 @@ impl Ledger {
         }
     }
 
-    /// The account of a user; jobs without one share the account of nobody.
+    /// The account of a user; jobs without one share one account.
     pub(super) fn user(&mut self, name: Option<&Arc<str>>) -> usize {
-        let nobody: Arc<str> = Arc::from("");
-        let name = name.unwrap_or(&nobody);
+        let no_user: Arc<str> = Arc::from("");
+        let name = name.unwrap_or(&no_user);
         if let Some(&user) = self.user_ids.get(name) {
             return user;
         }

@@ -1,4 +1,4 @@
-//! Fair shares: the next devices go to whoever has used the least of the cluster, for their weight.
+//! Fair shares: the next devices go to the user with the least usage for their weight.
 //!
 //! Usage is device-seconds, fades with a half-life, and includes what runs now ([`ledger`]). Groups share the cluster,
 //! the users of a group its share. A user's own jobs go by priority, which waiting makes up for, and submission. A gang that
@@ -132,7 +132,7 @@ impl Fair {
         }
     }
 
-    /// Starts one waiting job after another, of whoever has used least, until nothing fits.
+    /// Starts one waiting job after another, of the user with the least usage, until nothing fits.
     fn fill(&mut self, decision: &mut Decision<'_>) {
         let now = decision.view().now;
         let mut set_aside = Vec::new();

@@ -57,7 +57,7 @@ impl Fair {
             let mut less = 0;
             for victim in self.victims_of(view, rules, other, job) {
                 less += i64::from(view.spec(victim).gang.devices);
-                // Whoever gives must not be the worse off then, or they would take it back.
+                // The giving user must not be worse off afterwards, or would take it back.
                 let (own, others) = self.ledger.levels(view.now, (user, more), (other, -less));
                 if own > others || candidates.len() >= CANDIDATES_MAX {
                     break;

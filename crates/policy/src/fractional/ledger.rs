@@ -1,7 +1,7 @@
 //! Who is owed how much time on which device type.
 //!
 //! An allocation promises shares of time; a round gives whole devices. What was promised and not given is a *deficit*, in
-//! seconds, and whoever is owed most goes first. Deficits grow with the shares in force, so a new allocation changes
+//! seconds, and the job with the largest deficit goes first. Deficits grow with the shares in force, so a new allocation changes
 //! what happens from then on and forgets nothing.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Credits what was promised up to now. What is owed stays within bounds: devices that nobody else wanted are not held
+    /// Credits what was promised up to now. What is owed stays within bounds: devices that no other job wanted are not held
     /// against a job for longer than a round.
     pub(super) fn credit(&mut self, now: Time, round_s: f64) {
         let elapsed_s = self.credited.replace(now).map_or(0.0, |before| now.since(before).max(0.0));

@@ -4,7 +4,7 @@
 //! again when jobs or machines have changed. The mechanism does the rest, in simulations and on real machines alike:
 //! every round it credits each share, charges what was had, and gives devices to those who are owed most
 //! ([`ledger`]). A job that is chosen again for the same type keeps its devices: its lease is extended. Devices that are left over
-//! go to whoever can use them, unless the allocator is strict.
+//! go to jobs that can use them, unless the allocator is strict.
 //!
 //! A round that was asked for takes place when it was due, however late the decision is: on real machines that is some milliseconds, by which accounts
 //! that are equal in a simulation would differ, and another job would run.
@@ -66,7 +66,7 @@ pub struct RoundOptions {
     pub round_s: f64,
     /// Seconds for which a job keeps its devices in any case.
     pub min_run_s: f64,
-    /// Seconds that somebody else must be owed more before a running job has to stop for them.
+    /// Difference of deficits, in seconds, above which a running job is preempted for another.
     pub sticky_s: f64,
 }
 
@@ -138,7 +138,7 @@ impl Fractional {
         due.map_or(now, |due| due.min(now))
     }
 
-    /// Whether another round could give anybody something that it has not.
+    /// Whether another round could give a job more.
     fn is_improvable(&self) -> bool {
         const WHOLE: f64 = 1.0 - 1e-6;
         let has_whole =
@@ -208,7 +208,7 @@ impl Fractional {
         }
     }
 
-    /// A job is over: whoever shared its devices has them alone now.
+    /// A job has ended: the one that shared its devices now has them alone.
     fn part(&mut self, now: Time, job: JobId) {
         let partner = self.placed.get(&job).and_then(|seat| seat.partner);
         self.charge(now, job);
@@ -318,7 +318,7 @@ impl Policy for Fractional {
                 self.learn(view, job);
                 // Within one decision it may have been stopped and started again.
                 if view.schedule().placement(job).is_none() {
-                    // Somebody else stopped it.
+                    // Stopped from elsewhere.
                     if self.placed.contains_key(&job) {
                         self.change();
                     }

@@ -31,7 +31,7 @@ pub struct Claim {
 pub struct Problem<'a> {
     /// Usable devices of each type.
     pub capacities: Vec<f64>,
-    /// What an hour of one device of each type costs; 1 where nobody knows all prices.
+    /// What an hour of one device of each type costs; 1 if not all prices are known.
     pub prices: Vec<f64>,
     /// Whether running jobs may be moved to other types.
     pub is_moving: bool,

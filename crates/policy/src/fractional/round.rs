@@ -24,7 +24,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// What it is owed, in units that can be told apart.
+    /// What it is owed, in units that can be distinguished.
     fn owed(&self, round_s: f64) -> f64 {
         (self.owed_s / (round_s * RESOLUTION)).round()
     }
@@ -208,7 +208,7 @@ impl Fractional {
             };
             chosen.into_iter().map(party).collect::<Vec<_>>()
         };
-        // Who is asked at every change does not want anybody to move either.
+        // An allocator that is asked at every change does not want moves either.
         let movable = if self.allocator.is_prompt() { Vec::new() } else { kept };
         let (kept, fresh) = (parties(movable, &decision.view()), parties(fresh, &decision.view()));
         let seated = self.seating.seat(decision, kept, fresh);

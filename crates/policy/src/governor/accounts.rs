@@ -146,7 +146,7 @@ impl Accounts {
         self.set_alarm(now, index);
     }
 
-    /// Admits whoever can be, in order, and tells who that was.
+    /// Admits jobs in order, and returns the admitted ones.
     pub(crate) fn admit(&mut self, view: &View<'_>, mut admitted: impl FnMut(JobId)) {
         let mut heads: BTreeSet<(Turn, usize)> = std::mem::take(&mut self.open)
             .into_iter()

@@ -12,7 +12,7 @@ const TRIES_MAX: usize = 16;
 
 /// Watches how long jobs wait.
 ///
-/// Nodes that can hold the job together are closed to everybody else until it has started: so it starts at the latest
+/// Nodes that can hold the job together are closed to all other jobs until it has started: so it starts at the latest
 /// when what ran there at that moment is over.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
@@ -21,7 +21,7 @@ pub(crate) struct Guard {
     waiting: BTreeSet<(Time, JobId)>,
     since: Vec<Option<Time>>,
     /// Jobs that no nodes can hold as things are; looked at again when nodes change.
-    hopeless: Vec<(Time, JobId)>,
+    unsatisfiable: Vec<(Time, JobId)>,
     /// The job that nodes are kept for, and the nodes.
     held: Option<(JobId, Vec<NodeId>)>,
     /// Whether the kept nodes may not do any more.
@@ -69,9 +69,9 @@ impl Guard {
         self.held.as_ref().map_or(&[], |(_, nodes)| nodes)
     }
 
-    /// Nodes changed: what was hopeless may not be, and what is kept may not do any more.
+    /// Nodes changed: unsatisfiable jobs may be satisfiable now, and reservations may be too small.
     pub(crate) fn look_again(&mut self) {
-        for (since, job) in std::mem::take(&mut self.hopeless) {
+        for (since, job) in std::mem::take(&mut self.unsatisfiable) {
             if self.since.get(job.index()).copied().flatten() == Some(since) {
                 self.waiting.insert((since, job));
             }
@@ -114,7 +114,7 @@ impl Guard {
                 return;
             }
             self.waiting.remove(&(since, job));
-            self.hopeless.push((since, job));
+            self.unsatisfiable.push((since, job));
         }
     }
 

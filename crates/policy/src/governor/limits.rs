@@ -7,7 +7,7 @@ use wharf_core::{Access, Gang, JobSpec, Quota};
 
 use super::units::Moment;
 
-/// Everything that a governor enforces. The default lets everybody have everything, and bounds no wait.
+/// Limits that a governor enforces. The default has none, and bounds no wait.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Seconds after which devices are kept for a job that waits; `None` where that is off.
@@ -55,7 +55,7 @@ pub struct Group {
 pub struct Pool {
     /// What all its jobs may have together.
     pub caps: Caps,
-    /// Who may use it; `None` for everybody.
+    /// Permitted users; `None` for all.
     pub users: Option<BTreeSet<Arc<str>>>,
     /// The time limit of jobs that have none.
     pub time_limit_default_s: Option<f64>,
@@ -76,7 +76,7 @@ pub struct Reservation {
     pub nodes: Nodes,
     /// When they have to be free.
     pub start: Moment,
-    /// When everybody may have them again.
+    /// Time at which they are available to all jobs again.
     pub end: Moment,
     /// Seconds before the start from which on others are not given these nodes.
     pub lead_s: f64,
@@ -114,7 +114,7 @@ pub enum Refused {
     GangMax {
         /// The pool.
         pool: Arc<str>,
-        /// What was asked for.
+        /// The request.
         devices: u32,
         /// What is allowed.
         most: u32,
@@ -124,7 +124,7 @@ pub enum Refused {
     TimeLimit {
         /// The pool.
         pool: Arc<str>,
-        /// What was asked for.
+        /// The request.
         limit_s: f64,
         /// What is allowed.
         most_s: f64,
@@ -283,7 +283,7 @@ impl Limits {
         owners
     }
 
-    /// What becomes of a job with this gang when it is submitted.
+    /// Admission of a job with this gang.
     ///
     /// # Errors
     /// [`Refused`] where it could never run.

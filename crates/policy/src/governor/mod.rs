@@ -147,7 +147,7 @@ impl Governed {
         }
     }
 
-    /// Admits whoever can be. One that turns out to have no reservation any more makes room for others.
+    /// Admits jobs. One whose reservation has ended makes room for others.
     fn admit_all(&mut self, view: &View<'_>) {
         loop {
             let mut admitted: Vec<JobId> = Vec::new();
@@ -366,7 +366,7 @@ impl Governed {
         }
     }
 
-    /// The reason that the policy gives, or that devices are kept for somebody else.
+    /// The reason that the policy gives, or that devices are reserved for another job.
     fn explain_admitted(&self, view: &View<'_>, job: JobId) -> Reason {
         let gang = &view.spec(job).gang;
         let is_confined =

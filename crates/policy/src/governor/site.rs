@@ -6,7 +6,7 @@ use wharf_core::{Gang, NodeId, NodeShare, View};
 
 use crate::placement::allowed_types;
 
-/// Nodes that could hold a gang once everybody has left them: of one switch where one is large enough, and those with the
+/// Nodes that could hold a gang once all jobs have left them: of one switch where one is large enough, and those with the
 /// most idle devices first. `may_keep` tells which nodes can be had.
 pub(crate) fn choose(view: &View<'_>, gang: &Gang, may_keep: impl Fn(NodeId) -> bool) -> Option<Vec<NodeId>> {
     let topology = view.topology();
@@ -30,7 +30,7 @@ fn idle(view: &View<'_>, node: NodeId) -> u32 {
     view.schedule().idle(view.topology(), node).len()
 }
 
-/// Devices of a node that a gang could have if nobody else was there.
+/// Devices of a node that a gang could have on the empty node.
 fn capacity(view: &View<'_>, gang: &Gang, node: NodeId) -> u32 {
     match &gang.needs {
         Some(needs) => view.schedule().capacity(view.topology(), node, needs),

@@ -1,6 +1,6 @@
 //! Two jobs per device, shortest first: the sharing policies of the project derived from Muri's testbed.
 //!
-//! A waiting job first gets idle devices. Where these are too few it shares devices that hold one job: with anybody whose
+//! A waiting job first gets idle devices. If these are too few it shares devices that hold one job: with any job whose
 //! memory fits (first-fit sharing, FFS), or only where both gain by it (best sharing, best fit: BSBF). The variants with a
 //! final `s` first look for one node that has enough.
 

@@ -150,7 +150,7 @@ mod tests {
         let table = pollux.table(&scene);
         let picks = Pollux::new(OPTIONS).plan(&scene).picks;
         let cost: f64 = (0..rows.len()).map(|job| table.cost(job, picks[job])).sum();
-        // The sum has a term for each job, so that Sia's program gives a bound. Nobody has to go without here.
+        // The sum has a term for each job, so that Sia's program gives a bound. Every job gets devices here.
         let most = 50.0;
         let mut starts = vec![0];
         let mut configurations = Vec::new();
@@ -239,7 +239,7 @@ mod tests {
                 left[row[pick].kind] -= row[pick].count;
             }
         }
-        assert_eq!(left, [0, 0], "nothing is left over where everybody wants more");
+        assert_eq!(left, [0, 0], "nothing is left over if all jobs can use more");
     }
 
     #[test]

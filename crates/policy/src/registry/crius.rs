@@ -101,15 +101,15 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
         to other nodes or wait: up to `depth` of them for one, within `budget` steps. What brings the largest gain is done, if \
         the job that comes gains more than all others lose, their restarts included. Waiting jobs are tried again, in order, when \
         devices become free; a later one may use what an earlier one cannot use yet, and gives it back when that \
-        brings more. Devices that nobody waits for make running jobs faster, the one first that gains most by each, where \
+        brings more. Devices without waiting jobs make running jobs faster, the one with the largest gain first, where \
         that pays for the restart within `restart_horizon_s` or what is left of the job. Every `round_s`, all \
         choices of places are compared where at most eight jobs may move, on at most eight nodes.\n\n\
         Gains are counted once, in the same unit for all: parts of the remaining work per second, so that what is soon \
         done goes first (samples per second with value=samples, as published). A device costs what the first \
-        waiting jobs would make of it, so that nobody spreads out while others wait.\n\n\
+        waiting jobs would make of it, so that no job spreads out while others wait.\n\n\
         Starvation: a job that has waited for `patience_s` goes before all others, the longest waiting first. It may take \
-        anybody's devices but those of jobs that are starting, have not had `min_run_s`, or had waited as long themselves \
-        (these keep their turn for `patience_s`); until it has started nobody else starts or grows on the types that it can use.",
+        all devices but those of jobs that are starting, have not had `min_run_s`, or had waited as long themselves \
+        (these keep their turn for `patience_s`); until it has started no other job starts or grows on the types that it can use.",
     must_know: "how fast jobs are on each device type with how many devices, and how many iterations they have left",
     advice: "Mixed clusters with jobs that can run on several types and numbers of devices, where restarts are cheap against the length of jobs.",
     knobs: &KNOBS,
@@ -152,7 +152,7 @@ pub(super) const CRIUS_NO: PolicyInfo = PolicyInfo {
     name: "crius-no",
     summary: "crius without opportunism: later jobs do not use what an earlier one waits for",
     explanation: "As crius, but a job that cannot start keeps the device type that it asks for (all types, where it names none) \
-        from those that come after it in order, and nobody is sent away for another.",
+        from those that come after it in order, and no job is preempted for another.",
     advice: "To see what opportunism is worth.",
     build: |args| build(args, Rules { may_lend: false, ..ALL }),
     ..CRIUS

@@ -31,7 +31,7 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
         are still starting are left alone. Between rounds free devices go to waiting jobs, as few as each can run on. \
         Unlike in the paper, speeds on all types are known from the start, and a waiting job is not held its restarts against.",
     must_know: "how fast jobs are on each device type, with how many devices",
-    advice: "Mixed clusters with jobs that can run on more or fewer devices: each gets the type and number at which the cluster gets most done, and nobody goes without for long. Restarts must be cheap.",
+    advice: "Mixed clusters with jobs that can run on more or fewer devices: each gets the type and number at which the cluster's throughput is highest, and no job waits for long. Restarts must be cheap.",
     knobs: &[
         ROUND_S,
         KnobInfo {
@@ -140,7 +140,7 @@ pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
     explanation: "Whenever jobs come or end: each job has a least number of devices, with which it would meet its deadline (the fewest \
         that it can run on, where it has none). A job is admitted if its least and those of all that run fit its device type, \
         which is the one that it asks for and never changes. Devices that are left are given out in steps, to the next \
-        larger number that makes sense, always to the job that gains most by each device, as long as somebody gains.\n\n\
+        larger number that makes sense, always to the job with the largest gain per device, as long as there is a gain.\n\n\
         A job that cannot meet its deadline is not started. One that runs and cannot meet it any more goes on with the \
         fewest devices.",
     must_know: "how fast jobs are with how many devices, how many iterations they have left, and their deadlines",
@@ -154,8 +154,8 @@ pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
 
 pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
     name: "elasticflow-l",
-    summary: "elasticflow without deadlines: everybody gets the fewest devices, then those who gain most",
-    explanation: "As elasticflow, but nobody has a deadline: jobs are admitted in the order of their submission with the fewest devices \
+    summary: "elasticflow without deadlines: all jobs get their minimum, then those with the largest gain",
+    explanation: "As elasticflow, but without deadlines: jobs are admitted in the order of their submission with the fewest devices \
         that they can run on, and what is left goes to those who gain most by each device.",
     must_know: "how fast jobs are with how many devices",
     advice: "Clusters of one type with jobs that can run on more or fewer devices.",

@@ -1,4 +1,4 @@
-//! Policies that give everybody a fair share.
+//! Fair-share policies.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::themis::Themis;
 
 pub(super) const FAIR: PolicyInfo = PolicyInfo {
     name: "fair",
-    summary: "fair shares by user and group: the next devices go to whoever has used least, for their weight",
+    summary: "fair shares by user and group: the next devices go to the user with the least usage for their weight",
     paper: "folklore; decayed usage: Kay and Lauder, A Fair Share Scheduler, CACM 1988",
     explanation: "What is used, in device-seconds, is charged to the job's user and to the user's group, and fades: after \
         half_life_s it counts half. What runs is included, and charged for ahead_s in advance. Free devices go to the \
@@ -25,7 +25,7 @@ pub(super) const FAIR: PolicyInfo = PolicyInfo {
         kept for it, and for further ones on up to a quarter of the nodes. With preempt=on a job that does not fit takes the devices of users who have used \
         preempt_ratio times more of their share, if it fits then, and if they are not the worse off afterwards.",
     must_know: "nothing of jobs' lengths",
-    advice: "Several users or groups who are to get their parts of a cluster over days: use it before anybody complains.",
+    advice: "Several users or groups that share a cluster over days.",
     knobs: &[
         KnobInfo {
             name: "weights",

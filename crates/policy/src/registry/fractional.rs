@@ -26,7 +26,7 @@ const STICKY: KnobInfo = KnobInfo {
     name: "sticky_s",
     values: "seconds",
     default: "60",
-    help: "how much more than a running job somebody must be owed before that has to stop",
+    help: "difference of deficits above which a running job is preempted",
 };
 
 const ROUNDS: &[KnobInfo] = &[ROUND, STICKY, MIN_RUN];
@@ -108,7 +108,7 @@ pub(super) const ISOLATED: PolicyInfo = PolicyInfo {
     summary: "every job gets an equal part of every device type, whatever it makes of it",
     paper: GAVEL,
     explanation: "With n jobs each gets 1/n of the devices of each type, divided by its gang, as a share of time. It is what \
-        finish-time fairness compares with. Rounds hand out devices in proportion; what is left over goes to whoever can use it.",
+        finish-time fairness compares with. Rounds hand out devices in proportion; the rest goes to jobs that can use it.",
     must_know: "nothing",
     advice: "A yardstick for fairness. It wastes fast devices on jobs that do not need them.",
     knobs: ROUNDS,
@@ -145,7 +145,7 @@ pub(super) const ALLOX: PolicyInfo = PolicyInfo {
         off waiting for a fast device than with a slow one that is free. The paper's jobs have one device; gangs are \
         matched here as if all were as large as the mean one.",
     must_know: "how much work is left, and how fast jobs are on each device type",
-    advice: "The least mean completion time on mixed devices without stopping anybody, where lengths are known.",
+    advice: "The least mean completion time on mixed devices without preemption, where lengths are known.",
     knobs: ROUNDS,
     slots: 1,
     is_elastic: false,
@@ -250,7 +250,7 @@ optimal!(
     FAIR_ROUNDS,
     NOTHING,
     "equal shares of time for their weights, all devices taken to be alike",
-    "The share of whoever has the smallest, for its weight and devices, is made as large as possible. What devices of different \
+    "The smallest share, for its weight and devices, is maximized. What devices of different \
      types are worth is not looked at: least attained service for clusters that are not mixed.",
     "One type of devices, or several that are nearly alike, and jobs of equal right."
 );
@@ -264,7 +264,7 @@ optimal!(
     "the worst-off job makes as much progress as possible, knowing how fast each is on each device type",
     "Every job's throughput is compared with what an equal part of the time on each type would give it. The smallest of these \
      ratios, for weights and devices, is made as large as possible. Jobs drift to the types on which they are relatively best.",
-    "The default choice for mixed clusters with jobs of equal right: nobody starves, and each goes where it is relatively best."
+    "The default choice for mixed clusters with equally important jobs: no job starves, and each runs where it is relatively best."
 );
 optimal!(
     MAX_MIN_PACKED,
@@ -286,7 +286,7 @@ optimal!(
     FAIR_ROUNDS,
     NOTHING,
     "as max-min-fairness, then the next worst-off, and so on",
-    "Lexicographic max-min: when nobody can be made better off without harm to whoever is worst off, that one's share is fixed, \
+    "Lexicographic max-min: when no job can gain without harm to the one that is worst off, that one's share is fixed, \
      and the rest is made as large as possible in turn.",
     "As max-min-fairness, where some jobs cannot use all they could get, so that others should have it."
 );
@@ -321,7 +321,7 @@ optimal!(
     LENGTHS,
     "no job takes much longer than with an equal share of the cluster, all devices taken to be alike",
     "The time from submission to end that a job will have taken, divided by what it would have taken with 1/n of the cluster, is \
-     made as small as possible for whoever is worst off (Themis' measure). Remaining work must be known.",
+     minimized for the job that is worst off (Themis' measure). Remaining work must be known.",
     "Jobs of equal right whose lengths are known, on devices that are nearly alike."
 );
 optimal!(
@@ -388,7 +388,7 @@ optimal!(
     ROUNDS,
     SPEEDS,
     "the sum of all throughputs is as large as possible",
-    "Devices go where they make the most iterations, whoever makes them: jobs with short iterations win, others may starve for \
+    "Devices go where they make the most iterations: jobs with short iterations win, others may starve for \
      as long as those are there.",
     "One owner with many jobs of one kind, who counts iterations and not jobs."
 );

@@ -67,7 +67,7 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         limit, or else an hour. With age_s a job gains one level of priority for every age_s that it waits, so \
         that urgent jobs pass it for a while only.",
     must_know: "nothing of jobs' lengths; with backfill=easy how long they take",
-    advice: "What people expect who watch the queue; with backfill=easy it is hard to beat where jobs are of one size and nobody may be stopped. One long job at the head holds up everybody.",
+    advice: "Predictable for users; with backfill=easy it is hard to beat if jobs are of one size and may not be preempted. One long job at the front delays all others.",
     knobs: &[BACKFILL, BACKFILL_DEPTH, AGE],
     slots: 1,
     is_elastic: false,
@@ -89,7 +89,7 @@ pub(super) const SJF: PolicyInfo = PolicyInfo {
     explanation: "Waiting jobs are ordered by the length their owners declare. A job that does not fit is passed over; \
         what runs is never disturbed.",
     must_know: "how long jobs take",
-    advice: "Batches of jobs whose lengths are told honestly and that cannot be stopped. Long jobs wait for as long as shorter ones come.",
+    advice: "Batches of jobs whose declared lengths are honest and that cannot be stopped. Long jobs wait for as long as shorter ones come.",
     knobs: &[],
     slots: 1,
     is_elastic: false,

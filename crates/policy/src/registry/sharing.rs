@@ -152,7 +152,7 @@ pub(super) const SJF_FFS: PolicyInfo = PolicyInfo {
     paper: PAIRING_PAPER,
     explanation: "Jobs are served in the order of remaining time. One that finds too few idle devices takes those there are, and \
         shares devices that hold one other job if the memory of both fits, on the quietest nodes first (first-fit \
-        sharing); nobody asks how much they slow each other. If that does not do either, running jobs that need \
+        sharing); their mutual slowdown is ignored. If that does not do either, running jobs that need \
         preempt_ratio times longer are stopped, the longest first, unless preempt=off.",
     must_know: "how much work is left, and how jobs slow each other down",
     advice: "Small jobs that leave devices half idle, and no time to look for good partners.",

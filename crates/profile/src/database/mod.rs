@@ -30,7 +30,7 @@ const APPLICATION_ID: i64 = 0x5748_5046;
 /// The version of the schema.
 const VERSION: i64 = 1;
 
-/// How long to wait for somebody else who writes.
+/// Time limit for a concurrent writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const SCHEMA: &str = "
@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITH
 /// Reads a database.
 ///
 /// # Errors
-/// Where it is damaged, somebody else's, or of a later version; or an entry makes no sense.
+/// If it is corrupt, foreign, or of a later version; or an entry is invalid.
 pub fn read(path: &Path) -> Result<Records, ProfileError> {
     read_scope(path, Scope::Everything)
 }

@@ -78,7 +78,7 @@ fn device(node: &Node, at: &str, before: &[Hardware]) -> Result<Hardware, Proble
         ),
     };
     let half_tflops = number("half_tflops")?.unwrap_or(base.half_tflops);
-    // Twice the speed in half as many bits unless somebody says otherwise.
+    // Twice the speed in half as many bits by default.
     let single = base.single_tflops * half_tflops / base.half_tflops;
     Ok(Hardware {
         half_tflops,

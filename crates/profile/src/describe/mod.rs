@@ -21,7 +21,7 @@ pub enum DescriptionError {
         source: std::io::Error,
     },
     /// Its name does not tell what it is written in.
-    #[error("`{}` does not end with .yaml, .toml or .json, so that it is not clear what it is written in", path.display())]
+    #[error("`{}` has an unknown format: the name must end with .yaml, .toml or .json", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -108,6 +108,6 @@ fn choose<T: Copy>(
     let found = known.iter().find(|(known, _)| *known == given);
     found.map(|(_, value)| Some(*value)).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        wrong(node, at, name, format!("`{given}` is not known; known are {}", names.join(", ")))
+        wrong(node, at, name, format!("`{given}` is unknown; expected one of {}", names.join(", ")))
     })
 }

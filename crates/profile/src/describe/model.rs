@@ -16,9 +16,9 @@ use super::{choose, count, positive, wrong};
 const LAYERS_MAX: u32 = 4096;
 const SIZE_MAX: u32 = 1 << 24;
 
-/// How often a layer's activations go through memory where nobody says: written once and read once.
+/// How often a layer's activations go through memory by default: written once and read once.
 const TRAFFIC_OF_ACTIVATIONS: f64 = 2.0;
-/// Kernels of a layer where nobody says.
+/// Default number of kernels of a layer.
 const KERNELS: u32 = 30;
 
 const FIELDS: &[&str] =
@@ -163,12 +163,7 @@ fn listed(fields: &Fields<'_>, node: &Node, layers: Vec<Repeated>, name: &str) -
         layers.iter().flat_map(|layer| std::iter::repeat_n(layer.layer, layer.repeat as usize)).collect();
     let experts = fields.take("experts")?.unwrap_or(0);
     if experts == 0 && layers.iter().any(|layer| layer.expert_parameters > 0.0) {
-        return Err(wrong(
-            node,
-            "",
-            "experts",
-            "there are parameters of experts, and how many experts is not said",
-        ));
+        return Err(wrong(node, "", "experts", "expert parameters need the number of experts"));
     }
     Ok(Model {
         name: name.into(),

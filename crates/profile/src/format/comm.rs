@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
         };
         check(&route, row.num_f32_elements, row.time_s).map_err(|problem| wrong(path, line, problem))?;
         if comm.insert(route, row.num_f32_elements, row.time_s).is_some() {
-            return Err(wrong(path, line, "it is there twice with all the same keys".to_owned()));
+            return Err(wrong(path, line, "duplicate row with the same keys".to_owned()));
         }
     }
     let mut records = Records::default();

@@ -47,7 +47,7 @@ fn entries(reader: &mut Reader<&[u8]>, path: &str, source: &str) -> Result<Recor
         let row = row.map_err(|error| wrong(path, line, told(&error)))?;
         let (key, facts) = row.entry(source).map_err(|problem| wrong(path, line, problem))?;
         if records.get(&key).is_some() {
-            let problem = format!("`{}` is there twice with all the same keys", key.workload.label());
+            let problem = format!("`{}` occurs twice with the same keys", key.workload.label());
             return Err(wrong(path, line, problem));
         }
         records.insert(key, facts);

@@ -11,7 +11,7 @@ use crate::ProfileError;
 const SPREAD: &str = "_unconsolidated";
 
 /// The neighbour of a workload that has none.
-const NOBODY: &str = "null";
+const NO_JOB: &str = "null";
 
 type Table = BTreeMap<String, BTreeMap<String, BTreeMap<String, Speed>>>;
 
@@ -51,10 +51,10 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Profile, ProfileError> {
             for (neighbour, speed) in cells {
                 let is_speed = |speed: f64| speed.is_finite() && speed >= 0.0;
                 match *speed {
-                    Speed::Alone(speed) if neighbour == NOBODY && is_speed(speed) => {
+                    Speed::Alone(speed) if neighbour == NO_JOB && is_speed(speed) => {
                         profile.insert(workload.clone(), place.clone(), speed);
                     }
-                    Speed::Beside(speeds) if neighbour != NOBODY && speeds.into_iter().all(is_speed) => {
+                    Speed::Beside(speeds) if neighbour != NO_JOB && speeds.into_iter().all(is_speed) => {
                         let (other, _) = key(neighbour)?;
                         profile.insert_pair(workload.clone(), other, place.clone(), speeds);
                     }

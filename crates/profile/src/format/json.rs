@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
         let field = || format!("entries[{index}]");
         let (key, facts) = row.entry(source).map_err(|problem| wrong(field(), problem))?;
         if records.get(&key).is_some() {
-            return Err(wrong(field(), "it is there twice with all the same keys".to_owned()));
+            return Err(wrong(field(), "duplicate row with the same keys".to_owned()));
         }
         records.insert(key, facts);
     }

@@ -1,4 +1,4 @@
-//! The tables that there are, and how they are told apart.
+//! The tables that there are, and how they are distinguished.
 
 pub(crate) mod cells;
 pub(crate) mod comm;
@@ -26,7 +26,7 @@ pub(crate) const ENDINGS: &[&str] = &["csv", "db", "json", "sqlite", "wharf"];
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A database of Wharf's, or of somebody else's.
+    /// A database, of Wharf or foreign.
     Database,
     /// Wharf's JSON.
     Json,

@@ -67,7 +67,7 @@ impl RowText {
         workloads.iter().map(Workload::label).collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// What the words mean, on the word of `source` where they name nobody.
+    /// What the words mean, with `source` as the source if they name none.
     pub(crate) fn entry(self, source: &str) -> Result<(Key, Facts), String> {
         let lies = locality(&self.locality)
             .ok_or_else(|| format!("locality: `{}` is neither packed nor spread", self.locality))?;

@@ -112,7 +112,7 @@ fn mistakes_are_told_with_line_and_field() {
             &model,
             "m.yaml",
             "name: x\nfamily: gtp\nsize: {}\n",
-            "m.yaml:2:1: `family`: `gtp` is not known; known are gpt, bert",
+            "m.yaml:2:1: `family`: `gtp` is unknown; expected one of gpt, bert",
         ),
         (
             &model,
@@ -152,7 +152,7 @@ fn mistakes_are_told_with_line_and_field() {
             &format!("name: x\nstate_bytes: 2\nlayers:\n  - {layer}\n"),
             "m.yaml:2:1: `state_bytes`: a parameter and its gradient alone take 4 bytes",
         ),
-        (&model, "m.txt", "name: x\n", "does not end with .yaml, .toml or .json"),
+        (&model, "m.txt", "name: x\n", "the name must end with .yaml, .toml or .json"),
         (
             &hardware,
             "h.yaml",

@@ -224,7 +224,7 @@ fn what_is_no_profile_is_told() {
         (
             "twice.csv",
             format!("{header}lm,1,v100,1,1\nlm,1,v100,1,2\n").into_bytes(),
-            "line 3: `lm (batch size 1)` is there twice",
+            "line 3: `lm (batch size 1)` occurs twice",
         ),
         ("gratis.csv", b"device_type,price_per_h\nv100,-2\n".to_vec(), "line 2: price_per_h"),
         ("latin.csv", [header.as_bytes(), b"\xe9,1,v100,1,1\n"].concat(), "cannot read"),

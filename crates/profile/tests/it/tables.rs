@@ -107,7 +107,7 @@ fn what_was_measured_counts_and_the_estimate_says_how() {
     for (devices, locality, expected) in [
         // 64 samples in 4 s; data parallelism takes twice as long as the best plan by the estimate.
         (2, Locality::Packed, (Some(0.25), plan("pp2.dp1.tp1"), Some(0.125))),
-        // Nobody measured it: by the best locality. Only data parallelism was estimated.
+        // Not measured: by the best locality. Only data parallelism was estimated.
         (2, Locality::Spread, (Some(0.225), plan("pp1.dp2.tp1"), Some(0.225))),
         (4, Locality::Packed, (Some(0.5), plan("pp1.dp4.tp1"), Some(0.5))),
         // A copy needs 40 GB and a fifth more, and there are four fifths of 48 GB.
@@ -210,7 +210,7 @@ fn wrong_rows_are_named() {
         (comm, "a40,0,2,send,,1,1", "line 2: hosts"),
         (comm, "a40,1,2,send,,0,1", "line 2: elements"),
         (comm, "a40,1,2,send,,1,-1", "line 2: seconds"),
-        (comm, "a40,1,2,send,,1,1\na40,1,2,send,,1,2", "line 3: it is there twice"),
+        (comm, "a40,1,2,send,,1,1\na40,1,2,send,,1,2", "line 3: duplicate row"),
     ] {
         std::fs::write(&path, format!("{header}{row}\n")).unwrap();
         let message = read(&path).map(|_| ()).unwrap_err().to_string();

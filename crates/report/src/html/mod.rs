@@ -1,7 +1,7 @@
 //! A page for the browser: everything about some runs in one file that fetches nothing.
 //!
 //! All tables and curves are in the page as they are; a script adds what moves (who held which device when, at any scale;
-//! sorting; light and dark). It is the program's own, the page's policy allows nothing else, and whatever anybody wrote, such
+//! sorting; light and dark). It is the program's own, the page's policy allows nothing else, and user input, such
 //! as names of jobs, is text: escaped in markup, and within the data without any character that markup knows.
 
 mod charts;

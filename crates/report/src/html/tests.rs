@@ -88,7 +88,7 @@ fn breakdowns_compare_runs_of_the_same_trace_that_did_everything() {
         "{}",
         ann[0]
     );
-    assert!(!ann[1].contains('★'), "nobody is left to compare with: {}", ann[1]);
+    assert!(!ann[1].contains('★'), "no user is left to compare with: {}", ann[1]);
 }
 
 #[test]

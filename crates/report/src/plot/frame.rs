@@ -1,4 +1,4 @@
-//! What line plots have in common: title, legend, axes, and how series are told apart.
+//! What line plots have in common: title, legend, axes, and how series are distinguished.
 
 use super::axis::Axis;
 use super::{COLOURS, Plot, WIDTH};

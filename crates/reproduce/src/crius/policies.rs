@@ -74,9 +74,9 @@ const GANDIVA: PolicyInfo = PolicyInfo {
 
 const ELASTICFLOW: PolicyInfo = PolicyInfo {
     name: "crius/elasticflow",
-    summary: "admits a job where all deadlines of its type hold, and doubles whoever gains most, as Crius's simulator has it",
+    summary: "admits a job where all deadlines of its type hold, and doubles the job with the largest gain, as Crius's simulator does",
     explanation: "A job is admitted where it and all running jobs of its type can be done by their deadlines with the fewest devices \
-        that are enough for each; it waits otherwise. What is left is given out by doubling whoever gains most throughput, even where \
+        that are enough for each; it waits otherwise. What is left is given out by doubling the job with the largest gain in throughput, even where \
         that is a loss, and all jobs of the type are placed anew, the largest first. A job whose deadline passes while it waits gets \
         what is left over. Jobs without a deadline have all the time in the world.",
     must_know: "how fast jobs are on each device type, with how many devices, and how much work is left",

@@ -342,7 +342,7 @@ fn elasticflow_on_an_unsorted_trace_is_equal_round_by_round() {
     assert!(first.is_none(), "{:?}", first.map(|(ours, theirs)| difference_of_rounds(ours, theirs)));
 }
 
-/// Who runs has what its quota says, nobody else has anything, and nobody is in two queues.
+/// Running jobs have their quota, other jobs have nothing, and no job is in two queues.
 fn check_books(round: &RoundState<'_>, policy: &str) {
     let world = round.world;
     let mut shares = Vec::new();

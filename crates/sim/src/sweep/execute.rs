@@ -9,7 +9,7 @@ use super::parallel::map_in_order;
 use super::plan::{Plan, PlannedRun};
 use crate::run::{RunError, run};
 
-/// Keeps what becomes of runs.
+/// Stores results of runs.
 pub trait RunSink: Sync {
     /// What is kept of a run.
     type Kept: Send;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 /// FNV-1a with 128 bits: stable between versions and machines, and wide enough that two inputs of a sweep do not
-/// meet by chance. It is no protection against somebody who wants them to.
+/// meet by chance. It is no protection against intentional collisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContentHash(u128);
 

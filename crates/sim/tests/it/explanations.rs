@@ -48,7 +48,7 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
     let is_waiting = |other: JobId| other != job && state.job(other).phase == Phase::Waiting;
     match *reason {
         Reason::NotWaiting | Reason::Held | Reason::NodesOut { .. } => false,
-        // Nobody is governed here.
+        // There are no limits here.
         Reason::Quota(_)
         | Reason::QuotaBehind { .. }
         | Reason::OverLimit(_)

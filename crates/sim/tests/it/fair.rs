@@ -133,7 +133,7 @@ fn metered<'a>(trace: &'a Trace, settings: &[&str], seed: u64) -> Meter<'a> {
 
 type Jobs = (&'static [u32], (f64, f64));
 
-/// Hours for which everybody has more work than the cluster can do.
+/// Hours in which every user has more work than the cluster can do.
 const WINDOW_H: usize = 7 * 24;
 
 fn shares(ann: Load, bob: Load, settings: &[&str], seed: u64) -> (f64, f64) {
@@ -183,7 +183,7 @@ fn preemption_keeps_the_shares() {
     check_shares(&["preempt=on", "min_run_s=600"], 1..3, 1.0, 0.05);
 }
 
-/// Whoever comes back after a long time has used less than the others, and goes first, but not for longer than it takes until
+/// A user who returns after a long time has used less than the others, and goes first, but not for longer than it takes until
 /// both have used the same: at most a half-life.
 #[test]
 fn return_of_an_idle_user_does_not_lock_out_the_others() {

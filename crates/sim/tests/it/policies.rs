@@ -22,7 +22,7 @@ struct Checker<'a> {
     ends: Vec<u32>,
     /// Jobs that shared a device, or were spread over more nodes than they need.
     disturbed: Vec<bool>,
-    /// When each running job started, and for how long it must not be stopped; nobody is entitled to that where nodes fail.
+    /// When each running job started, and for how long it must not be stopped; that does not hold if nodes fail.
     since: BTreeMap<JobId, Time>,
     min_run_s: f64,
     last: Time,
@@ -249,7 +249,7 @@ fn check_work(trace: &Trace, outcome: &Outcome, checker: &Checker<'_>, failing: 
     if let Some(error) = checker.errors.first() {
         return Err(error.clone());
     }
-    // Nobody is stopped again and again: that would be so many events that the work is never done.
+    // No job is preempted again and again: that would be so many events that the work is never done.
     let events_max = 400 * trace.jobs.len() as u64 + if failing { 10_000 } else { 0 };
     if outcome.event_count > events_max {
         return Err(format!("{} events for {} jobs", outcome.event_count, trace.jobs.len()));

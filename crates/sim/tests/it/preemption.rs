@@ -68,9 +68,9 @@ fn short_jobs_start_when_the_minimum_run_time_of_a_long_one_has_passed() {
     }
 }
 
-/// A gang that two of four busy nodes could hold takes nobody's devices while it would not fit all the same.
+/// A gang that two of four busy nodes could hold takes no devices of other jobs if it still would not fit.
 #[test]
-fn nobody_is_preempted_for_a_gang_that_does_not_fit_then() {
+fn gang_that_would_not_fit_preempts_no_job() {
     // The first job is shorter than the gang, so that its node is not to be had.
     let jobs = vec![job(0.0, 1, 500.0), job(0.0, 4, 9000.0), job(10.0, 8, 1000.0)];
     for policy in ["srtf", "fair"] {

@@ -218,7 +218,7 @@ fn file_names() {
             None if array.is_some() => OUTPUT_OF_ARRAY,
             None => OUTPUT,
         };
-        // What becomes of a folder that is not there is a matter of the worker, and tested with one.
+        // Missing working directories are handled by the worker, and tested with one.
         let Some(expected) = row["out"].as_str() else { continue };
         let job = number(row, "job").unwrap_or(1);
         let names = Names { job, array, node: "vm", name: "nm", user: "root", task: None };

@@ -1,4 +1,4 @@
-//! Places by auction: jobs bid for seats, and a group's price rises until nobody wants to move.
+//! Places by auction: jobs bid for seats, and a group's price rises until no job wants to move.
 //!
 //! Every bid is higher than necessary by a fixed step, so the sum of the costs ends within that step per job of the
 //! least (Bertsekas and Castañon, 1989: auctions with similar objects). The step is 1.5 % of a lower bound of the costs.

@@ -1,6 +1,6 @@
 //! The search of [`super::assign`] on the matrix of AlloX, without the matrix.
 //!
-//! Column `k × machines + machine` is the `k`-th position from the end of a machine's queue. A column that nobody
+//! Column `k × machines + machine` is the `k`-th position from the end of a machine's queue. A column that no job
 //! holds has price zero, so all free columns of one type and position cost the same, and later positions cost no less:
 //! per type one number stands for all of them. Only held columns are looked at one by one, and there are never more of them
 //! than jobs. The list of columns that a path has not reached is not written down either: taking column number `s`
@@ -66,7 +66,7 @@ struct Search {
     held: Vec<Held>,
     /// Index of the column that a job holds.
     held_by: Vec<usize>,
-    /// Per position and machine whether somebody holds it, as far as positions are in use.
+    /// Per position and machine whether it is taken, as far as positions are in use.
     taken: Vec<Vec<bool>>,
     /// Per position and type how many machines are free there.
     free: Vec<Vec<usize>>,

@@ -36,7 +36,7 @@ fn evaluate(problem: &Problem<'_>, prices: &[f64], left: &mut [f64]) -> f64 {
     value
 }
 
-/// The largest price at which anybody would still take a device of each type.
+/// The largest price at which a job would still take a device of each type.
 fn highest(problem: &Problem<'_>) -> Vec<f64> {
     let mut highest = vec![0.0; problem.capacity.len()];
     for configuration in problem.configurations.iter().filter(|it| problem.is_possible(it)) {
@@ -52,7 +52,7 @@ pub(super) fn solve(problem: &Problem<'_>, limits: &Limits) -> Dual {
     let kinds = problem.capacity.len();
     let cost = problem.configurations.len().max(1) as u64;
     let highest = highest(problem);
-    // The method needs two dimensions at least; one that nobody asks for does no harm.
+    // The method needs two dimensions at least; an unused one does no harm.
     let size = kinds.max(2);
     let mut center: Vec<f64> =
         (0..size).map(|kind| highest.get(kind).copied().unwrap_or(0.0) / 2.0).collect();

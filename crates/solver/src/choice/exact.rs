@@ -138,7 +138,7 @@ impl<'a> Search<'a> {
             states = next;
         }
         let total = |state: &State| self.short_of(&state.used[..kinds], state.short);
-        // Where prices decide every job, nobody has looked yet at the devices that are left idle.
+        // Where prices decide every job, the devices that are left idle have not been considered yet.
         let better = states.iter().filter(|state| total(state) <= self.budget);
         let best = better.min_by(|one, other| total(one).total_cmp(&total(other)));
         let picks = best.map(|state| {

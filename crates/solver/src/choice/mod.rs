@@ -32,7 +32,7 @@ pub struct Problem<'a> {
     pub configurations: &'a [Configuration],
     /// Where each job's configurations begin, and at last the end of all.
     pub starts: &'a [usize],
-    /// The configuration that a job has now, counted from its first; empty where nobody has any.
+    /// The configuration that a job has now, counted from its first; empty if no job has one.
     pub current: &'a [Option<usize>],
 }
 

@@ -4,7 +4,7 @@
 //! of each class, the devices of each type, and for each class that its jobs get what they need at the level.
 //!
 //! If the jobs of a class need the same, one row says that: together they get what they need together, and sharing evenly does the rest.
-//! If they need different things, nobody may have more than all of his time, so who needs much must have the fast
+//! If they need different things, no job may have more than its whole time, so a job that needs much must have the fast
 //! combinations. There is a way to deal out the combinations exactly if for every speed `θ` the needs above `θ` fit into
 //! the speeds above `θ`: `Σ max(need - θ, 0) ≤ Σ time × max(speed - θ, 0)` (increasing convex order; the smallest is at a speed that is
 //! in use, as the difference is concave in between). Such a row is added when it is violated, for the jobs with a need above `θ`.

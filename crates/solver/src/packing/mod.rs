@@ -32,7 +32,7 @@ pub struct Program<'a> {
     /// Iterations per second of a job of the first kind beside one of the second, kinds × kinds × types. Zero (of
     /// either) means that they do not run together.
     pub beside: &'a [f64],
-    /// So many classes of equal jobs are told apart; if there are more, similar ones are merged. [`CLASSES`] is a good
+    /// So many classes of equal jobs are distinguished; if there are more, similar ones are merged. [`CLASSES`] is a good
     /// compromise.
     pub classes: usize,
     /// Work limit: pivots of the simplex method. [`PIVOTS`] is plenty.

@@ -2,7 +2,7 @@
 //!
 //! The jobs of an even class get equal parts of everything. Those of another class come by falling need, and each takes
 //! the neighbouring speeds whose mean is just what it needs: of all ways to serve it that leaves the others the most
-//! spread-out speeds, so nobody who can be served is not (the shadow of a point in a measure: Beiglböck and Juillet, 2016).
+//! spread-out speeds, so every job that can be served is (the shadow of a point in a measure: Beiglböck and Juillet, 2016).
 
 use super::Share;
 use super::classes::Class;
@@ -140,7 +140,7 @@ fn take(slices: &mut [Slice], start: f64, length: f64, mut give: impl FnMut(&Sli
     }
 }
 
-/// Cuts a row of parts in two of equal time, so that nobody stands at the same place in both.
+/// Cuts a row of parts in two of equal time, so that no job is at the same place in both.
 fn halves(parts: &Parts, time: f64) -> (Parts, Parts) {
     let (mut first, mut second) = (Vec::new(), Vec::new());
     let mut begin = 0.0;

@@ -1,7 +1,7 @@
 //! Lexicographic max-min: levels rise together until a job can have no more, then the others rise on.
 //!
 //! A job stops for one of two reasons. Its own cap: it has all time on its best types. Or a type that it needs is full.
-//! There can be as many caps as jobs, but each full type is closed to all that rise on (whoever could still use it would
+//! There can be as many caps as jobs, but each full type is closed to all that rise on (a job that could still use it would
 //! lift those that stopped), so that there are no more such levels than types. Caps are passed by a binary search.
 
 use super::interior::Path;
@@ -50,7 +50,7 @@ pub fn water_filling(program: &Program<'_>, factors: &[f64]) -> Shares {
 
 impl Filling {
     fn fill(&mut self) {
-        // Each turn stops somebody, most of them everybody at a cap and a type.
+        // Each turn stops at least one job, most turns all jobs at a cap and a type.
         loop {
             let rising: Vec<usize> = (0..self.model.jobs())
                 .filter(|&i| self.targets[i] > 0.0 && self.frozen[i].is_none())
@@ -106,7 +106,7 @@ impl Filling {
         });
         let reached = solved.is_some_and(|solved| solved.value >= enough);
         if reached && at.is_infinite() {
-            // Nobody rises any more: these are the last shares.
+            // No share rises any more: these are the last shares.
             let (shares, fallback) = solve(&self.model);
             (self.shares, self.fallback) = (shares, fallback);
         }
@@ -115,7 +115,7 @@ impl Filling {
 
     /// Lifts all that have not stopped to the level at which a type is full, and stops those that need it. A cap that
     /// was missed by a rounding error stops its job here too, though no type is full. False if that level is not to be
-    /// had, which leaves the shares of the last one, or if it stops nobody.
+    /// had, which leaves the shares of the last one, or if it stops no job.
     fn rise(&mut self, rising: &[usize]) -> bool {
         let model = &mut self.model;
         let rising: Vec<usize> = rising.iter().copied().filter(|&i| self.frozen[i].is_none()).collect();

@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    /// Shares by capacity, as if every job had its own part of every type: nobody's best, but nobody's worst.
+    /// Shares by capacity, as if every job had its own part of every type: neither best nor worst for any job.
     pub(super) fn even(&self) -> Vec<f64> {
         let occupied: f64 = self.devices.iter().sum();
         let all: f64 = self.capacities.iter().sum();

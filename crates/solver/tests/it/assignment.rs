@@ -116,8 +116,8 @@ fn degenerate_queues_have_answers() {
         assert!(waiting.queues().exact().iter().all(|place| place.is_none() == none));
         assert!(waiting.queues().fast().places.iter().all(|place| place.is_none() == none));
     }
-    let nobody = Waiting::new(&[3, 4], &[]);
-    assert!(nobody.queues().exact().is_empty() && nobody.queues().fast().places.is_empty());
+    let none = Waiting::new(&[3, 4], &[]);
+    assert!(none.queues().exact().is_empty() && none.queues().fast().places.is_empty());
 }
 
 /// Few values, so that costs are often equal.

@@ -37,7 +37,7 @@ impl Instance {
             if let Some(pick) = *pick {
                 used[job[pick].kind] += job[pick].count;
                 value += job[pick].value;
-                assert!(job[pick].value > 0.0, "nobody is given what is worth nothing");
+                assert!(job[pick].value > 0.0, "no job is given a worthless configuration");
             }
         }
         assert!(used.iter().zip(&self.capacity).all(|(used, capacity)| used <= capacity));

@@ -304,7 +304,7 @@ proptest! {
     }
 
     #[test]
-    fn water_filling_raises_everybody_as_far_as_possible(
+    fn water_filling_raises_all_jobs_as_far_as_possible(
         owned in program(6),
         seed in prop::collection::vec(0.5..5.0_f64, 6),
     ) {
@@ -429,7 +429,7 @@ fn degenerate_programs_have_answers() {
         alone: vec![2.0, f64::NAN, 0.0, 3.0],
         beside: vec![f64::INFINITY; 8],
     };
-    // Nobody but the first can run: no speed on a type with devices, no such kind, no devices.
+    // Only the first can run: no speed on a type with devices, no such kind, no devices.
     let answer = two.program().max_min(&[1.0; 4]);
     check_feasible(&two, &answer);
     assert_eq!(answer.stranded, [1, 2, 3]);

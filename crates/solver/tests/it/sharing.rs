@@ -268,7 +268,7 @@ proptest! {
         case.check(&answer);
         prop_assert_eq!(answer.fallback, None);
         let level = |i: usize| case.numbers[i] * case.rate(i, &answer.values);
-        // Level after level: the best for all that have not stopped; then whoever cannot be lifted alone stops.
+        // Level after level: the best for all that have not stopped; then jobs that cannot be lifted alone stop.
         let mut rising = case.running();
         let mut floors: Vec<(usize, f64)> = Vec::new();
         while !rising.is_empty() {

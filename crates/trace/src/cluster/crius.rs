@@ -92,7 +92,8 @@ pub(super) fn parse(text: &str, file: &str) -> Result<ClusterSpec, ClusterError>
 /// Adds the nodes of one type. Where there are addresses, these are their names.
 fn add(cluster: &mut ClusterSpec, device_type: &str, group: &Group) -> Result<(), String> {
     let known = PER_NODE.iter().find(|(name, _)| *name == device_type).map(|&(_, devices)| devices);
-    let devices = group.gpu_num.or(known).ok_or("how many devices a node has is not known: add `gpu_num`")?;
+    let devices =
+        group.gpu_num.or(known).ok_or("the number of devices of a node is missing: add `gpu_num`")?;
     if !(1..=DEVICES_PER_NODE_MAX).contains(&devices) {
         return Err(format!("`gpu_num` is {devices}, expected 1 to {DEVICES_PER_NODE_MAX}"));
     }
@@ -166,7 +167,7 @@ mod tests {
             ("[]", "x.json: it has no nodes"),
             (
                 r#"[{"own": {"node_num": 1}}]"#,
-                "x.json: `own`: how many devices a node has is not known: add `gpu_num`",
+                "x.json: `own`: the number of devices of a node is missing: add `gpu_num`",
             ),
             (
                 r#"[{"gpu_type": {"a40": {"node_num": 2, "ip_addr": ["10.0.0.1"]}}}]"#,

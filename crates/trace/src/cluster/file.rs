@@ -42,7 +42,7 @@ static MURI: Schema = Schema {
     unknown: UnknownColumns::Error,
 };
 
-/// Reads a cluster file, gzip-compressed or plain; which kind is told from its header. JSON is the Crius simulator's.
+/// Reads a cluster file, gzip-compressed or plain; which kind is detected from its header. JSON is the Crius simulator's.
 ///
 /// Wharf's own has the columns `name,device_type,devices,cpus,memory_gib,switch,pool` and a row for each node; the
 /// last four may be left out. The Muri simulator's has `num_switch,num_node_p_switch,num_gpu_p_node,
@@ -111,7 +111,7 @@ impl Builder {
         self.add_devices(row, DEVICES, u64::from(devices))?;
         let name: Arc<str> = name.into();
         if let Some(line) = self.lines.insert(name.clone(), row.row.line) {
-            let message = format!("node {} is there already, on line {line}", shown(&name));
+            let message = format!("node {} is duplicated, first on line {line}", shown(&name));
             row.error(NAME, Note::error(Rule::DuplicateNode, message).hint("give each node its own name"));
         }
         self.cluster.nodes.push(NodeSpec {

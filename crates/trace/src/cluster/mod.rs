@@ -25,7 +25,7 @@ const DEVICE_TYPE: &str = "gpu";
 #[non_exhaustive]
 pub enum ClusterError {
     /// Neither an existing file nor a short form.
-    #[error("`{text}` is no cluster: there is no such file, and as a short form {reason}")]
+    #[error("`{text}` is not a cluster: no such file, and not a short form: {reason}")]
     Neither {
         /// What was given.
         text: String,
@@ -38,7 +38,7 @@ pub enum ClusterError {
     /// A line of the file is wrong.
     #[error("{0}")]
     Invalid(Box<Finding>),
-    /// A JSON document is not what it should be.
+    /// A malformed JSON document.
     #[error("{file}: {problem}")]
     Document {
         /// The file.

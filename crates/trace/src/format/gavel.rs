@@ -63,7 +63,7 @@ static SCHEMA: Schema = Schema {
     unknown: UnknownColumns::Error,
 };
 
-/// Which column each field of a line is, told apart by their number: today's form, and the older one.
+/// Which column each field of a line is, distinguished by their number: today's form, and the older one.
 const LAYOUTS: &[&[usize]] = &[&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], &[0, 1, 3, 4, 5, 9, 6]];
 
 /// Whether a line looks like a job of this format.
@@ -168,7 +168,7 @@ fn note_losses(job: &JobSpec, index: usize, losses: &mut Losses) {
         ("job_id", *job.name != *index.to_string(), "jobs are called by the number of their line"),
         ("user", job.user.is_some(), "the format has no users"),
         ("model", job.model.is_none(), "the format needs one"),
-        ("iteration_ms", job.iteration_ms != 0.0, "only a profile can tell it"),
+        ("iteration_ms", job.iteration_ms != 0.0, "a profile is needed"),
         ("duration_s", job.duration_s.is_some(), "the format has no durations"),
         ("device_types", !gang.device_types.is_empty(), "the format has no device types"),
         ("stages", job.stages.is_some(), "the format has no stages"),

@@ -88,7 +88,7 @@ impl<'a> Logged<'a> {
         }
     }
 
-    /// The job, as long as it was: nobody knows its iterations, so they last a second each.
+    /// The job, with its length: its iterations are unknown, so they last a second each.
     pub(super) fn into_job(self, row: &mut RowCheck<'_>) -> Option<JobSpec> {
         const SECOND_MS: f64 = 1000.0;
         row.check_solo(self.duration_column, self.duration_s, SECOND_MS);

@@ -1,4 +1,4 @@
-//! The formats: their names, how they are told apart, and the table of what reads and writes each.
+//! The formats: their names, how they are distinguished, and the table of what reads and writes each.
 
 mod blox;
 mod crius;
@@ -115,7 +115,7 @@ impl Format {
         Self::Swf,
     ];
 
-    /// Formats that are told apart by the columns of their header; earlier ones win where the scores are equal.
+    /// Formats that are distinguished by the columns of their header; earlier ones win where the scores are equal.
     const WITH_HEADER: &'static [Self] = &[
         Self::NativeCsv,
         Self::Muri,
@@ -155,7 +155,7 @@ impl Format {
                 "`wharf trace lint` says why; on a cluster without GPUs, read CPUs or nodes as devices: format `sacct-cpus` \
                  or `sacct-nodes`"
             }
-            _ => "`wharf trace lint` says why",
+            _ => "see `wharf trace lint`",
         }
     }
 

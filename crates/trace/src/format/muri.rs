@@ -171,7 +171,7 @@ fn note_losses(job: &JobSpec, losses: &mut Losses) {
             job.gang.devices_min != job.gang.devices || job.gang.devices_max != job.gang.devices,
             "the format has no elastic jobs",
         ),
-        ("iteration_ms", job.iteration_ms == 0.0, "only a profile tells it, and the format knows none"),
+        ("iteration_ms", job.iteration_ms == 0.0, "a profile is needed, and the format has none"),
         ("submit_s", !exact(job.submit.seconds()), "milliseconds round it"),
         (
             "duration_s",

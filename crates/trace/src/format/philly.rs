@@ -159,7 +159,7 @@ fn decode_attempts<'a>(row: &mut RowCheck<'a>) -> Option<Vec<Attempt<'a>>> {
     match serde_json::from_str(text) {
         Ok(attempts) => Some(attempts),
         Err(_) => {
-            let note = Note::error(Rule::BadJson, "found something else than a list of attempts")
+            let note = Note::error(Rule::BadJson, "expected a list of attempts")
                 .hint("an attempt is {\"start_time\": DATE, \"end_time\": DATE, \"detail\": [{\"ip\": NAME, \"gpus\": [NAME, ...]}]}");
             row.error(ATTEMPTS, note);
             None

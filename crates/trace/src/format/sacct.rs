@@ -474,7 +474,7 @@ fn check_run(row: &mut RowCheck<'_>, id_column: usize, steps: &mut Steps, id: &s
         row.adapt(id_column, REQUEUED);
         return;
     };
-    let message = format!("job {} is there already, on line {}, {problem}", shown(id), known.line);
+    let message = format!("job {} is duplicated, first on line {}, {problem}", shown(id), known.line);
     let note = Note::error(Rule::DuplicateId, message);
     row.error(
         id_column,

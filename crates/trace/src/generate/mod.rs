@@ -163,7 +163,7 @@ struct ArrivalTimes {
 
 impl ArrivalTimes {
     fn new(settings: &GeneratorSettings, per_second: f64) -> Self {
-        /// Where fewer jobs than this come in a calm time and a burst together, nobody sees bursts.
+        /// Where fewer jobs than this come in a calm time and a burst together, bursts are not visible.
         const CYCLE_JOBS_MIN: f64 = 1e-3;
         let (rates, lengths_s) = match settings.arrivals {
             Arrivals::Bursty { factor, burst_s, calm_s }

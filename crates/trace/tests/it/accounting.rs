@@ -197,12 +197,12 @@ fn bad_dumps_are_reported_by_line_and_column() {
         ),
         (
             rows(&[good.clone(), run("1", 5, 9, "COMPLETED")]),
-            "t:3:JobID: error[duplicate-id]: job `1` is there already, on line 2, and was not requeued",
+            "t:3:JobID: error[duplicate-id]: job `1` is duplicated, first on line 2, and was not requeued",
             "a job is in the dump twice, or Slurm used its id again: dump a shorter period",
         ),
         (
             rows(&[run("1", 1, 9, "PREEMPTED"), run("1", 5, 9, "COMPLETED")]),
-            "t:3:JobID: error[duplicate-id]: job `1` is there already, on line 2, and both run at the same time",
+            "t:3:JobID: error[duplicate-id]: job `1` is duplicated, first on line 2, and both run at the same time",
             "a job is in the dump twice, or Slurm used its id again: dump a shorter period",
         ),
         (
@@ -256,7 +256,7 @@ fn bad_dumps_are_reported_by_line_and_column() {
         ),
         (
             format!("{swf}\n{swf}\n"),
-            "t:2:job: error[duplicate-id]: job `1` is there already, on line 1",
+            "t:2:job: error[duplicate-id]: job `1` is duplicated, first on line 1",
             "give each job its own name",
         ),
         (

@@ -65,7 +65,7 @@ fn bad_short_forms_say_that_there_is_no_such_file_either() {
         ("v100:", "`` is no number of nodes"),
     ] {
         let error = parse_cluster(text).unwrap_err();
-        let expected = format!("`{text}` is no cluster: there is no such file, and as a short form {reason}");
+        let expected = format!("`{text}` is not a cluster: no such file, and not a short form: {reason}");
         assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("`8x8`"));
     }

@@ -135,7 +135,7 @@ fn changes_that_leave_nothing_are_errors() {
     let absent = JobFilter { users: vec!["eve".into()], ..JobFilter::default() };
     let scale = |arrivals, durations, devices| Edit::Scale { arrivals, durations, devices };
     for (edit, expected) in [
-        (Edit::Head(0), "no job is left of 4: 0 were asked for"),
+        (Edit::Head(0), "no job is left of 4: the requested number is 0"),
         (Edit::Positions(range("4..9")), "positions 4..9 are outside the trace, which has jobs 0 to 3"),
         (Edit::Positions(range("2..2")), "the range 2..2 is empty: its end is excluded"),
         (Edit::Window(range("20..20")), "the range 20..20 is empty: its end is excluded"),
@@ -156,7 +156,7 @@ fn changes_that_leave_nothing_are_errors() {
         (scale(1.0, 1.0, 1e10), "devices of job `a` become too large to compute with"),
         (scale(1e-308, 1.0, 1.0), "submissions of job `a` become too large to compute with"),
         (Edit::Shift(1e300), "submissions of job `a` become too large to compute with"),
-        (Edit::Resample { jobs: 0, seed: 1 }, "no job is left of 4: 0 were asked for"),
+        (Edit::Resample { jobs: 0, seed: 1 }, "no job is left of 4: the requested number is 0"),
         (
             Edit::Resample { jobs: 1 << 40, seed: 1 },
             "a sample of 1099511627776 jobs, expected at most 100000000",

@@ -26,10 +26,10 @@ fn content_that_is_no_trace() {
         (b"\x7fELF\x02\x01\x01\0\0", "`t` is not text: it has a zero byte at offset 7"),
         (
             b"hello, world\n",
-            "cannot tell the trace format of `t`: no known format begins with `hello, world`",
+            "cannot detect the trace format of `t`: no known format begins with `hello, world`",
         ),
         (b"job_id,submit_s,devices,duration_s\n", "t:1: error[no-rows]: the file has no jobs"),
-        (b"\n\n", "cannot tell the trace format of `t`: no known format begins with ``"),
+        (b"\n\n", "cannot detect the trace format of `t`: no known format begins with ``"),
         (b"\x1f\x8b\x08\0garbage", "cannot read `t`"),
     ] {
         let error = parse_trace_reader(Cursor::new(bytes.to_vec()), "t", None).unwrap_err();

@@ -88,7 +88,7 @@ fn rows_of_native_csv(seen: &mut BTreeSet<Rule>) {
         ),
         (
             "a,0,1,5\na,1,1,5",
-            "t:3:job_id: error[duplicate-id]: job `a` is there already, on line 2",
+            "t:3:job_id: error[duplicate-id]: job `a` is duplicated, first on line 2",
             "give each job its own name",
         ),
         (
@@ -147,7 +147,7 @@ fn headers(seen: &mut BTreeSet<Rule>) {
         ),
         (
             "job_id,submit_s,devices,duration_s,devices\na,0,1,5,1\n",
-            "t:1:devices: error[duplicate-column]: column `devices` is there twice",
+            "t:1:devices: error[duplicate-column]: duplicate column `devices`",
             "",
         ),
         (
@@ -259,11 +259,7 @@ fn rows_of_json_lines(seen: &mut BTreeSet<Rule>) {
             "t:1: error[bad-json]: the object ends too early (character 26 of the line)",
             object_hint,
         ),
-        (
-            r#"{"job_id":a}"#,
-            "t:1: error[bad-json]: found something that is not JSON (character 11 of the line)",
-            object_hint,
-        ),
+        (r#"{"job_id":a}"#, "t:1: error[bad-json]: invalid JSON (character 11 of the line)", object_hint),
         (
             r#"{"job_id":"a","submit_s":"0","devices":1,"duration_s":5}"#,
             "t:1:submit_s: error[not-a-number]: found `0`, expected a number",
@@ -301,7 +297,7 @@ fn rows_of_json_lines(seen: &mut BTreeSet<Rule>) {
         ),
         (
             r#"{"job_id":"a","job_id":"b","submit_s":0,"devices":1,"duration_s":5}"#,
-            "t:1:job_id: error[duplicate-column]: `job_id` is there twice",
+            "t:1:job_id: error[duplicate-column]: duplicate key `job_id`",
             "",
         ),
     ] {
@@ -310,7 +306,7 @@ fn rows_of_json_lines(seen: &mut BTreeSet<Rule>) {
     check(
         seen,
         "{\"job_id\":\"a\",\"submit_s\":0,\"devices\":1,\"duration_s\":5}\n[1,2]\n",
-        "t:2: error[bad-json]: found something else than an object (character 0 of the line)",
+        "t:2: error[bad-json]: expected an object (character 0 of the line)",
         object_hint,
     );
 }

@@ -1,4 +1,4 @@
-//! Traces of other simulators and logs of real clusters: what becomes of each row, and what is said about it.
+//! Traces of other simulators and logs of real clusters: the result of each row, and its notes.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -368,7 +368,7 @@ fn mistakes_are_told_by_line_and_column() {
         ),
         (
             "[[0, 1, 2, 3],\n[0, 1, 2, 3]]".to_owned(),
-            "t:2:job_id: error[duplicate-id]: job `0` is there already, on line 1",
+            "t:2:job_id: error[duplicate-id]: job `0` is duplicated, first on line 1",
             "give each job its own name",
         ),
         (
@@ -383,13 +383,13 @@ fn mistakes_are_told_by_line_and_column() {
         ),
         (
             "[{\"jobid\": \"a\", \"submitted_time\": \"2017-10-09 07:01:55\", \"attempts\": [1]}]".to_owned(),
-            "t:1:attempts: error[bad-json]: found something else than a list of attempts",
+            "t:1:attempts: error[bad-json]: expected a list of attempts",
             "an attempt is {\"start_time\": DATE, \"end_time\": DATE, \"detail\": [{\"ip\": NAME, \"gpus\": [NAME, ...]}]}",
         ),
         (
             "[{\"jobid\": \"a\", \"submitted_time\": \"2017-10-09 07:01:55\", \"attempts\": []}]".to_owned(),
             "t:1: error[no-rows]: no row of the file is a job: all were dropped",
-            "`wharf trace lint` says why",
+            "see `wharf trace lint`",
         ),
         (
             format!("{helios}1,u,one,2020-01-01 00:00:00,2020-01-01 00:00:00,2020-01-01 00:00:00\n"),
@@ -413,7 +413,7 @@ fn mistakes_are_told_by_line_and_column() {
         ),
         (
             "j,w,1,Terminated,5,9,1,1,100\n".to_owned(),
-            "cannot tell the trace format of `t`: no known format begins with `j,w,1,Terminated,5,9,1,1,100`",
+            "cannot detect the trace format of `t`: no known format begins with `j,w,1,Terminated,5,9,1,1,100`",
             "",
         ),
         (

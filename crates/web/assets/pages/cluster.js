@@ -49,7 +49,7 @@ function cells(mode, isShown) {
 
 function describe(cell) {
   const lines = [`${cell.node.name} · device ${cell.device} · ${cell.node.type}`];
-  for (const job of cell.jobs) lines.push(`job ${jobName(job)} ${job.name} of ${job.user || 'nobody'}, ${job.phase}`);
+  for (const job of cell.jobs) lines.push(`job ${jobName(job)} ${job.name} of ${job.user || 'an unknown user'}, ${job.phase}`);
   if (cell.jobs.length === 0) lines.push(cell.kind === 'free' ? 'free' : cell.kind === 'cordoned' ? `node is ${cell.node.health}: no new jobs` : cell.kind);
   if (cell.known?.use !== undefined) lines.push(`${percent(cell.known.use)} busy`);
   if (cell.known?.temperature_c !== undefined) lines.push(`${Math.round(cell.known.temperature_c)} °C`);
@@ -93,7 +93,7 @@ function tiles() {
 
 async function queueList(list) {
   const first = [...store.jobs.values()].filter(isQueued).slice(0, SHOWN);
-  if (first.length === 0) return replace(list, h('li', { class: 'empty' }, 'Nobody waits.'));
+  if (first.length === 0) return replace(list, h('li', { class: 'empty' }, 'No jobs wait.'));
   const reasons = await get(`/api/reasons?jobs=${first.map((job) => job.id).join(',')}`).catch(() => ({}));
   return replace(list, first.map((job) => h('li', {},
     h('span', {}, jobLink(job.id), ' ', job.name, h('span', { class: 'when' }, ` · ${job.user} · ${job.devices} ×`)),
@@ -116,7 +116,7 @@ export function clusterPage(main, signal) {
   const isShown = (cell) => !user || cell.jobs.some((job) => job.user === user);
   const listUsers = () => {
     const names = [...new Set([...store.jobs.values()].filter((job) => job.placement && job.phase === 'running').map((job) => job.user))].sort();
-    replace(users, h('option', { value: '' }, 'everybody’s jobs'), names.map((name) => h('option', { value: name, selected: name === user }, name)));
+    replace(users, h('option', { value: '' }, 'jobs of all users'), names.map((name) => h('option', { value: name, selected: name === user }, name)));
   };
   const draw = () => { replace(figures, tiles()); map.set(cells(mode, isShown)); };
   const redraw = perFrame(draw);

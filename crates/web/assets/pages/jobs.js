@@ -118,7 +118,7 @@ export function queuePage(main, signal) {
     sort: ['id', false],
     keep: isQueued,
     seen: (rows) => { fetchReasons(rows); fetchStarts(rows); },
-    empty: 'Nobody waits.',
+    empty: 'No jobs wait.',
     columns: [ID, NAME, USER, PHASE, DEVICES, PRIORITY,
       { key: 'age', title: 'has waited', width: '92px', kind: 'n', value: age, render: (job) => duration(age(job)) },
       { key: 'start', title: 'starts', width: '100px', kind: 'n', value: (job) => starts.get(job.id)?.start ?? Infinity, render: expected, tip: certain, wide: true },

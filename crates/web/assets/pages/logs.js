@@ -46,7 +46,7 @@ export function logPane(id, ranks, signal) {
         terminal.write(text);
         if (!isDue) { isDue = true; requestAnimationFrame(show); }
       }
-      state.textContent = screen.textContent || isDue ? 'complete' : 'nothing was said, or it cannot be had any more';
+      state.textContent = screen.textContent || isDue ? 'complete' : 'no output, or it is no longer available';
     } catch (error) {
       if (!mine.signal.aborted) state.textContent = error.message;
     }

@@ -30,7 +30,7 @@ function history(changes) {
 
 /** How far limits are used: of people, groups and pools. */
 export function limitTable(limits) {
-  if (limits.uses.length === 0) return h('p', { class: 'empty' }, 'Nobody has applied limits.');
+  if (limits.uses.length === 0) return h('p', { class: 'empty' }, 'No limits are set.');
   return h('div', { class: 'scroll' }, h('table', { class: 'plain' },
     h('thead', {}, h('tr', {}, h('th', {}, 'whose'), h('th', {}, 'what'), h('th', { class: 'n' }, 'used'), h('th', { class: 'n' }, 'limit'), h('th', {}, ''), h('th', { class: 'n' }, 'waiting'))),
     h('tbody', {}, limits.uses.map((use) => h('tr', {}, h('td', {}, use.whose), h('td', {}, use.what, use.per_s ? ` per ${duration(use.per_s)}` : ''), h('td', { class: 'n' }, number(use.used)), h('td', { class: 'n' }, number(use.limit)),
@@ -50,7 +50,7 @@ function compared({ jobs: count, runs: told }, now) {
     h('thead', {}, h('tr', {}, h('th', {}, 'policy'), columns.map(([, title]) => h('th', { class: 'n' }, title)))),
     h('tbody', {}, runs.map((one) => h('tr', {}, h('td', {}, one.run.policy, one.run.policy === now ? h('span', { class: 'note' }, ' decides now') : null), columns.map((column) => cell(one, column))))))),
   told.filter((one) => one.error).map(({ policy, error }) => h('p', { class: 'problem' }, h('b', {}, policy), `: ${error}`)),
-  h('p', { class: 'note', style: { marginTop: '8px' } }, `${number(count)} jobs that are there now, with the lengths that their like have had; nothing new arrives. ★ best.`)];
+  h('p', { class: 'note', style: { marginTop: '8px' } }, `${number(count)} current jobs, with lengths estimated from similar ones; no new jobs arrive. ★ best.`)];
 }
 
 /** Other policies on what is there now. */

@@ -27,7 +27,7 @@ const shared = (share) => h('td', { style: { width: '28%', paddingLeft: '16px' }
 
 function nowTable() {
   const rows = present();
-  if (rows.length === 0) return h('p', { class: 'empty' }, 'Nobody has anything, and nobody waits.');
+  if (rows.length === 0) return h('p', { class: 'empty' }, 'No running or waiting jobs.');
   return h('div', { class: 'scroll' }, h('table', { class: 'plain' }, head([['user'], ['running', 'n'], ['waiting', 'n'], ['devices', 'n'], ['wants more', 'n'], ['share', 'n'], ['']]),
     h('tbody', {}, rows.slice(0, 200).map((one) => h('tr', {}, h('td', {}, one.user || '–'), h('td', { class: 'n' }, one.running), h('td', { class: 'n' }, one.waiting), h('td', { class: 'n' }, one.devices), h('td', { class: 'n' }, one.wanted), h('td', { class: 'n' }, percent(one.share)), shared(one.share))))));
 }

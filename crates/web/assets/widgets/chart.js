@@ -13,7 +13,7 @@ export function ticks(low, high, about) {
 
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
 
-/** Round times from nought to so many seconds, about so many. */
+/** About `count` round times from zero to a number of seconds. */
 export function timeTicks(span, about) {
   const step = STEPS_S.find((size) => size >= span / about) ?? 604800 * Math.ceil(span / about / 604800);
   return Array.from({ length: Math.floor(span / step) + 1 }, (_, index) => index * step);

@@ -296,7 +296,7 @@ export class Timeline {
   }
 
   wheel(event) {
-    // A page is scrolled as always, unless somebody is at work here.
+    // A page is scrolled as always, unless the widget is active.
     if (!event.ctrlKey && !event.metaKey && document.activeElement !== this.canvas) return;
     event.preventDefault();
     if (event.shiftKey) this.pan((event.deltaY || event.deltaX) / 600 * (this.t1 - this.t0), 0);

@@ -66,7 +66,7 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Submits an array of `/bin/true` whose output nobody wants, with these options, and returns its first job.
+    /// Submits an array of `/bin/true` without output, with these options, and returns its first job.
     pub(crate) fn submit_array(&self, count: u32, options: &[&str]) -> u32 {
         let array = format!("0-{}", count - 1);
         let words = ["submit", "--array", &array, "--output-file", "/dev/null", "--export", "NONE"];

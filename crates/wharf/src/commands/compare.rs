@@ -72,7 +72,7 @@ fn find(folders: &[PathBuf], terminal: &Terminal) -> Result<Vec<FoundRun>, CliEr
     if let Some(again) = found.iter().find(|run| !known.insert(run.summary.labels())) {
         let Summary { policy, trace, seed, .. } = &again.summary;
         terminal.warn(&format!(
-            "`{policy}` on `{trace}` with seed {seed} is there more than once: it is no sample, and only the first counts"
+            "`{policy}` on `{trace}` with seed {seed} occurs more than once; only the first run counts"
         ));
     }
     Ok(found)

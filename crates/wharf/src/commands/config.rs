@@ -43,12 +43,12 @@ fn last(errors: Vec<CliError>, terminal: &Terminal) -> CliError {
     for error in errors {
         terminal.error(&error);
     }
-    last.unwrap_or_else(|| CliError::new(ErrorKind::Internal, "an error without a word"))
+    last.unwrap_or_else(|| CliError::new(ErrorKind::Internal, "unknown error"))
 }
 
 fn check(file: Option<&Path>, terminal: &Terminal) -> Result<Exit, CliError> {
     let Some(file) = ConfigFile::find(file).map_err(|errors| last(errors, terminal))? else {
-        terminal.note("there is no configuration file: everything has its default");
+        terminal.note("no configuration file found: all values are defaults");
         return Ok(Exit::Ok);
     };
     let errors: Vec<CliError> = file.said.iter().filter_map(|said| meaning(&file, said).err()).collect();
@@ -58,7 +58,7 @@ fn check(file: Option<&Path>, terminal: &Terminal) -> Result<Exit, CliError> {
     for warning in ROLES.into_iter().chain([CLIENT]).flat_map(|section| file.open_secrets(section)) {
         terminal.warn(&warning);
     }
-    terminal.note(&format!("{} is well: {} keys", file.path.display(), file.said.len()));
+    terminal.note(&format!("{} is valid: {} keys", file.path.display(), file.said.len()));
     Ok(Exit::Ok)
 }
 
@@ -167,10 +167,10 @@ fn rows(layers: &Layers, words: &[OsString]) -> Result<Vec<Row>, CliError> {
 /// A file in which every line is a comment, except for the names of the sections.
 fn example() -> String {
     let mut text = "\
-# Configuration of Wharf. A flag on the command line wins over a variable of the environment, that over this file, and
-# this file over the defaults. The file is the one of `--config`, or of WHARF_CONFIG, or the first that exists of
-# ~/.config/wharf/config.toml ($XDG_CONFIG_HOME) and /etc/wharf/config.toml. Secrets are never in it: name their files.
-# `wharf config check` says what is wrong, `wharf config show` what is in force.
+# Configuration of Wharf. Command-line flags override environment variables, which override this file, which overrides
+# the defaults. The file is set by `--config` or WHARF_CONFIG; otherwise it is the first existing one of
+# ~/.config/wharf/config.toml ($XDG_CONFIG_HOME) and /etc/wharf/config.toml. It contains names of secret files, never secrets.
+# `wharf config check` lists errors, `wharf config show` the effective values.
 "
     .to_owned();
     let mut section = "";

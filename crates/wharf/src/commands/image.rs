@@ -22,7 +22,7 @@ use crate::output::grid::Grid;
 /// Does what the arguments say.
 ///
 /// # Errors
-/// A tool is missing or fails, or a file cannot be had.
+/// A tool is missing or fails, or a file is not accessible.
 pub(super) fn execute(command: &ImageCommand, terminal: &Terminal) -> Result<Exit, CliError> {
     interrupt::handle_with(image::interrupt);
     let done = carry_out(command, terminal);
@@ -101,7 +101,7 @@ fn from_env(args: &ImageFromEnvArgs, terminal: &Terminal) -> Result<(), CliError
     let named = args.python.clone().map(Kind::Pip).or_else(|| args.conda.clone().map(Kind::Conda));
     let kind = named.or_else(image::found).ok_or_else(|| {
         CliError::input("no Python environment is active, and there is no `python3` in PATH")
-            .hint("activate one, or name it with `--python` or `--conda`")
+            .hint("activate one, or set `--python` or `--conda`")
     })?;
     let exported = image::export(kind, &args.folder, args.force).map_err(|error| told(&error))?;
     for package in &exported.left_out {
@@ -172,7 +172,7 @@ fn prune(args: &ImagePruneArgs, terminal: &Terminal) -> Result<(), CliError> {
         terminal.note(&format!("{word} {}, made {}", image.place, moment(image.made_s)));
     }
     if pruned.is_empty() {
-        terminal.note("no image is that old");
+        terminal.note("no image is older");
     }
     Ok(())
 }
@@ -212,13 +212,14 @@ fn folder(variable: &str, usual: &str) -> Result<PathBuf, CliError> {
 }
 
 fn homeless(variable: &str) -> CliError {
-    CliError::usage("there is no HOME to remember images in").hint(format!("set {variable} to a folder"))
+    CliError::usage("HOME is not set, which stores the image index")
+        .hint(format!("set {variable} to a directory"))
 }
 
 fn told(error: &ImageError) -> CliError {
     match error {
         ImageError::Tool(ToolError::Missing { program, package }) => {
-            CliError::input(format!("`{program}` is needed for that and is not in PATH"))
+            CliError::input(format!("`{program}` is required but not in PATH"))
                 .hint(format!("install {package}"))
         }
         _ => CliError::input(error.to_string()),

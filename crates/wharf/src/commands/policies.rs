@@ -108,7 +108,7 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
     }
     terminal.grid(&grid)?;
     if terminal.format == OutputFormat::Table {
-        terminal.note("`wharf policy explain NAME` tells how one decides and what its settings mean");
+        terminal.note("see `wharf policy explain NAME` for a policy and its settings");
     }
     Ok(Exit::Ok)
 }

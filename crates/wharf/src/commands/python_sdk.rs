@@ -62,12 +62,12 @@ fn packages_of(python: &Path) -> Result<PathBuf, CliError> {
     let output = output.map_err(|error| {
         CliError::usage(format!("cannot run `{shown}`"))
             .caused_by(error)
-            .hint("name the interpreter with `--python`, or a folder with `--target`")
+            .hint("set the interpreter with `--python`, or a directory with `--target`")
     })?;
     let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() || answer.is_empty() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(CliError::input(format!("`{shown}` does not say where its packages are: {said}")));
+        return Err(CliError::input(format!("`{shown}` did not report its package directory: {said}")));
     }
     if answer == "managed" {
         return Err(CliError::usage(format!(

@@ -101,8 +101,8 @@ pub(super) fn execute(args: &SizeArgs, terminal: &Terminal) -> Result<Exit, CliE
     }
     show(&search, &answers, terminal)?;
     if answers.iter().all(|answer| answer.nodes.is_none()) {
-        return Err(CliError::input("no number of nodes that was tried reaches the target")
-            .hint("jobs that run longer than the target by themselves cannot be helped by more nodes"));
+        return Err(CliError::input("no tested number of nodes reaches the target")
+            .hint("more nodes do not help jobs that run longer than the target"));
     }
     Ok(Exit::Ok)
 }
@@ -283,13 +283,13 @@ fn show(search: &Search<'_>, answers: &[Answer], terminal: &Terminal) -> Result<
         let reference = profile.told_reference().map_or("the profile's reference type", |name| &**name);
         let whose = if search.is_builtin { "the built-in profile" } else { "the profile" };
         terminal.note(&format!(
-            "speeds are relative to the type that a job's own times hold for (the first it asks for, or {reference}), by {whose}"
+            "speeds are relative to the type of a job's own times (the first requested one, or {reference}), by {whose}"
         ));
     } else if answers.len() > 1 {
-        terminal.note("no profile knows these types: jobs are taken to run alike on all of them");
+        terminal.note("no profile for these types: jobs are assumed to run equally fast on all of them");
     }
     for answer in answers.iter().filter(|answer| answer.nodes.is_none()) {
-        terminal.note(&format!("up to {} nodes of {} do not do", search.nodes_max, answer.node));
+        terminal.note(&format!("up to {} nodes of {} are not enough", search.nodes_max, answer.node));
     }
     Ok(())
 }

@@ -22,11 +22,11 @@ pub(super) fn execute(args: &StepArgs, terminal: &Terminal) -> Result<Exit, CliE
     let report = StepReport { iterations: args.iterations, checkpointed: args.checkpointed, metrics };
     Ok(match tell_step(&report) {
         StepAnswer::Outside => {
-            terminal.note("not run by Wharf: nobody was told, go on");
+            terminal.note("not run by Wharf: nothing reported, continue");
             Exit::Ok
         }
         StepAnswer::Unheard => {
-            terminal.note("the worker does not answer now: go on");
+            terminal.note("the worker does not answer: continue");
             Exit::Ok
         }
         StepAnswer::GoOn => Exit::Ok,

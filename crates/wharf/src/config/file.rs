@@ -92,24 +92,21 @@ impl ConfigFile {
         told(&self.path, Problem { place: said.place, field: said.key.path(), message, hint: None })
     }
 
-    /// Files with secrets that it names and that everybody can read.
+    /// World-readable files with secrets that it names.
     pub(crate) fn open_secrets(&self, section: &str) -> Vec<String> {
         let is_secret = |said: &&Said| said.key.section == section && said.key.name.ends_with("token_file");
         let warning = |said: &Said| {
             let path = said.values.first()?;
-            // Whoever uses it says so where it is missing.
+            // A missing file is reported where it is used.
             let mode = std::fs::metadata(path).ok()?.mode();
-            let whole = format!(
-                "{} names `{path}`, which everybody on this machine can read: chmod 600 it",
-                said.key.path()
-            );
+            let whole = format!("{} names `{path}`, which is world-readable: run chmod 600", said.key.path());
             (mode & 0o004 != 0).then_some(whole)
         };
         self.said.iter().filter(is_secret).filter_map(warning).collect()
     }
 }
 
-/// Where it is looked for where nobody says.
+/// Default locations.
 fn usual() -> Vec<PathBuf> {
     let absolute = |path: std::ffi::OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let xdg = std::env::var_os("XDG_CONFIG_HOME").and_then(absolute);

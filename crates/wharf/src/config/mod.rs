@@ -110,7 +110,7 @@ pub(crate) enum Origin {
     Environment(String),
     /// A line of the file.
     File(PathBuf, usize),
-    /// Nobody said anything.
+    /// Default.
     Default,
 }
 

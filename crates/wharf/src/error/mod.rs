@@ -22,9 +22,9 @@ pub enum ErrorKind {
     Input,
     /// The disk's, or whatever else takes the output.
     Output,
-    /// Somebody else's, who is changing the same cluster.
+    /// Another process is changing the same cluster.
     Busy,
-    /// Nobody's: the reader of standard output is gone, which is how `| head` ends.
+    /// No error: the reader of standard output has exited, as in `| head`.
     BrokenPipe,
     /// Ours.
     Internal,

@@ -68,7 +68,7 @@ pub fn run(error: &RunError) -> CliError {
             failed.hint(format!("the preset has {}", choices.join(", ")))
         }
         RunError::NoRounds { .. } => CliError::from_error(ErrorKind::Usage, error)
-            .hint("leave `--rounds` away, or take a policy that shares time in rounds, such as `max-min-fairness-perf`"),
+            .hint("omit `--rounds`, or use a round-based policy such as `max-min-fairness-perf`"),
         RunError::UnknownOwner { policy, policies, .. } => {
             CliError::from_error(ErrorKind::Usage, error).hint_nearest(policy, policies.split(", "))
         }
@@ -82,19 +82,19 @@ pub fn run(error: &RunError) -> CliError {
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
         RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
-            .hint("`--profile FILE` tells how fast models run; `wharf profile show default` lists those that Wharf knows"),
+            .hint("give a throughput profile with `--profile FILE`; `wharf profile show default` lists the built-in models"),
         RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),
         RunError::Published(published) => {
             let kind = if published.is_usage() { ErrorKind::Usage } else { ErrorKind::Input };
             with_hint(CliError::from_error(kind, error), published.hint().map(str::to_owned))
         }
         RunError::Stalled { .. } => CliError::from_error(ErrorKind::Usage, error)
-            .hint("let nodes fail less often, or lower `checkpoint_interval_s`"),
+            .hint("increase the mean time between failures, or decrease `checkpoint_interval_s`"),
         RunError::Program(_) => CliError::from_error(ErrorKind::Input, error).hint(OWN_POLICY_HINT),
         RunError::Answer { .. } => CliError::from_error(ErrorKind::Input, error)
             .hint("docs/own-policies.md describes valid answers"),
         RunError::Unfinished { .. } => CliError::from_error(ErrorKind::Input, error)
-            .hint("start every waiting job at last; `wharf sim --explain JOB` shows what happened to a job"),
+            .hint("the policy must eventually start every waiting job; see `wharf sim --explain JOB`"),
         RunError::Audit { .. } => CliError::from_error(ErrorKind::Internal, error),
         _ => CliError::from_error(ErrorKind::Usage, error),
     }
@@ -140,7 +140,7 @@ pub fn scenario(error: &ScenarioError) -> CliError {
         }
         ScenarioError::NotFound { tried, .. } if !tried.is_empty() => {
             let tried: Vec<String> = tried.iter().map(|path| format!("`{}`", path.display())).collect();
-            failed.hint(format!("looked for {}; `--data DIR` says where else", tried.join(" and ")))
+            failed.hint(format!("searched {}; set another directory with `--data DIR`", tried.join(" and ")))
         }
         ScenarioError::Trace { source, .. } => with_hint(failed, source.hint()),
         ScenarioError::Cluster { source, .. } => with_hint(failed, source.hint()),

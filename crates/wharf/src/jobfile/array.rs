@@ -13,22 +13,22 @@ pub struct Array(Vec<u32>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
     /// A text that is no number.
-    #[error("`{0}` is no index; write indexes and ranges as in `0-99` or `1,3,5-9:2`")]
+    #[error("`{0}` is not an index; expected indexes and ranges such as `0-99` or `1,3,5-9:2`")]
     Number(String),
     /// A range the wrong way round.
-    #[error("range `{0}` ends before it begins; turn its ends round")]
+    #[error("range `{0}` ends before it begins; swap its ends")]
     Backwards(String),
     /// A range that would never get on.
     #[error("range `{0}` has a step of 0; steps begin at 1")]
     Step(String),
     /// An index twice.
-    #[error("index {0} is named twice; name each once")]
+    #[error("index {0} is listed twice")]
     Twice(u32),
     /// Too many indexes.
     #[error("more than {ARRAY_MAX} indexes; split the array into several")]
     Large,
     /// No index at all.
-    #[error("it names no index; write `0-99`, or leave the array out")]
+    #[error("it is empty; set indexes such as `0-99`, or remove the array")]
     Empty,
 }
 
@@ -134,12 +134,12 @@ mod tests {
     #[test]
     fn what_is_no_array_is_told() {
         for (text, message) in [
-            ("", "`` is no index; write indexes and ranges as in `0-99` or `1,3,5-9:2`"),
-            ("a-b", "`a` is no index; write indexes and ranges as in `0-99` or `1,3,5-9:2`"),
-            ("-1", "`` is no index; write indexes and ranges as in `0-99` or `1,3,5-9:2`"),
-            ("9-5", "range `9-5` ends before it begins; turn its ends round"),
+            ("", "`` is not an index; expected indexes and ranges such as `0-99` or `1,3,5-9:2`"),
+            ("a-b", "`a` is not an index; expected indexes and ranges such as `0-99` or `1,3,5-9:2`"),
+            ("-1", "`` is not an index; expected indexes and ranges such as `0-99` or `1,3,5-9:2`"),
+            ("9-5", "range `9-5` ends before it begins; swap its ends"),
             ("0-9:0", "range `0-9:0` has a step of 0; steps begin at 1"),
-            ("1,0-3", "index 1 is named twice; name each once"),
+            ("1,0-3", "index 1 is listed twice"),
             ("0-4000000000", "more than 1000000 indexes; split the array into several"),
         ] {
             assert_eq!(text.parse::<Array>().unwrap_err().to_string(), message);

@@ -102,7 +102,7 @@ pub struct NoChoice {
 
 impl fmt::Display for NoChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not known; it can be {}", self.given, self.known)
+        write!(f, "`{}` is unknown; expected one of {}", self.given, self.known)
     }
 }
 

@@ -136,7 +136,7 @@ record! {
         checkpoint: Checkpoint,
         /// What happens when a metric is NaN or infinite.
         on_nan: OnNan,
-        /// What it is told to stop with.
+        /// What it is requested to stop with.
         stop_signal: StopSignal,
         /// How long it may take to stop.
         grace: Seconds,
@@ -310,7 +310,7 @@ record! {
 }
 
 record! {
-    /// Who is told of what becomes of a job.
+    /// Notifications of a job.
     Notify {
         /// Which moments.
         on: Vec<Moments>,
@@ -318,7 +318,7 @@ record! {
         command: Words,
         /// An address to post to.
         webhook: String,
-        /// Who gets a letter.
+        /// Email address to notify.
         mail: String,
     }
 }
@@ -445,7 +445,7 @@ impl Decode for Retry {
 /// Why a text is no gang.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a gang; write devices as in `4`, nodes x devices as in `2x4`, a range as in `2-8`, or `all` of each node with \
+    "`{0}` is not a gang; expected devices as in `4`, nodes x devices as in `2x4`, a range as in `2-8`, or `all` of each node with \
      `per_node`"
 )]
 pub struct GangError(String);

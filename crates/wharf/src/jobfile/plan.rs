@@ -42,18 +42,18 @@ pub(crate) fn plan(
             resolve(flags, context).map_err(|wrong| of_flags(&wrong))?;
         return match waits.first() {
             None => Ok(vec![Planned { spec, ray, waits: vec![], slurm }]),
-            Some((_, name, _)) => Err(CliError::usage(format!("`{name}` is no job's id"))
-                .hint("names stand for jobs of the same file only")),
+            Some((_, name, _)) => Err(CliError::usage(format!("`{name}` is not a job id"))
+                .hint("names refer only to jobs of the same file")),
         };
     };
     let entered = read(source.text, source.format).map_err(|problem| of_file(&source, problem))?;
     if entered.is_empty() {
         return Err(CliError::input(format!("`{}` has no jobs", source.name))
-            .hint("`wharf submit --example yaml` prints a file to begin with"));
+            .hint("print an example with `wharf submit --example yaml`"));
     }
     if entered.len() > 1 && (flags.command.is_some() || flags.name.is_some()) {
         return Err(CliError::usage(format!(
-            "`{}` has {} jobs, which cannot all have one name or command",
+            "`{}` has {} jobs; a name or command cannot apply to all",
             source.name,
             entered.len()
         ))
@@ -129,7 +129,7 @@ fn find(resolved: &[Resolved], name: &str) -> Result<usize, (String, Option<Stri
         (Some(index), None) => Ok(index),
         (Some(_), Some(_)) => Err((
             format!("several jobs of this file are called `{name}`"),
-            Some("give each a name of its own".to_owned()),
+            Some("use unique names".to_owned()),
         )),
         (None, _) => {
             let hint = nearest(name, names()).map(|name| format!("did you mean `{name}`?"));

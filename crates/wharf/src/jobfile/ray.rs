@@ -45,7 +45,7 @@ pub(super) fn ray_job(job: &Job, spec: &JobSpec) -> Result<Option<RayJob>, Wrong
         return Ok(None);
     };
     if let Some(field) = unsupported(job) {
-        return Err(Wrong::new(field, "a Ray cluster that is there already cannot do that; leave it out"));
+        return Err(Wrong::new(field, "not supported on an existing Ray cluster; remove it"));
     }
     let gang = job.gang.clone().unwrap_or_default();
     if gang.nodes.is_some_and(|nodes| nodes > 1) {
@@ -248,10 +248,7 @@ activate: {venv: /v}
             ("network_interface", "ib0"),
         ] {
             let said = told(&format!("executor: {{ray: x}}\ncommand: a\n{field}: {value}\n")).unwrap_err();
-            assert_eq!(
-                said,
-                format!("{field}: a Ray cluster that is there already cannot do that; leave it out")
-            );
+            assert_eq!(said, format!("{field}: not supported on an existing Ray cluster; remove it"));
         }
         let said = told("executor: {ray: x}\ncommand: a\ngang: 2x4\n").unwrap_err();
         assert!(said.starts_with("gang.nodes: Ray runs the command on one of its nodes"), "{said}");

@@ -26,7 +26,7 @@ pub(crate) struct Context {
     pub(crate) folder: PathBuf,
     /// Who submits it.
     pub(crate) user: String,
-    /// On whose account it is booked where it does not say; empty: nobody's.
+    /// Default account; empty: none.
     pub(crate) account: String,
     /// Seconds since the Unix epoch.
     pub(crate) now_s: f64,
@@ -235,7 +235,7 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
         ("max", gang.max),
     ] {
         if value == Some(0) {
-            let message = "0 is too few; say 1 or more, or leave it out";
+            let message = "expected 1 or more";
             return Err(Wrong::new(&format!("gang.{name}"), message));
         }
     }
@@ -246,7 +246,8 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
             || gang.devices.is_some() && gang.devices_per_node.is_some()
             || every_device && devices > 0
         {
-            let message = "it runs once on every node, so a gang can only say `types` and either `devices` of each node or `all`";
+            let message =
+                "with `per_node`, a gang can only have `types` and either `devices` of each node or `all`";
             return Err(Wrong::new("per_node", message));
         }
         return Ok(proto::Gang {
@@ -281,7 +282,7 @@ fn size(gang: &Gang) -> Result<(u32, u32), Wrong> {
         (devices, Some(nodes), Some(each)) => match nodes.checked_mul(each) {
             Some(all) if devices.is_none_or(|devices| devices == all) => Ok((all, nodes)),
             Some(all) => wrong(format!("nodes x devices_per_node is {all}; leave `devices` out")),
-            None => wrong("that is more devices than can be counted; say fewer".to_owned()),
+            None => wrong("too many devices".to_owned()),
         },
         // An elastic job prefers what starts soonest; one on so many nodes has a device of each.
         (devices, nodes, None) => Ok((devices.or(gang.min).or(nodes).unwrap_or(1), nodes.unwrap_or(0))),

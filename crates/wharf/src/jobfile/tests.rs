@@ -273,23 +273,20 @@ fn refusals_name_place_field_and_fix() {
         ("command: x\nheld: yes", "error: job:2:7: held: expected `true` or `false`, found a text\n"),
         (
             "command: x\ngang: 2y4",
-            "error: job:2:7: gang: `2y4` is not a gang; write devices as in `4`, nodes x devices as in `2x4`, a range as in `2-8`, or `all` of each node with `per_node`\n",
+            "error: job:2:7: gang: `2y4` is not a gang; expected devices as in `4`, nodes x devices as in `2x4`, a range as in `2-8`, or `all` of each node with `per_node`\n",
         ),
         (
             "command: x\ngang: {devices: 5, nodes: 2}",
-            "error: job:2:1: gang: 5 devices cannot be spread evenly over 2 nodes; make them a multiple of it\n",
+            "error: job:2:1: gang: 5 devices cannot be divided evenly among 2 nodes; use a multiple\n",
         ),
         (
             "command: x\ngang: {nodes: 2, devices_per_node: 2, devices: 5}",
             "error: job:2:1: gang: nodes x devices_per_node is 4; leave `devices` out\n",
         ),
-        (
-            "command: x\ngang: {nodes: 0}",
-            "error: job:2:8: gang.nodes: 0 is too few; say 1 or more, or leave it out\n",
-        ),
+        ("command: x\ngang: {nodes: 0}", "error: job:2:8: gang.nodes: expected 1 or more\n"),
         (
             "command: x\nper_node: true\ngang: 2x4",
-            "error: job:2:1: per_node: it runs once on every node, so a gang can only say `types` and either `devices` of each node or `all`\n",
+            "error: job:2:1: per_node: with `per_node`, a gang can only have `types` and either `devices` of each node or `all`\n",
         ),
         (
             "command: x\ngang: all",
@@ -300,17 +297,14 @@ fn refusals_name_place_field_and_fix() {
             "error: job:2:8: array: more than 1000000 indexes; split the array into several\n",
         ),
         ("command: 'echo \"'", "error: job:1:10: command: a quote `\"` is not closed\n"),
-        (
-            "name: x",
-            "error: job:1:1: command: there is nothing to run; give a command, or steps that each have one\n",
-        ),
+        ("name: x", "error: job:1:1: command: no command; set a command, or steps with a command each\n"),
         (
             "command: a\nsteps: [{command: b}]",
-            "error: job:1:1: command: cannot be given together with steps; leave one of them out\n",
+            "error: job:1:1: command: conflicts with steps; remove one of them\n",
         ),
         (
             "steps:\n- command: a\n- name: b",
-            "error: job:3:3: steps[1].command: there is nothing to run; give a command, or steps that each have one\n",
+            "error: job:3:3: steps[1].command: no command; set a command, or steps with a command each\n",
         ),
         (
             "command: x\nlimits: {nofiles: 3}",
@@ -318,19 +312,19 @@ fn refusals_name_place_field_and_fix() {
         ),
         (
             "command: x\nnotify: {on: [fail]}",
-            "error: job:2:15: notify.on[0]: `fail` is not known; it can be started, preempted, finished, failed, cancelled, stalled, end\n",
+            "error: job:2:15: notify.on[0]: `fail` is unknown; expected one of started, preempted, finished, failed, cancelled, stalled, end\n",
         ),
         (
             "command: x\nnotify: {on: failed}",
-            "error: job:2:1: notify: names nobody to tell; give a command, a webhook or a mail address\n",
+            "error: job:2:1: notify: no recipient: set a command, a webhook or an email address\n",
         ),
         (
             "command: x\nnotify: {webhook: chat}",
-            "error: job:2:10: notify.webhook: `chat` is not an address; write http://HOST/PATH or https://HOST/PATH\n",
+            "error: job:2:10: notify.webhook: `chat` is not a URL; expected http://HOST/PATH or https://HOST/PATH\n",
         ),
         (
             "command: x\noutput: '%q'",
-            "error: job:2:1: output: `%q` stands for nothing; it can be %j %a %A %x %n %N %u, and %% for a percent sign\n",
+            "error: job:2:1: output: `%q` is not a pattern; expected one of %j %a %A %x %n %N %u, and %% for a percent sign\n",
         ),
         (
             "command: x\nstop_signal: HALT",
@@ -338,16 +332,13 @@ fn refusals_name_place_field_and_fix() {
         ),
         (
             "command: x\nlauncher: mpi",
-            "error: job:2:11: launcher: `mpi` is not known; it can be plain, per-device, torchrun, mpirun, ray\n",
+            "error: job:2:11: launcher: `mpi` is unknown; expected one of plain, per-device, torchrun, mpirun, ray\n",
         ),
         (
             "command: x\nxla: {memory_fraction: 80}",
             "error: job:2:24: xla.memory_fraction: `80` is not a fraction; write a number above 0 and up to 1, as in `0.8`\n",
         ),
-        (
-            "command: x\nenv: {A=B: 1}",
-            "error: job:2:1: env: `A=B` cannot be a variable's name; it needs one, without `=`\n",
-        ),
+        ("command: x\nenv: {A=B: 1}", "error: job:2:1: env: `A=B` is not a valid variable name\n"),
         ("command: x\nenv: [A]", "error: job:2:6: env: expected a map from names to values, found a list\n"),
         (
             "command: x\nenv_file: nope.env",
@@ -362,10 +353,7 @@ fn refusals_name_place_field_and_fix() {
             "error: job:2:1: after_ok: no job of this file is called `prepare`\nhint: other jobs are named by their id\n",
         ),
         ("jobs: x", "error: job:1:7: jobs: expected a list of jobs, found a text\n"),
-        (
-            "jobs: []",
-            "error: `job` has no jobs\nhint: `wharf submit --example yaml` prints a file to begin with\n",
-        ),
+        ("jobs: []", "error: `job` has no jobs\nhint: print an example with `wharf submit --example yaml`\n"),
         (
             "jobs:\n- {name: prepare, command: x}\n- {name: b, command: x, after_ok: prepar}",
             "error: job:3:25: after_ok: no job of this file is called `prepar`\nhint: did you mean `prepare`?\n",
@@ -376,7 +364,7 @@ fn refusals_name_place_field_and_fix() {
         ),
         (
             "jobs:\n- {name: a, command: x}\n- {name: a, command: x}\n- {command: x, after: a}",
-            "error: job:4:16: after: several jobs of this file are called `a`\nhint: give each a name of its own\n",
+            "error: job:4:16: after: several jobs of this file are called `a`\nhint: use unique names\n",
         ),
         ("- a\n- b", "error: job:1:1: expected a map of fields, found a list\n"),
     ];
@@ -513,7 +501,7 @@ notify: {on: failed, webhook: http://host/}
     let steps = with_flags("steps: [{command: a}]", Format::Yaml, &flags("-- b")).unwrap();
     assert_eq!(steps[0].spec.command, ["b"], "a command takes the place of steps");
     let several = with_flags("jobs: [{command: a}, {command: b}]", Format::Yaml, &flags("--name x"));
-    assert!(several.unwrap_err().contains("cannot all have one name or command"));
+    assert!(several.unwrap_err().contains("a name or command cannot apply to all"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub enum WordsError {
     #[error("a quote `{0}` is not closed")]
     OpenQuote(char),
     /// A backslash with nothing after it.
-    #[error("a backslash at the end has nothing to protect")]
+    #[error("trailing backslash")]
     LastBackslash,
 }
 

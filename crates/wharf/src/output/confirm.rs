@@ -16,11 +16,11 @@ pub(crate) fn confirm(question: &str, yes: bool, terminal: &Terminal) -> Result<
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
         let unanswered = format!("{question} Standard input is not a terminal");
-        return Err(CliError::usage(unanswered).hint("pass `--yes` to go on"));
+        return Err(CliError::usage(unanswered).hint("pass `--yes` to confirm"));
     }
     terminal.ask(&format!("{question} [y/N]"));
     let mut answer = String::new();
     let read = stdin.lock().read_line(&mut answer);
-    read.map_err(|error| CliError::input("standard input cannot be read").caused_by(error))?;
+    read.map_err(|error| CliError::input("cannot read standard input").caused_by(error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Work that is done sooner shows no bar.
 const APPEARS_AFTER: Duration = Duration::from_millis(500);
 
-/// Counts steps, and shows them where somebody watches. Shared between threads.
+/// Counts steps, and shows them on a terminal. Shared between threads.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,

@@ -19,7 +19,7 @@ impl Styles {
         Self { colored: false }
     }
 
-    /// What suits standard error: colour on a terminal, unless `NO_COLOR` is set or the choice says otherwise.
+    /// What suits standard error: colour on a terminal, unless `NO_COLOR` is set or another choice is set.
     pub fn for_stderr(choice: ColorChoice) -> Self {
         let colored = match choice {
             ColorChoice::Always => true,

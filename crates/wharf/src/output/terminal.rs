@@ -131,7 +131,7 @@ impl Terminal {
         }
     }
 
-    /// Whether somebody looks at standard output, and not a program or a file.
+    /// Whether standard output is a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.format == OutputFormat::Table && !self.quiet && io::stdout().is_terminal()
     }
@@ -199,7 +199,7 @@ impl Terminal {
         let (is_quiet, logs, label) = (self.quiet, self.logs, self.styles.warning("warning:").to_string());
         std::sync::Arc::new(move |text| {
             if !is_quiet {
-                // Where standard error is gone, so is whoever would read it.
+                // If standard error is closed, there is no reader.
                 let _ = std::io::stderr().write_all(line(logs, WARNING, &label, text).as_bytes());
             }
         })
@@ -219,7 +219,7 @@ impl Terminal {
         }
     }
 
-    // Where standard error is closed there is nobody left to tell.
+    // Standard error may be closed.
     fn stderr(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }

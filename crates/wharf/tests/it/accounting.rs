@@ -152,7 +152,7 @@ fn many_jobs_are_changed_at_once_and_only_one_s_own() {
     assert_eq!(phases(), ["cancelled", "cancelled", "held", "waiting"]);
     cluster.run_as(&bob, &["cancel", "--all"]);
     assert_eq!(phases(), ["cancelled", "cancelled", "held", "cancelled"]);
-    // An admin may do it to anybody's.
+    // An admin may do it to jobs of all users.
     cluster.say(&["priority", "7", "--user", "ann"]);
     cluster.say(&["release", "--all"]);
     assert_eq!(phases(), ["cancelled", "cancelled", "waiting", "cancelled"]);
@@ -162,7 +162,7 @@ fn many_jobs_are_changed_at_once_and_only_one_s_own() {
 }
 
 #[test]
-fn letters_are_written_and_sent_again_where_sendmail_fails() {
+fn emails_are_sent_and_retried_when_sendmail_fails() {
     let cluster = Cluster::new();
     let (script, letters, done) = (cluster.path("sendmail"), cluster.path("letters"), cluster.pipe("done"));
     // It refuses the first letter, and takes the next.
@@ -186,5 +186,5 @@ fn letters_are_written_and_sent_again_where_sendmail_fails() {
     assert!(head.starts_with("To: me@lab.org\nSubject: =?utf-8?B?"), "{head}");
     assert!(body.contains("exit code: 9\ncause: user\n"), "{body}");
     let refused = cluster.run(&["submit", "--notify-mail", "me@lab.org\nBcc: all@lab.org", "--", "true"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("is not a mail address"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is not an email address"));
 }

@@ -207,7 +207,7 @@ fn network_interface_that_a_node_lacks_is_reported_by_worker_and_job() {
         told.contains("error: network interface `ib9` does not exist on this node, which has "),
         "{told}"
     );
-    assert!(told.contains("hint: give one of them with `--network-interface`"), "{told}");
+    assert!(told.contains("hint: set one of them with `--network-interface`"), "{told}");
 
     let _worker = cluster.worker("only");
     let submit = |name: &str| {

@@ -152,14 +152,14 @@ fn example_is_a_file_that_changes_nothing() {
 }
 
 #[test]
-fn secrets_that_everybody_can_read_are_told() {
+fn world_readable_secrets_are_reported() {
     let sandbox = Sandbox::new();
     let token = sandbox.write("join.token", "secret");
     sandbox.write("c.toml", &format!("[worker]\njoin_token_file = '{}'\n", token.display()));
     for (mode, is_told) in [(0o644, true), (0o600, false)] {
         fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
         let said = wharf(&sandbox, &[], "config check c.toml");
-        assert_eq!(said.stderr.contains("everybody on this machine can read"), is_told, "{}", said.stderr);
+        assert_eq!(said.stderr.contains("which is world-readable"), is_told, "{}", said.stderr);
         assert_eq!(said.code, Some(0));
     }
 }

@@ -206,7 +206,7 @@ fn example_crius_worker_profiles_in_a_container_that_stays() {
     cluster.run(&["submit", "--wait", "--after-any", "3", "--", "true"]);
     assert!(cluster.say(&["explain", "3"]).contains("exit code 6"));
     assert_eq!(containers(), first, "it is still the same");
-    // A worker that ends takes with it what nobody uses.
+    // A worker that ends removes unused containers.
     drop(daemon);
     until("the container's end", || containers().is_empty());
 }

@@ -163,7 +163,7 @@ fn losses(checkpoints: &Path) -> Vec<Value> {
     state["losses"].as_array().unwrap().clone()
 }
 
-/// The losses of so many iterations that nobody disturbs.
+/// The losses of a number of undisturbed iterations.
 fn undisturbed(iterations: usize) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("python3");

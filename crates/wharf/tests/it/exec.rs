@@ -1,4 +1,4 @@
-//! Commands beside a running job: with pipes, with a terminal, and what becomes of them when somebody leaves.
+//! Commands beside a running job: with pipes, with a terminal, and their end when clients or tasks leave.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};

@@ -32,7 +32,7 @@ fn wrong_file() {
     }
     sandbox.write("other.csv", "apples,pears\n1,2\n");
     let error = sandbox.wharf(&format!("{SIM} other.csv --out out")).fails(3);
-    assert!(error.starts_with("error: cannot tell the trace format of `other.csv`"), "{error}");
+    assert!(error.starts_with("error: cannot detect the trace format of `other.csv`"), "{error}");
     assert_eq!(sandbox.names("."), ["cut.csv.gz", "jobs.csv", "other.csv", "picture.csv"]);
 }
 
@@ -152,7 +152,7 @@ fn unknown_names_suggest_the_nearest() {
     ");
     insta::assert_snapshot!(sim("--policy fifo --rounds 3"), @"
     error: policy `fifo` has no rounds under preset `wharf`, so that none can be the last
-    hint: leave `--rounds` away, or take a policy that shares time in rounds, such as `max-min-fairness-perf`
+    hint: omit `--rounds`, or use a round-based policy such as `max-min-fairness-perf`
     ");
     insta::assert_snapshot!(sim("--policy fifo --preset mury"), @"
     error: `mury` is neither a built-in preset (wharf, muri, gavel, sia, blox, crius) nor a file

@@ -123,7 +123,7 @@ fn an_image_goes_through_every_form_and_is_made_once() {
         .unwrap();
     let shown = Said::from(&shown);
     assert_eq!((shown.stdout.as_str(), shown.code), ("ahoy\n", Some(0)), "{}", shown.stderr);
-    // What has changed is made again; what somebody else made is not touched.
+    // What has changed is made again; foreign files are not touched.
     fs::write(yard.path("rootfs/etc/motd"), "new\n").unwrap();
     made("image convert ./rootfs podman:localhost/bare:1", "made");
     fs::write(yard.path("mine.sqfs"), "precious").unwrap();
@@ -134,7 +134,7 @@ fn an_image_goes_through_every_form_and_is_made_once() {
     for place in ["podman:localhost/bare:1", "bare.sqfs", "bare.tar.gz", "last"] {
         assert!(listed.contains(place), "{place} in {listed}");
     }
-    made("image prune --older-than 1h", "no image is that old");
+    made("image prune --older-than 1h", "no image is older");
     let leftovers: Vec<String> =
         yard.sandbox.names("").into_iter().filter(|name| name.starts_with(".wharf-image")).collect();
     assert!(leftovers.is_empty(), "{leftovers:?}");
@@ -230,7 +230,7 @@ fn an_environment_becomes_a_folder_to_build_from() {
 fn a_password_is_nowhere_but_in_the_engines_own_file() {
     needs!(PODMAN);
     let yard = Shipyard::new();
-    // Nobody listens there: the engine's own words must not have it either.
+    // There is no server: the engine's messages must not contain it either.
     let words = "image login 127.0.0.1:9 --user ann --engine podman";
     let said = yard.run_in(words, &[], b"s3cret-word\n").fails(3);
     assert!(said.contains("podman") && said.contains("127.0.0.1:9"), "{said}");
@@ -269,7 +269,7 @@ fn what_is_missing_is_named_with_its_remedy() {
     };
     let rows = [
         ("image build . --tag x", 3, "none of podman, docker and ch-image is in PATH"),
-        ("image convert ./rootfs out.sif", 3, "`apptainer` is needed for that"),
+        ("image convert ./rootfs out.sif", 3, "`apptainer` is required"),
         ("image convert ./rootfs out.sqfs", 3, "install squashfs-tools"),
         ("image convert ./rootfs name:1", 2, "none of podman, docker and ch-image"),
         ("image convert ./missing out.sqfs", 3, "./missing"),

@@ -65,7 +65,7 @@ fn interrupted_sweep_keeps_what_is_finished() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let mut stderr = String::new();
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    let hint = "hint: finished runs are kept in `out`; the same command goes on from there\n";
+    let hint = "hint: finished runs are kept in `out`; the same command continues\n";
     assert_eq!(stderr, format!("interrupted\n{hint}"));
     assert_eq!(sandbox.names("out"), ["runs"]);
     assert!(sandbox.names("out/runs").iter().all(|name| !name.starts_with('.')), "nothing is half done");

@@ -75,7 +75,7 @@ impl Marked {
         Going { child, stderr }
     }
 
-    /// A named pipe: opening it to read waits until somebody opens it to write.
+    /// A named pipe: opening it for reading waits for a writer.
     pub(crate) fn pipe(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());

@@ -106,7 +106,7 @@ fn measurements_are_kept_and_not_taken_twice() {
     let row = &rows["measured"][0];
     assert!(row["versions"].as_str().unwrap().contains("jax ") && row["machine"] != "", "{row}");
 
-    // Keeping everything is another way to run: nobody is told of it as the usual one.
+    // Keeping everything is another way to run: it is not reported as the usual one.
     let before = json(&sandbox, "profile show lab.db --model model.small")["entries"].clone();
     let kept = json(&sandbox, &format!("{plans} --no-recompute"));
     assert_eq!(count(&kept, "plan", "measured"), 4);
@@ -263,7 +263,7 @@ fn an_interruption_keeps_what_is_done() {
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("goes on from there"), "{told}");
+    assert!(told.contains("the same command continues"), "{told}");
     let rows = json(&sandbox, "profile show lab.db --measured");
     assert!(!rows["measured"].as_array().unwrap().is_empty());
     // What was visited once is enough for one round.

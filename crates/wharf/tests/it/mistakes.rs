@@ -12,8 +12,8 @@ const MISTAKES: &[Mistake] = &[
     (
         "replay --policy fifo --rounds 1 --keep-offset --trace late.csv --cluster 1x2",
         2,
-        "error: the replay would launch nothing: its rounds end after 300.0 s, the first job is submitted at 240179.0 s\n\
-         hint: leave out `--keep-offset` to start at the first submission, or raise `--rounds`\n",
+        "error: the replay starts no job: its rounds end after 300.0 s, the first job is submitted at 240179.0 s\n\
+         hint: omit `--keep-offset` to start at the first submission, or increase `--rounds`\n",
     ),
     (
         "sim --policy shortest --trace late.csv --cluster 1x2",
@@ -40,19 +40,19 @@ const MISTAKES: &[Mistake] = &[
     (
         "submit --dry-run ray.yaml",
         3,
-        "error: ray.yaml:3:7: ray.head_args: port 26379 is given to `--port` and to `--dashboard-port`; each needs one of its own\n",
+        "error: ray.yaml:3:7: ray.head_args: port 26379 is given to `--port` and to `--dashboard-port`; use different ports\n",
     ),
     (
         "submit --dry-run --per-node --gang 2x2 -- true",
         2,
-        "error: per_node: it runs once on every node, so a gang can only say `types` and either `devices` of each node or `all`\n",
+        "error: per_node: with `per_node`, a gang can only have `types` and either `devices` of each node or `all`\n",
     ),
     (
         "slurm-shims foreign",
         2,
         "error: foreign contains other files (such as `mine`). Write links to sbatch, squeue, scancel, sinfo, scontrol, sacct, salloc, \
          srun there? Standard input is not a terminal\n\
-         hint: pass `--yes` to go on\n",
+         hint: pass `--yes` to confirm\n",
     ),
     (
         "up automatic.yaml --check",

@@ -100,7 +100,7 @@ fn results_of_the_same_run_are_replaced_and_others_kept() {
     assert_eq!(sandbox.read("out/jobs-fifo/jobs.csv").lines().count(), 4);
 }
 
-/// Below the table, where somebody looks: the terminal is a real one, of `script`.
+/// Below the table, on a terminal: a real one, of `script`.
 #[test]
 fn a_person_at_a_terminal_sees_curves() {
     let sandbox = Sandbox::new();

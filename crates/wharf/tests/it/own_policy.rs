@@ -23,7 +23,7 @@ fn example(name: &str) -> String {
     root.join("examples/policies").join(name).display().to_string()
 }
 
-/// The more urgent first, then first come, first served, and whoever fits starts: what `fifo` does with `backfill=greedy`.
+/// By priority, then first come, first served; every job that fits starts, as `fifo` does with `backfill=greedy`.
 const IN_ORDER: &str = r"
 from wharf.policy import serve
 

@@ -246,7 +246,7 @@ fn measured_times_correct_estimates() {
 
 const HEADER: &str = "model,batch_size,device_type,devices,iterations_per_s,plan";
 
-/// One of several ways to share out experts was run, and in one number of microbatches: nobody noted which.
+/// One of several ways to share out experts was run, and in one number of microbatches, not recorded which.
 #[test]
 fn what_was_measured_is_told_of_one_plan() {
     let sandbox = Sandbox::new();
@@ -305,7 +305,7 @@ fn what_was_measured_fits_and_decides_what_is_efficient() {
     let plan = cells("").into_iter().find(|row| row[1] == "8" && row[6] == "yes").unwrap();
     let degrees: Vec<&str> = plan[3].split(' ').map(|word| &word[1..]).collect();
     let named = format!("pp{}.dp{}.tp{}", degrees[0], degrees[1], degrees[2]);
-    // Longer than on one device: nobody would choose that.
+    // Longer than on one device: never chosen.
     sandbox.write("slow.csv", &format!("{HEADER}\ngpt-1.3b,64,a40,8,0.0001,{named}\n"));
     let slow = cells("--profile slow.csv");
     for row in &slow {
@@ -333,7 +333,7 @@ fn everything_that_is_known_is_listed() {
     assert_eq!(sandbox.wharf("plan --list").ok().lines().count(), models.len() + 1 + types.len() + 1);
 }
 
-/// Models and devices of one's own, in files; see `examples/planner`.
+/// User-defined models and devices, in files; see `examples/planner`.
 #[test]
 fn files_describe_models_and_devices() {
     let sandbox = Sandbox::new();
@@ -423,7 +423,7 @@ fn errors_are_written_and_told() {
         );
     }
     let error = sandbox.wharf("plan --profile default --errors none").fails(3);
-    assert!(error.contains("has measured nothing") && error.contains("--list"), "{error}");
+    assert!(error.contains("has no measurements") && error.contains("--list"), "{error}");
 }
 
 /// A head under Crius gives a job that no profile knows what the planner would: more devices than it asks for at least, and the plan.

@@ -68,7 +68,7 @@ fn what_is_exported_can_be_imported() {
         sandbox.read("out.csv").starts_with("model,batch_size,device_type,devices,locality,plan,beside,")
     );
     let there = sandbox.wharf("profile export lab.db out.csv").fails(4);
-    assert!(there.contains("is there already") && there.contains("--force"), "{there}");
+    assert!(there.contains("already exists") && there.contains("--force"), "{there}");
     sandbox.wharf("profile export lab.db out.csv --force --model A3C").ok();
     assert_eq!(sandbox.read("out.csv").lines().count(), 4);
     let piped = sandbox.wharf("profile export default - --to prices").ok();
@@ -137,7 +137,7 @@ fn exact_cells_go_through_the_database() {
     let said = sandbox.wharf("profile import arena --into crius.db");
     assert_eq!(
         said.stderr,
-        "left out of `arena`, as they are no profiles: `macro_def.json`\n\
+        "skipped in `arena`, not profiles: `macro_def.json`\n\
          exact cells: 5 new, 0 changed, 0 equal\ncommunication: 3 new, 0 changed, 0 equal\n"
     );
     insta::assert_snapshot!(said.ok(), @r"
@@ -219,7 +219,7 @@ fn communication_is_told() {
     assert_eq!(json(&sandbox, &format!("{ask} 501"))["operations"][0]["seconds"], 0.0015);
     assert_eq!(json(&sandbox, &format!("{ask} 1002 --half"))["operations"][0]["seconds"], 0.0015);
     sandbox.wharf("profile comm arena --op broadcast").fails(2);
-    assert!(sandbox.wharf("profile comm arena --type v100").fails(3).contains("nothing of that"));
+    assert!(sandbox.wharf("profile comm arena --type v100").fails(3).contains("no such measurements"));
     assert!(sandbox.wharf("profile comm speeds.csv").fails(3).contains("no communication times"));
 }
 

@@ -50,8 +50,8 @@ fn replay_that_would_launch_nothing_is_refused() {
         assert_eq!(refused.status.code(), Some(2));
         assert_eq!(
             String::from_utf8_lossy(&refused.stderr),
-            "error: the replay would launch nothing: its rounds end after 50.0 s, the first job is submitted at 4003.0 s\n\
-             hint: leave out `--keep-offset` to start at the first submission, or raise `--rounds`\n"
+            "error: the replay starts no job: its rounds end after 50.0 s, the first job is submitted at 4003.0 s\n\
+             hint: omit `--keep-offset` to start at the first submission, or increase `--rounds`\n"
         );
     }
     marked.assert_nothing_left();

@@ -86,7 +86,7 @@ impl Rays {
         paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("wr-")).collect()
     }
 
-    /// Neither processes nor folders of jobs are left, and nobody listens at the ports any more.
+    /// Neither processes nor folders of jobs are left, and the ports are free.
     #[track_caller]
     fn assert_clean(&self, ports: &[u16]) {
         self.until("the end of all processes of jobs", || {
@@ -108,7 +108,7 @@ fn is_within(port: u16, blocks: &[u16]) -> bool {
     blocks.iter().any(|base| (*base..base + 256).contains(&port))
 }
 
-/// Ports of this machine at which somebody listens.
+/// Ports of this machine with listeners.
 fn listening() -> Vec<u16> {
     let tables =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
@@ -165,7 +165,7 @@ fn two_clusters_on_one_machine_do_not_meet_and_exit_as_their_drivers() {
     rays.stop();
 }
 
-/// A driver that needs all nodes of its cluster once more when it is told to stop.
+/// A driver that needs all nodes of its cluster once more when it is requested to stop.
 const SAVER: &str = "\
 import os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -302,7 +302,7 @@ fn without_ray_it_says_what_is_missing() {
     assert_eq!(marked.run(&["submit", "--wait", "job.yaml"]).status.code(), Some(127));
     let log = marked.say(&["logs", "0"]);
     assert!(log.contains("there is no `/no/such/ray` in this job's environment"), "{log}");
-    assert!(log.contains("name it in `ray.program`"), "{log}");
+    assert!(log.contains("set `ray.program`"), "{log}");
     marked.say(&["local", "--stop"]);
     marked.assert_nothing_left();
 }
@@ -329,7 +329,7 @@ fn a_ray_cluster_that_is_there_takes_jobs_through_its_own_api() {
     let refused = rays.say(&["logs", "1"]);
     assert_eq!(
         refused,
-        "wharf: port 19379 of `--port` is in use on this node; choose another port, or leave the option out and a free one is used\n"
+        "wharf: port 19379 of `--port` is in use on this node; choose another port, or omit the option for a free one\n"
     );
     let ask = |words: &[&str]| {
         let mut command = rays.marked.command(words);
@@ -408,7 +408,7 @@ while True:
         threading.Thread(target=hand_on, args=pair, daemon=True).start()
 "#;
 
-/// A dashboard behind TLS is asked by whoever trusts its certificate.
+/// A dashboard behind TLS is used with a trusted certificate.
 fn behind_tls(rays: &Rays, address: &str, token: &Path) {
     let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (cert, key) = (rays.marked.path("cert.pem"), rays.marked.path("key.pem"));

@@ -124,7 +124,7 @@ fn images_go_to_a_registry_and_come_back() {
     run(&format!("image convert docker://{name} ./back")).ok();
     run(&format!("image pull {name} --engine podman")).ok();
     assert_eq!(yard.sandbox.read("back/ch/environment").lines().last(), Some("GREETING=ahoy"));
-    // The login is its owner's alone; neither arguments nor anybody's words have the password.
+    // Only the owner can read the login; neither arguments nor output contain the password.
     let kept = yard.path(".config/wharf/registries/config.json");
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fs::read_to_string(&kept).unwrap().contains(ENCODED));

@@ -132,17 +132,16 @@ fn settings_of_a_head_that_are_not_scaled_are_warned_of() {
         String::from_utf8(output.stderr).unwrap()
     };
     let told = warned("60");
-    let warning =
-        told.lines().find(|line| line.starts_with("warning: the settings of the head are not those"));
+    let warning = told.lines().find(|line| line.starts_with("warning: the settings of the head differ"));
     let warning = warning.unwrap_or_else(|| panic!("{told}"));
     assert!(warning.contains("`--time-scale 60` does not scale those of a head: "), "{warning}");
-    assert!(warning.contains("; `wharf policy set tiresias --set "), "{warning}");
+    assert!(warning.contains("; align them with `wharf policy set tiresias --set "), "{warning}");
     // What it names makes them equal.
     let (_, command) = warning.split_once("`wharf ").unwrap();
     let words: Vec<&str> = command.split('`').next().unwrap().split(' ').collect();
     let words: Vec<&str> = words.into_iter().skip_while(|word| *word != "policy").collect();
     cluster.say(&words);
-    assert!(!warned("60").contains("not those of the prediction"), "{}", warned("60"));
+    assert!(!warned("60").contains("differ from the prediction"), "{}", warned("60"));
 }
 
 #[test]

@@ -97,6 +97,6 @@ fn what_cannot_be_read_is_named_and_nothing_is_written() {
     let said = sandbox.wharf("report seed-1 --to mixed.html");
     assert!(said.stderr.contains("different versions of Wharf"), "{}", said.stderr);
     let twice = sandbox.wharf("compare seed-1 seed-1");
-    assert!(twice.stderr.contains("is there more than once"), "{}", twice.stderr);
+    assert!(twice.stderr.contains("occurs more than once"), "{}", twice.stderr);
     refuse("sim --trace big.csv --cluster 4x8 --policy fifo --report none/such/page.html", &["none/such"]);
 }

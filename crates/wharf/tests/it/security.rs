@@ -131,7 +131,7 @@ fn init_makes_private_files_once_and_renews_only_what_it_is_asked_to() {
     );
     let busy = cluster.run(&["head", "init"]);
     assert_eq!(busy.status.code(), Some(3));
-    assert!(stderr(&busy).contains("a head uses"), "{}", stderr(&busy));
+    assert!(stderr(&busy).contains("another head uses"), "{}", stderr(&busy));
 }
 
 #[test]
@@ -158,11 +158,7 @@ fn strangers_are_refused_and_told_the_way_in() {
     refused(&file("empty", ""), &["jobs"], &["malformed token", "hint: an admin makes a token"]);
     refused(&file("forged", &forged), &["jobs"], &["the token is wrong, or was revoked", "WHARF_TOKEN_FILE"]);
     // A token is not even shown to the head of another cluster.
-    refused(
-        &other.path("token"),
-        &["jobs"],
-        &["is no head of the cluster with the fingerprint", "another cluster"],
-    );
+    refused(&other.path("token"), &["jobs"], &["the head has fingerprint", "another cluster"]);
     // A worker's token is for joining only.
     refused(&cluster.path("worker-token"), &["jobs"], &["permission denied: ListJobs needs a user's"]);
 
@@ -170,7 +166,7 @@ fn strangers_are_refused_and_told_the_way_in() {
         let mut command = cluster.command(&["jobs"]);
         Said::from(&command.env("WHARF_CA_FILE", ca).output().unwrap())
     };
-    assert!(with_ca(other.path("auth/ca.pem")).fails(3).contains("is of another cluster than"));
+    assert!(with_ca(other.path("auth/ca.pem")).fails(3).contains("belongs to another cluster than"));
     assert!(with_ca(cluster.path("token")).fails(3).contains("holds no certificate"));
     with_ca(cluster.path("auth/ca.pem")).ok();
 
@@ -180,12 +176,12 @@ fn strangers_are_refused_and_told_the_way_in() {
     far.env("WHARF_TOKEN_FILE", cluster.path("token"));
     Said::from(&far.output().unwrap()).ok();
     far.env("WHARF_HEAD", format!("http://{}", cluster.address()));
-    assert!(Said::from(&far.output().unwrap()).fails(2).contains("a head speaks TLS only"));
+    assert!(Said::from(&far.output().unwrap()).fails(2).contains("a head accepts only TLS"));
 }
 
 /// A request without TLS, and one with TLS but without anything to show.
 #[tokio::test(flavor = "multi_thread")]
-async fn head_speaks_to_nobody_without_tls_or_token() {
+async fn head_rejects_connections_without_tls_or_token() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let plain = Endpoint::from_shared(format!("http://{}", cluster.address())).unwrap();
@@ -279,7 +275,7 @@ fn users_look_at_all_jobs_and_into_their_own() {
     let script = "echo hers; exec sleep 600";
     cluster.run_as(&ann, &["submit", "--", "sh", "-c", script, "a-secret"]).ok();
 
-    assert!(cluster.run_as(&bob, &["jobs"]).ok().contains("daemon"), "summaries are for everybody");
+    assert!(cluster.run_as(&bob, &["jobs"]).ok().contains("daemon"), "summaries are visible to all users");
     assert!(cluster.run_as(&ann, &["job", "0"]).ok().contains("a-secret"));
     let shown = cluster.run_as(&bob, &["job", "0"]).ok();
     assert!(shown.contains("daemon") && !shown.contains("a-secret"), "{shown}");

@@ -1,4 +1,4 @@
-//! Batch scripts on a real cluster: arrays, dependencies, exit codes, steps, and what squeue and its like say of them.
+//! Batch scripts on a real cluster: arrays, dependencies, exit codes, steps, and their representation in squeue and other commands.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -288,14 +288,14 @@ fn steps_run_on_the_whole_gang() {
     assert_eq!(lines, ["0/2", "1/2"]);
     let nested = "scontrol show hostnames; srun -n1 printenv SLURM_PROCID";
     assert_eq!(lab.say(&["salloc", "-N2", "sh", "-c", nested]), "n1\nn2\n0\n");
-    // Where there is no place for links to srun and its like, that is said, and the command runs.
+    // Without a directory for links to Slurm commands there is a warning, and the command runs.
     for state in [None, Some("/dev/null/state")] {
         let mut command = lab.cluster.command(&["salloc", "-N1", "echo", "it runs"]);
         let said = command.env_remove("HOME").env_remove("XDG_STATE_HOME");
         let said = said.envs(state.map(|state| ("XDG_STATE_HOME", state))).output().unwrap();
         let told = String::from_utf8_lossy(&said.stderr);
         assert_eq!((said.status.code(), &*said.stdout), (Some(0), b"it runs\n".as_slice()), "{told}");
-        assert!(told.contains("salloc: no links to srun and its like"), "{told}");
+        assert!(told.contains("salloc: no links to Slurm commands such as srun"), "{told}");
     }
     let jobs = lab.say(&["sacct", "-X", "-n", "-P", "-o", "state"]);
     assert_eq!(jobs, "FAILED\nCOMPLETED\nCOMPLETED\nCOMPLETED\nCOMPLETED\n");

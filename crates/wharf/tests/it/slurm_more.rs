@@ -129,7 +129,7 @@ fn devices_of_a_client_that_is_gone_are_given_back() {
     client.kill().unwrap();
     client.wait().unwrap();
     let start = Instant::now();
-    lab.until("devices that nobody holds", "0", "CANCELLED None");
+    lab.until("devices without a holder", "0", "CANCELLED None");
     assert!(start.elapsed() < PATIENCE);
     kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
     assert_eq!(lab.say(&["sinfo", "-h", "-o", "%t %D"]), "idle 2\n");

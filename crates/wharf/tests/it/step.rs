@@ -18,7 +18,7 @@ fn step_outside_of_a_job_goes_on() {
         let (code, said) = step(words);
         assert_eq!(
             (code, said.as_str()),
-            (Some(0), "not run by Wharf: nobody was told, go on\n"),
+            (Some(0), "not run by Wharf: nothing reported, continue\n"),
             "{words:?}"
         );
     }

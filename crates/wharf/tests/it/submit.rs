@@ -50,21 +50,21 @@ fn what_cannot_be_submitted_is_told_without_a_head() {
     hint: did you mean `gang`?
     ");
     insta::assert_snapshot!(said("submit", 2), @"
-    error: there is nothing to submit
-    hint: name a job file, or give a command after `--`: wharf submit -- python train.py
+    error: nothing to submit
+    hint: give a job file, or a command after `--`: wharf submit -- python train.py
     ");
     insta::assert_snapshot!(said("submit job.txt", 2), @"
-    error: cannot tell the form of `job.txt`
-    hint: say `--format yaml`, `toml` or `json`; a command goes after `--`
+    error: cannot detect the format of `job.txt`
+    hint: set `--format yaml`, `toml` or `json`; a command goes after `--`
     ");
     insta::assert_snapshot!(said("submit python", 3), @"
     error: cannot read `python`
     caused by: No such file or directory (os error 2)
     hint: a command goes after `--`
     ");
-    insta::assert_snapshot!(said("submit --limit files=3 -- true", 2), @"error: limits: `files` is not known; it can be as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, rtprio, sigpending, stack");
+    insta::assert_snapshot!(said("submit --limit files=3 -- true", 2), @"error: limits: `files` is unknown; expected one of as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, rtprio, sigpending, stack");
     let error = said("submit --array 5-1 -- true", 2);
-    assert!(error.contains("range `5-1` ends before it begins; turn its ends round"), "{error}");
+    assert!(error.contains("range `5-1` ends before it begins; swap its ends"), "{error}");
     let error = said("submit --memory 4096 -- true", 2);
     assert!(error.contains("write it with its unit"), "{error}");
 }
@@ -79,15 +79,15 @@ fn submit_to_slurm_or_ray_refuses_by_name_what_they_cannot_do() {
     insta::assert_snapshot!(slurm("--account lab"), @"error: account: it is an account of Wharf's; name Slurm's as `executor: {slurm: {account: NAME}}`, or with `--slurm-option --account=NAME`");
     insta::assert_snapshot!(slurm("--gang 2-4"), @"error: gang.max: a job of Slurm's own cannot have it; its size is fixed; give `devices` alone");
     insta::assert_snapshot!(slurm("--container /img --runtime charliecloud --mount /a:/b:ro"), @"error: container.mounts.ro: ch-run cannot do that; leave it out");
-    insta::assert_snapshot!(said("--ray-address http://n:8265 --priority 3"), @"error: priority: a Ray cluster that is there already cannot do that; leave it out");
+    insta::assert_snapshot!(said("--ray-address http://n:8265 --priority 3"), @"error: priority: not supported on an existing Ray cluster; remove it");
     insta::assert_snapshot!(said("--ray-address http://n:8265 --container /img --runtime podman"), @"error: container.image: podman runs images by name, found the file `/img`; use `runtime: charliecloud` or `apptainer`");
     let user = sandbox.wharf("submit --ray-address http://n:8265 --user ann -- true").fails(2);
-    insta::assert_snapshot!(user, @"error: user: a Ray cluster runs every job as its own user; leave `--user` out");
+    insta::assert_snapshot!(user, @"error: user: a Ray cluster runs every job as its own user; remove `--user`");
     sandbox.write(
         "ray.yaml",
         "command: x\nlauncher: ray\nray: {head_args: [--port=26379, --dashboard-port=26379]}\n",
     );
-    insta::assert_snapshot!(sandbox.wharf("submit ray.yaml --dry-run").fails(3), @"error: ray.yaml:3:7: ray.head_args: port 26379 is given to `--port` and to `--dashboard-port`; each needs one of its own");
+    insta::assert_snapshot!(sandbox.wharf("submit ray.yaml --dry-run").fails(3), @"error: ray.yaml:3:7: ray.head_args: port 26379 is given to `--port` and to `--dashboard-port`; use different ports");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn finished_runs_are_not_repeated() {
     assert_eq!(first.stderr, "12 runs\nresults are in `wharf-sweep/mini`\n");
     let runs = "wharf-sweep/mini/runs";
     let names = sandbox.names(runs);
-    // One was lost, and one was cut off by somebody else.
+    // One was lost, and one was truncated.
     fs::remove_dir_all(sandbox.path().join(runs).join(&names[0])).unwrap();
     sandbox.write(&format!("{runs}/{}/run.json", names[1]), "{\"schema\": 1, \"ru");
     let again = sandbox.wharf("sweep mini.toml --output json");
@@ -101,7 +101,7 @@ fn everything_is_checked_before_the_first_run() {
     sandbox.write("mini.toml", &SCENARIO.replace("[\"jobs.csv\"]", "[\"jobz.csv\"]"));
     insta::assert_snapshot!(sandbox.wharf("sweep mini.toml --data data").fails(3), @"
     error: mini.toml:6:11: there is no trace `jobs.csv`
-    hint: looked for `data/jobs.csv` and `data/traces/jobs.csv`; `--data DIR` says where else
+    hint: searched `data/jobs.csv` and `data/traces/jobs.csv`; set another directory with `--data DIR`
     ");
     let error = sandbox.wharf("sweep mini.toml").fails(3);
     assert!(error.starts_with("error: mini.toml:12:11: there is no trace `jobz.csv`"), "{error}");

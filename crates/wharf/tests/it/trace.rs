@@ -310,7 +310,7 @@ fn trace_commands_that_leave_nothing_fail_with_the_file() {
             3,
             "error: jobs.csv: no job is submitted in the window 1000000.. s",
         ),
-        ("trace head jobs.csv -n 0", 3, "error: jobs.csv: no job is left of 3: 0 were asked for"),
+        ("trace head jobs.csv -n 0", 3, "error: jobs.csv: no job is left of 3: the requested number is 0"),
         (
             "trace scale jobs.csv --devices 0",
             3,

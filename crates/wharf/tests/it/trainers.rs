@@ -167,7 +167,7 @@ fn same_job_trains_twice_unless_it_is_told_to_resume() {
     assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
     assert_eq!(lab.read("three"), "7\n8\n");
     assert_eq!(lab.say(&["logs", "2"]), "from 7\ndone\n");
-    // What nobody has written to is not left behind.
+    // Unused directories are removed.
     lab.say(&["submit", "--wait", "--", "true"]);
     let dir = lab.job("3")["checkpoint_dir"].as_str().unwrap().to_owned();
     lab.wait_until("the empty directory is removed", || !Path::new(&dir).exists());

@@ -93,7 +93,7 @@ fn elements_that_would_write_the_same_file_are_warned_of() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
     assert!(told.contains("warning: several elements have the same `output`"), "{told}");
-    assert!(told.contains("warning: all elements are told `--save-dir models`"), "{told}");
+    assert!(told.contains("warning: all elements have `--save-dir models`"), "{told}");
 }
 
 /// Two of its elements diverge; one is at its best in the middle.

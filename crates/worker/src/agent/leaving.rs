@@ -36,7 +36,7 @@ impl<N: FnMut(Notice)> Agent<N> {
         is_done
     }
 
-    /// Tells the head that its jobs have to go elsewhere. Where nobody else will, the tasks are stopped from here.
+    /// Tells the head that its jobs have to go elsewhere. If no head does so, the tasks are stopped from here.
     pub(super) fn leave(&mut self, reason: String, is_evicted: bool) {
         if self.departure.phase != Phase::Staying {
             return;

@@ -196,7 +196,7 @@ impl Api {
             return Ok(value);
         }
         let said = value["message"].as_str().map_or_else(|| status.to_string(), str::to_owned);
-        Err(format!("the engine refuses: {said}"))
+        Err(format!("the container engine failed: {said}"))
     }
 
     /// Creates a container; an image that is not there is pulled first.
@@ -212,7 +212,7 @@ impl Api {
         created["Id"].as_str().map(str::to_owned).ok_or_else(|| "the engine gave no container".to_owned())
     }
 
-    /// Pulls; the engine answers at once and tells afterwards, line by line, what becomes of it.
+    /// Pulls; the engine answers immediately and reports progress line by line.
     async fn pull(&self, image: &str) -> Result<(), String> {
         let path = format!("/images/create?fromImage={}", escaped(image));
         let answer = self.send(Method::POST, &path, None).await?;
@@ -266,7 +266,7 @@ impl Api {
         let path = format!("/containers/{id}/logs?follow={is_followed}&stdout=true&stderr=true");
         match self.send(Method::GET, &path, None).await {
             Ok(logs) => copy(logs.into_body(), &copied).await,
-            Err(error) => super::enter::say(&format!("its output cannot be had: {error}")),
+            Err(error) => super::enter::say(&format!("cannot read its output: {error}")),
         }
     }
 
@@ -276,7 +276,7 @@ impl Api {
         if status.is_success() || status == StatusCode::NOT_FOUND || status == StatusCode::CONFLICT {
             return Ok(());
         }
-        Err(format!("the engine does not remove the container: {status}"))
+        Err(format!("the engine cannot remove the container: {status}"))
     }
 }
 
@@ -306,7 +306,7 @@ async fn copy(mut body: Incoming, copied: &AtomicUsize) {
             let Some(text) = waiting.get(HEADER_BYTES..HEADER_BYTES + length) else { break };
             let fresh = &text[known.min(length)..];
             known -= known.min(length);
-            // Where the task's log cannot be written there is nobody to tell.
+            // The task's log may not be writable.
             let _ = if stream == 2 { io::stderr().write_all(fresh) } else { io::stdout().write_all(fresh) };
             let _ = io::stdout().flush();
             copied.fetch_add(fresh.len(), Ordering::Relaxed);

@@ -33,7 +33,7 @@ impl Argv {
     /// Says that a field means nothing to the runtime, where it was given.
     pub(super) fn unsupported(&mut self, contained: &Contained, field: &str, is_given: bool) {
         if is_given {
-            self.warnings.push(format!("{} has no `{field}`: it is left out", contained.runtime.word()));
+            self.warnings.push(format!("{} has no `{field}`: it is ignored", contained.runtime.word()));
         }
     }
 }
@@ -41,9 +41,9 @@ impl Argv {
 /// Why no command line can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ArgvError {
-    #[error("the mount of `{0}` cannot be said to {1}: it has both `:` and `,` in it; use a link to it")]
+    #[error("cannot mount `{0}` with {1}: the path contains both `:` and `,`; use a symbolic link")]
     Path(String, &'static str),
-    #[error("`{0}` is the name of a volume, and {1} has none; write a path with `/` in it")]
+    #[error("`{0}` is a volume name, which {1} does not support; use a path that contains `/`")]
     Volume(String, &'static str),
 }
 

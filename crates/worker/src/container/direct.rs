@@ -1,4 +1,4 @@
-//! Containers that are one spawn: an image's folder that charliecloud enters needs nobody who gets it ready first.
+//! Containers that are one spawn: an image's folder that charliecloud enters needs no preparation by another process.
 
 use std::fs::File;
 use std::process::Command;
@@ -13,8 +13,8 @@ pub(crate) struct Direct {
     pub(crate) variables: File,
 }
 
-/// What a process in a container is, for whoever has the rights of its user already; `value` tells what will be in its environment.
-/// None where something has to be waited for, done as somebody else, said or refused: that is a stage's work.
+/// A process in a container, started with the rights of its user; `value` reads its future environment.
+/// None if it needs waiting, another user, output or a rejection: that is a stage's work.
 pub(crate) fn direct(
     contained: &Contained,
     command: &[String],

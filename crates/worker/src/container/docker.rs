@@ -179,7 +179,7 @@ fn variables(contained: &Contained, file: &str, argv: &mut Argv) {
     for name in contained.set.iter().filter(|(_, value)| value.contains('\n')).map(|(name, _)| name) {
         let runtime = contained.runtime.word();
         argv.warnings
-            .push(format!("{runtime} cannot have `{name}`, whose value has several lines: it is left out"));
+            .push(format!("{runtime} cannot have `{name}`, whose value has several lines: it is ignored"));
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn enter(contained: &Contained, command: &[String]) -> Result<u8, Fai
             if contained.program.is_empty() {
                 let left_out = contained
                     .input()
-                    .map(|_| "the engine's socket has no `input`: it is left out".to_owned());
+                    .map(|_| "the engine's socket does not support `input`: it is ignored".to_owned());
                 told(contained, left_out.as_slice())?;
                 return api::run(contained, image, command).map_err(Failed::from);
             }
@@ -158,7 +158,7 @@ impl InheritedFile {
             file.write_all(text.as_bytes())?;
             Ok(Self(file))
         };
-        make().map_err(|error: io::Error| format!("cannot hand over the variables: {error}"))
+        make().map_err(|error: io::Error| format!("cannot pass on the variables: {error}"))
     }
 
     /// Where the next program finds it.
@@ -181,14 +181,14 @@ fn told(contained: &Contained, warnings: &[String]) -> Result<(), Failed> {
 
 /// Says something in the task's log.
 pub(super) fn say(what: &str) {
-    // Where the log cannot be written there is nobody to tell.
+    // The log may not be writable.
     let _ = writeln!(io::stderr(), "wharf: container: {what}");
 }
 
 fn become_words(contained: &Contained, argv: Argv, change: impl FnOnce(&mut Command)) -> Result<u8, Failed> {
     told(contained, &argv.warnings)?;
     let Some((program, arguments)) = argv.words.split_first() else {
-        return Err("there is no program to run".to_owned().into());
+        return Err("no program given".to_owned().into());
     };
     let mut next = Command::new(program);
     next.args(arguments);

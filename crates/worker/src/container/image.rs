@@ -1,7 +1,7 @@
-//! Images on a node: each is pulled or unpacked once, whoever comes meanwhile waits, and the least recently used go first.
+//! Images on a node: each is pulled or unpacked once while other tasks wait, and the least recently used are removed first.
 //!
-//! Every user has a cache of their own: what is unpacked from a user's file is touched with that user's rights only, and nobody
-//! runs what somebody else has put there. A process holds the images that it runs from with a shared lock for as long as it lives.
+//! Every user has a cache of their own: what is unpacked from a user's file is accessed with that user's rights only, and no other user
+//! runs files of other users. A process holds the images that it runs from with a shared lock for as long as it lives.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -64,13 +64,13 @@ impl Kind {
         let path = Path::new(image);
         let is_any = |endings: &[&str]| endings.iter().any(|ending| image.ends_with(ending));
         match path.metadata() {
-            Err(error) => Err(format!("the image {image} cannot be had on this node: {error}")),
+            Err(error) => Err(format!("cannot get image {image} on this node: {error}")),
             Ok(found) if found.is_dir() => Ok(Self::Folder),
             Ok(_) if is_any(&[".sif"]) => Ok(Self::Sif),
             Ok(_) if is_any(&[".sqfs", ".squashfs"]) => Ok(Self::Squash),
             Ok(_) if is_any(&[".tar", ".tar.gz", ".tgz", ".tar.xz"]) => Ok(Self::Tar),
             Ok(_) => Err(format!(
-                "the image {image} is neither a folder nor one of .tar, .tar.gz, .tgz, .tar.xz, .sqfs, .sif"
+                "the image {image} is neither a directory nor one of .tar, .tar.gz, .tgz, .tar.xz, .sqfs, .sif"
             )),
         }
     }
@@ -316,8 +316,7 @@ impl Cache<'_> {
             return Ok(ready);
         }
         // By which folder it is, not by when it was written: what is put into it changes that.
-        let found =
-            files.metadata().map_err(|error| format!("cannot look at {}: {error}", files.display()))?;
+        let found = files.metadata().map_err(|error| format!("cannot read {}: {error}", files.display()))?;
         let facts = format!("{} {} {}", files.display(), found.dev(), found.ino());
         let key = format!("{}.nvidia", short_digest(facts.as_bytes()));
         self.once(&key, |part| {
@@ -429,7 +428,7 @@ pub(super) fn tool(words: &[String]) -> Result<(), String> {
 
 /// As [`tool`], and what it printed.
 pub(super) fn answer(words: &[String]) -> Result<String, String> {
-    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let (program, rest) = words.split_first().ok_or("no program given")?;
     let output = Command::new(program)
         .args(rest)
         .stdin(Stdio::null())
@@ -447,7 +446,7 @@ pub(super) fn answer(words: &[String]) -> Result<String, String> {
 /// A folder as an archive into a program.
 fn pipe(folder: &Path, words: &[String]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot import {}: {error}", folder.display());
-    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let (program, rest) = words.split_first().ok_or("no program given")?;
     let mut tar = Command::new("tar");
     tar.arg("-C").arg(folder).args(["-cf", "-", "."]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut tar = tar.spawn().map_err(failed)?;

@@ -95,7 +95,7 @@ pub(crate) struct Contained {
     /// It is a batch script that runs in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) script: Option<Script>,
-    /// What cannot be had, and was found out already.
+    /// Known unavailable features.
     pub(crate) warnings: Vec<String>,
 }
 

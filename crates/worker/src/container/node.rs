@@ -136,7 +136,7 @@ fn found(contained: &Contained) -> Result<Option<Origin>, String> {
     let mut part = || parts.next().unwrap_or_default();
     let (is_running, image, worker, spec) = (part() == "true", bare(part()), part(), part().to_owned());
     if worker != contained.state_dir.to_string_lossy() {
-        return Err(format!("a container {name} is there that is not this worker's; choose another name"));
+        return Err(format!("a container {name} of another owner exists; choose another name"));
     }
     if is_running {
         return Ok(Some(Origin { spec, image }));
@@ -147,14 +147,14 @@ fn found(contained: &Contained) -> Result<Option<Origin>, String> {
 
 /// Runs a program without the task's variables: what it leaves behind is no part of the task.
 fn apart(contained: &Contained, words: &[String]) -> Result<(), String> {
-    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let (program, rest) = words.split_first().ok_or("no program given")?;
     let mut command = std::process::Command::new(program);
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::null()).env_remove(ENGINE_VARIABLE);
     for name in &contained.names {
         command.env_remove(name);
     }
     // A file, because what stays running may keep it open: a pipe would not end before the container does.
-    let cannot = |error: io::Error| format!("cannot keep what `{program}` says: {error}");
+    let cannot = |error: io::Error| format!("cannot store the output of `{program}`: {error}");
     let mut said = memfd_create(c"wharf-said", MFdFlags::MFD_CLOEXEC)
         .map(File::from)
         .map_err(|error| cannot(error.into()))?;
@@ -167,8 +167,8 @@ fn apart(contained: &Contained, words: &[String]) -> Result<(), String> {
     if status.success() {
         return Ok(());
     }
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    Err(format!("the container could not be made ({status}): {}", last.trim()))
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message");
+    Err(format!("cannot create the container ({status}): {}", last.trim()))
 }
 
 /// Apptainer's instance, which its `exec` takes in the place of an image.

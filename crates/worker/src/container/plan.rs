@@ -91,7 +91,7 @@ pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
     let program = program(settings, runtime);
     if program.is_empty() && !(runtime.is_engine() && settings.socket.is_some()) {
         return Err(format!(
-            "the job wants {}, but this node has no `{}`; install it or name its path in `--container-command`",
+            "the job requests {}, but this node has no `{}`; install it or set its path in `--container-command`",
             runtime.word(),
             runtime.program()
         ));
@@ -176,7 +176,10 @@ fn choose(
     let found = fitting.iter().find(|runtime| is_there(runtime.program()));
     found.copied().ok_or_else(|| {
         let programs: Vec<&str> = fitting.iter().map(|runtime| runtime.program()).collect();
-        format!("this node has nothing that runs the image `{image}`; install one of {}", programs.join(", "))
+        format!(
+            "no container runtime on this node supports the image `{image}`; install one of {}",
+            programs.join(", ")
+        )
     })
 }
 
@@ -265,7 +268,7 @@ fn needs(wanted: &Wanted<'_>, runtime: ContainerRuntime) -> (Vec<Mount>, Vec<Str
         seen.push(wanted.checkpoint_dir.to_owned());
     }
     if runtime.is_engine() {
-        // Whoever is root within is root without: only what a task needs is handed in.
+        // Root in the container is root on the node: only what a task needs is passed in.
         let hosts = if container.per_node { wanted.hostfile.parent() } else { Some(wanted.hostfile) };
         seen.push(progress_socket(&config.state_dir));
         seen.extend(hosts.map(Path::to_owned));
@@ -278,7 +281,7 @@ fn needs(wanted: &Wanted<'_>, runtime: ContainerRuntime) -> (Vec<Mount>, Vec<Str
         let is_there =
             |mount: &Mount| mount.dst == path || mount.src == mount.dst && is_below(&path, &mount.dst);
         if !mounts.iter().any(is_there) && !container.mounts.iter().any(|mount| mount.dst == path) {
-            // Root within could write to it; charliecloud gives nobody more rights than they have, and has nothing read-only.
+            // Root within could write to it; charliecloud gives no process additional rights, and has nothing read-only.
             let is_program = wanted.tools.iter().any(|tool| tool.is_file() && text(tool) == path);
             let read_only = is_program && runtime != ContainerRuntime::Charliecloud;
             mounts.push(Mount { read_only, ..Mount::same(path) });

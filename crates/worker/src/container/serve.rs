@@ -44,7 +44,7 @@ pub(super) fn run(contained: &Contained, words: &[String]) -> Result<u8, Failed>
 /// The engine's own error as the cause of a task's end, for which its program is not to blame.
 pub(super) fn refused(contained: &Contained, code: u8) -> Failed {
     let runtime = contained.runtime.word();
-    let text = format!("{runtime} could not run the container; what it said is in the task's output");
+    let text = format!("{runtime} could not run the container; see the task's output");
     Failed { code, text }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn serve(contained: &Contained, words: &[String]) -> Result<u8, Strin
 }
 
 async fn served(contained: &Contained, words: &[String]) -> Result<u8, String> {
-    let (program, rest) = words.split_first().ok_or("there is no program to run")?;
+    let (program, rest) = words.split_first().ok_or("no program given")?;
     let failed = |error: std::io::Error| format!("cannot execute it in the container: {error}");
     let mut signals = Vec::new();
     for (kind, number) in SIGNALS {
@@ -129,6 +129,6 @@ fn hand_on(contained: &Contained, program: &Child, number: Signal) {
     }
     let told = ["kill".to_owned(), "--signal".to_owned(), number.as_str().to_owned()];
     if let Err(error) = tool(&[docker::prefix(contained), told.to_vec(), running].concat()) {
-        super::enter::say(&format!("the container cannot be told to stop: {error}"));
+        super::enter::say(&format!("cannot stop the container: {error}"));
     }
 }

@@ -85,7 +85,7 @@ impl FromStr for ContainerRuntime {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|runtime| runtime.word() == text).ok_or_else(|| {
             let known = Self::ALL.map(Self::word).join(", ");
-            format!("`{text}` is no runtime; it can be {known}")
+            format!("`{text}` is not a runtime; expected one of {known}")
         })
     }
 }
@@ -112,7 +112,7 @@ impl FromStr for ContainerMount {
         let (src, dst) = rest.split_once(':').unwrap_or((rest, rest));
         if !src.starts_with('/') || !dst.starts_with('/') || dst.contains(':') {
             return Err(format!(
-                "`{text}` is no mount; write SRC, SRC:DST or SRC:DST:ro with absolute paths"
+                "`{text}` is not a mount; expected SRC, SRC:DST or SRC:DST:ro with absolute paths"
             ));
         }
         Ok(Self { src: src.to_owned(), dst: dst.to_owned(), read_only })

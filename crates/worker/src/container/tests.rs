@@ -131,7 +131,7 @@ fn apptainer_is_told_as_measured() {
         argv.words.join(" "),
         "apptainer --quiet exec --nv --bind /A:/B --writable-tmpfs --cleanenv --env-file /F --pwd /W docker://image:1 python train.py"
     );
-    assert_eq!(argv.warnings, ["apptainer has no `privileged`: it is left out"]);
+    assert_eq!(argv.warnings, ["apptainer has no `privileged`: it is ignored"]);
     contained.spec.privileged = false;
     contained.spec.network = Network::None;
     contained.spec.mounts = vec![Mount { src: "/a,b".into(), dst: "/c:d".into(), read_only: true }];
@@ -157,7 +157,7 @@ fn charliecloud_is_told_as_measured() {
         "ch-run --unset-env=* --set-env --set-env=/E --env-no-expand --set-env=/F --bind=/data/ann:/data/ann --bind=/A:/B \
          --cd=/W --write /imgs/image -- python train.py"
     );
-    assert_eq!(argv.warnings, ["charliecloud has no `privileged`: it is left out"]);
+    assert_eq!(argv.warnings, ["charliecloud has no `privileged`: it is ignored"]);
     let bare = charliecloud::Variables { are_in_image: false, ..told(&[]) };
     let bare = charliecloud::run(&contained, &folder, &bare, &command()).unwrap().words.join(" ");
     assert!(bare.starts_with("ch-run --unset-env=* --set-env=/E --env-no-expand "), "{bare}");
@@ -165,17 +165,17 @@ fn charliecloud_is_told_as_measured() {
     contained.spec.privileged = false;
     contained.spec.user = "10:20".into();
     let argv = charliecloud::run(&contained, &folder, &told(&["KEY"]), &command()).unwrap();
-    assert_eq!(argv.warnings, ["charliecloud has no `mounts: ro`: it is left out"]);
+    assert_eq!(argv.warnings, ["charliecloud has no `mounts: ro`: it is ignored"]);
     let line = argv.words.join(" ");
     assert!(line.contains("--unset-env=!(KEY) ") && line.contains("--uid=10 --gid=20"), "{line}");
     contained.spec.mounts[0].src = "volume".into();
     let refused = charliecloud::run(&contained, &folder, &told(&[]), &command()).unwrap_err();
-    assert!(refused.to_string().contains("name of a volume"), "{refused}");
+    assert!(refused.to_string().contains("is a volume name"), "{refused}");
     contained.spec.mounts.clear();
     let mut named = image::Ready::known("base:1");
     named.store = Some("/var/tmp/ann.ch".into());
     let argv = charliecloud::run(&contained, &named, &told(&[]), &command()).unwrap();
-    assert_eq!(argv.warnings, ["charliecloud has no `writable_root`: it is left out"]);
+    assert_eq!(argv.warnings, ["charliecloud has no `writable_root`: it is ignored"]);
     assert!(argv.words.join(" ").contains("--cd=/W --storage=/var/tmp/ann.ch --uid=10"), "{:?}", argv.words);
     assert_eq!(named.files(), std::path::Path::new("/var/tmp/ann.ch/img/base+1"));
     let (text, inherited) = charliecloud::file([("A", "it's $HOME"), ("KEY", "two\nlines")]);

@@ -1,5 +1,5 @@
 //! What the worker does about containers beside its tasks: those of dead tasks are removed when it starts, those of the node when
-//! nobody has used them for long.
+//! they have not been used for long.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,7 +19,7 @@ pub(crate) async fn tidy(program: Option<&Path>, state_dir: &Path, is_running: i
     }
 }
 
-/// Removes the node's containers that nobody has used for so long.
+/// Removes the node's containers that have not been used for this time.
 pub(crate) async fn retire_all(program: Option<&Path>, state_dir: &Path, idle: Duration) {
     for (path, mut stage) in marks(state_dir, true) {
         stage.act = Act::Retire(Idle::from(idle));

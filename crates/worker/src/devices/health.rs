@@ -115,7 +115,7 @@ fn merge(devices: &mut [Device], known: &[Device], seen: Result<Vec<Device>, Rea
         Err(_) if !is_broken => return,
         Err(error) => {
             let problem = match error {
-                ReadError::Absent => "what it was found with is gone from this machine".to_owned(),
+                ReadError::Absent => "the interface that reported it is no longer available".to_owned(),
                 ReadError::Failed(problem) => problem,
             };
             devices.iter_mut().for_each(|device| device.problem.clone_from(&problem));
@@ -125,7 +125,7 @@ fn merge(devices: &mut [Device], known: &[Device], seen: Result<Vec<Device>, Rea
     for (device, known) in devices.iter_mut().zip(known) {
         match seen.iter().find(|seen| seen.uuid == known.uuid) {
             Some(seen) => *device = Device { index: device.index, ..seen.clone() },
-            None => device.problem = "the driver does not show it any more".to_owned(),
+            None => device.problem = "the driver does not list it any more".to_owned(),
         }
     }
 }
@@ -230,7 +230,7 @@ mod tests {
                 "device 9: not ours\n",
                 node("the health check ended with exit code 1: device 9: not ours"),
             ),
-            (None, "", node("the health check ended by a signal: it says nothing")),
+            (None, "", node("the health check was killed by a signal")),
         ];
         for (code, stdout, expected) in rows {
             let said = run::Said { code, stdout: stdout.to_owned(), stderr: String::new() };
@@ -244,7 +244,7 @@ mod tests {
         let mut devices = vec![device(0, "a"), device(1, "b")];
         merge(&mut devices, &known, Ok(vec![Device { temperature_c: Some(50.0), ..device(1, "a") }]), false);
         assert_eq!((devices[0].index, devices[0].temperature_c), (0, Some(50.0)));
-        assert_eq!(devices[1].problem, "the driver does not show it any more");
+        assert_eq!(devices[1].problem, "the driver does not list it any more");
         let mut devices = vec![device(0, "a"), device(1, "b")];
         let failed = || Err(ReadError::Failed("it hangs".to_owned()));
         merge(&mut devices, &known, failed(), false);

@@ -73,7 +73,7 @@ impl Sharing {
         }
     }
 
-    /// Ends the service where nobody needs it any more.
+    /// Ends the service if it is not needed any more.
     pub(crate) async fn settle(&mut self) {
         if self.is_running && self.tasks.is_empty() {
             self.is_running = false;

@@ -58,7 +58,7 @@ impl Library {
 
     /// All devices of this machine.
     pub(super) async fn read(&self) -> Result<Vec<Device>, ReadError> {
-        let gone = || ReadError::Failed("the NVIDIA driver's library is gone".to_owned());
+        let gone = || ReadError::Failed("the NVIDIA driver's library is unloaded".to_owned());
         let (reply, answer) = oneshot::channel();
         self.questions.send(reply).map_err(|_| gone())?;
         match tokio::time::timeout(TIME_LIMIT, answer).await {
@@ -75,13 +75,13 @@ fn load() -> Result<Nvml, NvmlError> {
     Nvml::builder().lib_path(OsStr::new(LIBRARY)).init().or_else(|_| Nvml::init())
 }
 
-/// Answers until nobody asks any more.
+/// Answers until there are no clients.
 fn serve(nvml: &Nvml, asked: &mpsc::Receiver<Reply>) {
     let events = watch_errors(nvml);
     let mut errors = BTreeMap::new();
     while let Ok(reply) = asked.recv() {
         events.iter().for_each(|set| note_errors(set, &mut errors));
-        // Nobody waits for an answer that came too late.
+        // The receiver of a late answer is gone.
         let _ = reply.send(devices(nvml, &errors));
     }
 }
@@ -112,7 +112,7 @@ fn note_errors(set: &EventSet<'_>, errors: &mut BTreeMap<String, u64>) {
 }
 
 fn devices(nvml: &Nvml, errors: &BTreeMap<String, u64>) -> Result<Vec<Device>, ReadError> {
-    let failed = |error: NvmlError| ReadError::Failed(format!("the NVIDIA driver says: {error}"));
+    let failed = |error: NvmlError| ReadError::Failed(format!("NVIDIA driver error: {error}"));
     let count = nvml.device_count().map_err(failed)?;
     // A device that cannot even be named is missing in the answer, and thereby vanished.
     Ok((0..count).filter_map(|index| device(nvml, index, errors).ok()).collect())

@@ -79,7 +79,7 @@ fn device(sys: &Path, index: u32, properties: &Properties) -> Device {
 fn uuid(folder: &Path, properties: &Properties) -> String {
     let unique = text(&folder.join("unique_id"));
     let unique = unique.or_else(|| properties.get("unique_id").map(|id| format!("{id:x}")));
-    // Boards without one are told apart by their place.
+    // Boards without one are distinguished by their place.
     unique.filter(|id| id.chars().any(|c| c != '0')).map_or_else(
         || format!("pci-{:x}", properties.get("location_id").unwrap_or(0)),
         |unique| format!("GPU-{unique}"),

@@ -26,7 +26,7 @@ impl Said {
     pub(super) fn last_line(&self) -> &str {
         let last = |text: &'_ str| text.trim_end().lines().next_back().map_or(0, str::len);
         let text = if last(&self.stderr) > 0 { &self.stderr } else { &self.stdout };
-        text.trim_end().lines().next_back().unwrap_or("it says nothing")
+        text.trim_end().lines().next_back().unwrap_or("no error message")
     }
 }
 

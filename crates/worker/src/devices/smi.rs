@@ -50,7 +50,7 @@ fn device(line: &str) -> Option<Device> {
     });
     let errors: u64 = errors.parse().unwrap_or(0);
     let problem = match broken {
-        Some(field) => format!("nvidia-smi says {}", field.trim_matches(['[', ']'])),
+        Some(field) => format!("nvidia-smi reports {}", field.trim_matches(['[', ']'])),
         None => super::memory_errors(errors),
     };
     Some(Device {
@@ -90,8 +90,8 @@ mod tests {
     fn parse_what_is_not_told_is_absent() {
         let lines = [
             ("0, GPU-1, Tesla K80, [N/A], [N/A], [Not Supported], [N/A], [N/A]", ""),
-            ("0, GPU-1, Tesla K80, 11441, 0, [Unknown Error], 40, 0", "nvidia-smi says Unknown Error"),
-            ("0, GPU-1, Tesla K80, 11441, 0, 0, [GPU is lost], 0", "nvidia-smi says GPU is lost"),
+            ("0, GPU-1, Tesla K80, 11441, 0, [Unknown Error], 40, 0", "nvidia-smi reports Unknown Error"),
+            ("0, GPU-1, Tesla K80, 11441, 0, 0, [GPU is lost], 0", "nvidia-smi reports GPU is lost"),
         ];
         for (line, problem) in lines {
             let devices = parse(line);

@@ -9,7 +9,7 @@ use super::{nvml, rocm, smi};
 /// Where a worker learns of its devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Somebody said so: there is nothing to be asked.
+    /// Declared: there is nothing to query.
     #[default]
     Declared,
     /// NVIDIA's management library.

@@ -62,9 +62,9 @@ pub struct BesideTask {
 impl BesideTask {
     /// A task whose keeper has recorded the account that it runs as.
     pub(super) fn new(process: &TaskProcess) -> Result<Self, String> {
-        let account = process.account.ok_or(
-            "it is not recorded which user the task was started as: an earlier version has started it",
-        )?;
+        let account = process
+            .account
+            .ok_or("the task's user is not recorded: an earlier version of Wharf started it")?;
         Ok(Self {
             pid: process.pid.cast_unsigned(),
             start_time: process.start_time,
@@ -104,7 +104,7 @@ pub fn beside_main(task: &BesideTask, is_terminal: bool, command: &[String]) -> 
     let failed = match become_neighbour(task, is_terminal, command) {
         Ok(error) | Err(error) => error,
     };
-    // There is nobody else to be told.
+    // There is no other place to report it.
     let _ = writeln!(io::stderr(), "wharf: {}: {}", failed.what, failed.source);
     if failed.source.kind() == io::ErrorKind::NotFound { CODE_NOT_FOUND } else { CODE_NOT_EXECUTABLE }
 }
@@ -123,7 +123,7 @@ fn become_neighbour(task: &BesideTask, is_terminal: bool, command: &[String]) ->
     for file in &task.cgroups {
         fs::write(file, "0").map_err(failed("cannot enter the task's cgroup"))?;
     }
-    device_nodes::deny(&task.denied_devices).map_err(failed("cannot deny the devices of others"))?;
+    device_nodes::deny(&task.denied_devices).map_err(failed("cannot restrict access to devices"))?;
     if is_terminal {
         take_terminal().map_err(failed("cannot take the terminal"))?;
     }
@@ -138,9 +138,9 @@ fn become_neighbour(task: &BesideTask, is_terminal: bool, command: &[String]) ->
     let chosen = std::env::var_os(WORKDIR);
     let workdir = chosen.clone().map_or(workdir, PathBuf::from);
     let variables = variables(&environment);
-    let rooms = rooms::of(inner, &variables).map_err(failed("cannot look into the task's container"))?;
+    let rooms = rooms::of(inner, &variables).map_err(failed("cannot inspect the task's container"))?;
     rooms.enter().map_err(failed("cannot enter the task's container"))?;
-    // Where the worker is killed nobody reads what this says: it must not stay.
+    // If the worker is killed, the output has no reader: this process must end.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|errno| failed("cannot follow the worker")(errno.into()))?;
     if let Some(words) = rooms::through_engine(
@@ -179,7 +179,7 @@ fn become_neighbour(task: &BesideTask, is_terminal: bool, command: &[String]) ->
     Ok(failed(&format!("cannot start '{}'", program.to_string_lossy()))(next.exec()))
 }
 
-/// Variables that whoever asked for the command wants it to have.
+/// Variables requested for the command.
 fn over() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter_map(|(name, value)| {
         let name = name.as_encoded_bytes().strip_prefix(OVER.as_bytes())?.to_vec();

@@ -160,7 +160,7 @@ fn spawn(program: Option<&Path>, task: &BesideTask, open: &ExecOpen) -> io::Resu
     command.arg("beside").args(task.options());
     // The process begins with the worker's rights: it has nothing of an environment but what it reads itself.
     command.env_clear();
-    // Not as arguments, which everybody on the machine can read.
+    // Not as arguments, which are world-readable.
     command.envs(open.env.iter().map(|(name, value)| (format!("{OVER}{name}"), value)));
     if !open.workdir.is_empty() {
         command.env(WORKDIR, &open.workdir);
@@ -230,7 +230,7 @@ fn exit_code(status: io::Result<std::process::ExitStatus>) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     match status {
         Ok(status) => status.code().unwrap_or_else(|| CODE_SIGNAL_BASE + status.signal().unwrap_or_default()),
-        // Somebody else has collected it: its code is not to be had.
+        // Already reaped: its exit code is lost.
         Err(_) => -1,
     }
 }
@@ -244,7 +244,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Sends all that is said, until there is nobody left to say anything.
+    /// Sends all output until there are no writers left.
     async fn copy(mut self, session: u64, output: Output) {
         while let Some(data) = self.chunk().await {
             let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);

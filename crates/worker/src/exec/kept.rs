@@ -24,14 +24,14 @@ use crate::processes::start_time;
 
 /// How often it looks whether the task is there.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many such looks whoever started it has to say what it is for.
+/// Number of checks within which the client must send the command.
 const LOOKS_FIRST: u32 = 30;
 const CHUNK_BYTES: usize = 32 * 1024;
 /// What the command says on its way here; its window bounds the bytes.
 const PIECES: usize = 16;
 const CODE_FAILED: u8 = 1;
 
-/// Keeps one command beside a task, for whoever connects to the socket that standard input is; `path`
+/// Keeps one command beside a task, for the client that connects to the socket on standard input; `path`
 /// is where that is bound. Returns the exit code.
 pub fn kept_main(task: &BesideTask, path: &Path) -> u8 {
     close_inherited(None);
@@ -39,7 +39,7 @@ pub fn kept_main(task: &BesideTask, path: &Path) -> u8 {
         .enable_all()
         .build()
         .and_then(|runtime| runtime.block_on(keep(task)));
-    // One that cannot be removed is in nobody's way: keys are used once.
+    // A leftover does no harm: keys are used once.
     let _ = std::fs::remove_file(path);
     if done.is_ok() { 0 } else { CODE_FAILED }
 }
@@ -53,7 +53,7 @@ fn listener() -> io::Result<UnixListener> {
 
 async fn keep(task: &BesideTask) -> io::Result<()> {
     let listener = listener()?;
-    // An open file of a process is of that very process, whoever has its number later.
+    // An open pidfd refers to that process even if its number is reused.
     let process = File::open(format!("/proc/{}/stat", task.pid))?;
     if start_time(task.pid.cast_signed()) != Some(task.start_time) {
         return Err(io::ErrorKind::NotFound.into());
@@ -281,7 +281,7 @@ impl Kept {
         }
     }
 
-    /// Ends the command, and tells whoever is there.
+    /// Ends the command, and informs connected clients.
     async fn end(mut self, said: &mut mpsc::Receiver<FromWorker>) {
         self.messages = None;
         if let Some(mut serving) = self.serving.take() {

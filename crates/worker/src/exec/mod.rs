@@ -1,4 +1,4 @@
-//! Commands that run beside a task for somebody who is at the other end of the head.
+//! Commands that run in a task for a client of the head.
 //!
 //! Bytes flow within a window in both directions: who sends waits until the other end has taken them. A client that does not read
 //! holds up its own command and nothing else.
@@ -153,7 +153,7 @@ impl Sessions {
         self.open.retain(|_, session| session.task != task);
     }
 
-    /// Nobody is at the other end any more. Commands with a key wait for their clients.
+    /// The client has disconnected. Commands with a key wait for their clients.
     pub(crate) fn end_all(&mut self) {
         self.open.clear();
     }

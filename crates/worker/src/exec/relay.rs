@@ -115,7 +115,7 @@ fn input(message: exec_input::Message) -> ToExec {
     ToExec { input: Some(ExecInput { message: Some(message) }), ..ToExec::default() }
 }
 
-/// Connects to the socket of that name; where nobody listens, lets `start` hand a new one to somebody, if it may.
+/// Connects to the socket of that name; if there is no listener, lets `start` create one, if permitted.
 fn reach(
     folder: &Path,
     name: &str,
@@ -128,7 +128,7 @@ fn reach(
     if let Ok(stream) = UnixStream::connect(&short) {
         return Ok(stream);
     }
-    let start = start.ok_or_else(|| io::Error::other("what kept it is gone, and the command with it"))?;
+    let start = start.ok_or_else(|| io::Error::other("its process has ended, and the command with it"))?;
     let path = folder.join(name);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -15,7 +15,7 @@ use nix::sched::{CloneFlags, setns};
 use super::beside::variables;
 use crate::container::{ENGINE_VARIABLE, Engine, RUNTIME_VARIABLE, misleads};
 
-/// What makes a container of a process, in the order of entering: whoever is in the user's may enter the others.
+/// What makes a container of a process, in the order of entering: a process in the user namespace may enter the others.
 const KINDS: [(&str, CloneFlags); 2] =
     [("user", CloneFlags::CLONE_NEWUSER), ("mnt", CloneFlags::CLONE_NEWNS)];
 
@@ -140,7 +140,7 @@ fn words(
 
 /// The container of a task, by its labels.
 fn find(engine: &Engine, variables: &Variables) -> Result<String, String> {
-    let (program, rest) = engine.prefix.split_first().ok_or("there is no program to ask")?;
+    let (program, rest) = engine.prefix.split_first().ok_or("no container program")?;
     let mut list = Command::new(program);
     let session = variables.iter().map(|(name, value)| (name, value));
     list.env_clear().envs(session).args(rest).args(["ps", "-q", "--no-trunc"]).stdin(Stdio::null());

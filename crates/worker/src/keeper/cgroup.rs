@@ -201,7 +201,7 @@ impl TaskCgroup {
         found
     }
 
-    /// Whether somebody was killed for lack of memory.
+    /// Whether a process was killed for lack of memory.
     pub(super) fn was_out_of_memory(&self) -> bool {
         let text = self.oom.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
         let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -283,7 +283,7 @@ fn named(what: &str, path: &Path, error: &io::Error) -> io::Error {
 
 /// Lets the folders below a cgroup of version 2 have a controller.
 ///
-/// Only a cgroup without processes of its own may do that, the root excepted: whoever is in it moves to a folder beside.
+/// Only a cgroup without processes of its own may do that, except the root: its processes move to a sibling.
 fn delegate(folder: &Path, controller: &str) -> io::Result<()> {
     let file = folder.join("cgroup.subtree_control");
     let has = std::fs::read_to_string(&file).unwrap_or_default();

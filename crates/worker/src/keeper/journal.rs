@@ -47,7 +47,7 @@ pub(crate) enum Entry {
     End { task: TaskKey, exit: Exit },
     /// The head knows.
     Forget { task: TaskKey },
-    /// When tasks are stopped because nobody hears of the head.
+    /// Time at which tasks are stopped because the head is unreachable.
     Fence(Fence),
 }
 

@@ -80,7 +80,7 @@ impl Task {
         self.progress.clone()
     }
 
-    /// How long until it has overstayed its lease by its grace; none if that cannot be or it was told to stop anyway.
+    /// How long until it has overstayed its lease by its grace; none if that cannot be or it was requested to stop anyway.
     pub(super) fn overstay_left(&self) -> Option<Duration> {
         let word = self.word().filter(|word| !word.stop)?;
         let grace = Duration::from_millis(self.recorded.grace_ms);

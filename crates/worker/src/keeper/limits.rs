@@ -27,7 +27,7 @@ const NAMES: &[(&str, Resource)] = &[
 /// Why a limit cannot be set.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LimitError {
-    #[error("there is no limit '{name}'; known are {}", known())]
+    #[error("unknown limit '{name}'; expected one of {}", known())]
     Unknown { name: String },
     #[error("the limit {name} cannot be {}: this node allows at most {}", shown(*wanted), shown(*allowed))]
     Forbidden { name: String, wanted: Option<u64>, allowed: Option<u64> },

@@ -43,7 +43,7 @@ const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(3);
 /// What the keeper writes to its standard output when it can be connected to.
 pub(crate) const READY: &str = "ready";
 
-/// Keeps the tasks of the worker whose state is in `state_dir`, until it is told to end or nothing is left to keep.
+/// Keeps the tasks of the worker whose state is in `state_dir`, until it is requested to end or nothing is left to keep.
 ///
 /// To be called first thing in a process of its own: no other thread may spawn or wait for children.
 pub fn keeper_main(state_dir: &Path) -> Result<(), KeeperError> {
@@ -64,7 +64,7 @@ pub fn keeper_main(state_dir: &Path) -> Result<(), KeeperError> {
     keeper.serve()
 }
 
-/// From now on this process does not end when it is told to by a signal: whoever ends a whole machine, or a part of it, tells its
+/// From now on this process ignores termination signals: shutting down a machine, or a part of it, signals its
 /// processes all at once, and tasks need a keeper for as long as they take.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub fn keeper_main(state_dir: &Path) -> Result<(), KeeperError> {
 pub fn outlast_signals() -> Result<(), KeeperError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        // Nobody looks at the flag. What the keeper starts has the usual handling again.
+        // The flag is not read. Child processes have the default handling again.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
             .map_err(|source| KeeperError::System { what: "handle signals", source })?;
     }
@@ -88,7 +88,7 @@ fn hold(state_dir: &Path) -> Result<File, KeeperError> {
     let (sender, receiver) = std::sync::mpsc::channel();
     thread::spawn(move || {
         let locked = file.lock().map(|()| file);
-        // Nobody listens any more only where the patience was at its end.
+        // The receiver is gone only after the timeout.
         let _ = sender.send(locked);
     });
     match receiver.recv_timeout(PREDECESSOR_PATIENCE) {
@@ -99,6 +99,6 @@ fn hold(state_dir: &Path) -> Result<File, KeeperError> {
 
 /// Says what happened in the keeper's log, which is its standard error.
 fn note(what: std::fmt::Arguments<'_>) {
-    // There is nobody to be told of a log that cannot be written.
+    // The log may not be writable.
     let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -130,7 +130,7 @@ impl Spawning<'_> {
 /// Lets the next process that is started inherit the port.
 fn inherited(port: &TcpSocket) -> Result<i32, Exit> {
     fcntl(port, FcntlArg::F_SETFD(FdFlag::empty()))
-        .map_err(|errno| Exit::lost(format!("the task's port cannot be handed over: {errno}")))?;
+        .map_err(|errno| Exit::lost(format!("cannot pass on the task's port: {errno}")))?;
     Ok(port.as_raw_fd())
 }
 
@@ -142,9 +142,9 @@ pub(super) fn spawn_closing(state_dir: &Path, stage: &Stage) -> Result<Pid, Exit
     i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Exit::lost(error.to_string()))
 }
 
-/// The port that the task's first step will listen at, so that nobody else takes it before the task runs.
+/// The port that the task's first step will listen at, so that no other process takes it before the task runs.
 ///
-/// It is bound but nobody listens, so that a task that is quick can have it already.
+/// It is bound without a listener, so that a quick task can use it already.
 fn hold_port(start: &Start, step: &Step) -> Result<Option<TcpSocket>, Exit> {
     if start.port == 0 || start.steps.first() != Some(step) {
         return Ok(None);
@@ -157,7 +157,7 @@ fn hold_port(start: &Start, step: &Step) -> Result<Option<TcpSocket>, Exit> {
     };
     hold().map(Some).map_err(|error: io::Error| {
         Exit::lost(format!(
-            "port {}, the task's MASTER_PORT, cannot be had on this node: {error}",
+            "port {}, the task's MASTER_PORT, is not available on this node: {error}",
             start.port
         ))
     })
@@ -252,9 +252,9 @@ fn launch(mut command: Command, start: &Start, process: &Process, files: &Files)
     })
 }
 
-/// Signals all of a process group; false if there is nobody in it.
+/// Signals all of a process group; false if it is empty.
 pub(crate) fn signal_group(group: Pid, signal: Option<Signal>) -> bool {
-    // Any other error means that somebody is there.
+    // Any other error means that a process exists.
     killpg(group, signal) != Err(Errno::ESRCH)
 }
 

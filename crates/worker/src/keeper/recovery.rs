@@ -1,6 +1,6 @@
 //! What has become of the tasks of a keeper that died.
 //!
-//! Their processes go on, but are nobody's children that could be waited for: they are watched until they are gone, and their
+//! Their processes go on, but are not children that could be waited for: they are polled until they are gone, and their
 //! exit codes are not known.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(crate) fn reconcile(state_dir: &Path, records: Records) -> BTreeMap<TaskKey,
             task.places.dedup();
         }
         if task.places.is_empty() {
-            task.exit = Some(Exit::lost("its keeper died before it ended: the exit code is not known"));
+            task.exit = Some(Exit::lost("its supervisor died first: the exit code is unknown"));
         }
     }
     tasks

@@ -1,7 +1,7 @@
 //! The processes of a task that runs: those of its present step, and what is still to come.
 //!
-//! A step has a process group for each of its processes. The first that fails stops the others; the step is over when nobody is
-//! left in any group. A group whose number nobody has any more is never signalled again: the number may be another's by then.
+//! A step has a process group for each of its processes. The first that fails stops the others; the step is over when all groups
+//! are empty. An empty group is never signalled again: its number may be reused by then.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::task::Exit;
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a task of an earlier keeper is looked at.
 const ADOPTED_INTERVAL: Duration = Duration::from_millis(200);
-/// After this long a process that was killed hangs in the kernel, and waiting for it helps nobody.
+/// After this long a process that was killed hangs in the kernel, and waiting for it is useless.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the removal of a task's containers may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub(super) struct Running {
     pub(super) cgroup: Option<TaskCgroup>,
     /// Its processes are prepared by a stage, which may have refused.
     pub(super) is_staged: bool,
-    /// How it is told to stop.
+    /// How it is requested to stop.
     manners: Manners,
     is_stopping: bool,
     /// What is left in the groups is killed then.
@@ -38,7 +38,7 @@ pub(super) struct Running {
     killed_at: Option<Instant>,
     /// The first that went wrong.
     failure: Option<Exit>,
-    /// Nobody is left in the groups, but somebody elsewhere.
+    /// The groups are empty, but other processes are left.
     is_swept: bool,
     /// What has to be removed when its processes are gone.
     pub(super) closing: Option<Box<Stage>>,
@@ -46,7 +46,7 @@ pub(super) struct Running {
     is_closing: bool,
 }
 
-/// How a task is told to stop.
+/// How a task is requested to stop.
 #[derive(Clone, Copy)]
 pub(super) struct Manners {
     pub(super) stop_signal: i32,
@@ -56,7 +56,7 @@ pub(super) struct Manners {
 struct Part {
     group: Pid,
     leader: Leader,
-    /// Nobody is in the group any more.
+    /// The group is empty.
     is_empty: bool,
 }
 
@@ -114,7 +114,7 @@ impl Running {
     /// A task of an earlier keeper: what it still had to do is not known any more.
     pub(super) fn adopted(groups: &[Pid], manners: Manners, cgroup: Option<TaskCgroup>) -> Self {
         let parts = groups.iter().map(|group| Part::new(*group, Leader::Adopted)).collect();
-        let failure = Some(Exit::lost("its keeper died before it ended: the exit code is not known"));
+        let failure = Some(Exit::lost("its supervisor died first: the exit code is unknown"));
         Self { parts, failure, ..Self::new(&[], manners, cgroup, None) }
     }
 
@@ -196,7 +196,7 @@ impl Running {
         if has_failed && self.has_leader() {
             self.stop(now);
         }
-        // When the task was told to stop, the rest has its time: often the leader is a shell that a signal ends at once.
+        // When the task was requested to stop, the rest has its time: often the leader is a shell that a signal ends at once.
         let signal = if self.kill_at.is_some() { None } else { Some(Signal::SIGKILL) };
         self.parts[index].signal(signal);
         if signal.is_some() && !self.parts[index].is_empty {
@@ -222,7 +222,7 @@ impl Running {
         }
     }
 
-    /// Whether nobody is left in the present step's groups.
+    /// Whether the present step's groups are empty.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         !self.has_leader() && (self.parts.iter().all(|part| part.is_empty) || self.is_stuck(now))
     }
@@ -232,7 +232,7 @@ impl Running {
         self.killed_at.is_some_and(|at| now - at > KILL_PATIENCE)
     }
 
-    /// Somebody was found outside the groups, and killed.
+    /// A process was found outside the groups, and killed.
     pub(super) fn on_swept(&mut self, now: Instant) {
         if !self.is_swept {
             self.is_swept = true;
@@ -260,7 +260,7 @@ impl Part {
         Self { group, leader, is_empty: false }
     }
 
-    /// Signals the group, or only looks whether somebody is there.
+    /// Signals the group, or only checks whether a process exists.
     fn signal(&mut self, signal: Option<Signal>) {
         let is_there = process::signal_group(self.group, signal);
         // A child that has not been waited for is there, whatever the system says of its group.

@@ -228,7 +228,7 @@ impl Keeper {
             worker.tell(event);
         }
         if let Err(error) = worker.flush() {
-            note(format_args!("the worker has gone: {error}"));
+            note(format_args!("the worker has disconnected: {error}"));
             self.worker_gone();
         }
     }
@@ -245,7 +245,7 @@ impl Keeper {
 impl Connection {
     fn tell(&mut self, event: &Event) {
         if let Err(error) = write_line(&mut self.output, event) {
-            note(format_args!("cannot tell {event:?}: {error}"));
+            note(format_args!("cannot report {event:?}: {error}"));
         }
     }
 
@@ -280,7 +280,7 @@ impl Connection {
         let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let requests = lines.filter_map(|line| {
             serde_json::from_slice(line)
-                .inspect_err(|error| note(format_args!("a request is not understood: {error}")))
+                .inspect_err(|error| note(format_args!("cannot parse a request: {error}")))
                 .ok()
         });
         (requests.collect(), is_open)

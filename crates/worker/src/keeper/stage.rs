@@ -149,7 +149,7 @@ pub(crate) enum Act {
     Enter,
     /// What is left of the task's containers is removed.
     Close,
-    /// The node's container is removed, if nobody has used it for so long.
+    /// The node's container is removed after this idle time.
     Retire(Idle),
     /// A file is copied to standard output, from an offset on; one that is followed until this process is killed.
     Read { offset: u64, follow: bool },
@@ -288,7 +288,7 @@ fn enter(stage: &Stage) -> u8 {
 /// Reports why there is no command, and returns the exit code.
 fn report(file: io::Result<File>, refusal: &Refusal) -> u8 {
     if let Err(error) = file.and_then(|mut file| writeln!(file, "{}", refusal.text)) {
-        note(format_args!("wharf: the refusal file cannot be written: {error}"));
+        note(format_args!("wharf: cannot write the refusal file: {error}"));
     }
     note(format_args!("wharf: {}", refusal.text));
     refusal.code
@@ -431,11 +431,11 @@ fn become_command(stage: &Stage, program: &str, arguments: &[String]) -> Refusal
 
 fn prepare(stage: &Stage) -> Result<(), Refusal> {
     for file in &stage.cgroups {
-        // Zero is whoever writes it.
+        // Zero is the writing process.
         std::fs::write(file, "0")
             .map_err(Refusal::of(format_args!("enter the cgroup {}", file.display())))?;
     }
-    device_nodes::deny(&stage.denied_devices).map_err(Refusal::of("deny the devices of others"))?;
+    device_nodes::deny(&stage.denied_devices).map_err(Refusal::of("restrict access to devices"))?;
     if let Some(login) = &stage.user {
         // What the site grants; what the job asks for is applied with the rights of its user.
         limits::grant(&stage.max_limits).map_err(Refusal::new)?;

@@ -1,7 +1,7 @@
-//! The tasks of a keeper and what becomes of them.
+//! The tasks of a keeper and their states.
 //!
-//! A task is its process groups: it has ended when their leaders and everybody else in them are gone. What is left when a
-//! leader ends of itself is killed; when the task was told to stop, the rest has the grace period to end, because often the
+//! A task is its process groups: it has ended when all processes in them are gone. What is left when a
+//! leader ends of itself is killed; when the task was requested to stop, the rest has the grace period to end, because often the
 //! leader is a shell that a signal ends at once while the trainer below it still writes its checkpoint. Who has left the groups is
 //! killed last, by the task's cgroup or as the keeper's adopted child.
 //!
@@ -190,7 +190,7 @@ impl Table {
         };
         if let Err(error) = self.journal.write(&recorded.to_start(task)) {
             // Not begun what could not be found again.
-            return self.end_unstarted(&start, Exit::of_file(&error, "the worker cannot keep its journal"));
+            return self.end_unstarted(&start, Exit::of_file(&error, "the worker cannot write its journal"));
         }
         let cgroup = self.make_cgroup(&start);
         let Some(step) = start.steps.first() else {
@@ -256,8 +256,8 @@ impl Table {
             return;
         }
         let Some(task) = self.tasks.get_mut(&key) else {
-            // Nobody may wait for the end of what is not there.
-            let exit = Exit::lost("the worker does not know it");
+            // The end of a missing task must not be awaited.
+            let exit = Exit::lost("unknown to the worker");
             self.events.push(Event::Ended { task: key, exit });
             return;
         };
@@ -416,7 +416,7 @@ impl Table {
         if let Some(Spawned { groups, failed }) = next {
             running.go_on(&groups);
             self.on_spawned(key, groups, failed, now);
-            // Nobody was started: then this is the end.
+            // No process was started: this is the end.
             return self.advance(key, now);
         }
         if let Some(closing) = running.next_closing() {
@@ -525,7 +525,9 @@ impl Table {
             if cgroup.was_out_of_memory() {
                 let line = "wharf: out of memory: processes were killed at the task's limit";
                 if let Err(error) = files::add_line(&self.state_dir, key, line) {
-                    note(format_args!("{key}: out of memory, which its output cannot tell: {error}"));
+                    note(format_args!(
+                        "{key}: out of memory; cannot write that to the task's output: {error}"
+                    ));
                 }
             }
             cgroup.remove();

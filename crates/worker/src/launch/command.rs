@@ -25,7 +25,7 @@ const MPIRUN_HOSTS: &[&str] =
 const MPIRUN_COUNTS: &[&str] = &["-np", "--np", "-n", "--n", "-c"];
 
 /// Runs the lines with no arguments in sight, because scripts such as conda's take those of their caller, then becomes the
-/// command. Neither conda nor environment modules are set up in a shell that nobody uses interactively: that is made up for.
+/// command. Neither conda nor environment modules are set up in a non-interactive shell: this does so.
 const ACTIVATION: &str = r#"wharf_lines=("${@:2:$1}"); wharf_command=("${@:$1+2}"); set --
 for wharf_line in "${wharf_lines[@]}"; do
     case $wharf_line in

@@ -76,6 +76,6 @@ pub(super) fn contain(
 /// What a Ray node and Open MPI need within, beside the image's own: this program, which is the node, or starts the daemons on others.
 fn own_tools(config: &WorkerConfig) -> Result<Vec<PathBuf>, String> {
     let program =
-        own_program(config).map_err(|error| format!("the worker does not find its own program: {error}"))?;
+        own_program(config).map_err(|error| format!("cannot find the worker's executable: {error}"))?;
     Ok(vec![PathBuf::from(program)])
 }

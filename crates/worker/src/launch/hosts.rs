@@ -1,6 +1,6 @@
 //! The file with a gang's hosts, as MPI and others read it: `host slots=n`, by rank.
 //!
-//! Named after its content, so that the many tasks of equal gangs share one and nobody has to take it away. It lies where the
+//! Named after its content, so that the many tasks of equal gangs share one and it need not be removed. It lies where the
 //! task's user can read it, which the state directory is not where the worker is root.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

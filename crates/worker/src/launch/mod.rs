@@ -30,7 +30,7 @@ const GRACE_DEFAULT: Duration = Duration::from_secs(10);
 /// Longer periods of grace are taken as this.
 const GRACE_MAX_S: f64 = 7.0 * 24.0 * 3600.0;
 
-/// Keeps a place in a container until somebody wants it to end: that is no failure.
+/// Keeps a place in a container until it is stopped: that is no failure.
 const WAIT: &str = "trap 'exit 0' TERM INT HUP USR1; while :; do sleep 3600 & wait $!; done";
 
 /// What does not change from task to task.
@@ -50,7 +50,7 @@ pub(crate) struct Launching {
 /// A task that can be started, and what it cannot have.
 pub(crate) struct Prepared {
     pub(crate) start: Start,
-    /// It runs as the worker, although somebody else was asked for.
+    /// It runs as the worker's user, although another one was requested.
     pub(crate) other_user: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Counts {
 impl Launching {
     pub(crate) fn new(config: &WorkerConfig, workdir: PathBuf) -> Self {
         let uid = geteuid();
-        // Without a name, every user that a job names is somebody else.
+        // Without a name, every user that a job names is another one.
         let user = User::from_uid(uid).ok().flatten().map(|user| user.name).unwrap_or_default();
         let is_root = uid.is_root();
         let interface = config.network_interface.clone().or_else(|| interface::carrying(&config.address));
@@ -158,13 +158,13 @@ impl Launching {
             .map_err(|error| Exit::lost(error.to_string()))?;
         (start.env, start.port) = (env, port);
         start.trainer = Trainer::of(launch)
-            .map_err(|error| Exit::lost(format!("the system has no random numbers: {error}")))?;
+            .map_err(|error| Exit::lost(format!("the system's random number generator failed: {error}")))?;
         start.env.extend(start.trainer.variables(launch.stop_signal));
         let paced = paced_command(config, launch)
-            .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
+            .map_err(|error| Exit::lost(format!("cannot find the worker's executable: {error}")))?;
         let node = match launch.launcher() {
             Launcher::Ray => Some(ray::Node::of(config, launch, start).map_err(|error| {
-                Exit::lost(format!("the worker cannot say what a Ray node is to do: {error}"))
+                Exit::lost(format!("cannot encode the description of a Ray node: {error}"))
             })?),
             _ => None,
         };
@@ -248,7 +248,7 @@ fn holding_command(config: &WorkerConfig, launch: &LaunchTask) -> Result<Vec<Str
         return Ok(["/bin/sh", "-c", WAIT].map(String::from).to_vec());
     }
     let program = own_program(config)
-        .map_err(|error| Exit::lost(format!("the worker does not find its own program: {error}")))?;
+        .map_err(|error| Exit::lost(format!("cannot find the worker's executable: {error}")))?;
     Ok(vec![program, "batch".to_owned()])
 }
 

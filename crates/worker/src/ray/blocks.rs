@@ -2,7 +2,7 @@
 //!
 //! A block is one or more slots of [`SLOT`] ports below the range of which Linux gives ports to outgoing connections. Which slot
 //! a job gets follows from its id, and where that is taken, the next one. A slot is taken while a socket with its abstract name is
-//! bound, which ends with its owner however that dies, and which all users and containers with the same ports see; or while anybody
+//! bound, which ends with its owner however that dies, and which all users and containers with the same ports see; or while any process
 //! listens at one of its ports. Files in a folder of the user's own say whose slots they were, so that what a dead owner has left is
 //! removed: no user reads or writes another's.
 
@@ -25,7 +25,7 @@ use crate::processes::start_time;
 pub(super) const SLOT: u16 = 256;
 /// Above the ports that Ray gives its workers by itself.
 const FIRST: u16 = 20_000;
-/// Where Linux' ephemeral ports begin unless somebody changed that.
+/// Where Linux' ephemeral ports begin by default.
 const END: u16 = 32_768;
 /// Where the kernel tells where they do.
 const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
@@ -52,12 +52,12 @@ pub(super) mod port {
 /// Why there are no ports.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BlockError {
-    #[error("cannot use {path}, where blocks of ports are written down: {source}")]
+    #[error("cannot use {path}, the directory of port reservations: {source}")]
     Folder { path: PathBuf, source: io::Error },
     #[error("all {slots} blocks of ports from {first} on are taken on this node")]
     Full { slots: u16, first: u16 },
     #[error(
-        "port {port} of `{option}` is {by} on this node; choose another port, or leave the option out and a free one is used"
+        "port {port} of `{option}` is {by} on this node; choose another port, or omit the option for a free one"
     )]
     Taken { option: &'static str, port: u16, by: &'static str },
 }
@@ -248,7 +248,7 @@ fn open_own(path: &Path) -> io::Result<File> {
     options.custom_flags(O_NOFOLLOW).open(path)
 }
 
-/// The file of a slot, locked, if nobody has it. What a dead owner has left behind is removed.
+/// The file of a slot, locked, if it is free. Leftovers of a dead owner are removed.
 fn free_file(path: &Path) -> Option<File> {
     let mut file = open_own(path).ok()?;
     file.try_lock().ok()?;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn claimed_slots_are_nobody_elses_until_dropped() {
+    fn claimed_slots_are_exclusive_until_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let blocks = blocks(&folder.path().join("ports"), 10_240, 3);
         let temp_dir = Path::new("/tmp/wr-none");
@@ -359,7 +359,7 @@ mod tests {
         let refused = |port: u16| blocks.reserve(&[("--port", port)]).unwrap_err().to_string();
         let text = |port: u16, by: &str| {
             format!(
-                "port {port} of `--port` is {by} on this node; choose another port, or leave the option out and a free one is used"
+                "port {port} of `--port` is {by} on this node; choose another port, or omit the option for a free one"
             )
         };
         let _held = blocks.reserve(&[("--port", base + 300), ("--dashboard-port", base + 301)]).unwrap();

@@ -1,4 +1,4 @@
-//! A Ray node's own folder: nobody else can look into it, and its path is short enough for the sockets that Ray makes in it.
+//! A Ray node's own private folder: its path is short enough for the sockets that Ray makes in it.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -11,7 +11,7 @@ use crate::trainer::random_word;
 
 /// How names begin, by which folders are known for ours.
 const PREFIX: &str = "wr-";
-/// Ray's own part of the folder: it lets everybody into what it makes, so that it is made inside of ours.
+/// Ray's own part of the folder: it makes its files world-accessible, so they are created inside ours.
 const RAYS: &str = "r";
 /// The longest that Ray can be given: sockets below it have 107 bytes.
 const PATH_BYTES_MAX: usize = 40;
@@ -21,10 +21,10 @@ const RANDOM: usize = 6;
 /// Why there is no folder.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FolderError {
-    #[error("cannot make a folder for Ray in {path}: {source}")]
+    #[error("cannot create a directory for Ray in {path}: {source}")]
     Make { path: PathBuf, source: io::Error },
     #[error(
-        "{path} is {bytes} bytes long, and Ray's folders can have {PATH_BYTES_MAX}; name a shorter `ray.temp_dir`"
+        "{path} is {bytes} bytes long; Ray supports at most {PATH_BYTES_MAX}; set a shorter `ray.temp_dir`"
     )]
     Long { path: PathBuf, bytes: usize },
 }
@@ -71,7 +71,7 @@ pub(super) fn remove_left(path: &Path) {
     let facts = std::fs::symlink_metadata(path);
     let is_own = facts.is_ok_and(|facts| facts.is_dir() && facts.uid() == geteuid().as_raw());
     if path.is_absolute() && name.starts_with(PREFIX) && is_own {
-        // What cannot be removed is in nobody's way but the disk's.
+        // A leftover only uses disk space.
         let _ = std::fs::remove_dir_all(path);
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         assert!(rays(&one).as_os_str().len() <= PATH_BYTES_MAX, "{}", one.display());
         let long = base.path().join("a-folder-with-a-long-name");
         let error = make(Some(&long), 3, 1, 0).unwrap_err().to_string();
-        assert!(error.ends_with("name a shorter `ray.temp_dir`"), "{error}");
+        assert!(error.ends_with("set a shorter `ray.temp_dir`"), "{error}");
         remove_left(&one);
         remove_left(base.path());
         assert_eq!((one.exists(), other.exists()), (false, true));

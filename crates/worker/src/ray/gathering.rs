@@ -18,7 +18,7 @@ use super::Plan;
 
 /// How often a first node that does not listen yet is tried again.
 const RETRY: Duration = Duration::from_millis(250);
-/// How long somebody who has come may take to say who it is.
+/// Time limit for a new connection to identify itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A line is no longer than this.
 const LINE_BYTES_MAX: u64 = 256;
@@ -48,7 +48,7 @@ impl Guests {
         }
     }
 
-    /// Tells everybody who comes where Ray's head is.
+    /// Sends the address of Ray's head to all connecting nodes.
     pub(super) fn receive(listener: TcpListener, plan: &Plan, token: &str, head: &str) -> Self {
         let (leave, told) = watch::channel(false);
         let (greeting, head) = (greeting(plan, token), head.to_owned());
@@ -65,7 +65,7 @@ impl Guests {
                             lines.spawn(serve(stream, greeting.clone(), head.clone(), told.clone()));
                         }
                     }
-                    // An error is the same: nobody is there to tell.
+                    // An error is the same: there is no receiver.
                     _ = leaving.wait_for(|leave| *leave) => break,
                 }
             }

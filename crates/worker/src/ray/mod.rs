@@ -69,7 +69,7 @@ impl Plan {
 
     /// What Ray is told that this node's address is.
     ///
-    /// Ray takes 127.0.0.1 for a mistake and looks for an address that others reach. Where all nodes are on this machine nobody
+    /// Ray takes 127.0.0.1 for a mistake and looks for an address that others reach. If all nodes are on this machine no process
     /// should: another address of the loopback is taken as it is.
     fn rays_address(&self, rank: u32) -> &str {
         match self.address(rank) {

@@ -25,23 +25,23 @@ use crate::processes;
 
 /// How often Ray is started where it fails.
 const TRIES: u32 = 3;
-/// How often what nobody tells of is looked at.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long Ray may take to end in good order.
 const DRAIN: Duration = Duration::from_secs(30);
 /// How long the first node waits for the others to have left, which is quicker while Ray's head is there.
-const FAREWELL: Duration = Duration::from_secs(10);
+const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is kept of the grace for ending Ray, at most; and for removing what it leaves.
 const RESERVE: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_millis(500);
-/// After this long a process that was killed hangs in the kernel, and waiting for it helps nobody.
+/// After this long a process that was killed hangs in the kernel, and waiting for it is useless.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// Ray has a file open for each worker, and for much else.
 const FILES: u64 = 65_536;
 /// A cluster that did not come up: temporary, as far as the machine's own list of codes goes.
 const CODE_NOT_UP: u8 = 75;
 const CODE_USAGE: u8 = 2;
-/// The password that Ray has where nobody chose one. Old programs insist on naming it; it protects nothing.
+/// Ray's default password. Old programs insist on naming it; it protects nothing.
 const REDIS_PASSWORD: &str = "5241590000000000";
 /// How much of what `ray start` said is shown where it failed.
 const SAID_BYTES_MAX: usize = 4000;
@@ -53,21 +53,17 @@ enum RayError {
     Ports(#[from] BlockError),
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error(
-        "there is no `{program}` in this job's environment; activate one that has Ray, or name it in `ray.program`"
-    )]
+    #[error("`{program}` not found in this job's environment; activate one with Ray, or set `ray.program`")]
     NoRay { program: String },
     #[error("cannot {what}: {source}")]
     System { what: &'static str, source: std::io::Error },
     #[error("Ray did not start on this node")]
     NotStarted,
-    #[error("the living nodes of the Ray cluster could not be counted")]
+    #[error("cannot count the live nodes of the Ray cluster")]
     Uncounted,
-    #[error(
-        "only {alive} of {wanted} Ray nodes were alive after {limit:?}; `ray.ready_timeout` gives them longer"
-    )]
+    #[error("only {alive} of {wanted} Ray nodes were alive after {limit:?}; increase `ray.ready_timeout`")]
     Missing { alive: u32, wanted: u32, limit: Duration },
-    #[error("the first node of the gang did not tell where Ray's head is within {limit:?}")]
+    #[error("the first node of the gang did not report the address of Ray's head within {limit:?}")]
     NoHead { limit: Duration },
     #[error("Ray's head has ended before the driver")]
     HeadGone,
@@ -92,7 +88,7 @@ fn failed(what: &'static str) -> impl Fn(std::io::Error) -> RayError {
 
 /// Says something in the job's log.
 fn note(what: std::fmt::Arguments<'_>) {
-    // There is nobody to be told of a log that cannot be written.
+    // The log may not be writable.
     let _ = writeln!(std::io::stderr(), "wharf: {what}");
 }
 
@@ -101,7 +97,7 @@ pub fn ray_main(plan: &str, driver: &[String]) -> u8 {
     let plan: Plan = match serde_json::from_str(plan) {
         Ok(plan) => plan,
         Err(error) => {
-            note(format_args!("the plan of a Ray node is not understood: {error}"));
+            note(format_args!("cannot parse the plan of a Ray node: {error}"));
             return CODE_USAGE;
         }
     };
@@ -134,7 +130,7 @@ async fn run(plan: Plan, driver: &[String]) -> Result<u8, RayError> {
     lived
 }
 
-/// Whether and when this node was told to stop.
+/// Whether and when this node was requested to stop.
 #[derive(Clone)]
 struct Stop {
     told: watch::Receiver<Option<Instant>>,
@@ -161,12 +157,12 @@ impl Stop {
     /// Returns when it was told to.
     async fn told(&self) {
         if self.told.clone().wait_for(Option::is_some).await.is_err() {
-            // Nobody listens to signals any more: then there is none.
+            // The signal channel is closed: there is none.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Until when the driver may go on, and until when Ray; none where it was not told to stop.
+    /// Until when the driver may go on, and until when Ray; none where it was not requested to stop.
     fn limits(&self) -> Option<(Instant, Instant)> {
         let told = (*self.told.borrow())?;
         let reserve = RESERVE.min(self.grace / 2);
@@ -501,12 +497,12 @@ impl Node {
             stop.limits().map_or(at, |(_, end)| at.min(end))
         };
         if let Some(guests) = self.guests.take() {
-            let limit = until(FAREWELL).saturating_duration_since(Instant::now());
+            let limit = until(DEREGISTER_TIMEOUT).saturating_duration_since(Instant::now());
             guests.dismiss(limit).await;
         }
         tokio::select! {
             () = self.end_ray(until(DRAIN)) => {}
-            // Told to stop only now: it has less time than it thought.
+            // Requested to stop only now: it has less time than it thought.
             () = async { stop.told().await; sleep_until_end(stop).await } => {}
         }
         self.end_ray(Instant::now()).await;

@@ -77,7 +77,7 @@ async fn apptainer_runs_tasks() {
     let (code, _, output) = finished(&mut session, within(id(35, 1), privileged.clone(), "true")).await;
     assert_eq!(
         (code, output.as_str()),
-        (0, "wharf: container: apptainer has no `privileged`: it is left out\n")
+        (0, "wharf: container: apptainer has no `privileged`: it is ignored\n")
     );
     let strict = Container { strict: true, ..privileged };
     let (code, error, _) = finished(&mut session, within(id(36, 1), strict, "true")).await;

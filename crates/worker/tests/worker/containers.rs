@@ -80,7 +80,11 @@ pub(crate) async fn behaves(session: &mut Session, dir: &Path, container: &Conta
     session.launch(within(cancelled, container.clone(), script)).await;
     until("the container", || data.join("up").exists()).await;
     session.stop(cancelled).await;
-    assert_eq!(session.ended(cancelled).await, (3, String::new()), "it was told to stop and ended by itself");
+    assert_eq!(
+        session.ended(cancelled).await,
+        (3, String::new()),
+        "it was requested to stop and ended by itself"
+    );
     let missing = Container { mounts: vec![mount(&dir.join("no-such"), "/data")], ..container };
     let (code, error, _) = finished(session, within(id(first + 2, 1), missing, "true")).await;
     assert!(code == 126 && error.contains("no-such cannot be mounted at /data"), "{code} {error}");
@@ -122,7 +126,7 @@ async fn charliecloud_runs_tasks() {
     let (code, _, output) = finished(&mut session, within(id(11, 1), privileged.clone(), "true")).await;
     assert_eq!(
         (code, output.as_str()),
-        (0, "wharf: container: charliecloud has no `privileged`: it is left out\n")
+        (0, "wharf: container: charliecloud has no `privileged`: it is ignored\n")
     );
     let strict = Container { strict: true, ..privileged };
     let (code, error, _) = finished(&mut session, within(id(12, 1), strict, "true")).await;
@@ -171,7 +175,7 @@ async fn images_are_unpacked_once_and_pruned() {
         entries.filter(|entry| entry.path().is_dir()).count()
     };
     assert_eq!(cached(), 1);
-    // Another image takes the place of one that nobody uses.
+    // Another image replaces an unused one.
     let second = dir.path().join("second.tar.gz");
     std::fs::copy(&archive, &second).unwrap();
     let (code, ..) = finished(&mut session, within(id(9, 1), charlie(&second), "true")).await;
@@ -219,7 +223,7 @@ async fn charliecloud_runs_squashfs_files_and_names_of_its_store() {
     let (code, _, output) =
         finished(&mut session, within(id(21, 1), container, "pwd; touch /x 2> /dev/null || echo fixed"))
             .await;
-    let said = "wharf: container: charliecloud has no `writable_root`: it is left out\n/new/place\nfixed\n";
+    let said = "wharf: container: charliecloud has no `writable_root`: it is ignored\n/new/place\nfixed\n";
     assert_eq!((code, output.as_str()), (0, said));
     worker.kill();
     drop(session);
@@ -319,7 +323,7 @@ async fn podman_runs_tasks() {
     let devices = vec!["/dev/no-such".into()];
     let stays = Container { name: "stays".into(), per_node: true, devices, ..container };
     let (_, error, _) = finished(&mut session, within(id(22, 1), stays, "true")).await;
-    assert!(error.contains("could not be made") && error.contains("/dev/no-such"), "{error}");
+    assert!(error.contains("cannot create the container") && error.contains("/dev/no-such"), "{error}");
     worker.shut_down().await;
 }
 
@@ -464,7 +468,7 @@ async fn leftovers_of_dead_tasks_are_removed() {
     let worker = Victim::start_with(head.address, &state, &env);
     let mut session = head.session().await;
     let (code, error) = session.ended(id(1, 1)).await;
-    assert!(code == -1 && error.contains("its keeper died"), "{code} {error}");
+    assert!(code == -1 && error.contains("its supervisor died"), "{code} {error}");
     assert_eq!(engine.run(&["ps", "-aq"]), "", "it was removed before its end was told");
     session.forget(id(1, 1)).await;
     worker.kill();
@@ -478,7 +482,7 @@ async fn podman_is_spoken_to_over_its_socket() {
     let (mut engine, image) = (Podman::new(dir.path()), engines::image(dir.path()));
     engine.run(&["import", &archive(dir.path(), &image).display().to_string(), "localhost/lab:1"]);
     let socket = engine.serve();
-    // A node that has the socket and no program: the job asks for docker, whose name nobody has here.
+    // A node that has the socket and no program: the job requests docker, which is not in PATH.
     let containers = ContainerSettings {
         socket: Some(socket),
         command: vec!["/nowhere/docker".into()],
@@ -491,7 +495,7 @@ async fn podman_is_spoken_to_over_its_socket() {
     let mut session = head.session().await;
     let docker = Container { runtime: Runtime::Docker.into(), ..podman("localhost/lab:1") };
     behaves(&mut session, dir.path(), &docker, 1).await;
-    tells_codes_apart(&mut session, &docker, 30, "the engine refuses").await;
+    tells_codes_apart(&mut session, &docker, 30, "the container engine failed").await;
     assert_eq!(engine.run(&["ps", "-aq"]), "", "no container is left behind");
     worker.shut_down().await;
 }

@@ -67,7 +67,7 @@ async fn docker_is_spoken_to_over_its_socket() {
     let worker = Worker::start_with(WorkerConfig { containers, ..config(head.address, &state) });
     let mut session = head.session().await;
     behaves(&mut session, dir.path(), &docker("lab:1"), 1).await;
-    tells_codes_apart(&mut session, &docker("lab:1"), 30, "the engine refuses").await;
+    tells_codes_apart(&mut session, &docker("lab:1"), 30, "the container engine failed").await;
     ends_the_deaf(&mut session, dir.path(), &docker("lab:1")).await;
     assert_eq!(engine.run(&["ps", "-aq"]), "", "no container is left behind");
     worker.shut_down().await;

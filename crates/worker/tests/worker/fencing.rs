@@ -17,7 +17,7 @@ fn anywhere() -> std::net::SocketAddr {
     std::net::SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Launches a task that says when it is told to stop, and does not, and waits until it says its process.
+/// Launches a task that says when it is requested to stop, and does not, and waits until it says its process.
 async fn launch_stubborn(session: &mut Session, dir: &Path) -> String {
     let file = |name: &str| dir.join(name).display().to_string();
     let (told, pid, go) = (file("told"), file("pid"), wait_for(&dir.join("go")));
@@ -48,7 +48,7 @@ async fn head_silent_tasks_are_stopped() {
     let begun = Instant::now();
     head.stop().await;
     drop(session);
-    // Connections come about, but nobody ever answers.
+    // Connections are accepted, but there is never an answer.
     let silent = loop {
         // The earlier socket may live on for a moment in a child that another test is starting.
         match tokio::net::TcpListener::bind(address).await {

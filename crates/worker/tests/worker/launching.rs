@@ -87,7 +87,7 @@ async fn steps_go_on_without_worker_and_end_without_keeper() {
     session.started(id(1, 1)).await;
     std::fs::write(&two, "").unwrap();
     let (code, error) = session.ended(id(1, 1)).await;
-    assert_eq!((code, error.contains("keeper died")), (-1, true), "{error}");
+    assert_eq!((code, error.contains("supervisor died")), (-1, true), "{error}");
     let output = output(dir.path(), id(1, 1));
     assert!(output.ends_with("over\n"), "{output}");
     worker.shut_down().await;

@@ -214,7 +214,7 @@ async fn time_lease_outlives_the_keeper() {
     let keeper = keeper_pid(dir.path()).expect("a keeper");
     assert!(Command::new("kill").arg("-9").arg(keeper.to_string()).status().unwrap().success());
     let (ended, _) = end(&mut session, id(1, 1)).await;
-    assert!(ended.interrupted && ended.error.contains("keeper died"), "{ended:?}");
+    assert!(ended.interrupted && ended.error.contains("supervisor died"), "{ended:?}");
     worker.shut_down().await;
 }
 

@@ -71,7 +71,7 @@ async fn paced_task_follows_its_pace_saves_and_goes_on() {
     session.set_pace(id(1, 2), 1e-6).await;
     let (ended, last) = end(&mut session, id(1, 2)).await;
     assert_eq!((ended.exit_code, ended.interrupted, last.iterations), (0, false, 1000.0));
-    assert!(!checkpoint.exists(), "nobody needs it any more");
+    assert!(!checkpoint.exists(), "it is not needed any more");
     worker.shut_down().await;
 }
 

@@ -125,7 +125,7 @@ async fn keeper_killed_tasks_go_on_without_code() {
     assert_eq!(session.ended(id(2, 1)).await, (9, String::new()));
     std::fs::write(&go, "").unwrap();
     let (code, error) = session.ended(id(1, 1)).await;
-    assert_eq!((code, error.contains("keeper died")), (-1, true), "{error}");
+    assert_eq!((code, error.contains("supervisor died")), (-1, true), "{error}");
     session.launch(shell(id(3, 1), "exit 2")).await;
     assert_eq!(session.ended(id(3, 1)).await.0, 2);
     worker.shut_down().await;

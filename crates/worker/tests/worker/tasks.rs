@@ -43,7 +43,7 @@ async fn launch_impossible_ends_with_reason() {
     session.launch(LaunchTask { command: Vec::new(), ..shell(id(3, 1), "") }).await;
     assert!(session.ended(id(3, 1)).await.1.contains("empty"));
     session.stop(id(4, 1)).await;
-    assert!(session.ended(id(4, 1)).await.1.contains("does not know"));
+    assert!(session.ended(id(4, 1)).await.1.contains("unknown to the worker"));
     worker.shut_down().await;
 }
 

@@ -120,7 +120,7 @@ impl Aws {
             let words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", &self.access.name, "-f"];
             let argv: Vec<OsString> = words.map(OsString::from).into_iter().chain([key.into()]).collect();
             ask(&self.log, &argv, None).await?;
-            // One of this name is of an earlier cluster, whose folder is gone: nobody has its other half.
+            // One of this name is of an earlier cluster, whose folder is gone: the private key is lost.
             self.tell(&["delete-key-pair", "--key-name", &self.access.name]).await?;
         }
         let named = format!("Name=key-name,Values={}", self.access.name);
@@ -166,7 +166,7 @@ impl Aws {
         }
     }
 
-    /// Changes what is different; first what is missing, so that nobody is shut out in between. Rules for anything but ssh are not ours to remove.
+    /// Changes what is different; first what is missing, so that access is never interrupted. Rules for anything but ssh are not ours to remove.
     async fn let_in(&self, group: &Group) -> Result<(), ProviderError> {
         let wanted: BTreeSet<String> = self.config.ssh_from.iter().cloned().collect();
         let there = group.ssh_from();

@@ -1,4 +1,4 @@
-//! Machines of Amazon's cloud, through its own command line: whoever is logged in there is who asks, and nothing of that is read here.
+//! Machines of Amazon's cloud, through the AWS command line with its credentials, which are not read here.
 //!
 //! What is known of machines is in their tags. Those of one type are asked for at once, because a placement group may not have room for
 //! one after the other, and get their nodes' names afterwards: one that an interrupted launcher has left nameless is used by the next.
@@ -112,7 +112,7 @@ impl Aws {
         }
     }
 
-    /// The command line with its words; a pager would wait for somebody to read.
+    /// The command line with its words; a pager would wait for input.
     fn argv(&self, words: &[&str]) -> Vec<OsString> {
         let region = self.config.region.iter().flat_map(|region| ["--region", region]);
         let all = ["env", "AWS_PAGER=", "aws", "ec2"].into_iter().chain(words.iter().copied());
@@ -306,7 +306,7 @@ impl Provider for Aws {
                     Some("failed" | "invalid" | "error") => {
                         return Err(ProviderError::Cannot(format!("the image {id} has failed")));
                     }
-                    state => format!("the image {id} is {}", state.unwrap_or("not known yet")),
+                    state => format!("the image {id} is {}", state.unwrap_or("in an unknown state")),
                 };
                 if start.elapsed() > IMAGE_TIMEOUT {
                     return Err(ProviderError::Late { seconds: IMAGE_TIMEOUT.as_secs(), why });

@@ -127,7 +127,7 @@ impl Subject<'_> {
         assert!(!back.join("left.out").exists());
     }
 
-    /// A machine that somebody else has ended is missed, and made anew; the others are left alone.
+    /// A machine that was terminated externally is recreated; the others are left alone.
     fn comes_back(
         &self,
         provider: &dyn Provider,

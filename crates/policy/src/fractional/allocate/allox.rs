@@ -9,7 +9,7 @@ use wharf_solver::assignment::{Method, Place, Queues};
 use crate::fractional::{Allocation, Allocator, Problem};
 
 /// Jobs are matched with places in the queues of free devices. Those that find devices start, the first of each queue before
-/// the others; the rest are matched anew when something changes. Nobody is stopped.
+/// the others; the rest are matched again after changes. No job is preempted.
 #[derive(Clone, Debug, Default)]
 pub struct AlloX {
     /// Jobs that are better off waiting for this type than with what is free.

@@ -1,4 +1,4 @@
-//! Everybody gets an equal part of every device type, whatever it makes of it.
+//! Every job gets an equal part of every device type, whatever its throughput there.
 
 use super::equal_split;
 use crate::fractional::{Allocation, Allocator, Combo, Problem};

@@ -115,7 +115,7 @@ pub(super) fn solve(
             },
             &targets.iter().map(|target| 1.0 / target.max(f64::MIN_POSITIVE)).collect::<Vec<_>>(),
         );
-        let fallback = Some("too many kinds of jobs to look for pairs: nobody shares");
+        let fallback = Some("too many kinds of jobs to search for pairs: no job shares devices");
         return Allocation { fallback, ..Allocation::of_rows(problem, &shares.values) };
     }
     let alone: Vec<f64> = kinds.first.iter().flat_map(|&first| problem.row(first).to_vec()).collect();

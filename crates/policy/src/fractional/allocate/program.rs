@@ -1,4 +1,4 @@
-//! Allocators that solve a program: somebody's throughput, time or fairness is made as good as it can be.
+//! Allocators that solve a program: throughput, time or fairness is optimized.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::fractional::{Allocation, Allocator, Claim, Problem};
 /// What is made as good as it can be.
 #[derive(Clone, Debug)]
 pub enum Measure {
-    /// The throughput of whoever is worst off, each compared with an equal share of the cluster.
+    /// The throughput of the job that is worst off, compared with an equal share of the cluster.
     MaxMin,
     /// The same, then that of the next, and so on.
     WaterFilling,

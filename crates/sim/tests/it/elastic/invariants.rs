@@ -1,5 +1,5 @@
 //! What holds under every elastic policy, on random mixed clusters whose nodes fail: work is conserved through every resize and
-//! migration, no job is on two types at once, deadlines are accounted right, and nobody waits beyond a stated bound.
+//! migration, no job is on two types at once, deadlines are accounted right, and no job waits beyond a stated bound.
 
 use std::collections::BTreeMap;
 
@@ -328,10 +328,10 @@ proptest! {
     }
 
     #[test]
-    fn nobody_waits_beyond_a_stated_bound(jobs in jobs_strategy(12), seed in 0..1000_u64) {
+    fn no_job_waits_beyond_a_stated_bound(jobs in jobs_strategy(12), seed in 0..1000_u64) {
         let cluster = cluster(&[("a", 1, 4), ("b", 1, 8), ("c", 1, 8)]);
         let profile = profile(&[("a", 1.0), ("b", 3.0), ("c", 1.7)]);
-        // Far longer than the bound, so that nobody gets room because another one ends.
+        // Far longer than the bound, so that no job gets devices because another one ends.
         let jobs: Vec<JobSpec> = jobs
             .into_iter()
             .filter(|job| job.gang.devices_min <= 4 || job.gang.device_types.is_empty())

@@ -1,4 +1,4 @@
-//! Every policy within limits: none is ever exceeded, every reason is true, and nobody waits for ever.
+//! Every policy within limits: none is ever exceeded, every reason is true, and no job starves.
 
 mod odd_clusters;
 mod random;

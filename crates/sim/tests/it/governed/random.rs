@@ -114,7 +114,7 @@ fn check_limits(limits: &Limits, state: &State) -> Result<(), String> {
     Ok(())
 }
 
-/// Nodes are given to nobody else while they are kept, and are empty while they are reserved.
+/// Nodes are given to no other job while they are kept, and are empty while they are reserved.
 fn check_windows(limits: &Limits, world: &World) -> Result<(), String> {
     let (state, now_s) = (world.state(), world.now.seconds());
     for one in &limits.reservations {

@@ -85,7 +85,7 @@ fn of_policies() -> Vec<Case> {
         case(
             "sia",
             vec![full(0.0), full(1.0), full(100.0)],
-            "needs 4 devices, 0 that it may use are free, and those who have the others make as much of them",
+            "needs 4 devices, 0 that it may use are free, and preempting other jobs would not free enough devices",
         ),
         case(
             "sjf-ffs",

@@ -16,7 +16,7 @@ use crate::number::JobNumber;
 use crate::output::grid::Grid;
 use crate::output::{Terminal, counted};
 
-/// Jobs that are shown before somebody is asked.
+/// Jobs that are shown before the confirmation.
 const SHOWN_MAX: usize = 20;
 
 /// What is to be done.
@@ -84,7 +84,7 @@ fn is_wanted(jobs: &[JobSummary], wish: Wish, terminal: &Terminal) -> Result<boo
     terminal.ask(&format!("{} {}? [y/N]", wish.verb, counted(jobs.len(), "job")));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| CliError::input("standard input cannot be read").caused_by(error))?;
+    read.map_err(|error| CliError::input("cannot read standard input").caused_by(error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
@@ -136,7 +136,7 @@ fn tell_refusals(refused: &[Refusal], count: usize, terminal: &Terminal) -> Resu
     }
     match refused.is_empty() {
         true => Ok(Exit::Ok),
-        false => Err(CliError::usage(format!("{} of {count} jobs were left as they are", refused.len()))),
+        false => Err(CliError::usage(format!("{} of {count} jobs were not changed", refused.len()))),
     }
 }
 

@@ -76,14 +76,14 @@ impl From<ClientError> for CliError {
         };
         let hint = match &error {
             ClientError::NoHead { .. } => {
-                "start one with `wharf head` or `wharf local`, or name its folder with `--home DIR`"
+                "start one with `wharf head` or `wharf local`, or set its state directory with `--home DIR`"
             }
             ClientError::Token => "is the folder really a head's?",
             ClientError::Unconnected(ConnectError::Away { .. }) => {
                 "is `wharf head` or `wharf local` running there?"
             }
             ClientError::Unconnected(ConnectError::Impostor { .. }) => {
-                "the token is of another cluster, or somebody stands between you and the head"
+                "the token is of another cluster, or a third party intercepts the connection"
             }
             ClientError::Unconnected(ConnectError::Handshake { .. }) => {
                 "is it really a `wharf head` that listens there?"

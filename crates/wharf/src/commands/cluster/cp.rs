@@ -51,8 +51,8 @@ pub(in crate::commands) fn cp(args: &CpArgs) -> Result<Exit, CliError> {
             fetch(client, job_id, *rank, path, to).await
         })?,
         _ => {
-            return Err(CliError::usage("one of both has to be a job's, and the other one here")
-                .hint("write JOB:PATH for what a job sees: wharf cp config.json 3:/app/"));
+            return Err(CliError::usage("exactly one of source and destination must be in a job")
+                .hint("use JOB:PATH for paths in a job: wharf cp config.json 3:/app/"));
         }
     }
     Ok(Exit::Ok)
@@ -81,7 +81,7 @@ async fn send(client: &Client, from: &Path, job_id: u32, rank: u32, to: &str) ->
     transfer(client, open, source, |_| Ok(())).await?;
     match packer.map(|mut tar| tar.wait()) {
         Some(Ok(status)) if !status.success() => Err(CliError::input(format!("tar ended with {status}"))),
-        Some(Err(error)) => Err(CliError::input("tar was lost").caused_by(error)),
+        Some(Err(error)) => Err(CliError::input("cannot wait for tar").caused_by(error)),
         _ => Ok(()),
     }
 }
@@ -196,9 +196,7 @@ async fn transfer(
             }
             Some(exec_output::Message::ExitCode(0)) => {
                 return match reading.join() {
-                    Ok(Err(error)) => {
-                        Err(CliError::input("the file could not be read to its end").caused_by(error))
-                    }
+                    Ok(Err(error)) => Err(CliError::input("cannot read the complete file").caused_by(error)),
                     _ => Ok(()),
                 };
             }
@@ -212,7 +210,7 @@ async fn transfer(
             Some(exec_output::Message::InputTaken(_)) | None => {}
         }
     }
-    Err(CliError::input("the other end is gone; what was copied is not known"))
+    Err(CliError::input("the connection was lost; the copy may be incomplete"))
 }
 
 /// Reads on a thread of its own: files and pipes know no waiting.

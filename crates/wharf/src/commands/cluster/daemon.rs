@@ -82,7 +82,7 @@ fn serve_head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         stop_head(head).await?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
     });
-    // Whoever was still being foretold something has gone with the connections.
+    // Clients of running forecasts have disconnected.
     runtime.shutdown_timeout(LAST_WORDS);
     served
 }
@@ -126,15 +126,13 @@ pub(super) fn tell_dashboard(args: &HeadArgs, head: &Head, terminal: &Terminal) 
     let has_tls = !args.http.http_plain && !address.ip().is_loopback();
     terminal.note(&format!("dashboard at {}://{address}", if has_tls { "https" } else { "http" }));
     if args.http.http_plain && !address.ip().is_loopback() {
-        terminal.warn(
-            "the dashboard is served without TLS: tokens can be read on the way to what is in front of it",
-        );
+        terminal.warn("the dashboard is served without TLS: tokens can be read on the way to the proxy");
     }
 }
 
 /// For a head that other machines can reach.
 fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
-    terminal.note(&format!("workers and clients know it by the fingerprint {fingerprint}"));
+    terminal.note(&format!("fingerprint for workers and clients: {fingerprint}"));
     terminal.note(
         "to add a worker: `wharf token create --role worker --to join.token` (`--nodes N` for several), copy that file, and there",
     );
@@ -206,7 +204,7 @@ fn serve_worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError
             Notice::CutOff => terminal.warn("cut off from the head for too long: the tasks are stopped"),
             Notice::Reduced { what } => terminal.warn(&what),
             Notice::Device { index, problem } if problem.is_empty() => {
-                terminal.note(&format!("device {index} is well again"));
+                terminal.note(&format!("device {index} is healthy again"));
             }
             Notice::Device { index, problem } => terminal.warn(&format!("device {index}: {problem}")),
             Notice::SharedInTurns { reason } => {
@@ -214,7 +212,7 @@ fn serve_worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError
             }
             Notice::Renewed => terminal.note("the worker's certificate is renewed"),
             Notice::NotRenewed { reason } => {
-                terminal.warn(&format!("the worker's certificate could not be renewed: {reason}"));
+                terminal.warn(&format!("cannot renew the worker's certificate: {reason}"));
             }
             other => terminal.detail(&format!("{other:?}")),
         };
@@ -229,7 +227,7 @@ pub(super) fn worker_failed(error: &WorkerError) -> CliError {
     let failed = CliError::from_error(ErrorKind::Input, error);
     match error {
         WorkerError::Interface(_) => failed.hint(
-            "give one of them with `--network-interface`, or leave it out: the worker uses that of its `--address`",
+            "set one of them with `--network-interface`, or omit it: the default is the interface of `--address`",
         ),
         _ => failed,
     }

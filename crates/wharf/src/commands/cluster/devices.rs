@@ -21,7 +21,7 @@ pub(super) async fn offered(
         let (device_type, count) = input::devices(declared)?;
         if !args.device_numbers.is_empty() && args.device_numbers.len() != count as usize {
             return Err(CliError::usage(format!(
-                "`--device-numbers` has to name {count}, as many as there are"
+                "`--device-numbers` must have {count} numbers, one per device"
             )));
         }
         let device = |&index: &u32| Device { index, model: device_type.clone(), ..Device::default() };
@@ -34,8 +34,8 @@ pub(super) async fn offered(
         found.devices.retain(|device| args.device_numbers.contains(&device.index));
         found.left_out.retain(|device| args.device_numbers.contains(&device.index));
         if found.devices.is_empty() {
-            return Err(CliError::usage("no device that was found has one of these numbers")
-                .hint("say what they are with `--devices TYPE:COUNT`"));
+            return Err(CliError::usage("no detected device has one of these numbers")
+                .hint("declare them with `--devices TYPE:COUNT`"));
         }
     }
     let count = u32::try_from(found.devices.len()).unwrap_or(DEVICES_PER_NODE_MAX);

@@ -57,14 +57,14 @@ fn whole_script(submission: &Submission) -> String {
 fn made(planned: &Planned) -> Result<Submission, CliError> {
     let Some(SlurmExecutor { partition, account, qos, options }) = planned.slurm.clone() else {
         return Err(CliError::usage(format!(
-            "`{}` is a job for the head, and others are for Slurm",
+            "`{}` is a job for the head, but other jobs are for Slurm",
             planned.spec.name
         ))
         .hint("submit them from different files"));
     };
     if !planned.waits.is_empty() {
-        return Err(CliError::usage(format!("`{}` waits for another job of the file", planned.spec.name))
-            .hint("Slurm's own dependencies are told with `--slurm-option --dependency=...`"));
+        return Err(CliError::usage(format!("`{}` depends on another job of the file", planned.spec.name))
+            .hint("set Slurm dependencies with `--slurm-option --dependency=...`"));
     }
     let options = Options {
         partition: partition.unwrap_or_default(),
@@ -79,7 +79,7 @@ fn taken_so_far(error: CliError, ids: &[String]) -> CliError {
     if ids.is_empty() {
         return error;
     }
-    error.hint(format!("others were taken before; `scancel {}` undoes that", ids.join(" ")))
+    error.hint(format!("others were submitted before; cancel them with `scancel {}`", ids.join(" ")))
 }
 
 /// Waits for all; the exit code is the first that is not 0.

@@ -75,7 +75,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// A worker that runs until it is told to stop; the second part tells when it has been let in.
+    /// A worker that runs until it is requested to stop; the second part tells when it has been let in.
     fn start(config: WorkerConfig, mut stopped: watch::Receiver<bool>) -> (Self, oneshot::Receiver<()>) {
         let state_dir = config.state_dir.clone();
         let shutdown = async move {
@@ -88,7 +88,7 @@ impl Worker {
             if notice == Notice::Welcomed
                 && let Some(welcome) = welcome.take()
             {
-                // Nobody waits any more where another worker has failed.
+                // There is no receiver any more if another worker has failed.
                 let _ = welcome.send(());
             }
         };
@@ -213,10 +213,10 @@ fn typed(words: Vec<OsString>) -> Result<Command, CliError> {
 }
 
 fn misread() -> CliError {
-    CliError::new(ErrorKind::Internal, "a part of the cluster was misread")
+    CliError::new(ErrorKind::Internal, "internal parse error of the cluster")
 }
 
-/// Counts Ctrl-C and its like, from now on.
+/// Counts interrupt signals from now on.
 #[derive(Clone)]
 pub(in crate::commands) struct Interruptions(watch::Receiver<u32>);
 
@@ -231,7 +231,7 @@ impl Interruptions {
     /// Returns when there have been so many.
     pub(in crate::commands) async fn reach(mut self, count: u32) {
         if self.0.wait_for(|seen| *seen >= count).await.is_err() {
-            // Nobody counts any more.
+            // There is no receiver any more.
             std::future::pending::<()>().await;
         }
     }

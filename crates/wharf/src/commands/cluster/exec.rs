@@ -90,7 +90,7 @@ fn size() -> TerminalSize {
     }
 }
 
-/// Reads standard input on a thread that nobody waits for: a read cannot be called off.
+/// Reads standard input on a detached thread: a read cannot be cancelled.
 fn read_input(inputs: mpsc::Sender<ExecInput>) {
     std::thread::spawn(move || {
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -117,7 +117,7 @@ async fn show(mut output: Streaming<ExecOutput>) -> Result<Exit, CliError> {
                 let mut out = io::stdout();
                 out.write_all(&data).and_then(|()| out.flush()).map_err(CliError::stdout)?;
             }
-            // Where standard error is closed there is nobody to hear it.
+            // Standard error may be closed.
             Some(exec_output::Message::Stderr(data)) => drop(io::stderr().write_all(&data)),
             Some(exec_output::Message::ExitCode(code)) => {
                 return Ok(Exit::Passed(u8::try_from(code & 0xff).unwrap_or(1)));
@@ -127,7 +127,7 @@ async fn show(mut output: Streaming<ExecOutput>) -> Result<Exit, CliError> {
         }
     }
     // Where a token is revoked, the end of the stream can overtake its reason.
-    Err(CliError::input("the head has ended the stream before the command has ended")
+    Err(CliError::input("the head closed the connection before the command ended")
         .hint("the token may have been revoked or have expired"))
 }
 

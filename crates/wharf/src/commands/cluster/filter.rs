@@ -7,7 +7,7 @@ use super::record::unix_s;
 use crate::args::{FilterArgs, JobStateArg};
 use crate::error::CliError;
 
-/// What stands for whoever asks.
+/// Placeholder for the current user.
 const ME: &str = "me";
 
 /// What the flags say; a head has to be asked who `me` is.

@@ -55,7 +55,7 @@ pub(in crate::commands) struct Frame {
     pub(in crate::commands) nodes: Vec<NodeSummary>,
     /// Jobs that are not over.
     pub(in crate::commands) jobs: Vec<JobSummary>,
-    /// Why jobs wait, as far as somebody has asked.
+    /// Requested wait reasons of jobs.
     pub(in crate::commands) reasons: BTreeMap<u32, String>,
     /// Iterations a second of running jobs; where there is none, the mean since the start stands in.
     pub(in crate::commands) rates: BTreeMap<u32, f64>,

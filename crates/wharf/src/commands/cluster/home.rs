@@ -73,11 +73,13 @@ impl Home {
         let path = named.unwrap_or_else(|| self.0.join("auth/ca.pem"));
         let authority = wharf_tls::fingerprint_of_pem(&read(&path)?).ok_or_else(|| {
             CliError::input(format!("`{}` holds no certificate", path.display()))
-                .hint("a head's is in its folder, at auth/ca.pem")
+                .hint("a head stores it in its state directory, at auth/ca.pem")
         })?;
         if said.is_some_and(|said| said != authority) {
             let (token, ca) = (token_file.display(), path.display());
-            return Err(CliError::input(format!("the token `{token}` is of another cluster than `{ca}`")));
+            return Err(CliError::input(format!(
+                "the token `{token}` belongs to another cluster than `{ca}`"
+            )));
         }
         Ok(authority)
     }
@@ -88,7 +90,7 @@ impl Home {
             Some(value) => address(&value.to_string_lossy()),
             None => read(&self.0.join("address")).map_err(|error| {
                 error.hint(
-                    "start one with `wharf head` or `wharf local`, or name its folder with `--home DIR`",
+                    "start one with `wharf head` or `wharf local`, or set its state directory with `--home DIR`",
                 )
             }),
         }
@@ -124,21 +126,21 @@ pub(in crate::commands) fn state_home(hint: &str) -> Result<PathBuf, CliError> {
     let user = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
     match state.or_else(user) {
         Some(state) => Ok(state.join("wharf")),
-        None => Err(CliError::usage("there is no HOME to keep the cluster's state in").hint(hint)),
+        None => Err(CliError::usage("HOME is not set, which contains the state directory").hint(hint)),
     }
 }
 
 /// An address as people write it.
 pub(in crate::commands) fn address(text: &str) -> Result<String, CliError> {
     if text.starts_with("http://") {
-        return Err(CliError::usage(format!("`{text}` would not be safe: a head speaks TLS only"))
+        return Err(CliError::usage(format!("`{text}` is not supported: a head accepts only TLS"))
             .hint("write the address as HOST:PORT"));
     }
     let address = text.strip_prefix("https://").unwrap_or(text);
     if address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
         Ok(address.to_owned())
     } else {
-        Err(CliError::usage(format!("`{text}` is not the address of a head")).hint("it looks like HOST:7717"))
+        Err(CliError::usage(format!("`{text}` is not the address of a head")).hint("expected HOST:7717"))
     }
 }
 

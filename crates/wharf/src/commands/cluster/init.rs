@@ -32,7 +32,7 @@ pub(super) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
 pub(super) fn open(home: &Home, hosts: &[String], renew: bool) -> Result<Access, CliError> {
     let is_host = |host: &&String| host.is_empty() || host.contains(char::is_whitespace);
     if let Some(host) = hosts.iter().find(is_host) {
-        return Err(CliError::usage(format!("`{host}` is no name or address of a host")));
+        return Err(CliError::usage(format!("`{host}` is not a host name or address")));
     }
     let setup = Setup { folder: home.path().to_owned(), hosts: hosts.to_vec(), owner: user_name(), renew };
     Access::open(&setup).map_err(|error| {
@@ -44,7 +44,7 @@ pub(super) fn open(home: &Home, hosts: &[String], renew: bool) -> Result<Access,
         let failed = CliError::from_error(kind, &error);
         match error {
             AccessError::InUse { .. } => {
-                failed.hint("stop it first, or name another folder with `--home DIR`")
+                failed.hint("stop it first, or set another state directory with `--home DIR`")
             }
             _ => failed,
         }
@@ -56,7 +56,7 @@ fn user_name() -> String {
     let uid = getuid();
     match User::from_uid(uid) {
         Ok(Some(user)) => user.name,
-        // Not everybody who may run programs has a name.
+        // A user id may have no name.
         Ok(None) | Err(_) => format!("uid-{uid}"),
     }
 }

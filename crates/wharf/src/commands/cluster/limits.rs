@@ -44,7 +44,7 @@ fn apply(args: &LimitsApplyArgs, terminal: &Terminal) -> Result<(), CliError> {
     match terminal.format {
         OutputFormat::Json => show(&reply, terminal),
         _ => {
-            terminal.note("the limits hold from now on; what runs goes on running");
+            terminal.note("the limits are active; running jobs continue");
             Ok(())
         }
     }

@@ -63,10 +63,10 @@ fn serve(plan: &Plan, home: &Home, is_detached: bool, terminal: &Terminal) -> Re
             let _ = writeln!(std::io::stdout(), "{READY}");
         } else {
             introduce(home, terminal).await?;
-            terminal.note("Ctrl-C stops it; what runs then goes on when it is next started");
+            terminal.note("Ctrl-C stops it; running jobs continue at the next start");
         }
         interruptions.clone().reach(1).await;
-        terminal.note("stopping; jobs have their grace, Ctrl-C again kills them");
+        terminal.note("stopping with the jobs' grace periods; press Ctrl-C again to kill them");
         cluster.stop(Hurry::After(interruptions, 2)).await?;
         Ok(interrupt::handled().filter(|_| !is_detached).unwrap_or(Exit::Ok))
     })
@@ -117,11 +117,11 @@ fn workers(declared: &[String]) -> Result<Vec<WorkerPlan>, CliError> {
         };
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if node.is_empty() || node.starts_with('.') || !node.chars().all(is_name) {
-            return Err(CliError::usage(format!("`{node}` cannot be a node's name"))
-                .hint("a name has letters, digits, `-`, `_` and `.`, and does not begin with `.`"));
+            return Err(CliError::usage(format!("`{node}` is not a valid node name"))
+                .hint("expected letters, digits, `-`, `_` and `.`, not beginning with `.`"));
         }
         if workers.iter().any(|other| other.node == node) {
-            return Err(CliError::usage(format!("there are two nodes named `{node}`")));
+            return Err(CliError::usage(format!("duplicate node name `{node}`")));
         }
         input::devices(devices)?;
         workers.push(WorkerPlan::new(&node, devices));
@@ -133,9 +133,9 @@ fn refuse_if_served(home: &Home) -> Result<(), CliError> {
     let served = runtime()?.block_on(async { Client::connect(home.path()).await.is_ok() });
     match served {
         false => Ok(()),
-        true => Err(CliError::usage(format!("a head already serves in `{}`", home.path().display()))
+        true => Err(CliError::usage(format!("a head is already running in `{}`", home.path().display()))
             .hint(format!("use it: {}", command(home, "submit -- python train.py")))
-            .hint("or name another folder with `--home DIR`")),
+            .hint("or set another state directory with `--home DIR`")),
     }
 }
 
@@ -152,7 +152,7 @@ fn detach(home: &Home, terminal: &Terminal) -> Result<Exit, CliError> {
         .open(&log)
         .map_err(|error| CliError::write(&log, error))?;
     let said_before = messages.metadata().map_or(0, |file| file.len());
-    let program = std::env::current_exe().map_err(internal("cannot find this program"))?;
+    let program = std::env::current_exe().map_err(internal("cannot find the path of this program"))?;
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| if word == "--detach" { "--detached".into() } else { word });
     let mut child = Command::new(program)
@@ -192,7 +192,7 @@ fn warnings_since(log: &Path, from: u64) -> Vec<String> {
 fn last_words(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let from = text.rfind("error: ").map_or("it left no word", |at| text[at..].trim_end());
-    format!("it said in `{}`: {}", log.display(), from.replace('\n', "; "))
+    format!("`{}` contains: {}", log.display(), from.replace('\n', "; "))
 }
 
 /// Ends the cluster of this home, and what a killed one has left behind.
@@ -256,7 +256,7 @@ impl Lock {
     /// Makes this process the one that serves.
     fn take(home: &Home) -> Result<Self, CliError> {
         let Some(mut lock) = Self::open(home, true)? else {
-            return Err(CliError::input(format!("`{}` has gone", home.path().display())));
+            return Err(CliError::input(format!("`{}` no longer exists", home.path().display())));
         };
         if let Err(pid) = lock.is_free() {
             let what = format!("a cluster already runs in `{}` (process {pid})", home.path().display());
@@ -275,7 +275,7 @@ impl Lock {
         Self::open(home, false)
     }
 
-    /// Takes it where nobody has it; otherwise tells the process that does.
+    /// Locks it, or returns the process that holds it.
     fn is_free(&self) -> Result<(), i32> {
         match self.file.try_lock() {
             Ok(()) => Ok(()),
@@ -308,9 +308,9 @@ mod tests {
         let cases: [(&[&str], Result<&str, &str>); 5] = [
             (&["v100:4", "a40:2"], Ok("n0=v100:4 n1=a40:2")),
             (&["big=v100:4", "a40:2"], Ok("big=v100:4 n1=a40:2")),
-            (&["a=v100:4", "a=a40:2"], Err("there are two nodes named `a`")),
-            (&["../a=v100:4"], Err("`../a` cannot be a node's name")),
-            (&["=v100:4"], Err("`` cannot be a node's name")),
+            (&["a=v100:4", "a=a40:2"], Err("duplicate node name `a`")),
+            (&["../a=v100:4"], Err("`../a` is not a valid node name")),
+            (&["=v100:4"], Err("`` is not a valid node name")),
         ];
         for (words, expected) in cases {
             let made = plan(words).map_err(|error| error.to_string());

@@ -173,7 +173,7 @@ fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
             format!("placed on {}", shares.iter().map(share).collect::<Vec<_>>().join(" "))
         }
         "job_launched" => "started".to_owned(),
-        "job_stopping" => format!("told to stop: {}", text("why")),
+        "job_stopping" => format!("stopping: {}", text("why")),
         "job_saved" => format!("saved its work: {} iterations are safe", record["done"]),
         "job_gave_way" => match record["to"].as_u64() {
             Some(to) => format!("makes room for job {to}: {}", text("chosen")),
@@ -284,7 +284,7 @@ mod tests {
             "started",
             "saved its work: 10.0 iterations are safe",
             "makes room for job 7: least unsaved work",
-            "told to stop: preempted",
+            "stopping: preempted",
             "job 7 gets devices that it leaves",
             "stopped, 20.0 iterations are safe",
             "placed on left:0 right:1, moved",

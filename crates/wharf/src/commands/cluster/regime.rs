@@ -24,7 +24,7 @@ use crate::output::grid::Grid;
 /// Settings for what happens by itself on real machines.
 const SIMULATED: &[&str] = &["checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
 
-/// Who decides unless anybody says otherwise.
+/// Default policy.
 const DEFAULT: &str = "fifo";
 
 /// What a command line says of the policy.
@@ -49,7 +49,7 @@ pub(super) fn head_choice(policy: Option<&str>, set: &[String]) -> Result<Policy
 }
 
 /// Makes policies for a head, which draw from this seed, and know speeds from this profile. The only program that it runs as a policy
-/// is the one on its own command line: whoever may change the policy may not run programs on the head's machine by that.
+/// is the one on its own command line: permission to change the policy does not allow running programs on the head's machine.
 pub(super) fn maker(own: &PolicyChoice, seed: u64, profile: Option<Profile>) -> MakeRegime {
     let own = own.name.clone();
     Arc::new(move |choice| {
@@ -118,7 +118,7 @@ pub(in crate::commands) fn policy_set(args: &PolicySetArgs, terminal: &Terminal)
     if terminal.format == OutputFormat::Json {
         show(&changes[changes.len().saturating_sub(1)..], terminal)?;
     } else if let Some(now) = changes.last() {
-        terminal.note(&format!("{} decides from now on; what runs goes on running", described(now)));
+        terminal.note(&format!("{} is active; running jobs continue", described(now)));
     }
     Ok(Exit::Ok)
 }

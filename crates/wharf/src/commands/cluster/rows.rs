@@ -108,7 +108,7 @@ fn spec(row: &Row, args: &SubmitArgs, context: &Context, began_s: f64) -> Result
     })
 }
 
-/// The words of a command with what the row says in place of `{job}` and its like. No word becomes several.
+/// The words of a command with what the row says in place of placeholders such as `{job}`. A word never becomes several.
 fn filled(command: &[String], row: &Row) -> Vec<String> {
     let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
     let values = [

@@ -58,7 +58,7 @@ async fn alone(
     let count: u32 = client.list_nodes().await?.iter().map(|node| node.devices).sum();
     if wanted > count {
         return Err(CliError::usage(format!("the job needs {wanted} devices, but there are {count}"))
-            .hint("declare more with `--devices TYPE:COUNT`, or ask for fewer with `--gang N`"));
+            .hint("declare more with `--devices TYPE:COUNT`, or request fewer with `--gang N`"));
     }
     Followed { client, terminal, interruptions }.follow(spec).await
 }
@@ -92,13 +92,13 @@ async fn serving(args: &RunArgs) -> Result<Option<Client>, CliError> {
 fn spec(args: &RunArgs) -> Result<JobSpec, CliError> {
     let mut command = Vec::new();
     for word in &args.command {
-        let text = word.to_str().ok_or_else(|| {
-            CliError::usage(format!("`{}` is not UTF-8, which jobs' commands are", word.to_string_lossy()))
-        })?;
+        let text = word
+            .to_str()
+            .ok_or_else(|| CliError::usage(format!("`{}` is not UTF-8", word.to_string_lossy())))?;
         command.push(text.to_owned());
     }
     let workdir = std::env::current_dir()
-        .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;
+        .map_err(|error| CliError::input("cannot determine the working directory").caused_by(error))?;
     let container = args.container.as_ref().map(|image| Container {
         image: Some(image.clone()),
         mounts: Some(args.mounts.clone()),
@@ -145,7 +145,7 @@ impl Followed<'_> {
     /// Cancels the job on the first Ctrl-C, returns on the second.
     async fn cancel(&self, job_id: u32) {
         self.interruptions.clone().reach(1).await;
-        self.terminal.note("stopping the job; Ctrl-C again does not wait for it");
+        self.terminal.note("stopping the job; press Ctrl-C again to exit without waiting");
         let request =
             ChangeJobsRequest { change: Change::Cancel.into(), job_ids: vec![job_id], ..Default::default() };
         if let Err(error) = self.client.change_jobs(request).await {

@@ -56,7 +56,7 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
     }
     let is_one = planned.len() == 1 && planned.iter().all(|job| job.spec.array.len() <= 1);
     if args.follow && !is_one {
-        return Err(CliError::usage("`--follow` shows the output of one job, and these are several")
+        return Err(CliError::usage("`--follow` requires a single job")
             .hint("use `--wait`, and `wharf logs --follow JOB` for one of them"));
     }
     with(&args.home, async |client| {
@@ -90,7 +90,7 @@ pub(super) fn warn_about(spec: &JobSpec, terminal: &Terminal) {
     // Only sweeps have parameters; elsewhere braces in a line of shell are no mistake.
     let doubtful = found.doubtful.iter().filter(|_| spec.parameters.is_some());
     for name in found.unknown.iter().chain(doubtful) {
-        terminal.warn(&format!("`{{{name}}}` is no parameter and stays as it is"));
+        terminal.warn(&format!("`{{{name}}}` is not a parameter and is not replaced"));
     }
 }
 
@@ -100,15 +100,15 @@ fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
     let flags = args.to_job();
     let Some(path) = &args.file else {
         if args.command.is_empty() {
-            return Err(CliError::usage("there is nothing to submit")
-                .hint("name a job file, or give a command after `--`: wharf submit -- python train.py"));
+            return Err(CliError::usage("nothing to submit")
+                .hint("give a job file, or a command after `--`: wharf submit -- python train.py"));
         }
         return plan(None, &flags, &context);
     };
     let (name, text) = read(path)?;
     let format = args.format.or_else(|| Format::of(path)).ok_or_else(|| {
-        CliError::usage(format!("cannot tell the form of `{name}`"))
-            .hint("say `--format yaml`, `toml` or `json`; a command goes after `--`")
+        CliError::usage(format!("cannot detect the format of `{name}`"))
+            .hint("set `--format yaml`, `toml` or `json`; a command goes after `--`")
     })?;
     plan(Some(Source { name: &name, text: &text, format }), &flags, &context)
 }
@@ -116,20 +116,20 @@ fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
 /// Gives a job the checkpoint directory of an earlier one.
 async fn resume_from(client: &Client, number: JobNumber, planned: &mut [Planned]) -> Result<(), CliError> {
     let [Planned { spec, .. }] = planned else {
-        return Err(CliError::usage("`--resume-from` is for one job, and these are several"));
+        return Err(CliError::usage("`--resume-from` requires a single job"));
     };
     if !spec.array.is_empty() {
-        return Err(CliError::usage("`--resume-from` is for one job, and this is an array")
+        return Err(CliError::usage("`--resume-from` does not support arrays")
             .hint("set `checkpoint.dir` with %a in it"));
     }
     let id = id_of(client, number).await?;
     let detail = client.get_job(id).await?;
     if number.index.is_none() && detail.spec.as_ref().is_some_and(|spec| !spec.array.is_empty()) {
-        return Err(CliError::usage(format!("job {number} is an array; name one element, as in {number}_0")));
+        return Err(CliError::usage(format!("job {number} is an array; give one element, as in {number}_0")));
     }
     if detail.checkpoint_dir.is_empty() {
-        return Err(CliError::input(format!("the checkpoint directory of job {number} is not known"))
-            .hint("name the directory with `--checkpoint-dir`"));
+        return Err(CliError::input(format!("job {number} has no known checkpoint directory"))
+            .hint("set the directory with `--checkpoint-dir`"));
     }
     let contract = spec.checkpoint.get_or_insert_with(Checkpoint::default);
     contract.dir = detail.checkpoint_dir.replace('%', "%%");
@@ -155,7 +155,7 @@ pub(super) fn read(path: &Path) -> Result<(String, String), CliError> {
 
 pub(super) fn context(file: Option<&Path>, flags: &JobFlags) -> Result<Context, CliError> {
     let workdir = std::env::current_dir()
-        .map_err(|error| CliError::input("there is no working directory").caused_by(error))?;
+        .map_err(|error| CliError::input("cannot determine the working directory").caused_by(error))?;
     let parent = file.filter(|path| !is_standard(path)).and_then(Path::parent);
     let folder = parent.map_or_else(PathBuf::new, Path::to_owned);
     // Variables that are not UTF-8 cannot be told to a head.
@@ -234,7 +234,7 @@ async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<Taken>, C
             let before: Vec<String> = taken.iter().flatten().map(|job| job.job_id.to_string()).collect();
             let before = before.join(" ");
             error.hint(format!(
-                "`{name}` was refused after others were taken; `wharf cancel {before}` undoes that"
+                "`{name}` was rejected after others were submitted; cancel those with `wharf cancel {before}`"
             ))
         })?;
         let firsts = submitted.into_iter().step_by(indexes.len().max(1));
@@ -289,7 +289,7 @@ async fn wait_showing(
             tails -= 1;
             if let Err(error) = show_tail(client, terminal, &ended).await {
                 // The job's own exit code matters more.
-                terminal.warn(&format!("the output of job {job_id} cannot be shown: {error}"));
+                terminal.warn(&format!("cannot show the output of job {job_id}: {error}"));
             }
         }
         if worst == 0 {

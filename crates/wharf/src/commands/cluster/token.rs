@@ -31,7 +31,7 @@ pub(in crate::commands) fn token(command: &TokenCommand, terminal: &Terminal) ->
 
 fn create(args: &TokenCreateArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if let Some(path) = args.to.as_ref().filter(|path| path.exists()) {
-        return Err(CliError::usage(format!("`{}` is there already", path.display())));
+        return Err(CliError::usage(format!("`{}` already exists", path.display())));
     }
     let role = match args.role {
         RoleArg::Admin => Role::Admin,

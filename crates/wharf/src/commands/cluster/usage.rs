@@ -22,7 +22,7 @@ struct Row {
     running_h: f64,
     starting_h: f64,
     stopping_h: f64,
-    /// Of the running hours: devices did nothing; nobody could tell; the work was done again.
+    /// Of the running hours: idle, unwatched, repeated work.
     idle_h: f64,
     unwatched_h: f64,
     lost_h: f64,
@@ -95,7 +95,7 @@ pub(in crate::commands) fn usage(args: &UsageArgs, terminal: &Terminal) -> Resul
         return Ok(Exit::Ok);
     }
     let is_exact = terminal.format != OutputFormat::Table;
-    // A sum among the rows would be counted twice by whoever adds them up.
+    // A total among the rows would be counted twice when rows are added up.
     let rows = reply.rows.into_iter().chain(reply.total.filter(|_| !is_exact)).map(Row::from);
     let grid = grid(title, rows, is_exact);
     terminal.grid(&grid)?;
@@ -148,7 +148,7 @@ fn grid(title: &'static str, rows: impl Iterator<Item = Row>, is_exact: bool) ->
     grid
 }
 
-/// A moment on the clock of whoever reads it.
+/// A time in the reader's time zone.
 fn moment(unix_s: f64) -> String {
     let timestamp = jiff::Timestamp::from_second(unix_s as i64);
     timestamp.map_or_else(

@@ -62,15 +62,14 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
     let report = write(args, &record, &arrivals, out)?;
     tell(&record, &report, terminal)?;
     let dir = args.out.display();
-    terminal.note(&format!(
-        "the report is `{dir}/{REPORT_HTML}`; what the jobs said is in `{dir}/{FOLDER}/logs`"
-    ));
+    terminal
+        .note(&format!("the report is `{dir}/{REPORT_HTML}`; the jobs' output is in `{dir}/{FOLDER}/logs`"));
     terminal.note("try next: wharf local, and then wharf submit -- python3 train.py");
     let failed = record.jobs.iter().filter(|job| !job.is_finished).count();
     match failed {
         0 => Ok(Exit::Ok),
         _ => Err(CliError::new(ErrorKind::Internal, format!("{failed} of {jobs} jobs did not finish"))
-            .hint(format!("what they said is in `{dir}/{FOLDER}/logs`"))),
+            .hint(format!("their output is in `{dir}/{FOLDER}/logs`"))),
     }
 }
 
@@ -100,7 +99,7 @@ async fn run(
     let recorded = tokio::select! {
         recorded = follow(&plan.home, args, arrivals, terminal) => recorded,
         () = interruptions.clone().reach(1) => {
-            terminal.note("stopping the jobs; Ctrl-C again kills them");
+            terminal.note("stopping the jobs; press Ctrl-C again to kill them");
             Ok(Record::default())
         }
     };

@@ -1,4 +1,4 @@
-//! What is seen while the demo runs: a table that is redrawn, or a line for each change where nobody watches.
+//! What is seen while the demo runs: a table that is redrawn, or a line per change without a terminal.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -53,7 +53,7 @@ impl<'a> Show<'a> {
             text += &format!("{line}\n");
         }
         self.drawn = lines.len();
-        // Where standard error is closed there is nobody who watches.
+        // Standard error may be closed.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
@@ -84,7 +84,7 @@ fn news(job: &JobSummary, before: Option<(JobPhase, u32)>) -> Option<String> {
         JobPhase::Cancelled => "cancelled".to_owned(),
         JobPhase::TimedOut => "stopped at its time limit".to_owned(),
         JobPhase::Waiting if before.is_some_and(|(phase, _)| phase != JobPhase::Waiting) => {
-            format!("preempted: saved iteration {:.0}, waits to go on", job.iterations_done)
+            format!("preempted: saved iteration {:.0}, waits to continue", job.iterations_done)
         }
         JobPhase::Waiting | JobPhase::Held | JobPhase::Placed | JobPhase::Stopping => return None,
     };

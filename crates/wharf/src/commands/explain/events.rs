@@ -35,7 +35,7 @@ struct Event {
 pub(super) fn read(run: &FoundRun, job: &str) -> Result<Story, CliError> {
     let folder = run.folder().ok_or_else(|| {
         CliError::input(format!("the folder of run `{}` is unknown", run.summary.policy))
-            .hint("name the run's own folder, the one with `events.jsonl`")
+            .hint("give the directory of the run, which contains `events.jsonl`")
     })?;
     let path = folder.join(EVENTS_JSONL);
     let file = File::open(&path).map_err(|error| match error.kind() {

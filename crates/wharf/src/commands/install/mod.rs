@@ -43,11 +43,11 @@ impl Layout {
                 "`--prefix {}` cannot be in a service",
                 args.prefix.display()
             ))
-            .hint("it is a whole path without blanks, quotes, `%` and `$`"));
+            .hint("expected an absolute path without spaces, quotes, `%` and `$`"));
         }
         let root = std::path::absolute(&args.root).map_err(|error| CliError::read(&args.root, error))?;
         if !root.is_dir() {
-            return Err(CliError::usage(format!("there is no folder `{}` to install into", root.display())));
+            return Err(CliError::usage(format!("the directory `{}` does not exist", root.display())));
         }
         Ok(Self { root, prefix: args.prefix.clone() })
     }
@@ -124,7 +124,7 @@ pub(super) fn install(command: &InstallCommand, terminal: &Terminal) -> Result<E
             plan.folders.iter_mut().for_each(|folder| folder.owner = Some(owner));
         } else {
             terminal.warn(&format!(
-                "only root can give folders to `{USER}`: systemd will, when the service starts"
+                "only root can change the owner of directories to `{USER}`; systemd does so at the service's start"
             ));
         }
     }
@@ -144,7 +144,7 @@ fn check_worker(args: &InstallWorkerArgs) -> Result<(), CliError> {
     args.head.iter().try_for_each(|head| address(head).map(|_| ()))?;
     match args.join_token_file.as_ref().filter(|path| !path.is_absolute()) {
         Some(path) => {
-            Err(CliError::usage(format!("`--join-token-file {}` is no whole path", path.display()))
+            Err(CliError::usage(format!("`--join-token-file {}` is not an absolute path", path.display()))
                 .hint("the service reads the file where it is: put it at /etc/wharf/join.token, for example"))
         }
         None => Ok(()),
@@ -186,7 +186,7 @@ impl Plan {
             ),
         };
         let mut plan = Self { role, needs_user: role == "head", folders, files, next };
-        plan.next.insert(0, format!("look at {CONFIG}, then: systemctl enable --now wharf-{role}"));
+        plan.next.insert(0, format!("check {CONFIG}, then: systemctl enable --now wharf-{role}"));
         Ok(plan)
     }
 
@@ -253,7 +253,7 @@ fn config(layout: &Layout, sections: &[Section], is_forced: bool) -> Result<Vec<
     let node = Node::from_toml(&old).map_err(|wrong| {
         let (line, column) = (wrong.place.line, wrong.place.column);
         CliError::input(format!("{}:{line}:{column}: {}", path.display(), wrong.message))
-            .hint("correct it, or let `--force` replace it")
+            .hint("correct it, or replace it with `--force`")
     })?;
     let has =
         |name: &str| matches!(&node.value, Value::Map(all) if all.iter().any(|entry| entry.key == name));

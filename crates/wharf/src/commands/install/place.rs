@@ -12,7 +12,7 @@ use crate::staging::StagedFile;
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     pub(super) mode: u32,
-    /// User and group, where they are not those of whoever installs.
+    /// User and group, if they are not the installer's.
     pub(super) owner: Option<(u32, u32)>,
 }
 

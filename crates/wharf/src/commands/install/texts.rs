@@ -129,7 +129,7 @@ listen = \"{listen}\"
     );
     let client = format!(
         "
-# For everybody on this machine, who each need a token of their own in ~/.local/state/wharf/token:
+# For all users of this machine; each needs a token in ~/.local/state/wharf/token:
 # `wharf token create --home {HEAD_HOME} --user NAME --to NAME.token`.
 [client]
 head = \"{}\"

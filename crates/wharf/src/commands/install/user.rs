@@ -42,7 +42,7 @@ pub(super) fn make(root: &Path) -> Result<(u32, u32), CliError> {
     }
     let failed = CliError::new(ErrorKind::Output, format!("cannot make the system user `{USER}`"));
     let failed = said.into_iter().fold(failed, CliError::hint);
-    Err(failed.hint(format!("make a system user `{USER}` yourself, and try again")))
+    Err(failed.hint(format!("create the system user `{USER}` and try again")))
 }
 
 /// Why a command did not work; `None` where it did.

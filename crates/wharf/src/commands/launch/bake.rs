@@ -34,7 +34,7 @@ pub(super) fn bake(args: &ClusterBakeArgs, terminal: &Terminal) -> Result<Exit, 
     // Whatever is wrong with the template is told before minutes are spent.
     let image_as = match &args.template {
         None if !values.is_empty() || args.values.to.is_some() => {
-            return Err(CliError::usage("there is nothing to fill").hint("name a template with `--template`"));
+            return Err(CliError::usage("no template given").hint("set one with `--template`"));
         }
         None => None,
         Some(template) => Some((template, image_placeholder(template, args.image_as.as_deref())?)),
@@ -50,7 +50,7 @@ pub(super) fn bake(args: &ClusterBakeArgs, terminal: &Terminal) -> Result<Exit, 
     let work = wharf_launch::bake::bake(&launcher, &name, args.keep);
     let Some(baked) = interruptible(work)? else {
         terminal.note(
-            "interrupted; `wharf cluster bake` again goes on from here, `wharf down` gives the machine back",
+            "interrupted; repeat `wharf cluster bake` to continue, or run `wharf down` to terminate the machine",
         );
         return Ok(interrupt::handled().unwrap_or(Exit::Ok));
     };
@@ -90,7 +90,7 @@ pub(super) fn bake(args: &ClusterBakeArgs, terminal: &Terminal) -> Result<Exit, 
 fn tell_left(file: &Path, terminal: &Terminal) {
     let file = file.display();
     terminal.warn(&format!(
-        "the machine is still running: `wharf cluster bake {file}` goes on with it, `wharf down {file}` ends it"
+        "the machine is still running: `wharf cluster bake {file}` continues with it, `wharf down {file}` terminates it"
     ));
 }
 
@@ -101,7 +101,7 @@ fn failed(error: &BakeError) -> CliError {
         BakeError::State(error) => unusable(error),
         BakeError::Provider(error) => failed_provider(error),
         BakeError::InUse => CliError::from_error(ErrorKind::Input, error)
-            .hint("take it down first, or bake from a file whose cluster is the head alone"),
+            .hint("stop it first, or use a cluster file with a head only"),
         BakeError::Node(_) => CliError::from_error(ErrorKind::Input, error),
     }
 }
@@ -118,7 +118,7 @@ fn image_placeholder(template: &Path, said: Option<&str>) -> Result<String, CliE
     };
     names.iter().find(is_image).cloned().ok_or_else(|| {
         let message = format!("`{}` has no placeholder for an image", template.display());
-        CliError::input(message).hint("name it with `--image-as`")
+        CliError::input(message).hint("set it with `--image-as`")
     })
 }
 

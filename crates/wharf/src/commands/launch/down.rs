@@ -10,7 +10,7 @@ use crate::output::{Terminal, confirm, counted};
 /// Does what the arguments say.
 ///
 /// # Errors
-/// The file is wrong, or somebody else changes the cluster.
+/// The file is wrong, or another process changes the cluster.
 pub(in crate::commands) fn down(args: &DownArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let cluster = read(&args.launched.file, terminal)?;
     let folder = folder(&args.launched, &cluster)?;
@@ -18,7 +18,7 @@ pub(in crate::commands) fn down(args: &DownArgs, terminal: &Terminal) -> Result<
     // Machines that were made may be there although nothing is known of them here.
     let is_made = cluster.machines != wharf_launch::config::Machines::Given;
     if !is_made && folder.load().map_err(|error| unusable(&error))?.is_empty() {
-        terminal.note(&format!("{name}: nothing is up"));
+        terminal.note(&format!("{name}: nothing is running"));
         return Ok(Exit::Ok);
     }
     let question = format!("stop all nodes of {name}, with its jobs and their history?");
@@ -28,7 +28,7 @@ pub(in crate::commands) fn down(args: &DownArgs, terminal: &Terminal) -> Result<
     let (launcher, _lock) = launcher(cluster, folder, "wharf down", terminal)?;
     let work = wharf_launch::down::down(launcher.clone(), args.parallel, args.forget);
     let Some(outcomes) = interruptible(work)? else {
-        terminal.note("interrupted; `wharf down` again goes on from here");
+        terminal.note("interrupted; repeat `wharf down` to continue");
         return Ok(interrupt::handled().unwrap_or(Exit::Ok));
     };
     let outcomes = outcomes.map_err(|error| unknown(&error))?;
@@ -40,7 +40,7 @@ pub(in crate::commands) fn down(args: &DownArgs, terminal: &Terminal) -> Result<
     }
     if failed > 0 && !args.forget {
         terminal.note(&format!(
-            "{failed} nodes are not stopped; say `wharf down` again, with `--forget` where they are gone for good"
+            "{failed} nodes are not stopped; repeat `wharf down`, with `--forget` for nodes that no longer exist"
         ));
         return Ok(Exit::NodesFailed);
     }

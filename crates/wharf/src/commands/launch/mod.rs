@@ -51,7 +51,7 @@ fn wrong(error: &ConfigError) -> CliError {
         ConfigError::Invalid { path, problems } => {
             let mut lines = problems.iter().map(|problem| told(path, problem));
             let failed = CliError::input(lines.next().unwrap_or_default());
-            // All at once: whoever mends a file does not want to be told of one mistake after the other.
+            // All problems are reported together.
             lines.fold(failed, |failed, line| failed.and(line))
         }
     }
@@ -81,18 +81,19 @@ fn launcher(
 fn take(folder: &Folder, command: &str) -> Result<Lock, CliError> {
     Lock::take(folder, command).map_err(|error| match &error {
         LockError::Busy { .. } => CliError::from_error(ErrorKind::Busy, &error)
-            .hint("wait until it is done, or end it; whatever it leaves, the next `wharf up` puts right"),
+            .hint("wait for it or stop it; the next `wharf up` repairs the cluster"),
         LockError::File { .. } => CliError::from_error(ErrorKind::Output, &error),
     })
 }
 
 /// The same without the lock, for what changes nothing.
 fn prepared(cluster: Cluster, folder: Folder, terminal: &Terminal) -> Result<Launcher, CliError> {
-    let failed = |error| CliError::new(ErrorKind::Internal, "cannot find this program").caused_by(error);
+    let failed =
+        |error| CliError::new(ErrorKind::Internal, "cannot find the path of this program").caused_by(error);
     let program = std::env::current_exe().map_err(failed)?;
     let said = terminal.clone();
     let tell = Arc::new(move |node: &str, what: Told| match what {
-        Told::Makes => said.note(&format!("{node}: its machine is made")),
+        Told::Makes => said.note(&format!("{node}: creating its machine")),
         Told::Begins(phase, "") => said.detail(&format!("{node}: {phase}")),
         Told::Begins(phase, reason) => said.note(&format!("{node}: {phase} ({reason})")),
         Told::Waits(why) => said.note(&format!("{node}: does not answer yet: {why}")),
@@ -109,14 +110,14 @@ fn unknown(error: &KnownError) -> CliError {
     match error {
         KnownError::State(error) => unusable(error),
         KnownError::Provider { .. } => CliError::from_error(ErrorKind::Input, error)
-            .hint("take it down with the file that it was brought up with, or give the cluster another name"),
+            .hint("stop it with the file that it was created from, or rename the cluster"),
         KnownError::Machines(error) => failed_provider(error),
     }
 }
 
 /// A provider that fails as a whole: nothing was begun.
 fn failed_provider(error: &ProviderError) -> CliError {
-    CliError::input("machines cannot be had").caused_by(error)
+    CliError::input("machines are not available").caused_by(error)
 }
 
 /// Does something with nodes; a signal ends it, and what was begun is known to be unfinished.
@@ -137,12 +138,12 @@ fn tell_failure(launcher: &Launcher, node: &str, error: &NodeError, terminal: &T
     let log = launcher.folder.log(node);
     let mut failed = CliError::input(format!("{node}: {}", error.told()));
     if log.exists() {
-        failed = failed.hint(format!("all that was said is in {}", log.display()));
+        failed = failed.hint(format!("see the log {}", log.display()));
     }
     if error.told().contains("host key") {
         let known = launcher.folder.path().join("known_hosts");
         failed = failed.hint(format!(
-            "if the machine was set up anew, remove its old key: `ssh-keygen -f {} -R HOST`",
+            "if the machine was reinstalled, remove its old key: `ssh-keygen -f {} -R HOST`",
             known.display()
         ));
     }

@@ -45,7 +45,7 @@ fn launched(args: &LaunchedArgs, terminal: &Terminal) -> Result<Launcher, CliErr
     if folder.load().map_err(|error| unusable(&error))?.is_empty() {
         let file = args.file.display();
         return Err(
-            CliError::input(format!("{} is not up", cluster.name)).hint(format!("say `wharf up {file}`"))
+            CliError::input(format!("{} is not up", cluster.name)).hint(format!("run `wharf up {file}`"))
         );
     }
     prepared(cluster, folder, terminal)
@@ -62,7 +62,7 @@ fn node<'a>(launcher: &'a Launcher, name: Option<&str>) -> Result<&'a NodeConfig
         let name = name.unwrap_or("head");
         CliError::usage(format!("there is no node `{name}`"))
             .hint_nearest(name, nodes.iter().map(|node| node.name.as_str()))
-            .hint("`wharf cluster status FILE` lists them")
+            .hint("list them with `wharf cluster status FILE`")
     })
 }
 
@@ -77,7 +77,7 @@ fn window(args: &WindowArgs) -> Option<Window> {
 /// Becomes a program, so that terminal, signals and exit code are its own.
 fn become_program(argv: &[std::ffi::OsString]) -> CliError {
     let Some((program, args)) = argv.split_first() else {
-        return CliError::new(ErrorKind::Internal, "there is no program to run");
+        return CliError::new(ErrorKind::Internal, "no program given");
     };
     let error = Command::new(program).args(args).exec();
     CliError::input(format!("cannot run `{}`", program.to_string_lossy())).caused_by(error)
@@ -86,7 +86,7 @@ fn become_program(argv: &[std::ffi::OsString]) -> CliError {
 /// Opens a shell on a node.
 pub(in crate::commands) fn attach(args: &AttachArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if args.new && window(&args.window).is_none() {
-        return Err(CliError::usage("`--new` is about windows").hint("add `--tmux` or `--screen`"));
+        return Err(CliError::usage("`--new` requires a window").hint("add `--tmux` or `--screen`"));
     }
     let launcher = launched(&args.launched, terminal)?;
     let node = node(&launcher, args.node.as_deref())?;
@@ -103,7 +103,7 @@ fn exec(args: &ClusterExecArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         RunEnvArg::Docker => Place::Container,
     };
     if place == Place::Container && launcher.cluster.nodes.iter().all(|node| node.container.is_none()) {
-        return Err(CliError::usage("the nodes have no containers").hint("leave `--run-env docker` out"));
+        return Err(CliError::usage("the nodes have no containers").hint("omit `--run-env docker`"));
     }
     let line = remote::command_line(&args.command);
     if !args.all && !args.workers {
@@ -163,7 +163,7 @@ fn many(
         if is_error {
             said.note(&line);
         } else {
-            // Nobody to read it: the commands go on, and their exit codes count.
+            // Without a reader, the commands continue and their exit codes count.
             let _ = said.data(&(line + "\n"));
         }
     });

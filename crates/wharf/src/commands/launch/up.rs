@@ -21,7 +21,7 @@ use crate::output::{Terminal, confirm, counted};
 /// Does what the arguments say.
 ///
 /// # Errors
-/// The file is wrong, somebody else changes the cluster, or nothing could be begun.
+/// The file is wrong, another process changes the cluster, or no node could be started.
 pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let mut cluster = read(&args.launched.file, terminal)?;
     refuse_blockers(&args.launched.file, &cluster)?;
@@ -30,7 +30,7 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
     }
     if args.check {
         let found = match cluster.warnings.len() {
-            0 => "nothing is wrong".to_owned(),
+            0 => "no problems".to_owned(),
             count => counted(count, "warning"),
         };
         terminal.note(&format!(
@@ -65,7 +65,7 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
     if !other.is_empty() {
         let names: Vec<&str> = other.iter().map(|record| record.node.name.as_str()).collect();
         let question =
-            format!("machines of {} are made from something else now: replace them?", names.join(", "));
+            format!("the specification of the machines of {} has changed: replace them?", names.join(", "));
         if !confirm(&question, args.yes, terminal)? {
             return Ok(Exit::Ok);
         }
@@ -75,7 +75,7 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
     let options = Options { restart, parallel: args.parallel };
     let work = wharf_launch::up::up(launcher.clone(), options);
     let Some(report) = interruptible(work)? else {
-        terminal.note("interrupted; `wharf up` again goes on from here");
+        terminal.note("interrupted; repeat `wharf up` to continue");
         return Ok(interrupt::handled().unwrap_or(Exit::Ok));
     };
     let report = report.map_err(|error| failed(&error))?;
@@ -118,11 +118,9 @@ fn show_plan(planned: &[Planned], terminal: &Terminal) -> Result<(), CliError> {
     for node in planned {
         match node.machine {
             None => {}
-            Some(PlannedMachine::Made) => {
-                grid.push([&node.node, "machine", "would be made", "not known yet"])
-            }
+            Some(PlannedMachine::Made) => grid.push([&node.node, "machine", "would be created", "unknown"]),
             Some(PlannedMachine::Replaced) => {
-                grid.push([&node.node, "machine", "would be replaced", "made from something else now"]);
+                grid.push([&node.node, "machine", "would be replaced", "specification changed"]);
             }
             Some(PlannedMachine::Kept) => grid.push([&node.node, "machine", "-", "there"]),
         }
@@ -155,7 +153,7 @@ fn conclude(
     let is_up = |index: usize| report.nodes.get(index).is_some_and(|outcome| outcome.result.is_ok());
     if !is_up(0) {
         terminal
-            .note("the head is not up, so that no worker was looked at; mend it and say `wharf up` again");
+            .note("the head did not start, so no worker was started; fix the problem and repeat `wharf up`");
         return Ok(Exit::HeadFailed);
     }
     let workers = (1..report.nodes.len()).filter(|&index| is_up(index)).count();
@@ -171,7 +169,7 @@ fn conclude(
     }
     let has_gone = report.gone.iter().all(|outcome| outcome.result.is_ok());
     if workers < launcher.cluster.min_workers || !has_gone {
-        terminal.note("`wharf up` again looks after the nodes that are not");
+        terminal.note("repeat `wharf up` for the failed nodes");
         return Ok(Exit::NodesFailed);
     }
     Ok(Exit::Ok)

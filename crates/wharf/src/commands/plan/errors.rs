@@ -30,8 +30,8 @@ struct Compared {
 pub(super) fn write(folder: &Path, question: &Question, terminal: &Terminal) -> Result<(), CliError> {
     let mut all = compared(question);
     if all.is_empty() {
-        return Err(CliError::input("the profile has measured nothing of models that the planner knows")
-            .hint("`wharf plan --list` shows those; `wharf profile show` what was measured"));
+        return Err(CliError::input("the profile has no measurements of models known to the planner")
+            .hint("see `wharf plan --list`, and `wharf profile show` for measurements"));
     }
     let corrected: Vec<Option<f64>> = (0..all.len()).map(|index| without(&all, index)).collect();
     for (one, corrected_s) in all.iter_mut().zip(corrected) {

@@ -20,7 +20,7 @@ pub(super) struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    /// The gang, among nodes of so many devices where nobody noted other ones.
+    /// The gang, among nodes of this size, unless others are recorded.
     pub(super) fn gang(&self, per_node: u32) -> Gang {
         let per_node = self.per_node.unwrap_or(per_node).min(self.devices).max(1);
         Gang { devices: self.devices, per_node }

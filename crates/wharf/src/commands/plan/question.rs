@@ -97,7 +97,7 @@ impl Answer {
         for plan in &mut plans {
             plan.is_fitting |= self.measured(plan).is_some();
         }
-        // A run whose plan nobody noted was split in some way: most likely in that which needs least.
+        // A run without a recorded plan was most likely split in the way that needs least memory.
         if self.measured_s.is_some() && plans.iter().all(|plan| !plan.is_fitting) {
             plans.first_mut().into_iter().for_each(|plan| plan.is_fitting = true);
         }
@@ -165,7 +165,7 @@ impl Question {
             if self.model_of(timed.model).is_none_or(|model| model.family != family) {
                 continue;
             }
-            // Whoever ran it chose its microbatches; those that are asked for now say nothing of it.
+            // The measurement had its own microbatches; those requested now do not apply.
             if let Some(Expected { run, estimated_s: Some(estimated_s), .. }) = self.expected(&timed, None) {
                 calibration.add(run, estimated_s, timed.time_s);
             }
@@ -204,7 +204,7 @@ impl Question {
     fn hardware(&self, device_type: &str) -> Result<Hardware, CliError> {
         self.known_hardware(device_type).ok_or_else(|| {
             let own = self.described.iter().map(|known| &*known.name);
-            CliError::usage(format!("nothing is known of the device type `{device_type}`"))
+            CliError::usage(format!("unknown device type `{device_type}`"))
                 .hint_nearest(device_type, own.chain(Hardware::names()))
                 .hint("`wharf plan --list` shows all types, `--hardware FILE` describes others")
         })

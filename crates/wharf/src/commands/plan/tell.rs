@@ -332,7 +332,7 @@ fn sureness(answer: &Answer) -> String {
     match (answer.measured_s, answer.correction.runs) {
         (Some(measured_s), _) => format!("measured: the best plan took {measured_s:.3} s"),
         (None, 0) => {
-            format!("estimated from data sheets: usually within {error}; --profile takes what was measured")
+            format!("estimated from data sheets: usually within {error}; --profile uses measurements")
         }
         (None, runs) => {
             format!("corrected by {runs} measured runs of the family on this type: usually within {error}")

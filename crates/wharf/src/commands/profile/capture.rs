@@ -21,7 +21,7 @@ pub(super) fn capture(args: &ProfileCaptureArgs, terminal: &Terminal) -> Result<
             return Err(CliError::usage(format!("`{}` does not end with .json", target.display())));
         }
         if target.exists() && !args.force {
-            let message = format!("`{}` is there already", target.display());
+            let message = format!("`{}` already exists", target.display());
             return Err(CliError::new(ErrorKind::Output, message).hint("`--force` writes over it"));
         }
     }

@@ -103,7 +103,7 @@ pub(super) fn query(
 ) -> Result<(), CliError> {
     let cells = cells(records)?;
     let Some(batch_size) = args.batch_size else {
-        return Err(CliError::usage("exact cells are asked for with `--batch-size`"));
+        return Err(CliError::usage("exact cells require `--batch-size`"));
     };
     let workload = Workload { model: args.model.as_str().into(), batch_size: Some(batch_size) };
     let mode = if args.data_parallel { Mode::DataParallel } else { Mode::Best };

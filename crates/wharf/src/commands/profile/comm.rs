@@ -28,8 +28,8 @@ pub(super) fn comm(args: &ProfileCommArgs, terminal: &Terminal) -> Result<(), Cl
     };
     let found: Vec<(&Route, &Curve)> = records.comm.curves().filter(is_wanted).collect();
     if found.is_empty() {
-        return Err(CliError::input("nothing of that was measured")
-            .hint("`wharf profile comm PROFILE` lists what was"));
+        return Err(CliError::input("no such measurements")
+            .hint("`wharf profile comm PROFILE` lists the measured ones"));
     }
     show(args, &found, terminal)
 }

@@ -23,10 +23,7 @@ pub(super) fn import(args: &ProfileImportArgs, terminal: &Terminal) -> Result<()
         }
         let replaced = records.add(more).changed.len();
         if replaced > 0 {
-            terminal.warn(&format!(
-                "`{}` says otherwise than files before it: {replaced} entries",
-                file.display()
-            ));
+            terminal.warn(&format!("`{}` replaces {replaced} entries of files before it", file.display()));
         }
     }
     records.date(&now());
@@ -92,7 +89,7 @@ pub(super) fn show(
     terminal.grid(&grid)?;
     note_tallies(changes, terminal);
     if is_dry_run {
-        terminal.note(&format!("nothing is changed in `{}`", into.display()));
+        terminal.note(&format!("`{}` is unchanged", into.display()));
     }
     Ok(())
 }
@@ -107,7 +104,7 @@ pub(super) fn export(args: &ProfileExportArgs, terminal: &Terminal) -> Result<()
     filter(&mut records, &args.filter);
     let target = &args.target;
     if kind == ProfileKindArg::Csv && records.prices().len() > 0 {
-        terminal.detail("prices have a table of their own: `--to prices`");
+        terminal.detail("export prices with `--to prices`");
     }
     if is_standard(target) {
         if kind == ProfileKindArg::Db {
@@ -118,7 +115,7 @@ pub(super) fn export(args: &ProfileExportArgs, terminal: &Terminal) -> Result<()
         return terminal.stream(|out| write(&records, kind, out).map_err(CliError::stdout));
     }
     if target.exists() && !args.force {
-        let message = format!("`{}` is there already", target.display());
+        let message = format!("`{}` already exists", target.display());
         return Err(CliError::new(ErrorKind::Output, message)
             .hint("`--force` writes over it; `wharf profile import` adds to a database"));
     }

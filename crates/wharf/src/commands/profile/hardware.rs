@@ -55,10 +55,8 @@ pub(super) fn write(
     });
     match memory_gib {
         Some(memory_gib) => device["memory_gib"] = json!(memory_gib),
-        None => terminal.warn(&format!(
-            "the devices do not tell how much memory they have: write `memory_gib` into `{}`",
-            target.display()
-        )),
+        None => terminal
+            .warn(&format!("the devices report no memory size: set `memory_gib` in `{}`", target.display())),
     }
     if let Some(at_once) = at_once(own(1), own(offer.devices), f64::from(offer.devices)) {
         device["at_once"] = json!(at_once);

@@ -42,7 +42,7 @@ pub(super) fn learn(args: &ProfileLearnArgs, terminal: &Terminal) -> Result<(), 
     let ask = async { learnt(&cluster::connect(&args.home).await?).await };
     let records = cluster::runtime()?.block_on(ask)?;
     if records.is_empty() {
-        let message = "no job of this head has told how long its iterations take";
+        let message = "no job of this head has reported iteration times";
         return Err(CliError::input(message)
             .hint("jobs need a `model`, and trainers that report progress: `wharf step`, or the SDK"));
     }

@@ -70,8 +70,8 @@ struct Count {
 /// Measures.
 pub(super) fn run(args: &ProfileRunArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if args.what.contains(&ProfileSubjectArg::Plans) && args.plans.is_empty() {
-        return Err(CliError::usage("`--what plans` measures the plans that are named")
-            .hint("name some: `--plan pp2.dp4.mb8 --plan dp8`"));
+        return Err(CliError::usage("`--what plans` requires plans")
+            .hint("set them: `--plan pp2.dp4.mb8 --plan dp8`"));
     }
     let known = Known::read(&args.into)?;
     let mut profiler = Profiler::start(&args.profiler.python)?;
@@ -86,7 +86,7 @@ pub(super) fn run(args: &ProfileRunArgs, terminal: &Terminal) -> Result<Exit, Cl
     session.measure(&mut profiler, terminal)?;
     session.show(terminal)?;
     if let Some(signal) = interrupt::handled() {
-        terminal.note("interrupted; what was measured is kept, and the same command goes on from there");
+        terminal.note("interrupted; measurements are saved, and the same command continues");
         return Ok(signal);
     }
     if let Some(target) = &args.hardware {
@@ -112,11 +112,11 @@ fn nothing_to_measure(subject: ProfileSubjectArg, offer: &Offer) -> CliError {
     let error = CliError::input(format!("there are no {name} to measure"));
     match subject {
         ProfileSubjectArg::Layers => error.hint(format!(
-            "only of a wharf.profiler.Stack are layers measured: let the function of {} return one",
+            "layers are measured only for a wharf.profiler.Stack: return one from the function of {}",
             offer.name
         )),
         ProfileSubjectArg::Collectives => {
-            error.hint("they need two devices or more: `--host-devices 8` makes them out of one processor")
+            error.hint("they need at least two devices: emulate some with `--host-devices 8`")
         }
         ProfileSubjectArg::Operators | ProfileSubjectArg::Plans => error,
     }
@@ -153,7 +153,7 @@ struct Known {
 
 impl Known {
     fn read(path: &Path) -> Result<Self, CliError> {
-        // An empty file is a database that nobody has written to yet.
+        // An empty file is a new database.
         if std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0) {
             return Ok(Self { records: Records::default(), measured: BTreeMap::new() });
         }
@@ -272,7 +272,7 @@ impl<'a> Session<'a> {
         };
         match self.known(task) {
             Some(measured) => self.args.rounds.saturating_sub(measured.rounds),
-            // Somebody else may have measured it.
+            // Another process may have measured it.
             None if is_in_table() => 0,
             None => self.args.rounds,
         }

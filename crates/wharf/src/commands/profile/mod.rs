@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path, terminal: &Terminal) -> Result<Records, CliError
     read.notes.iter().for_each(|note| terminal.warn(note));
     if !read.left_out.is_empty() {
         let names = read.left_out.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        terminal.note(&format!("left out of `{}`, as they are no profiles: {names}", path.display()));
+        terminal.note(&format!("skipped in `{}`, not profiles: {names}", path.display()));
     }
     Ok(read.records)
 }

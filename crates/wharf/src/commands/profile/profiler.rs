@@ -44,7 +44,7 @@ impl Profiler {
                 .hint("`--python` names a Python that has JAX")
         })?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(CliError::new(ErrorKind::Internal, "the profiler has no pipes"));
+            return Err(CliError::new(ErrorKind::Internal, "cannot connect to the profiler"));
         };
         let child = Arc::new(Mutex::new(child));
         let shared = Arc::clone(&child);
@@ -53,7 +53,7 @@ impl Profiler {
         Ok(Self { child, requests, answers, said, _folder: folder })
     }
 
-    /// Says something. Where nobody listens any more, the next answer tells why.
+    /// Sends a message. If the receiver is gone, the next answer contains the reason.
     pub(super) fn say(&mut self, request: &Value) {
         let _ = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
     }
@@ -62,7 +62,7 @@ impl Profiler {
     pub(super) fn next(&mut self) -> Result<Option<Value>, CliError> {
         let Some(line) = self.answers.next() else { return self.ended() };
         let broken = |error: &dyn std::error::Error| {
-            CliError::new(ErrorKind::Internal, format!("the profiler says what nobody understands: {error}"))
+            CliError::new(ErrorKind::Internal, format!("invalid message from the profiler: {error}"))
         };
         let line = line.map_err(|error| broken(&error))?;
         let answer: Value = serde_json::from_str(&line).map_err(|error| broken(&error))?;
@@ -81,7 +81,7 @@ impl Profiler {
         let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n  ");
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        Err(CliError::input(format!("the profiler broke down ({how}); it said:\n  {last}")))
+        Err(CliError::input(format!("the profiler failed ({how}):\n  {last}")))
     }
 }
 

@@ -50,7 +50,7 @@ fn types(args: &ProfileQueryArgs, records: &Records) -> Result<Vec<String>, CliE
     types.sort();
     types.dedup();
     if types.is_empty() {
-        return Err(CliError::input("the profile has no device types").hint("name one with `--type`"));
+        return Err(CliError::input("the profile has no device types").hint("set one with `--type`"));
     }
     Ok(types)
 }
@@ -121,7 +121,7 @@ fn data_parallel(
     if answers.is_empty() {
         let message =
             format!("nothing is known of data parallelism of `{}` apart from its best plan", args.model);
-        return Err(CliError::input(message).hint("without `--data-parallel` the best plan is told"));
+        return Err(CliError::input(message).hint("omit `--data-parallel` for the best plan"));
     }
     Ok(answers)
 }
@@ -157,9 +157,7 @@ fn unplanned(args: &ProfileQueryArgs, records: &Records, types: &[String]) -> Re
         let models: Vec<String> = records.entries().map(|(key, _)| key.workload.model.to_string()).collect();
         return Err(CliError::input(format!("the profile has no model `{}`", args.model))
             .hint_nearest(&args.model, models.iter().map(String::as_str))
-            .hint(
-                "`--iteration-ms` says how fast it is on one type, and the profile what that is on others",
-            ));
+            .hint("`--iteration-ms` is the time on one type; the profile converts it to other types"));
     }
     let neighbours: Vec<JobSpec> = beside.iter().map(|other| spec(other, 0.0)).collect();
     let neighbours: Vec<&JobSpec> = neighbours.iter().collect();

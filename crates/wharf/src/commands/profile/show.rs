@@ -102,13 +102,12 @@ fn overview(records: &Records, terminal: &Terminal) -> Result<(), CliError> {
     }
     terminal.grid(&grid)?;
     if terminal.format == OutputFormat::Table {
-        terminal.note("`--model NAME` lists the entries of a model, `--prices` what the types cost");
+        terminal.note("see `--model NAME` for the entries of a model, `--prices` for prices");
         if let Some(cells) = &records.cells {
             terminal.note(&format!("`--cells` lists {} times of exact cells", cells.times().count()));
         }
         if !records.comm.is_empty() {
-            terminal
-                .note(&format!("`wharf profile comm` tells of {} communication times", records.comm.len()));
+            terminal.note(&format!("`wharf profile comm` shows {} communication times", records.comm.len()));
         }
     }
     Ok(())

@@ -31,12 +31,12 @@ impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, CliError> {
         let wrong = || {
             CliError::usage(format!("`{text}` is not the address of a Ray dashboard"))
-                .hint("write it as in http://host:8265 or https://host")
+                .hint("expected http://host:8265 or https://host")
         };
         let uri: Uri = text.parse().map_err(|_| wrong())?;
         let authority =
             uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
-        // Ray's own port where none is given; behind TLS it is somebody else who listens.
+        // Ray's own port where none is given; behind TLS there is another server.
         let (is_tls, usual) = match uri.scheme_str() {
             Some("http") => (false, 8265),
             Some("https") => (true, 443),
@@ -62,7 +62,7 @@ impl Address {
     ) -> Result<(u16, Vec<u8>), CliError> {
         let failed = |error: &dyn std::error::Error| {
             CliError::input(format!("the Ray cluster at {} does not answer: {error}", self.text())).hint(
-                "is its dashboard there? it needs `ray[default]`, and `--dashboard-host` for other machines",
+                "check that its dashboard runs: it needs `ray[default]`, and `--dashboard-host` for other machines",
             )
         };
         let asked = timeout(PATIENCE, async {

@@ -89,13 +89,13 @@ impl Api {
         let said = || String::from_utf8_lossy(&answer).trim().chars().take(500).collect::<String>();
         match status {
             200..300 => serde_json::from_slice(&answer).map_err(|error| {
-                CliError::input("the Ray cluster answers with something else than a job").caused_by(error)
+                CliError::input("invalid job in the response of the Ray cluster").caused_by(error)
             }),
-            401 | 403 => Err(CliError::usage("the Ray cluster wants a token").hint(
-                "name the file that has it in RAY_AUTH_TOKEN_PATH; that of a job of Wharf is in its driver's environment",
+            401 | 403 => Err(CliError::usage("the Ray cluster requires a token").hint(
+                "set RAY_AUTH_TOKEN_PATH to the token file; in Wharf's Ray jobs the driver's environment contains it",
             )),
-            404 => Err(CliError::usage(format!("the Ray cluster does not know it: {}", said()))),
-            _ => Err(CliError::usage(format!("the Ray cluster refuses it ({status}): {}", said()))),
+            404 => Err(CliError::usage(format!("not found in the Ray cluster: {}", said()))),
+            _ => Err(CliError::usage(format!("rejected by the Ray cluster ({status}): {}", said()))),
         }
     }
 
@@ -146,7 +146,7 @@ impl Api {
 fn path(job: &str, what: &str) -> Result<String, CliError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
     if job.is_empty() || !job.chars().all(is_plain) {
-        return Err(CliError::usage(format!("`{job}` is not the name of a job of Ray's")));
+        return Err(CliError::usage(format!("`{job}` is not a Ray job id")));
     }
     Ok(format!("/api/jobs/{job}{what}"))
 }
@@ -224,16 +224,14 @@ pub(super) fn submit(
     let count = planned.len();
     let jobs: Vec<RayJob> = planned.into_iter().filter_map(|job| job.ray).collect();
     if jobs.len() < count {
-        return Err(CliError::usage("some of these jobs are for a Ray cluster, and some are not")
+        return Err(CliError::usage("cannot mix jobs for a Ray cluster with others")
             .hint("submit them from two files"));
     }
     if args.job.user.is_some() {
-        return Err(CliError::usage(
-            "user: a Ray cluster runs every job as its own user; leave `--user` out",
-        ));
+        return Err(CliError::usage("user: a Ray cluster runs every job as its own user; remove `--user`"));
     }
     if args.follow && count > 1 {
-        return Err(CliError::usage("`--follow` shows the output of one job, and these are several")
+        return Err(CliError::usage("`--follow` requires a single job")
             .hint("use `--wait`, and `wharf ray logs --follow JOB` for one of them"));
     }
     runtime()?.block_on(async {

@@ -122,8 +122,8 @@ pub(super) async fn start_cost_s(client: &Client, folder: &Path) -> Result<f64, 
         let placed_s = moment_of(&client.get_job(id).await?.history, "job_placed");
         let cost = placed_s.zip(began_at(&said)).map(|(placed_s, began_s)| (began_s - placed_s).max(0.0));
         costs.push(cost.filter(|_| ended.phase() == JobPhase::Finished).ok_or_else(|| {
-            CliError::new(ErrorKind::Internal, "the start cost could not be measured")
-                .hint(format!("the trial is {} and said: {}", ended.phase().word(), said.trim()))
+            CliError::new(ErrorKind::Internal, "cannot measure the start cost")
+                .hint(format!("the trial is {}; its output: {}", ended.phase().word(), said.trim()))
                 .hint("give it with `--start-cost SECONDS`")
         })?);
     }

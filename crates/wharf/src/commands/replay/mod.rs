@@ -233,7 +233,7 @@ fn own_users(plan: &mut Plan, terminal: &Terminal) {
     }
     if is_changed {
         terminal.warn(
-            "users of the trace are unknown on this machine: their jobs are yours, also in the prediction",
+            "users of the trace are unknown on this machine: their jobs run as the current user, also in the prediction",
         );
     }
 }
@@ -253,8 +253,10 @@ impl Served {
         let client = cluster::connect(&HomeArgs { home: Some(home.to_owned()) }).await?;
         let info = client.info().await?;
         if info.jobs_live > 0 {
-            terminal
-                .warn(&format!("{} other jobs are there, which the prediction leaves out", info.jobs_live));
+            terminal.warn(&format!(
+                "{} other jobs are in the cluster, which the prediction ignores",
+                info.jobs_live
+            ));
         }
         let nodes = client.list_nodes().await?;
         let node = |node: &wharf_proto::NodeSummary| NodeSpec {
@@ -277,12 +279,10 @@ impl Served {
         if self.policy == policy {
             return Ok(());
         }
-        Err(CliError::usage(format!("the head decides by `{}`, not by `{policy}`", self.policy)).hint(
-            format!(
-                "replay under the head's policy, `--policy {}`, or change it: `wharf policy set {policy}`",
-                self.policy
-            ),
-        ))
+        Err(CliError::usage(format!("the head uses policy `{}`, not `{policy}`", self.policy)).hint(format!(
+            "replay under the head's policy, `--policy {}`, or change it: `wharf policy set {policy}`",
+            self.policy
+        )))
     }
 
     /// Warns where the head decides by other settings than the prediction, whose times are scaled.
@@ -315,7 +315,7 @@ impl Served {
         };
         let set: Vec<String> = wanted.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
         terminal.warn(&format!(
-            "the settings of the head are not those of the prediction{scaled}: {}; `wharf policy set {} {}` makes them equal",
+            "the settings of the head differ from the prediction{scaled}: {}; align them with `wharf policy set {} {}`",
             list.join(", "),
             plan.policy.name,
             set.join(" ")

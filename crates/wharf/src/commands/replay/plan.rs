@@ -60,7 +60,7 @@ impl Plan {
         let mut settings = input::settings(&args.set)?;
         check_numbers(args)?;
         if let Some(key) = REFUSED.iter().find(|key| settings.get(key).is_some()) {
-            let wrong = CliError::usage(format!("`{key}` cannot be set: it is as it is on real machines"));
+            let wrong = CliError::usage(format!("`{key}` cannot be set: it is a property of the machines"));
             return Err(if *key == "restart_s" { wrong.hint("see `--start-cost`") } else { wrong });
         }
         let format = args.format.as_deref().map(input::format).transpose()?;
@@ -150,16 +150,16 @@ impl Plan {
         let first_s = jobs.first().map_or(0.0, |job| job.submit.seconds());
         match self.cutoff_s {
             Some(cutoff_s) if first_s > cutoff_s => CliError::usage(format!(
-                "the replay would launch nothing: its rounds end after {cutoff_s:.1} s, the first job is submitted at {first_s:.1} s"
+                "the replay starts no job: its rounds end after {cutoff_s:.1} s, the first job is submitted at {first_s:.1} s"
             ))
-            .hint("leave out `--keep-offset` to start at the first submission, or raise `--rounds`"),
+            .hint("omit `--keep-offset` to start at the first submission, or increase `--rounds`"),
             Some(cutoff_s) => CliError::usage(format!(
-                "the replay would launch nothing: policy `{}` starts no job within {cutoff_s:.1} s, when its rounds end",
+                "the replay starts no job: policy `{}` starts no job within {cutoff_s:.1} s, when its rounds end",
                 self.policy.name
             ))
             .hint("raise `--rounds`"),
             None => CliError::input(format!(
-                "the replay would launch nothing: policy `{}` starts none of the {} jobs",
+                "the replay starts no job: policy `{}` starts none of the {} jobs",
                 self.policy.name,
                 jobs.len()
             ))

@@ -50,13 +50,13 @@ pub(super) fn execute(home: &HomeArgs, words: &[String]) -> Result<u8, Fail> {
     })
 }
 
-/// The search path with links to srun and its like in front, where there is a folder for them.
+/// The search path with the folder of links to Slurm commands in front, if there is one.
 fn path_with_links() -> Option<OsString> {
-    // Not of this command alone: nobody would remove it where the command is killed.
+    // Not per command: it would remain if the command is killed.
     match state_home("") {
         Ok(state) => search_path(&state.join("slurm"), "salloc"),
         Err(_) => {
-            say("salloc: no links to srun and its like: there is no HOME to keep them in");
+            say("salloc: no links to Slurm commands such as srun: HOME is not set");
             None
         }
     }
@@ -172,7 +172,7 @@ impl Held {
     }
 }
 
-/// Says again and again that whoever holds the devices is there; without that the head takes them back.
+/// Renews the lease of an allocation; without that the head releases its devices.
 async fn keep(home: HomeArgs, mut client: Client, id: u32) {
     let request = ChangeJobsRequest {
         change: Change::Keep.into(),

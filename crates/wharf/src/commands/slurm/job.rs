@@ -25,7 +25,7 @@ const ARRAY_SIZE_MAX: u32 = 1_000_001;
 const KILL_WAIT_S: f64 = 30.0;
 /// How much less urgent `--nice` without a number makes a job.
 const NICE: i32 = 100;
-/// Causes that machines are to blame for, after which a job is run again unless it says otherwise.
+/// Causes that machines are to blame for, after which a job is retried by default.
 const OF_MACHINES: [Cause; 3] = [Cause::NodeAway, Cause::BrokenDevice, Cause::LostWorker];
 
 /// A job to be submitted.
@@ -37,7 +37,7 @@ pub(super) struct Made {
 
 /// The batch part of a job.
 pub(super) struct Script<'a> {
-    /// What the job is called where nobody says.
+    /// Default name of the job.
     pub(super) name: &'a str,
     /// Its text; none: devices are held for steps.
     pub(super) text: Option<&'a str>,

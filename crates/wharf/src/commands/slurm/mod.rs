@@ -42,7 +42,7 @@ const NAMES: [&str; 8] = ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "s
 enum Fail {
     Refused(Refusal),
     Other(CliError),
-    /// Nobody answered who may later.
+    /// No answer; a retry may succeed.
     Away(CliError),
     /// Everything is said; this is the exit code.
     Told(u8),
@@ -95,7 +95,7 @@ pub(crate) fn arguments(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// Runs one of them.
 ///
 /// # Errors
-/// None that is not told in the command's own way, but for output that nobody takes.
+/// None that is not told in the command's own way, except for output without a reader.
 pub(super) fn execute(name: &'static str, args: &SlurmArgs) -> Result<Exit, CliError> {
     let words = args.words.as_slice();
     let done = match name {
@@ -127,7 +127,7 @@ pub(super) fn execute(name: &'static str, args: &SlurmArgs) -> Result<Exit, CliE
     }
 }
 
-/// Says a line on standard error; where that is closed there is nobody to tell.
+/// Prints a line on standard error, unless that is closed.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", escaped(line));
 }

@@ -39,7 +39,7 @@ const OPTIONS: &[Opt] = &[
     Opt::new("version", 'V', Nothing),
 ];
 
-/// What is printed where nobody says, and what can be.
+/// Default and available columns.
 const DEFAULT: &str = "jobid,jobname,partition,account,alloccpus,state,exitcode";
 const BRIEF: &str = "jobid,state,exitcode";
 const KNOWN: &[&str] = &[

@@ -61,7 +61,7 @@ fn usage() -> Vec<String> {
     let lines = [
         "Usage: sbatch [OPTIONS(0)...] [ : [OPTIONS(N)...]] script(0) [args(0)...]",
         "",
-        "Options are those of Slurm 22.05; `wharf help sbatch` and docs/slurm.md say which are honoured.",
+        "Options are those of Slurm 22.05; `wharf help sbatch` and docs/slurm.md list the supported ones.",
     ];
     lines.map(str::to_owned).to_vec()
 }

@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Terminal, confirm};
 
-/// Where shells look for programs that nobody has told where.
+/// Default search path of shells.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Writes links to this program, into a folder that contains other files only after a confirmation: they would hide Slurm's own
@@ -55,15 +55,16 @@ pub(in crate::commands) fn batch(args: &BatchArgs) -> Exit {
 /// them, and run all the same.
 pub(super) fn search_path(folder: &Path, who: &str) -> Option<OsString> {
     let path = link(folder).and_then(|()| in_front(folder, std::env::var_os("PATH")));
-    let failed =
-        |error| say(&format!("{who}: no links to srun and its like in {}: {error}", folder.display()));
+    let failed = |error| {
+        say(&format!("{who}: no links to Slurm commands such as srun in {}: {error}", folder.display()))
+    };
     path.map_err(failed).ok()
 }
 
 /// A search path with a folder in front of the others.
 fn in_front(folder: &Path, path: Option<OsString>) -> io::Result<OsString> {
     let path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| USUAL_PATH.into());
-    // One without a name is whatever folder somebody is in.
+    // An empty entry is the current directory.
     let others = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
     std::env::join_paths(std::iter::once(folder.to_owned()).chain(others)).map_err(io::Error::other)
 }
@@ -74,7 +75,7 @@ fn link(folder: &Path) -> io::Result<()> {
     let program = std::env::current_exe()?;
     for name in NAMES {
         let link = folder.join(name);
-        // Somebody's own program stays.
+        // A user's own program stays.
         if link.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink()) {
             return Err(io::Error::other(format!("`{name}` there is no link")));
         }
@@ -87,7 +88,7 @@ fn link(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a link of a name that nobody else has.
+/// Creates a link with a unique name.
 fn beside(link: &Path, program: &Path) -> io::Result<PathBuf> {
     let mut number = std::process::id();
     loop {

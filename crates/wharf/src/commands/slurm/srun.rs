@@ -348,7 +348,7 @@ fn next_step(path: &str) -> u32 {
         file.write_all(b"step\n")?;
         Ok(next)
     };
-    // Outside of a batch script nobody counts.
+    // Outside of a batch script there is no counter.
     if path.is_empty() { 0 } else { count().unwrap_or(0) }
 }
 
@@ -371,7 +371,7 @@ fn input_of(
     })
 }
 
-/// Hands the input to tasks, on a thread that nobody waits for: a read cannot be called off.
+/// Hands the input to tasks, on a detached thread: a read cannot be cancelled.
 fn read_input(mut source: Box<dyn Read + Send>, inputs: Vec<mpsc::Sender<Vec<u8>>>) {
     std::thread::spawn(move || {
         let mut chunk = vec![0; CHUNK_BYTES];

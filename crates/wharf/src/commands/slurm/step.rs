@@ -28,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(100);
 const CODE_SIGNAL_BASE: i32 = 128;
 const KEY_BYTES: usize = 16;
 
-/// A name for a command that nobody else can have.
+/// A unique name for a command.
 pub(super) fn key() -> Result<String, Fail> {
     let mut bytes = [0; KEY_BYTES];
     std::fs::File::open("/dev/urandom")
@@ -170,7 +170,7 @@ struct Progress {
 enum Ended {
     Code(i32),
     Failed(String),
-    /// Somebody is away; the command goes on.
+    /// The connection is lost; the command continues.
     Away,
 }
 
@@ -327,7 +327,7 @@ impl Task {
     fn write_raw(&self, index: usize, data: &[u8]) {
         let out = if index == 0 { &self.output.stdout } else { &self.output.stderr };
         let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where nobody reads it any more, the command goes on all the same.
+        // Without a reader, the command continues.
         let _ = out.write_all(data).and_then(|()| out.flush());
     }
 }
@@ -346,7 +346,7 @@ impl Line {
         let _ = self.0.send(ExecInput { message: Some(message) }).await;
     }
 
-    /// Says that nobody will ask for the command again, and waits until that is heard.
+    /// Releases the command, and waits for the confirmation.
     async fn finish(
         &self,
         progress: &Progress,

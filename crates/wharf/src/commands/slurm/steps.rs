@@ -57,7 +57,7 @@ pub(super) fn rows(job: &Job, detail: &JobDetail) -> Vec<Job> {
             name: step.name.clone(),
             state: match ended {
                 Some(outcome) => outcome.state(),
-                // Nobody has told of its end, and there is no more of it.
+                // Its end was not reported, and there is no more output.
                 None if is_over => State::Cancelled,
                 None => State::Running,
             },

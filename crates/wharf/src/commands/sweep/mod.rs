@@ -58,7 +58,7 @@ fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result
     let progress = terminal.progress(plan.runs.len() as u64, "runs");
     let store = RunStore::open(out, args.fresh, &progress)?;
     interrupt::say_when_interrupted(format!(
-        "finished runs are kept in `{}`; the same command goes on from there",
+        "finished runs are kept in `{}`; the same command continues",
         out.display()
     ));
     let kept = run_plan(plan, thread_count(args.jobs), &store).map_err(|error| match error {

@@ -20,8 +20,7 @@ use crate::runner::OutDir;
 /// # Errors
 /// Where the program cannot read its own file.
 pub(super) fn build_version() -> Result<String, CliError> {
-    let failed =
-        |error| CliError::new(ErrorKind::Internal, "cannot read the program's own file").caused_by(error);
+    let failed = |error| CliError::new(ErrorKind::Internal, "cannot read the executable").caused_by(error);
     let program = std::env::current_exe().and_then(fs::read).map_err(failed)?;
     Ok(format!("{} {}", env!("CARGO_PKG_VERSION"), ContentHash::of(&program)))
 }

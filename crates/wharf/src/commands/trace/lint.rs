@@ -128,7 +128,7 @@ impl Trial {
             ),
             RunError::NoSpeed(unresolved) => {
                 let problem = unresolved.jobs.first().map(|job| job.problem.to_string()).unwrap_or_default();
-                let hint = "`--profile FILE` tells how fast models run".to_owned();
+                let hint = "give a throughput profile with `--profile FILE`".to_owned();
                 (Subject::Model, Rule::NotSimulated, format!("the job {problem}"), Some(hint))
             }
             _ => (Subject::Job, Rule::NotSimulated, error.to_string(), None),

@@ -33,7 +33,7 @@ pub(crate) fn clashes(spec: &JobSpec) -> Vec<String> {
     for (option, value) in words.flat_map(|words| options(words)) {
         if is_written(option) && !is_apart(spec, value) && !value.contains("WHARF_") {
             found.push(format!(
-                "all elements are told `{option} {value}`, and may write the same file; put {{...}} into it"
+                "all elements have `{option} {value}` and may write the same file; use a {{...}} placeholder"
             ));
         }
     }

@@ -104,7 +104,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     if let Some((_, name, field)) = waits.first() {
         return Err(at(
             &format!("job.{field}"),
-            format!("`{name}` is no job's id; a sweep has no other jobs"),
+            format!("`{name}` is not a job id; a sweep has no other jobs"),
         ));
     }
     spec.parameters = Some(parameters);

@@ -133,7 +133,7 @@ fn steps(node: &Node, at: &str) -> Result<Domain, Problem> {
     Ok(Domain::Values(values.collect()))
 }
 
-/// A number with as many digits as anybody tunes by.
+/// A number with enough digits for tuning.
 fn shown(value: f64) -> String {
     let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
     rounded.to_string()
@@ -209,7 +209,10 @@ impl Search {
     fn random(&self, domains: &[(String, Domain)]) -> Result<Vec<Vec<String>>, Wrong> {
         let count =
             self.count.filter(|&count| count > 0 && count as usize <= ARRAY_MAX).ok_or_else(|| {
-                ("count".to_owned(), "`search: random` needs to know how many; say `count: 20`".to_owned())
+                (
+                    "count".to_owned(),
+                    "`search: random` needs the number of elements, as in `count: 20`".to_owned(),
+                )
             })?;
         let mut generator = ChaCha8Rng::seed_from_u64(self.seed);
         let mut draw = |domain: &Domain| match domain {
@@ -226,7 +229,7 @@ fn values(domains: &[(String, Domain)]) -> Result<Vec<&[String]>, Wrong> {
         Domain::Values(_) => Ok(()),
         Domain::Span(_) => Err((
             format!("parameters.{name}"),
-            "it has no values to go through; name them, or say `search: random`".to_owned(),
+            "no list of values; give one, or set `search: random`".to_owned(),
         )),
     };
     domains.iter().try_for_each(of)?;

@@ -102,7 +102,7 @@ fn what_cannot_be_swept_is_told_at_its_place() {
         ),
         (
             "parameters: {lr: {min: 1, max: 2}}\njob: {command: x}",
-            "error: sweep:1:14: parameters.lr: it has no values to go through; name them, or say `search: random`\n",
+            "error: sweep:1:14: parameters.lr: no list of values; give one, or set `search: random`\n",
         ),
         (
             "parameters: {lr: [1, 2], n: [1, 2, 3]}\nsearch: list\njob: {command: x}",
@@ -110,7 +110,7 @@ fn what_cannot_be_swept_is_told_at_its_place() {
         ),
         (
             "parameters: {lr: 1}\nsearch: random\njob: {command: x}",
-            "error: sweep:1:1: count: `search: random` needs to know how many; say `count: 20`\n",
+            "error: sweep:1:1: count: `search: random` needs the number of elements, as in `count: 20`\n",
         ),
         (
             "parameters: {lr: 1}\njob: {command: x, array: 0-3}",
@@ -118,7 +118,7 @@ fn what_cannot_be_swept_is_told_at_its_place() {
         ),
         (
             "parameters: {a b: 1}\njob: {command: x}",
-            "error: sweep:1:1: parameters: `a b` cannot be a parameter's name; up to 64 letters, digits, `_`, `-` and `.` are\n",
+            "error: sweep:1:1: parameters: `a b` is not a valid parameter name; expected up to 64 letters, digits, `_`, `-` and `.`\n",
         ),
         (
             "parameters: {lr: 1}\njob: {command: 'x {learning_rate}'}",

@@ -168,7 +168,7 @@ fn processes_that_hide_are_killed_with_their_job() {
     needs!(ROOT);
     let cluster = Cluster::with_devices("a40:3", &[], &[]);
     let (ann, bob) = (&cluster.site.ann, &cluster.site.bob);
-    // Another task runs on, so that orphans cannot be told apart by their user's being alone.
+    // Another task runs on, so that orphans cannot be distinguished by their user's being alone.
     let mark = 700_000_000 + u64::from(std::process::id());
     cluster.start(bob, &[], &format!("setsid env -i sleep {} & echo ready; sleep 600", mark + 1));
     cluster.start(ann, &[], &format!("setsid env -i sleep {} & echo ready; sleep 600", mark + 2));

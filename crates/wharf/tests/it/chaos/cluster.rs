@@ -123,11 +123,11 @@ impl Cluster {
         }
     }
 
-    /// Leaves the folder for whoever looks into a failure.
+    /// Keeps the folder for the analysis of a failure.
     pub(crate) fn keep(&self) {
         let kept = std::env::temp_dir().join(format!("wharf-chaos-{}", std::process::id()));
         let copied = Command::new("cp").arg("-rT").arg(self.folder.path()).arg(&kept).status();
-        // Where nobody reads it there is nobody to tell.
+        // The output may have no reader.
         let _ =
             writeln!(std::io::stderr(), "the cluster's folder is kept in {} ({copied:?})", kept.display());
     }

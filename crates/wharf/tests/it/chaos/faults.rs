@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::chaos::cluster::{Cluster, WORKERS, pause};
 
-/// How often somebody was killed.
+/// Number of kills.
 #[derive(Default)]
 pub(crate) struct Kills {
     pub(crate) head: usize,

@@ -137,7 +137,7 @@ def every_page(browser, cluster):
     for name, sign in [("cluster", "Devices busy"), ("queue", "why it waits"), ("policy", "What was decided"), ("users", "device-hours"), ("events", "in words")]:
         browser.run(f"location.hash = '#/{name}'; return 1")
         browser.wait_text(sign)
-    assert browser.run("return document.title") == "events – Wharf", "nothing that anybody wrote has run"
+    assert browser.run("return document.title") == "events – Wharf", "no user input was executed"
     assert browser.run("return document.querySelectorAll('main img, main script').length") == 0
 
 

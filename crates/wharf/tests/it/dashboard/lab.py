@@ -22,7 +22,7 @@ def wait_for(what, check, patience_s=PATIENCE_S):
         if answer:
             return answer
         if time.monotonic() > until:
-            raise AssertionError(f"waited in vain for {what}")
+            raise AssertionError(f"timed out waiting for {what}")
         time.sleep(0.05)
 
 

@@ -71,7 +71,7 @@ def same_figures(browser, runs):
 def silent(browser):
     assert browser.complaints() == [], "the console is silent"
     assert browser.run("return performance.getEntriesByType('resource').map((one) => one.name)") == [], "nothing is fetched"
-    assert "owned" not in browser.run("return document.title"), "nothing that anybody wrote has run"
+    assert "owned" not in browser.run("return document.title"), "no user input was executed"
     assert browser.run("return document.querySelectorAll('main img, main script, main iframe, main [onload]').length") == 0
 
 

@@ -44,7 +44,7 @@ def sessions(cluster):
     wish = {"change": "hold", "jobs": [999]}
     assert cluster.ask("/api/jobs/change", None, wish)[0] == 401
     for cookie in (f"wharf-session={secret}", f"x-wharf-session={secret}", secret):
-        assert cluster.ask("/api/jobs/change", None, wish, {"cookie": cookie})[0] == 401, "a cookie lets nobody in"
+        assert cluster.ask("/api/jobs/change", None, wish, {"cookie": cookie})[0] == 401, "a cookie does not authenticate changes"
     assert cluster.ask(f"/api/jobs?session={secret}")[0] == 401
     assert cluster.ask("/api/jobs/change", None, wish, session)[0] == 200
     assert cluster.ask("/api/logout", None, {}, session)[0] == 200
@@ -64,7 +64,7 @@ def tricks(cluster):
     try:
         assert cluster.ask("/api/jobs/change", cluster.token, b"x" * 100_000)[0] == 413
     except OSError:
-        pass  # The head hangs up on whoever says too much, perhaps before they have read its answer.
+        pass  # The head closes connections that send too much, perhaps before the client has read the answer.
     status, headers, text = cluster.ask("/")
     assert status == 200 and "default-src 'none'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
@@ -95,7 +95,7 @@ def encrypted():
         except urllib.error.URLError as refused:
             assert isinstance(refused.reason, ssl.SSLCertVerificationError), refused
         else:
-            raise AssertionError("an authority that nobody has named was trusted")
+            raise AssertionError("an unknown authority was trusted")
         cluster.tls, cluster.url = None, f"http://127.0.0.1:{port}"
         try:
             status = cluster.ask("/healthz")[0]

@@ -255,7 +255,7 @@ fn work_is_done_in_containers(lab: &Lab, engine: &Engine<'_>) {
     assert_eq!(engine.containers(), Vec::<String>::new());
 }
 
-/// What becomes of containers that change, stop and go.
+/// Containers that change, stop and are removed.
 fn changes(lab: &Lab, engine: &Engine<'_>, with: &dyn Fn(&str), exec: &dyn Fn(&[&str]) -> String) {
     with(", '-e MORE=1'");
     let said = lab.up(&["--no-restart"]).ends(0);
@@ -317,7 +317,7 @@ fn containers_that_cannot_be_made_are_explained_and_made_by_the_next_launcher() 
     with("localhost/nothing:1", false);
     let said = lab.up(&[]).ends(13);
     assert!(said.stderr.contains("head: making its container failed"), "{said:?}");
-    // A name that somebody else has.
+    // A name in use.
     with(IMAGE, false);
     podman.run(&["run", "-d", "--name", "box-boxed-head", "--net=host", IMAGE, "sleep", "600"]);
     let said = lab.up(&[]).ends(13);

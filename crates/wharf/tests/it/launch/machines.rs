@@ -59,7 +59,7 @@ fn machines_of_a_program_come_up_come_back_and_go() {
     file(1);
     let said = lab.up(&[]).ends(0);
     assert_eq!(said.phases(), ["reach setup start"; 2]);
-    assert!(said.stderr.contains("worker-1: its machine is made"), "{said:?}");
+    assert!(said.stderr.contains("worker-1: creating its machine"), "{said:?}");
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach"; 2], "they are found again");
     runs_everywhere(&lab, "made", &["head", "worker-1"]);
     let home = lab.path("machines/made/worker-1");
@@ -68,11 +68,9 @@ fn machines_of_a_program_come_up_come_back_and_go() {
         .wharf(&["cluster", "exec", "c.yaml", "--node", "worker-1", "--", "sh", "-c", "pwd; exit 3"])
         .ends(3);
     assert_eq!(said.stdout.trim(), home.to_str().unwrap());
-    // Made from something else: replaced, after a question that somebody has to answer.
+    // Made from something else: replaced, after a confirmation.
     file(2);
-    assert!(
-        lab.up(&[]).ends(2).stderr.contains("machines of head, worker-1 are made from something else now")
-    );
+    assert!(lab.up(&[]).ends(2).stderr.contains("machines of head, worker-1 are specification changed"));
     assert_eq!(lab.up(&["--yes"]).ends(0).phases(), ["reach setup start"; 2]);
     assert_eq!(std::fs::read_to_string(home.join("trail")).unwrap(), "set up\n");
     // Whatever the launcher knew is lost: the machines are not.
@@ -116,7 +114,7 @@ fn allocations_of_a_slurm_come_up_come_back_and_go() {
         ["reach", "reach sync setup start"],
         "one that Slurm has taken is asked for again"
     );
-    // The home is everybody's: the key goes with the cluster, and not with one of its nodes.
+    // The home directory is shared: the key is removed with the cluster, not with one of its nodes.
     let key = lab.path(".ssh/wharf_hpc");
     let is_let_in = || lab.read(".ssh/authorized_keys").contains("wharf-hpc");
     describe(0, "node_ssh");
@@ -140,7 +138,7 @@ fn a_template_is_filled_with_what_is_said_and_nothing_less() {
     for told in [
         "there is no placeholder `{ EFS IT }` (did you mean `EFS ID`?)",
         ":20:16: `head_node.Placement.GroupName`: the placeholder `{ Placement Group Name }` is not filled in",
-        "`setup_commands[1]`: the placeholder `{ EFS ID }` is not filled in (say `--set 'EFS ID=VALUE'`)",
+        "`setup_commands[1]`: the placeholder `{ EFS ID }` is not filled in (set it with `--set 'EFS ID=VALUE'`)",
     ] {
         assert!(said.stderr.contains(told), "{told}: {said:?}");
     }
@@ -149,7 +147,7 @@ fn a_template_is_filled_with_what_is_said_and_nothing_less() {
     lab.wharf(&[&words[..], &["AMI ID=ami-1", "--set", "Placement Group Name=near"]].concat()).ends(0);
     let filled = lab.read("c.yaml");
     assert!(filled.contains("ImageId: ami-1\n") && filled.contains("GroupName: near\n"), "{filled}");
-    assert!(filled.contains("mount -t efs fs-1:/ ~/efs") && filled.starts_with("# What everybody copies"));
+    assert!(filled.contains("mount -t efs fs-1:/ ~/efs") && filled.starts_with("# What all clusters copy"));
     let said = lab.up(&["--check"]).ends(0);
     assert!(said.stderr.contains("8 nodes"), "{said:?}");
     lab.describe("cluster_name: x\nprovider: {type: process}\n");
@@ -195,7 +193,7 @@ fn a_machine_is_prepared_and_becomes_the_image_of_a_template() {
     assert!(!lab.state("initial").exists(), "nothing is begun for a template that cannot be filled");
     describe("echo no such package; exit 4");
     let said = bake(&["Placement Group Name=near"]).ends(13);
-    let left = "the machine is still running: `wharf cluster bake c.yaml` goes on with it, `wharf down c.yaml` ends it";
+    let left = "the machine is still running: `wharf cluster bake c.yaml` continues with it, `wharf down c.yaml` terminates it";
     assert!(said.stderr.contains(left), "{said:?}");
     describe("[ ! -e ~/prepared ] && echo by hand > ~/prepared");
     let said = bake(&["Placement Group Name=near"]).ends(0);
@@ -263,7 +261,7 @@ fn machines_of_a_cloud_come_up_work_and_go() {
     // One that is made from something else is replaced.
     describe(200);
     assert_eq!(planned(), "kept kept replaced");
-    assert!(up(&[]).ends(2).stderr.contains("machines of b-1 are made from something else now"));
+    assert!(up(&[]).ends(2).stderr.contains("machines of b-1 are specification changed"));
     assert_eq!(up(&["--yes"]).ends(0).phases(), ["reach", "reach", "reach sync setup start"]);
     assert_eq!(ids().split_whitespace().count(), 3);
     wharf(&["down", "c.yaml", "--yes"]).ends(0);

@@ -36,7 +36,7 @@ fn a_cluster_comes_up_runs_a_job_everywhere_and_leaves_nothing() {
     assert_eq!(std::fs::read_to_string(lab.home("head").join("trail")).unwrap(), "a b\n");
     lab.down("three");
     let said = lab.wharf(&["down", "c.yaml"]).ends(0);
-    assert!(said.stderr.contains("nothing is up"), "{said:?}");
+    assert!(said.stderr.contains("nothing is running"), "{said:?}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn what_has_died_is_started_again() {
     for words in [&["up", "c.yaml", "--yes"], &["down", "c.yaml", "--yes"]] {
         let said = lab.wharf(words).ends(3);
         assert!(
-            said.stderr.contains("up with the provider `process`, and the file says `local`"),
+            said.stderr.contains("created with the provider `process`, but the file now has `local`"),
             "{said:?}"
         );
     }

@@ -1,6 +1,6 @@
 //! What Ray 2.60 was seen doing on the nodes of a cluster, scenario by scenario, and what Wharf does in its place.
 //!
-//! Real `bash` and `rsync` do the work; an `ssh` and a `docker` of the test's own run it on this machine and write down what was asked for.
+//! Real `bash` and `rsync` do the work; an `ssh` and a `docker` of the test's own run it on this machine and record their arguments.
 
 use serde_json::Value;
 

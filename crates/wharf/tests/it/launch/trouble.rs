@@ -12,7 +12,7 @@ use crate::launch::lab::until;
 use crate::launch::ssh::{Machines, keygen, own_program};
 
 #[test]
-fn every_trouble_is_explained_and_put_right() {
+fn every_failure_is_explained_and_repaired() {
     needs!(NAMESPACES, SSHD);
     let mut machines = Machines::new();
     machines.lab.write("data", &"x".repeat(1 << 20));
@@ -147,6 +147,6 @@ fn interrupt(machines: &Machines, sign: &str, has_begun: &dyn Fn() -> bool) {
     assert!(said.any(|line| line.contains(sign)), "it never said `{sign}`");
     until("the phase to begin", || has_begun().then_some(()));
     kill(Pid::from_raw(up.id().try_into().unwrap()), Signal::SIGINT).unwrap();
-    assert!(said.any(|line| line.contains("`wharf up` again goes on from here")));
+    assert!(said.any(|line| line.contains("repeat `wharf up` to continue")));
     assert_eq!(up.wait().unwrap().code(), Some(130));
 }

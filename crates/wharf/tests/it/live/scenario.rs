@@ -1,4 +1,4 @@
-//! Workloads whose events are far enough apart to be told apart on a real machine.
+//! Workloads whose events are far enough apart to be distinguished on a real machine.
 
 use std::fmt::Write as _;
 

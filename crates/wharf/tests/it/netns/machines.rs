@@ -131,7 +131,7 @@ impl Cluster {
         }
     }
 
-    /// Ports at which somebody listens on a node.
+    /// Ports with listeners on a node.
     pub(crate) fn listening(&self, node: &str) -> Vec<u16> {
         let machine = self.machines.iter().find(|machine| machine.name == node).unwrap();
         machine.listening()
@@ -142,7 +142,7 @@ impl Cluster {
         self.hub.ip(&format!("link set {node} {}", if is_in { "up" } else { "down" }));
     }
 
-    /// Cuts the power of a node: all is over at once, and no farewell reaches anybody.
+    /// Cuts the power of a node: everything stops immediately, without a deregistration.
     pub(crate) fn cut_power(&self, node: &str) {
         self.plug(node, false);
         let machine = self.machines.iter().find(|machine| machine.name == node).unwrap();

@@ -160,7 +160,7 @@ fn power_cut(rank: u32) {
         "power cut of {victim} (rank {rank}) {:.1} s after submission; after the cut: lost {:.1} s, stopped {:.1} s, \
          placed again {:.1} s, started {:.1} s, finished {:.1} s; resumed at {resumed} of {ITERATIONS} iterations",
         cut - begin,
-        after("told to stop: node lost"),
+        after("stopping: node lost"),
         after("stopped, "),
         after("placed on"),
         after("started"),
@@ -184,7 +184,7 @@ fn a_power_cut_of_the_first_rank_is_survived_as_well() {
 fn a_node_that_is_cut_off_stops_its_task_before_it_is_run_elsewhere() {
     needs!(NAMESPACES);
     let cluster = Cluster::new(2, LOST_AFTER_S);
-    // Goes on for as long as it can when it is told to stop.
+    // Goes on for as long as it can when it is requested to stop.
     let script = "trap '' TERM; while :; do echo $(date +%s.%N) $(hostname) >> trail-$WHARF_GENERATION; sleep 0.02; done";
     submitted(cluster.submit("--grace 60s", &["sh", "-c", script]));
     let times = |generation: u32| {
@@ -212,7 +212,7 @@ fn a_node_that_is_cut_off_stops_its_task_before_it_is_run_elsewhere() {
     eprintln!(
         "cut off {node}: after the cut its task ended {:.1} s, it counted as lost {:.1} s, the next ran from {:.1} s",
         ended - cut,
-        moment(&told, "told to stop: node lost") - cut,
+        moment(&told, "stopping: node lost") - cut,
         began - cut,
     );
     cluster.say(&["cancel", "0"]);

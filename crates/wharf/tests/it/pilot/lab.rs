@@ -137,7 +137,7 @@ impl Lab {
         self.json(&["pilot", "status"])["status"].clone()
     }
 
-    /// Failures in a row, as far as anybody has written them down.
+    /// Recorded failures in a row.
     pub(crate) fn failures(&self) -> u64 {
         let output = self.output(&["pilot", "status", "--output", "json"]);
         let status: Option<Value> = serde_json::from_slice(&output.stdout).ok();

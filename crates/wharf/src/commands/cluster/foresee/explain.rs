@@ -28,7 +28,7 @@ const ENDS_TRIED_MAX: usize = 200;
 pub(in crate::commands) fn explain(args: &ExplainJobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let number: JobNumber = args.job.parse().map_err(|error| {
         CliError::usage(format!("invalid job id `{}`: {error}", args.job))
-            .hint("a job of a simulated run is named with `--run DIR`")
+            .hint("for a job of a simulated run, use `--run DIR`")
     })?;
     let (id, reason, foresight) = with(&args.home, async |client| {
         let id = id_of(client, number).await?;

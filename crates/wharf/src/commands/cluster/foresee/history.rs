@@ -23,7 +23,7 @@ pub(in crate::commands) fn history(args: &HistoryArgs, terminal: &Terminal) -> R
     let foresight = with(&args.home, async |client| Foresight::ask(client, u32::MAX).await)?;
     let window = window(&foresight, args.since.map(|since| since.0));
     if window.trace.jobs.is_empty() {
-        return Err(CliError::input("no job has come to its end in that time"));
+        return Err(CliError::input("no job ended in that period"));
     }
     let format = Format::from_path(&args.as_trace).unwrap_or(Format::NativeCsv);
     let mut file = StagedFile::create(&args.as_trace)?;

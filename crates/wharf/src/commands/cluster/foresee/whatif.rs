@@ -30,8 +30,8 @@ pub(in crate::commands) fn whatif(args: &WhatIfArgs, terminal: &Terminal) -> Res
     };
     terminal.report(&Report::new(runs))?;
     terminal.note(match args.since {
-        Some(_) => "`as it was` is what really happened; the others are simulated from an empty cluster",
-        None => "jobs that are there now, with the lengths that their like have had; nothing new arrives",
+        Some(_) => "`as it was` is the actual run; the others are simulated from an empty cluster",
+        None => "current jobs, with lengths estimated from similar ones; no new jobs arrive",
     });
     Ok(Exit::Ok)
 }
@@ -56,7 +56,7 @@ pub(super) fn compare(
             }
         }
         if is_given_up.load(Ordering::Relaxed) {
-            return Err(CliError::new(ErrorKind::BrokenPipe, "nobody waits for the comparison any more"));
+            return Err(CliError::new(ErrorKind::BrokenPipe, "the client has disconnected"));
         }
     }
     let best = wharf_report::compare::winners(&runs);
@@ -168,7 +168,7 @@ fn over_again(
     Ok(runs)
 }
 
-/// One policy after the other, with a bar for whoever waits.
+/// One policy after the other, with a progress bar.
 fn each(
     choices: &[PolicyChoice],
     terminal: &Terminal,

@@ -69,7 +69,7 @@ fn let_go(srun: &Child) {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let all = children.split_whitespace().filter_map(|child| child.parse::<i32>().ok());
     for process in all.chain([pid.cast_signed()]) {
-        // One that has just ended is in nobody's way.
+        // One that has just ended does no harm.
         let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
     }
 }

@@ -44,7 +44,8 @@ pub(in crate::commands::cluster) fn queue(args: &QueueArgs) -> Result<Box<dyn Qu
 fn own_name() -> Result<String, CliError> {
     let known = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
     known.map(|user| user.name).ok_or_else(|| {
-        CliError::usage("your user has no name here").hint("say whose token it is with `--rest-user NAME`")
+        CliError::usage("the current user has no name")
+            .hint("set the user of the token with `--rest-user NAME`")
     })
 }
 
@@ -66,7 +67,7 @@ impl From<PilotError> for CliError {
             _ => ErrorKind::Input,
         };
         let hint = match &error {
-            PilotError::InUse { .. } => Some("`wharf pilot status` shows what it does"),
+            PilotError::InUse { .. } => Some("see `wharf pilot status`"),
             PilotError::Queue(wharf_pilot::QueueError::Program { .. }) => {
                 Some("is Slurm installed here? its programs have to be in the search path")
             }
@@ -89,8 +90,8 @@ impl From<PilotError> for CliError {
 fn status(args: &PilotStatusArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let folder = folder(&args.home, &args.folder)?;
     let missing = || {
-        CliError::input(format!("nobody has kept pilots in `{}`", folder.display()))
-            .hint("`wharf pilot slurm` does; name another folder with `--folder DIR`")
+        CliError::input(format!("no pilot state in `{}`", folder.display()))
+            .hint("start pilots with `wharf pilot slurm`, or set another directory with `--folder DIR`")
     };
     if !folder.is_dir() {
         return Err(missing());
@@ -125,7 +126,7 @@ fn facts(status: &Status, is_kept: bool, now_s: f64, terminal: &Terminal) -> Res
     let count = |stage: &str| status.pilots.values().filter(|row| row.stage == stage).count();
     let kept = match is_kept {
         true => format!("by process {}", status.pid),
-        false => format!("by nobody, since {} ago", duration((now_s - status.updated_s).max(0.0))),
+        false => format!("not running, since {} ago", duration((now_s - status.updated_s).max(0.0))),
     };
     let pilots = format!(
         "{} up, {} starting, {} pending, {} ending",

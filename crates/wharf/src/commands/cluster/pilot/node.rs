@@ -28,7 +28,7 @@ pub(super) fn run(args: &PilotNodeArgs, terminal: &Terminal) -> Result<Exit, Cli
     if spec.nodes.len() == 1 {
         return serve(&spec, &env, (&job, index), terminal);
     }
-    // Whoever leads waits for these marks, also of a worker that could not be started.
+    // The first node waits for these marks, also of a worker that could not be started.
     mark(&args.spec, Mark::Up, index, "")?;
     let result = serve(&spec, &env, (&job, index), terminal);
     let code = result.as_ref().map_or(1, |exit| exit.code());
@@ -51,7 +51,7 @@ fn serve(
     }
     let status = result?;
     match status.code() {
-        // It leaves when it is told to end, which is how pilots are meant to end.
+        // It leaves when it is requested to end, which is how pilots are meant to end.
         Some(0) => Ok(Exit::Ok),
         Some(code) if i32::from(Exit::Signal(15).code()) == code => Ok(Exit::Ok),
         Some(code) => Ok(Exit::Passed(u8::try_from(code).unwrap_or(1))),

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::Terminal;
 
-/// How long before the end of an allocation its jobs are told to leave, unless that is a large part of it.
+/// How long before the end of an allocation its jobs are requested to leave, unless that is a large part of it.
 const LEAVE_BEFORE_S: f64 = 120.0;
 
 /// Keeps pilots until a signal ends it.
@@ -26,13 +26,13 @@ pub(super) fn keep(args: &PilotSlurmArgs, terminal: &Terminal) -> Result<Exit, C
     let of_head = of_head.filter(|folder| folder != store.folder());
     let _alone = of_head.map(|folder| Store::open(&folder)?.lock()).transpose()?;
     if args.head.is_none() && is_local(&access.address) {
-        terminal.warn("the head listens on loopback: pilots on other machines cannot reach it; start it with `--listen`, and name it with `--head HOST:PORT`");
+        terminal.warn("the head listens on loopback: pilots on other machines cannot reach it; start it with `--listen`, and set `--head HOST:PORT`");
     }
     let mut manager = Manager::new(settings, super::queue(&args.queue)?, access, store)?;
     let stopping = if args.keep { Stopping::Keep } else { Stopping::Cancel };
     runtime()?.block_on(async {
         let stopped = on_signal();
-        terminal.note("keeps pilots in Slurm; Ctrl-C ends it");
+        terminal.note("managing pilots in Slurm; stop with Ctrl-C");
         let mut say = |text: &str| terminal.note(text);
         manager.run(async { stopped.notified().await }, stopping, &mut say).await?;
         Ok(interrupt::handled().unwrap_or(Exit::Ok))
@@ -94,8 +94,8 @@ fn gres_count(gres: &str) -> Result<u32, CliError> {
     let last = gres.rsplit(':').next().unwrap_or_default();
     match last.parse::<u32>() {
         Ok(count) if count > 0 && gres.contains(':') && !gres.contains(',') => Ok(count),
-        _ => Err(CliError::usage(format!("`--gres {gres}` does not say how many devices there are"))
-            .hint("write it as `gpu:4` or `gpu:a100:4`, one kind only")),
+        _ => Err(CliError::usage(format!("`--gres {gres}` has no number of devices"))
+            .hint("expected `gpu:4` or `gpu:a100:4`, one type only")),
     }
 }
 
@@ -103,7 +103,7 @@ fn program(args: &PilotSlurmArgs) -> Result<String, CliError> {
     let path = match &args.program {
         Some(path) => path.clone(),
         None => std::env::current_exe()
-            .map_err(|error| CliError::input("cannot find this program").caused_by(error))?,
+            .map_err(|error| CliError::input("cannot find the path of this program").caused_by(error))?,
     };
     Ok(path.to_string_lossy().into_owned())
 }

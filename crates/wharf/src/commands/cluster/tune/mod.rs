@@ -49,8 +49,8 @@ fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     }
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(FOLDER).join(file_name(&sweep.name)));
     if store::is_taken(&folder) {
-        return Err(CliError::usage(format!("`{}` has a sweep already", folder.display()))
-            .hint("run its failed elements with `wharf tune retry`, or name another folder with `--dir`"));
+        return Err(CliError::usage(format!("`{}` already contains a sweep", folder.display()))
+            .hint("run its failed elements with `wharf tune retry`, or set another directory with `--dir`"));
     }
     // Before anything runs: what cannot be written down would be lost.
     record.write(&folder)?;
@@ -87,8 +87,8 @@ fn planned(args: &TuneStartArgs) -> Result<Sweep, CliError> {
     let context = context(Some(&args.file), &args.job)?;
     let (name, text) = read(&args.file)?;
     let format = args.format.or_else(|| Format::of(&args.file)).ok_or_else(|| {
-        CliError::usage(format!("cannot tell the form of `{name}`"))
-            .hint("say `--format yaml`, `toml` or `json`")
+        CliError::usage(format!("cannot detect the format of `{name}`"))
+            .hint("set `--format yaml`, `toml` or `json`")
     })?;
     sweep(Source { name: &name, text: &text, format }, &args.job.to_job(&[]), &context)
 }
@@ -168,7 +168,7 @@ fn retry(args: &TuneRetryArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         record.write(folder)?;
         let job = ids.first().copied().unwrap_or_default();
         terminal.data(&format!("{job}\n"))?;
-        terminal.note(&format!("{count} of {} elements again, as array {job}", record.rows.len()));
+        terminal.note(&format!("{count} of {} elements resubmitted as array {job}", record.rows.len()));
         if args.wait { wait(client, terminal, &ids).await } else { Ok(Exit::Ok) }
     })
 }
@@ -205,7 +205,7 @@ fn cancel(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         let jobs = jobs(client, &record).await?;
         let open: Vec<u32> = jobs.iter().filter(|job| job.end_s <= 0.0).map(|job| job.job_id).collect();
         if open.is_empty() {
-            terminal.note("all elements are over");
+            terminal.note("all elements have ended");
             return Ok(Exit::Ok);
         }
         let count = open.len();

@@ -64,10 +64,10 @@ impl Record {
     pub(super) fn read(folder: &Path) -> Result<Self, CliError> {
         let path = file(folder);
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            CliError::read(&path, error).hint("name the folder that `wharf tune start` has told")
+            CliError::read(&path, error).hint("give the directory that `wharf tune start` has printed")
         })?;
         serde_json::from_str(&text)
-            .map_err(|error| CliError::input(format!("`{}` is no sweep", path.display())).caused_by(error))
+            .map_err(|error| CliError::input(format!("`{}` is not a sweep", path.display())).caused_by(error))
     }
 
     /// Writes what jobs there are, and the manifest for people and programs.
@@ -85,7 +85,7 @@ impl Record {
     }
 }
 
-/// Whether a folder has a sweep already.
+/// Whether a folder already contains a sweep.
 pub(super) fn is_taken(folder: &Path) -> bool {
     file(folder).exists()
 }

@@ -125,7 +125,7 @@ impl Table {
         let column = self.names.iter().position(|known| known == name);
         if column.is_none() && !self.metrics.contains(name) {
             let known: Vec<&str> = self.metrics.iter().chain(&self.names).map(String::as_str).collect();
-            return Err(CliError::usage(format!("no element has told `{name}`, and it is no parameter"))
+            return Err(CliError::usage(format!("`{name}` is neither a parameter nor a reported metric"))
                 .hint(format!("known are {}", known.join(", "))));
         }
         let number = |row: &Row| match column {
