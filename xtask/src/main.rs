@@ -10,9 +10,11 @@ mod docs;
 mod flows;
 mod full;
 mod phases;
+mod phrases;
 mod static_build;
 mod suite;
 mod tidy;
+mod variables;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Complaints;
+use crate::variables::{DOCUMENT, Variables};
+use crate::{Complaints, phrases};
 
 /// Longer files are to be split.
 const LINES_MAX: usize = 600;
@@ -20,15 +21,20 @@ pub(crate) fn check(root: &Path) -> Complaints {
     collect(root, &mut files);
     files.sort();
     let mut complaints = Vec::new();
+    let mut variables = Variables::default();
     for file in &files {
         let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
         let Ok(text) = fs::read_to_string(file) else { continue };
         check_text(&name, &text, &mut complaints);
+        phrases::check(&name, &text, &mut complaints);
+        variables.collect(&name, &text);
         if name.ends_with(".rs") && !text.starts_with(GENERATED) {
             check_rust(&name, &text, &mut complaints);
             check_is_used(file, &name, &mut complaints);
         }
     }
+    let reference = fs::read_to_string(root.join(DOCUMENT)).unwrap_or_default();
+    variables.check(&reference, &mut complaints);
     complaints.extend(crate::flows::check());
     complaints
 }
@@ -66,7 +72,7 @@ fn check_text(name: &str, text: &str, complaints: &mut Complaints) {
         let machine_paths =
             [concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/wo", "rk/"), concat!("/ro", "ot/")];
         if machine_paths.iter().any(|path| is_path_start(line, path)) {
-            complaints.push(format!("{place}: a path of somebody's machine"));
+            complaints.push(format!("{place}: a machine-specific absolute path"));
         }
     }
 }
