@@ -354,6 +354,25 @@ class WithKeeper(unittest.TestCase):
         steps = {row[0] for message in received for row in message["points"] if "metric7" in row[2]}
         self.assertEqual(steps, set(range(1, 400)))
 
+    def test_last_report_sends_all_points_after_a_full_queue(self):
+        run = self.run_of()
+        queue_max = int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
+        step = 0
+        # The queue is full and a message waits when the last points are reported.
+        while not run._unsent:
+            step += 1
+            run.step(step, **{f"metric{index}": step for index in range(16)})
+            run._tell(force=step > queue_max)
+        run.step(step + 1, metric7=step + 1)
+        received = []
+        reader = threading.Thread(target=lambda: [received.append(self.keeper.receive()) for _ in range(queue_max + 1)])
+        reader.start()
+        run.close()
+        reader.join(10)
+        received += self.keeper.waiting()
+        steps = {row[0] for message in received for row in message.get("points", []) if "metric7" in row[2]}
+        self.assertEqual(steps, set(range(1, step + 2)))
+
     def test_names_beyond_the_limit_are_refused_with_a_warning(self):
         run = self.run_of()
         with warnings.catch_warnings(record=True) as heard:

@@ -233,9 +233,11 @@ class Run:
         """Sends a message and all points that wait; those that the keeper does not take are sent with the next one."""
         if self._link is None:
             return
-        if not self._unsent:
-            self._unsent = self._points.messages(BYTES_MAX - FRAME_BYTES)
-        while self._unsent:
+        while True:
+            # Points that were reported while earlier ones waited go with the same call: it may be the last one.
+            self._unsent = self._unsent or self._points.messages(BYTES_MAX - FRAME_BYTES)
+            if not self._unsent:
+                break
             if not self._link.send({**self._unsent[0], **message}, patience_s):
                 return
             message = {}

@@ -207,7 +207,7 @@ fn setup_commands_run_where_steps_name_them() {
         ),
         (
             "[{setup_commands: [x]}]",
-            "c.yaml:5:26: `steps[0].setup_commands`: it only says where the setup commands run; \
+            "c.yaml:5:26: `steps[0].setup_commands`: it is only the position of the setup commands; \
              write them under the key `setup_commands` of the file",
         ),
     ] {
@@ -319,7 +319,7 @@ fn a_node_type_with_an_image_of_its_own_keeps_the_clusters_container() {
 fn files_that_describe_no_cluster_are_refused_with_what_is_missing() {
     let refused = parse("list_of_node_ips: [n1, n2]\nserver_address: '127.0.0.1:4321'\n").unwrap_err();
     assert!(refused.contains("unknown key `list_of_node_ips`"), "{refused}");
-    assert!(refused.contains("`provider`: it must say what the nodes are"), "{refused}");
+    assert!(refused.contains("`provider`: expected the nodes, as in"), "{refused}");
     assert_eq!(
         parse(
             "cluster_name: sg\nmax_worker_nodes: 1\nprovider: {type: local, head_ip: h1, worker_ips: []}\n"

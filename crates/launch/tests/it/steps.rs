@@ -257,7 +257,7 @@ fn a_file_system_of_efs_is_named_by_its_id_and_region() {
     let cluster = with(", region: us-west-2", "mount: {efs: fs-0a1b, target: ~/efs}").unwrap();
     assert!(format!("{:?}", cluster.steps[0]).contains("fs-0a1b.efs.us-west-2.amazonaws.com:/"));
     for (region, step, told) in [
-        ("", "mount: {efs: fs-0a1b, target: ~/efs}", ":6:16: `steps[0].mount.efs`: in which region it is"),
+        ("", "mount: {efs: fs-0a1b, target: ~/efs}", ":6:16: `steps[0].mount.efs`: the region is missing"),
         ("", "mount: {target: ~/efs}", "set one of `source` and `efs`"),
         ("", "mount: {source: nowhere, target: ~/efs}", "`nowhere` is no source; write HOST:/PATH"),
         ("", "mount: {source: 'a:/b', target: ~/efs, mode: 999}", "`999` is no mode"),

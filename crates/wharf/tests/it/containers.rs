@@ -118,7 +118,7 @@ fn commands_and_copies_go_into(cluster: &Cluster, runtime: &str, program: &str, 
         (["cp", "0:/no/such", outside.as_str()], "nothing was copied: /no/such: no such file"),
         (["cp", &at("taken"), "0:/no/such/folder"], "nothing was copied: "),
         (["cp", &at("taken"), "0:3:/tmp/x"], "no task of rank 3"),
-        (["cp", "a", "b"], "one of both has to be a job's"),
+        (["cp", "a", "b"], "exactly one of source and destination must be in a job"),
     ] {
         let output = cluster.run(&words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -356,7 +356,7 @@ fn worker_joins_once_and_needs_no_token_afterwards() {
 
     // Another machine cannot be the same node with the same token, but with a token for that very node.
     let taken = cluster.far_worker(impostor.path(), "n7", Some(&join)).output().unwrap();
-    assert!(stderr(&taken).contains("node `n7` has joined already"), "{}", stderr(&taken));
+    assert!(stderr(&taken).contains("node `n7` has already joined"), "{}", stderr(&taken));
     drop(worker);
     let again = cluster.path("n7.token");
     let for_node = ["token", "create", "--role", "worker", "--node", "n7", "--to"];

@@ -187,8 +187,8 @@ fn verdict(said: &run::Said, devices: u32) -> Verdict {
     if !problems.is_empty() {
         return Verdict::Devices(problems);
     }
-    let ended = said.code.map_or("by a signal".to_owned(), |code| format!("with exit code {code}"));
-    Verdict::Node(format!("the health check ended {ended}: {}", said.last_line()))
+    let Some(code) = said.code else { return Verdict::Node("the health check was killed by a signal".to_owned()) };
+    Verdict::Node(format!("the health check ended with exit code {code}: {}", said.last_line()))
 }
 
 fn has_other_problems(told: &[Device], now: &[Device]) -> bool {

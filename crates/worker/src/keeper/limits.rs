@@ -107,7 +107,7 @@ mod tests {
         let limit = |name: &str| Limit { name: name.into(), value: Some(1) };
         assert_eq!(check(&[limit("nofile"), limit("memlock"), limit("core")], &[limit("core")]), Ok(()));
         let error = check(&[limit("files")], &[]).unwrap_err().to_string();
-        assert!(error.contains("no limit 'files'") && error.contains("nofile"), "{error}");
+        assert!(error.contains("unknown limit 'files'") && error.contains("nofile"), "{error}");
     }
 
     #[test]

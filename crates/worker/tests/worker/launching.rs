@@ -215,7 +215,7 @@ async fn limits_are_set_or_refused() {
     assert!(output.contains(told) && !output.contains("never"), "{output}");
     let limits = vec![limit("files", None)];
     let (_, error, _) = run(&mut session, dir.path(), LaunchTask { limits, ..shell(id(3, 1), "") }).await;
-    assert!(error.contains("no limit 'files'"), "{error}");
+    assert!(error.contains("unknown limit 'files'"), "{error}");
     worker.shut_down().await;
 }
 

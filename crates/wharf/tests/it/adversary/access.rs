@@ -448,9 +448,9 @@ fn join_token_joins_one_node_and_replaces_none() {
     assert!(text.contains("this join token is used up: it has joined n1"), "{text}");
     // Neither the same token nor the one in the head's folder takes the node over.
     let again = far("three", "n1").output().unwrap();
-    assert!(String::from_utf8_lossy(&again.stderr).contains("node `n1` has joined already"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("node `n1` has already joined"));
     let own = site.admin_command(&["worker", "--node", "n1", "--devices", "v100:1"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&own.stderr).contains("node `n1` has joined already"));
+    assert!(String::from_utf8_lossy(&own.stderr).contains("node `n1` has already joined"));
     let listed = site.json(&["token", "list"]);
     let workers = listed["tokens"].as_array().unwrap().iter().filter(|token| token["role"] == "worker");
     for token in workers {

@@ -231,7 +231,7 @@ def what_if(browser):
     browser.wait("the comparison", "return document.querySelectorAll('#compared tbody tr').length === 3")
     told = browser.text("#compared")
     assert "fifo decides now" in told and "srtf" in told and "las" in told, told
-    assert "50 jobs that are there now" in browser.text("#whatif")
+    assert "50 current jobs" in browser.text("#whatif")
     browser.picture(OUT / "whatif-light.png")
     chips = "document.querySelectorAll('#whatif .chip')"
     for _ in range(4):

@@ -304,7 +304,7 @@ fn files_are_checked_before_anything_is_touched() {
     let of_image = lab.read("c.yaml").replace("{}", "{ImageId: ami-1}");
     lab.describe(&of_image);
     let said = lab.up(&["--check"]).ends(0);
-    assert!(said.stderr.contains("with 1 node, nothing is wrong"), "{said:?}");
+    assert!(said.stderr.contains("with 1 node, no problems"), "{said:?}");
     lab.describe(&format!("{of_image}docker: {{container_name: box}}\n"));
     let said = lab.up(&["--check"]).ends(0);
     assert!(said.stderr.contains("with 1 node, 1 warning\n"), "{said:?}");
