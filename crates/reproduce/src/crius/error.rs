@@ -23,7 +23,7 @@ pub enum CriusError {
         /// The job.
         job: String,
     },
-    /// A job asks for devices that nobody has.
+    /// A job asks for devices that no node has.
     #[error("job `{job}` asks for devices of type `{device_type}`, and the cluster has {known}")]
     NoType {
         /// The job.

@@ -1,6 +1,6 @@
 //! The mechanism of the simulator published with Crius (Arena), with its policies.
 //!
-//! Everything happens in rounds: running jobs are credited, the policy is told who ended and who came, and whoever got other
+//! Everything happens in rounds: running jobs are credited, the policy is told which jobs ended and which came, and each job that got other
 //! devices pays for it. The decisions themselves are in [`decisions`], which keeps their defects. What the published
 //! accounting does that a careful design would not is kept, because its results depend on it:
 //!
@@ -9,8 +9,8 @@
 //! | a job is submitted when the round in which it comes begins | `workload` | it may start up to a round before it comes; completion times are whole rounds |
 //! | progress is what the whole past would have made at the present speed | `rounds` | a job that grows is credited with work it never did, one that shrinks loses work |
 //! | a job that was suspended has its past subtracted again from what was left | `rounds` | it ends early |
-//! | tuning for new devices costs at most 40 s under Crius, up to 600 s under everybody else | `settings` | an advantage that no schedule earned |
-//! | of a tuning of up to a round, progress knows nothing | `rounds` | it lowers the throughput of the round, and delays nobody |
+//! | tuning for new devices costs at most 40 s under Crius, up to 600 s under all other policies | `settings` | an advantage that no schedule earned |
+//! | of a tuning of up to a round, progress knows nothing | `rounds` | it lowers the throughput of the round, and delays no job |
 //! | a longer one costs one whole round | `rounds` | 600 s of tuning delay a job by 300 s |
 //! | losing devices costs nothing | `rounds` | shrinking is free |
 //! | a job that cannot finish an iteration in the time it ran has its deadline set to 0 | `rounds` | it counts as late for good, whatever it does later |
@@ -23,7 +23,7 @@
 //! | a job that will miss its deadline counts for no throughput while it runs | `rounds` | policies with deadlines look slower than they are |
 //! | a job that cannot run as it was asked for is dropped without a word | policies | neither finished nor waiting, and in no average |
 //! | waiting jobs are tried again only when a job ends | policies | free devices stay idle |
-//! | the run ends after so many rounds, whoever still runs | `rounds` | averages of completion times are over jobs that were quick |
+//! | the run ends after so many rounds, even if jobs still run | `rounds` | averages of completion times are over jobs that were quick |
 //!
 //! The entry is [`Numbers`], a preset's table.
 

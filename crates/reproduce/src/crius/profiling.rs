@@ -39,10 +39,10 @@ impl Profilers {
         world.profiling.retain(|job| !done.contains(job));
         for &job in &done {
             world.job_mut(job).is_profiling = false;
-            // Whoever is on these nodes now loses them, as published.
+            // The jobs on these nodes lose them, as published.
             for node in self.begun.remove(&job).map(|(_, nodes)| nodes).unwrap_or_default() {
                 for device in world.table.site().clone().devices(node) {
-                    world.table.set(device, false, Owner::NOBODY);
+                    world.table.set(device, false, Owner::FREE);
                 }
             }
         }

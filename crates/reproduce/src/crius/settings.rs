@@ -20,7 +20,7 @@ pub struct Numbers {
     pub devices_max: u32,
     /// Tuning with a pruned search space.
     pub pruned: TuningNumbers,
-    /// Tuning of everybody else.
+    /// Tuning of all other policies.
     pub unpruned: TuningNumbers,
     /// Tuning of all, with pruning switched off.
     pub disabled: TuningNumbers,

@@ -37,7 +37,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// Whether nobody wants to know more.
+    /// Whether no recorder wants to know more.
     pub(super) fn is_satisfied(&self) -> bool {
         self.recorder.is_satisfied()
     }

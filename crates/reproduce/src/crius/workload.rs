@@ -59,7 +59,7 @@ impl Workload {
         Ok(Self { start_s, arrivals })
     }
 
-    /// Rounds that are simulated where nobody says how many: as many as jobs come in, rounded up to one digit and zeros.
+    /// Rounds that are simulated where no number is given: as many as jobs come in, rounded up to one digit and zeros.
     pub(super) fn default_rounds(&self) -> u64 {
         let rounds = self.arrivals.last().map_or(0, |last| last.round + 1);
         let zeros = 10_u64.pow(rounds.checked_ilog10().unwrap_or(0));

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::workload::Workload;
 
 /// No second member.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_JOB: u32 = u32::MAX;
 
 /// More pairs than this are refused: they are kept one by one.
 pub(super) const PAIRS_MAX: usize = 4_000_000;
@@ -18,7 +18,7 @@ pub(super) type Members = [u32; 2];
 
 /// The members that there are.
 pub(super) fn singles(members: &Members) -> &[u32] {
-    if members[1] == NOBODY { &members[..1] } else { members }
+    if members[1] == NO_JOB { &members[..1] } else { members }
 }
 
 /// All keys, as parallel lists. Lists of numbers have one for each type.
@@ -48,7 +48,7 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn new(width: usize, job_count: usize) -> Self {
-        Self { width, single: vec![NOBODY; job_count], ..Self::default() }
+        Self { width, single: vec![NO_JOB; job_count], ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -70,9 +70,9 @@ impl Keys {
     pub(super) fn add(&mut self, job: u32, half_round_s: f64, workload: &Workload<'_>) {
         let class = workload.jobs[job as usize].class;
         let row =
-            self.find_row((class, NOBODY), || workload.speeds(job).iter().map(|&speed| [speed; 2]).collect());
+            self.find_row((class, NO_JOB), || workload.speeds(job).iter().map(|&speed| [speed; 2]).collect());
         self.single[job as usize] = self.len() as u32;
-        self.push([job, NOBODY], workload.jobs[job as usize].gang, row, half_round_s);
+        self.push([job, NO_JOB], workload.jobs[job as usize].gang, row, half_round_s);
     }
 
     /// Adds a pair of jobs with equal gangs. Its first reset finds it half a round short, unlike a job's.
@@ -106,7 +106,7 @@ impl Keys {
         let single = self.single[job as usize] as usize;
         self.is_alive[single] = false;
         self.dead_count += 1;
-        self.single[job as usize] = NOBODY;
+        self.single[job as usize] = NO_JOB;
         if is_packed {
             for (members, is_alive) in self.members.iter().zip(&mut self.is_alive) {
                 if *is_alive && members.contains(&job) {
@@ -117,7 +117,7 @@ impl Keys {
         }
     }
 
-    /// Notes what everybody is owed since the last reset, and begins anew. Returns the seconds of a type's keys.
+    /// Notes what each job is owed since the last reset, and begins anew. Returns the seconds of a type's keys.
     pub(super) fn reset(&mut self, elapsed_s: f64, half_round_s: f64) -> f64 {
         for (key, is_alive) in self.is_alive.iter().enumerate() {
             if !is_alive {
@@ -139,7 +139,7 @@ impl Keys {
         if self.dead_count * 2 <= self.len() {
             return None;
         }
-        let mut moved = vec![NOBODY; self.len()];
+        let mut moved = vec![NO_JOB; self.len()];
         let mut next = 0;
         for (key, place) in moved.iter_mut().enumerate() {
             if !self.is_alive[key] {
@@ -163,7 +163,7 @@ impl Keys {
         self.row.truncate(next);
         self.is_shared.truncate(next);
         self.is_alive = vec![true; next];
-        for single in self.single.iter_mut().filter(|single| **single != NOBODY) {
+        for single in self.single.iter_mut().filter(|single| **single != NO_JOB) {
             *single = moved[*single as usize];
         }
         self.dead_count = 0;

@@ -6,7 +6,7 @@
 //!
 //! | defect | where | effect |
 //! |---|---|---|
-//! | a round is as long as its longest micro-task, up to `round_s` | `rounds` | whoever is done earlier holds its devices idle |
+//! | a round is as long as its longest micro-task, up to `round_s` | `rounds` | a job that is done earlier holds its devices idle |
 //! | what a micro-task is charged begins at the end of the last round, also after a time in which nothing ran | `rounds` | utilisation counts idle time, and may exceed 1 |
 //! | the first reset at time 0 leaves the time of the last reset at 0, which means "never" | `rounds` | the second comes at once; so does one after the cluster was empty at the end |
 //! | jobs that arrive between resets have no share, but are chosen on what is left | `select`, `place` | they block devices and do not run |
@@ -15,7 +15,7 @@
 //! | a pair's failures are not counted, nor do its successes forgive its members' | `rounds` | two jobs can fail together for ever: here that ends the run with an error |
 //! | both jobs of a pair end when the later of the two does | `rounds` | the earlier one is charged for the other |
 //! | a new pair is taken to be owed half a round | `keys` | pairs are looked at before single jobs, among those without a share |
-//! | deficits, priorities and shares that are equal are told apart by the order of arrival | `select` | history decides ties |
+//! | deficits, priorities and shares that are equal are ordered by the order of arrival | `select` | history decides ties |
 //! | `fifo` always gives the last type by name that is free, and draws which type it takes from the list when that is used up | `rules/fifo` | types are given more jobs than they have devices |
 //! | `fifo` and its kin pass over the job at which they stop | `rules/fifo` | with packing the one behind it is packed first |
 //! | `allox` never takes a device away | `rules/allox` | a job stays on a type that is wrong for it by now |

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::keys::{Keys, Members, NOBODY};
+use super::keys::{Keys, Members, NO_JOB};
 use super::workload::Workload;
 
 /// A key with its devices.
@@ -29,7 +29,7 @@ pub(super) struct Placement {
 }
 
 /// The place of a key that has kept its devices.
-const KEPT: u32 = NOBODY - 1;
+const KEPT: u32 = NO_JOB - 1;
 
 impl Placement {
     pub(super) fn new(worker_count: usize) -> Self {
@@ -38,7 +38,7 @@ impl Placement {
 
     /// Keys have new numbers; those that are gone have none.
     pub(super) fn renumber(&mut self, moved: &[u32]) {
-        for assignment in self.current.iter_mut().filter(|assignment| assignment.key != NOBODY) {
+        for assignment in self.current.iter_mut().filter(|assignment| assignment.key != NO_JOB) {
             assignment.key = moved[assignment.key as usize];
         }
     }
@@ -53,8 +53,8 @@ impl Placement {
     ) -> Vec<Assignment> {
         let mut before = std::mem::take(&mut self.current);
         self.place.clear();
-        self.place.resize(keys.len(), NOBODY);
-        for (index, old) in before.iter().enumerate().filter(|(_, old)| old.key != NOBODY) {
+        self.place.resize(keys.len(), NO_JOB);
+        for (index, old) in before.iter().enumerate().filter(|(_, old)| old.key != NO_JOB) {
             self.place[old.key as usize] = index as u32;
         }
         self.taken.fill(false);
@@ -72,7 +72,7 @@ impl Placement {
         before
     }
 
-    /// Lets those keep their devices who had them on this type, where nobody has taken one of them.
+    /// Lets those keep their devices who had them on this type, where no other job has taken one of them.
     fn keep(&mut self, before: &mut [Assignment], group: &[u32], device_type: usize) {
         for &key in group {
             let place = self.place[key as usize] as usize;

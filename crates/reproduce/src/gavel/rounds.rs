@@ -1,7 +1,7 @@
 //! The loop: a round ends, jobs arrive, shares are computed where that is due, and the next round is given out.
 
 use super::error::GavelError;
-use super::keys::{Keys, Members, NOBODY, PAIRS_MAX, singles};
+use super::keys::{Keys, Members, NO_JOB, PAIRS_MAX, singles};
 use super::numbers::Numbers;
 use super::place::Placement;
 use super::random::Random;
@@ -190,7 +190,7 @@ impl<'a> Simulation<'a> {
         self.tracker.left(self.now, job, end);
     }
 
-    /// Lets in everybody who has arrived.
+    /// Lets in all jobs that have arrived.
     fn admit(&mut self) -> Result<(), GavelError> {
         while let Some(job) = self.workload.jobs.get(self.next_arrival).filter(|job| job.submit <= self.now) {
             let index = self.next_arrival as u32;
@@ -237,7 +237,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Takes over what was computed: everybody in the system has a share now, of zero at least.
+    /// Takes over what was computed: every job in the system has a share now, of zero at least.
     fn apply(&mut self) {
         let width = self.workload.width();
         self.keys.share.fill(0.0);
@@ -249,7 +249,7 @@ impl<'a> Simulation<'a> {
         if self.shares.pairs.is_empty() {
             return;
         }
-        for (key, members) in self.keys.members.iter().enumerate().filter(|(_, members)| members[1] != NOBODY)
+        for (key, members) in self.keys.members.iter().enumerate().filter(|(_, members)| members[1] != NO_JOB)
         {
             if let Some(row) = self.shares.pairs.get(members).filter(|_| self.keys.is_alive[key]) {
                 self.keys.share[key * width..(key + 1) * width].copy_from_slice(row);
@@ -271,7 +271,7 @@ impl<'a> Simulation<'a> {
             is_strict: self.settings.policy.is_strict(),
         };
         self.selection.choose(&offer, &order, &mut self.chosen);
-        let is_live = |job: &u32| self.keys.single[*job as usize] != NOBODY;
+        let is_live = |job: &u32| self.keys.single[*job as usize] != NO_JOB;
         let chances = self.placement.current.iter().filter(|held| singles(&held.members).iter().any(is_live));
         self.tracker.tally.lease_chances += chances.count() as u64;
         let stopped = self.placement.assign(self.workload, &self.keys, &order, &mut self.chosen);

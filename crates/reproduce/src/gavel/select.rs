@@ -66,7 +66,7 @@ pub(super) struct Offer<'a> {
     pub worker_time: &'a [f64],
     /// Jobs in the system.
     pub job_count: usize,
-    /// Whether nobody runs without a share.
+    /// Whether no job runs without a share.
     pub is_strict: bool,
 }
 

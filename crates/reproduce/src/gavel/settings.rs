@@ -23,7 +23,7 @@ pub enum Sight {
 pub enum Goal {
     /// Nothing: jobs go in the order of their arrival.
     Fifo,
-    /// Nothing: everybody has an equal part of everything.
+    /// Nothing: each job has an equal part of everything.
     Isolated,
     /// The smallest normalised speed.
     MaxMin,
@@ -95,7 +95,7 @@ impl Policy {
             }
             (Goal::Fifo, Sight::Perf) => "order of arrival, each job on the fastest type that is free",
             (Goal::Fifo, Sight::Packed) => "as fifo-perf, and beside a running job where both gain",
-            (Goal::Isolated, _) => "an equal part of every type for everybody",
+            (Goal::Isolated, _) => "an equal part of every type for each job",
             (Goal::MaxMin, Sight::Blind) => "the smallest share of time, weighted, as large as possible",
             (Goal::MaxMin, Sight::Perf) => "the smallest speed relative to a fair part as large as possible",
             (Goal::MaxMin, Sight::Packed) => {

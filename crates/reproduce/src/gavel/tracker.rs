@@ -7,7 +7,7 @@ use wharf_outcome::{
     Allocation, JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally,
 };
 
-use super::keys::{NOBODY, singles};
+use super::keys::{NO_JOB, singles};
 use super::place::Assignment;
 use super::rules::Shares;
 use super::workload::Workload;
@@ -159,7 +159,7 @@ impl<'a> Tracker<'a> {
         for held in current {
             for &job in singles(&held.members) {
                 is_running[job as usize] = true;
-                let others = held.members.iter().filter(|&&other| other != job && other != NOBODY);
+                let others = held.members.iter().filter(|&&other| other != job && other != NO_JOB);
                 running.push(RoundJob {
                     job: JobId(job),
                     device_type: Arc::clone(&self.workload.types[held.device_type]),

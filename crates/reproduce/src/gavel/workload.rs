@@ -135,7 +135,7 @@ impl<'a> Workload<'a> {
         &self.classes[self.jobs[job as usize].class as usize].speeds
     }
 
-    /// The steps per second of both when jobs of two classes share devices, by type; zeros where nobody measured it.
+    /// The steps per second of both when jobs of two classes share devices, by type; zeros where it was not measured.
     pub(super) fn speeds_beside(&self, first: u32, second: u32) -> Vec<[f64; 2]> {
         let (first, second) = (&self.classes[first as usize], &self.classes[second as usize]);
         let speeds = |device_type: &Arc<str>| {

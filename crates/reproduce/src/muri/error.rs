@@ -69,7 +69,7 @@ pub enum MuriError {
     NoVariant {
         /// The policy's name.
         policy: &'static str,
-        /// What was asked for.
+        /// The request.
         variant: &'static str,
     },
 }

@@ -9,7 +9,7 @@
 //! | every running job pays its restart cost at every event, even on unchanged devices | `tracker` | events closer together than that cost stop all progress |
 //! | the last stretch before an end is free of that cost | `tracker` | a job ends where its last event predicted |
 //! | ends within 1e-9 of each other become one event at the first's time | `clock` | later ones end up to 10 ms early |
-//! | an end and an arrival at one time are told apart differently per policy | `clock` | exact, or within 1e-4 s for Muri |
+//! | an end and an arrival at one time are distinguished differently per policy | `clock` | exact, or within 1e-4 s for Muri |
 //! | a queue change between a tie and its arrival does not cancel the tied end | `clock` | the job ends although it was slowed |
 //! | equal keys keep the order of the event before | `shortest`, `candidates` | history decides ties |
 //! | Tiresias counts devices and never places | `tiresias` | fragmentation costs it nothing |

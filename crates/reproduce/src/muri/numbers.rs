@@ -11,11 +11,11 @@ use wharf_perf::Interleaving;
 pub struct Numbers {
     /// Resources that grouped jobs take turns on.
     pub multi_resource: u32,
-    /// Most jobs in a group, unless a setting says otherwise.
+    /// Most jobs in a group, by default.
     pub packing_num: usize,
     /// Efficiency from which a pair is worth grouping, relative to full overlap.
     pub weight_lbd: f64,
-    /// Whether slow groups are split again, unless a setting says otherwise.
+    /// Whether slow groups are split again, by default.
     pub autopack: bool,
     /// GPU-seconds (or seconds) of service after which a job leaves each queue but the last.
     pub queue_limits: Vec<f64>,

@@ -187,7 +187,9 @@ fn verdict(said: &run::Said, devices: u32) -> Verdict {
     if !problems.is_empty() {
         return Verdict::Devices(problems);
     }
-    let Some(code) = said.code else { return Verdict::Node("the health check was killed by a signal".to_owned()) };
+    let Some(code) = said.code else {
+        return Verdict::Node("the health check was killed by a signal".to_owned());
+    };
     Verdict::Node(format!("the health check ended with exit code {code}: {}", said.last_line()))
 }
 

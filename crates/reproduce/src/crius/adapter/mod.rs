@@ -3,7 +3,7 @@
 //! Every `round_s` seconds the rules are told who ended and who came; what they changed in their table becomes stops and starts.
 //! They see speeds as the performance model has them, and progress as it is. What the rules do not know stays out of their sight:
 //! devices of other jobs, and of nodes that are out, look used. Jobs that they cannot have (a gang that is no power of two, or
-//! with needs), that they drop, or whose deadline has passed, get what is left over after everybody else, so that every
+//! with needs), that they drop, or whose deadline has passed, get what is left over after all other jobs, so that every
 //! job is done in the end.
 
 mod speeds;
@@ -176,7 +176,7 @@ impl Game {
             for (index, device) in site.devices(node).enumerate() {
                 if world.table.owner(device).as_job().is_none() {
                     let is_free = free.contains(index as u32);
-                    let owner = if is_free { Owner::NOBODY } else { Owner::OUT };
+                    let owner = if is_free { Owner::FREE } else { Owner::OUT };
                     world.table.set(device, !is_free, owner);
                 }
             }
@@ -364,7 +364,7 @@ impl Arena {
         }
     }
 
-    /// Gives free devices to jobs that nobody else cares for. Where nothing runs at all, the first that waits is one of them.
+    /// Gives free devices to jobs that the rules dropped. Where nothing runs at all, the first waiting job is one of them.
     fn give_leftovers(&mut self, decision: &mut Decision<'_>) {
         for job in self.others.clone() {
             if self.seat(decision, job) {

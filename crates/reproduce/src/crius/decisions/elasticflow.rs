@@ -1,5 +1,5 @@
 //! `ElasticFlow` as Crius's simulator has it: a job is admitted where the deadlines of all jobs of its type still hold, and what is
-//! left over goes to whoever gains most from twice as many devices.
+//! left over goes to the job that gains most from twice as many devices.
 
 use super::Rules;
 use super::job::Quota;
@@ -47,7 +47,7 @@ impl ElasticFlow {
         self.members.iter().map(|member| member.share).sum::<u32>() <= world.site().kind(kind).device_count()
     }
 
-    /// Doubles whoever gains most, as long as there are devices. The gain may be a loss: any step that is possible is taken.
+    /// Doubles the job that gains most, as long as there are devices. The gain may be a loss: any step that is possible is taken.
     fn fill(&mut self, world: &World, kind: Kind) {
         let used: u32 = self.members.iter().map(|member| member.share).sum();
         let mut free = world.site().kind(kind).device_count() - used;
@@ -71,7 +71,7 @@ impl ElasticFlow {
         }
     }
 
-    /// Places all jobs of the type anew: the largest first, on whole nodes, then node by node whoever fits.
+    /// Places all jobs of the type anew: the largest first, on whole nodes, then node by node the jobs that fit.
     fn lay_out(&mut self, world: &mut World, kind: Kind) -> bool {
         let per_node = world.site().per_node(kind);
         self.members.sort_by_key(|member| std::cmp::Reverse(member.share));
@@ -100,7 +100,7 @@ impl ElasticFlow {
                 first += 1;
             }
         }
-        // With powers of two on nodes of powers of two nobody is left over; elsewhere the newcomer has to wait.
+        // With powers of two on nodes of powers of two no job is left over; elsewhere the newcomer has to wait.
         if self.members.iter().any(|member| !member.is_placed) {
             return false;
         }

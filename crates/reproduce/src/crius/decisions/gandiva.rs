@@ -1,5 +1,5 @@
 //! Gandiva as Crius's simulator has it: first come, first served with relaxed locality; when a job ends, jobs that lie on more nodes
-//! than needed are gathered, and jobs on one node grow into its idle devices until somebody needs those.
+//! than needed are gathered, and jobs on one node grow into its idle devices until another job needs those.
 //!
 //! | defect | effect |
 //! |---|---|
@@ -32,7 +32,7 @@ enum Fit {
     Runs,
     /// There is no room, not even with what is lent.
     NoRoom,
-    /// There would be, but somebody does not give it back.
+    /// There would be, but a job does not give it back.
     Conflict,
 }
 
@@ -41,7 +41,7 @@ impl Gandiva {
     fn find(&self, world: &World, job: u32) -> Option<(Quota, Vec<u32>, Table)> {
         let mut table = world.table.clone();
         for &device in self.lent.keys() {
-            table.set(device, false, Owner::NOBODY);
+            table.set(device, false, Owner::FREE);
         }
         let asked = world.job(job).asked;
         let mut nodes = Vec::new();

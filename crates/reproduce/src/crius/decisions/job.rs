@@ -20,7 +20,7 @@ impl Quota {
     }
 }
 
-/// A job. Whoever does the accounting keeps the progress up to date; decisions change quota and flags.
+/// A job. The caller, which does the accounting, keeps the progress up to date; decisions change quota and flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its row in the lookup.

@@ -1,7 +1,7 @@
 //! The decisions of the simulator published with Crius (Arena), defects included, as code without accounting.
 //!
 //! A [`World`] holds what those decisions see: devices in the published order, jobs, queues. [`Rules`] change it: who runs where.
-//! Whoever keeps the clock and the books (the preset `crius` as published, or Wharf's own engine through an adapter) tells the rules
+//! The caller, which keeps the clock and the books (the preset `crius` as published, or Wharf's own engine through an adapter) tells the rules
 //! in rounds which jobs ended and which came. What is wrong with the published decisions is listed where they are made.
 
 mod adjust;
@@ -144,13 +144,13 @@ pub static VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "gandiva",
-        summary: "the same; jobs are gathered on fewer nodes, and grow into idle devices of their node until somebody needs them",
+        summary: "the same; jobs are gathered on fewer nodes, and grow into idle devices of their node until another job needs them",
         build: |_| Box::<gandiva::Gandiva>::default(),
         ..BASELINE
     },
     Variant {
         name: "elasticflow",
-        summary: "admits a job where all deadlines of its type hold, and doubles whoever gains most; all are placed anew",
+        summary: "admits a job where all deadlines of its type hold, and doubles the job that gains most; all are placed anew",
         has_deadlines: true,
         build: |_| Box::<elasticflow::ElasticFlow>::default(),
         ..BASELINE

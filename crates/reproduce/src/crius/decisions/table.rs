@@ -10,9 +10,9 @@ pub struct Owner(u32);
 
 impl Owner {
     /// Nobody.
-    pub const NOBODY: Self = Self(u32::MAX);
+    pub const FREE: Self = Self(u32::MAX);
 
-    /// Somebody out of sight, or a node that is out: such devices stay as they are.
+    /// A job that the rules do not see, or a node that is out: such devices stay as they are.
     pub const OUT: Self = Self(u32::MAX - 255);
 
     /// A job, by its place in the world's jobs.
@@ -78,7 +78,7 @@ impl Table {
         let devices = site.device_count() as usize;
         let idle = (0..site.node_count()).map(|node| site.devices(node).len() as u32).collect();
         let idle_of_kind = site.kinds().map(|kind| site.kind(kind).device_count()).collect();
-        Self { owner: vec![Owner::NOBODY; devices], is_used: vec![false; devices], idle, idle_of_kind, site }
+        Self { owner: vec![Owner::FREE; devices], is_used: vec![false; devices], idle, idle_of_kind, site }
     }
 
     /// The machines.
@@ -154,7 +154,7 @@ impl Table {
                     self.set(device, true, owner);
                     left -= 1;
                 } else if self.owner[device] == owner {
-                    self.set(device, false, Owner::NOBODY);
+                    self.set(device, false, Owner::FREE);
                 }
             }
         }
@@ -169,7 +169,7 @@ impl Table {
     pub fn release(&mut self, owner: Owner) {
         for device in 0..self.owner.len() {
             if self.owner[device] == owner {
-                self.set(device, false, Owner::NOBODY);
+                self.set(device, false, Owner::FREE);
             }
         }
     }
@@ -179,7 +179,7 @@ impl Table {
         let devices = self.site.kind(kind).devices.clone();
         for device in devices.start as usize..devices.end as usize {
             if self.owner[device] == owner {
-                self.set(device, false, Owner::NOBODY);
+                self.set(device, false, Owner::FREE);
             }
         }
     }
@@ -278,7 +278,7 @@ mod tests {
         assert!(table.place(two, 2, &[1]) && table.place(two, 1, &[1]));
         assert_eq!(
             (table.idle(1), table.owner(2), table.owner(3)),
-            (1, two, Owner::NOBODY),
+            (1, two, Owner::FREE),
             "it gave one back"
         );
     }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn stand_ins_are_no_jobs() {
         let fake = Owner::fake(Kind(3));
-        assert_eq!((fake.as_job(), fake.is_fake(), Owner::NOBODY.is_fake()), (None, true, false));
+        assert_eq!((fake.as_job(), fake.is_fake(), Owner::FREE.is_fake()), (None, true, false));
         assert_eq!((Owner::OUT.as_job(), Owner::OUT.is_fake()), (None, false));
         assert_eq!(Owner::job(7).as_job(), Some(7));
     }

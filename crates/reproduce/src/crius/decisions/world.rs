@@ -24,7 +24,7 @@ impl Tuning {
     }
 }
 
-/// Defects of the published simulator that are put right, one by one, to see what each is worth.
+/// Defects of the published simulator that are corrected, one by one, to see what each is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fixes {
     /// What a job has done stays done, whatever its speed is later.
@@ -139,7 +139,7 @@ pub struct World {
     pub ended: Vec<u32>,
     /// Now.
     pub timer: f64,
-    /// What was asked for.
+    /// The request.
     pub options: Options,
     /// How fast jobs run.
     pub lookup: Lookup,

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::super::error::GavelError;
-use super::super::keys::{Members, NOBODY};
+use super::super::keys::{Members, NO_JOB};
 use super::super::random::Random;
 use super::super::settings::{Settings, Sight};
 use super::{Rule, Shares, Snapshot};
@@ -28,7 +28,7 @@ impl Fifo {
         }
     }
 
-    /// Lets the first of the queue have what somebody who is gone had, if it fits, and counts what is free.
+    /// Lets the first of the queue have what a job that is gone had, if it fits, and counts what is free.
     fn replace(&mut self, snapshot: &Snapshot<'_>, queue: &mut VecDeque<u32>, free: &mut [i64]) {
         let mut assigned = std::mem::take(&mut self.assigned);
         assigned.sort_by_key(|(members, _)| members[0]);
@@ -43,7 +43,7 @@ impl Fifo {
             if gang <= free[device_type] && snapshot.workload.speeds(next)[device_type] > 0.0 {
                 queue.pop_front();
                 free[device_type] -= gang;
-                self.assigned.push(([next, NOBODY], device_type));
+                self.assigned.push(([next, NO_JOB], device_type));
             }
         }
     }
@@ -70,7 +70,7 @@ impl Fifo {
                 (types[best], best)
             };
             if speeds[device_type] > 0.0 {
-                self.assigned.push(([job, NOBODY], device_type));
+                self.assigned.push(([job, NO_JOB], device_type));
                 free[device_type] -= gang;
                 if free[device_type] == 0 {
                     types.remove(place);
@@ -85,7 +85,7 @@ impl Fifo {
             let mut most = self.packing_threshold;
             let mut best = None;
             for (place, (members, device_type)) in self.assigned.iter().enumerate() {
-                if members[1] != NOBODY || snapshot.gang(members[0]) != snapshot.gang(job) {
+                if members[1] != NO_JOB || snapshot.gang(members[0]) != snapshot.gang(job) {
                     continue;
                 }
                 let gain = gain(snapshot, members[0], job, *device_type);
@@ -119,7 +119,7 @@ impl Rule for Fifo {
         }
         let width = workload.width();
         for (members, device_type) in &self.assigned {
-            if members[1] != NOBODY {
+            if members[1] != NO_JOB {
                 let mut row = vec![0.0; width];
                 row[*device_type] = 1.0;
                 shares.pairs.insert(*members, row);

@@ -33,7 +33,7 @@ impl Packed {
         }
     }
 
-    /// The best answer, and the speeds that everybody must have for shares to be as good.
+    /// The best answer, and the speeds that every job must have for shares to be as good.
     fn solve(&mut self, snapshot: &Snapshot<'_>, program: &Program<'_>) -> (Answer, Option<Vec<f64>>) {
         let workload = snapshot.workload;
         let speeds: Vec<f64> =
@@ -137,7 +137,7 @@ impl Rule for Packed {
 /// The part of the best that shares from inside give up: the best ones alone have no inside.
 const GIVEN_UP: f64 = 1e-4;
 
-/// Fills in shares with which everybody has the speed needed, from inside of all such, where the published code's solver ends.
+/// Fills in shares with which every job has the speed needed, from inside of all such, where the published code's solver ends.
 fn fill_inside(snapshot: &Snapshot<'_>, needed: &[f64], capacities: &[f64], shares: &mut Shares) -> bool {
     /// With more groups the matrix of a step takes too long.
     const GROUPS_MAX: usize = 400;

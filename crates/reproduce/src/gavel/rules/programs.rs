@@ -147,7 +147,7 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// There were no jobs: nobody is known from the call before.
+    /// There were no jobs: none is known from the call before.
     pub(super) fn forget(&mut self) {
         self.last.fill(None);
     }

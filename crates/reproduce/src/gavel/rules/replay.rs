@@ -13,7 +13,7 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use super::super::error::GavelError;
-use super::super::keys::{Members, NOBODY};
+use super::super::keys::{Members, NO_JOB};
 use super::super::workload::Workload;
 use super::{Rule, Shares, Snapshot};
 
@@ -119,7 +119,7 @@ impl Replay {
 /// A job's name, or two with a comma between; names may have commas themselves.
 fn members(key: &str, names: &HashMap<&str, u32>) -> Option<Members> {
     if let Some(&job) = names.get(key) {
-        return Some([job, NOBODY]);
+        return Some([job, NO_JOB]);
     }
     key.match_indices(',').find_map(|(comma, _)| {
         let (first, second) = (*names.get(&key[..comma])?, *names.get(&key[comma + 1..])?);
@@ -147,7 +147,7 @@ impl Rule for Replay {
         self.next += 1;
         let width = snapshot.workload.width();
         for (members, row) in &recorded.rows {
-            if members[1] != NOBODY {
+            if members[1] != NO_JOB {
                 shares.pairs.insert(*members, row.clone());
             } else if let Ok(place) = snapshot.jobs.binary_search(&members[0]) {
                 shares.singles[place * width..(place + 1) * width].copy_from_slice(row);

@@ -1,14 +1,14 @@
-//! Equal parts: of everything for everybody (`isolated`), or for pairs that were drawn at random (`gandiva`).
+//! Equal parts: of everything for each job (`isolated`), or for pairs that were drawn at random (`gandiva`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::error::GavelError;
-use super::super::keys::{Members, NOBODY, singles};
+use super::super::keys::{Members, NO_JOB, singles};
 use super::super::random::Random;
 use super::super::workload::Workload;
 use super::{Rule, Shares, Snapshot};
 
-/// Everybody has an equal part of every type.
+/// Each job has an equal part of every type.
 pub(super) struct Isolated;
 
 impl Rule for Isolated {
@@ -46,7 +46,7 @@ impl Gandiva {
     fn part(&mut self, snapshot: &Snapshot<'_>) {
         let is_live = |job: &u32| snapshot.jobs.binary_search(job).is_ok();
         self.combinations.retain(|_, members| {
-            members[1] != NOBODY
+            members[1] != NO_JOB
                 && singles(members).iter().all(is_live)
                 && gain(snapshot.workload, members) >= 1.0
         });
@@ -70,7 +70,7 @@ impl Gandiva {
             self.combinations.insert(second, members);
         }
         for job in free {
-            self.combinations.insert(job, [job, NOBODY]);
+            self.combinations.insert(job, [job, NO_JOB]);
         }
     }
 }
@@ -92,7 +92,7 @@ impl Rule for Gandiva {
         for members in &chosen {
             let mut row = vec![0.0; width];
             equal_part(workload, chosen.len(), snapshot.gang(members[0]), &mut row);
-            if members[1] == NOBODY {
+            if members[1] == NO_JOB {
                 if let Ok(place) = snapshot.jobs.binary_search(&members[0]) {
                     shares.singles[place * width..(place + 1) * width].copy_from_slice(&row);
                 }

@@ -307,7 +307,7 @@ fn halve(table: &mut Table, held: Held) {
     if let [(node, devices)] = shares[..] {
         let last = table.site().devices(node).filter(|device| table.owner(*device) == owner);
         for device in last.skip(devices as usize / 2).collect::<Vec<_>>() {
-            table.set(device, false, Owner::NOBODY);
+            table.set(device, false, Owner::FREE);
         }
         return;
     }
@@ -315,7 +315,7 @@ fn halve(table: &mut Table, held: Held) {
     for &(node, _) in &shares[..shares.len() / 2] {
         for device in table.site().devices(node) {
             if table.owner(device) == owner {
-                table.set(device, false, Owner::NOBODY);
+                table.set(device, false, Owner::FREE);
             }
         }
     }

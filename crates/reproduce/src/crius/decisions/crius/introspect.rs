@@ -40,7 +40,7 @@ impl Searcher {
         let site = table.site().clone();
         for device in 0..site.device_count() as usize {
             if table.owner(device) == Owner::job(job) {
-                table.set(device, false, Owner::NOBODY);
+                table.set(device, false, Owner::FREE);
             } else if !table.is_used(device) {
                 table.set(device, true, Owner::fake(site.kind_of(site.node_of(device))));
             }
@@ -48,7 +48,7 @@ impl Searcher {
         let found = self.seeker.seek(world, &mut table, wish, budget, None);
         for device in 0..site.device_count() as usize {
             if table.owner(device).is_fake() {
-                table.set(device, false, Owner::NOBODY);
+                table.set(device, false, Owner::FREE);
             }
         }
         found.shape?;

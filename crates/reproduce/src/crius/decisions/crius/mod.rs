@@ -136,7 +136,7 @@ impl Crius {
         Self { searcher, queue: Vec::new() }
     }
 
-    /// Takes their devices from jobs that ended. Whoever waited for an opportunistic one only, waits for nobody now.
+    /// Takes their devices from jobs that ended. A job that waited for an opportunistic one only is no longer blocked.
     fn release_ended(&mut self, world: &mut World) {
         world.release_ended();
         for index in 0..world.ended.len() {
@@ -149,7 +149,7 @@ impl Crius {
         }
     }
 
-    /// An opportunistic job gives up its place: where it was the last one, nobody from the next one above on blocks any more.
+    /// An opportunistic job gives up its place: where it was the last one, no job from the next one above on blocks any more.
     /// Says whether there are others below.
     fn unblock_above(&self, world: &mut World, place: usize) -> bool {
         if self.queue[place + 1..].iter().any(|job| world.job(*job).is_opportunistic) {

@@ -71,7 +71,7 @@ impl Crius {
         let mut table = choice.table;
         let suspended = self.suspended(world, &table);
         for device in 0..world.site().device_count() as usize {
-            if !table.is_used(device) && table.owner(device) != Owner::NOBODY {
+            if !table.is_used(device) && table.owner(device) != Owner::FREE {
                 table.set(device, true, table.owner(device));
             }
         }

@@ -32,7 +32,7 @@ impl Found {
     }
 }
 
-/// How so many devices of a type can be had, whoever wants them.
+/// How so many devices of a type can be freed, for any job.
 #[derive(Clone, Debug)]
 enum Outlook {
     /// Together, after so many rounds of rearranging.

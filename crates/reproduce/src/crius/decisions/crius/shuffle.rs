@@ -96,7 +96,7 @@ impl Shuffle {
     /// fit, the table is as the last round left it. `rooms` then tells of the table as it is.
     ///
     /// A pair that cannot be rearranged is put back. In `torn` comes the table as it was before the first such pair was put
-    /// back, where somebody wants to know.
+    /// back, where the caller asks for them.
     pub(super) fn arrange(
         &mut self,
         table: &mut Table,
@@ -190,7 +190,7 @@ impl Shuffle {
             });
             self.lifted[index].devices += 1;
             self.lifted[index].is_on[place] = true;
-            table.set(device, false, Owner::NOBODY);
+            table.set(device, false, Owner::FREE);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::super::table::{Owner, Table};
 use super::super::world::World;
 
-/// A job that had whole nodes and has as many other ones of the same type now gets the old ones back; whoever is there now goes
+/// A job that had whole nodes and has as many other ones of the same type now gets the old ones back; the job that is there now goes
 /// where it was.
 pub(super) fn undo(world: &mut World, before: &Table) {
     let (mut old, mut new) = (Vec::new(), Vec::new());

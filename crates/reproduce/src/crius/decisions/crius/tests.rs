@@ -169,7 +169,7 @@ fn later_jobs_run_while_an_earlier_one_waits() {
     let (mut world, mut rules) = (world(1, 0), rules("crius-no"));
     let jobs = jobs.map(|(workload, devices)| job(&mut world, workload, devices));
     arrive(&mut world, &mut *rules, &jobs);
-    assert_eq!(world.pending, jobs[1..], "without opportunism nobody runs before it");
+    assert_eq!(world.pending, jobs[1..], "without opportunism no job runs before it");
 }
 
 #[test]
