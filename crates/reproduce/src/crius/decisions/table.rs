@@ -32,7 +32,7 @@ impl Owner {
 
     /// Whether it stands in for devices that are not to be had.
     pub const fn is_fake(self) -> bool {
-        self.0 > Self::OUT.0 && self.0 < Self::NOBODY.0
+        self.0 > Self::OUT.0 && self.0 < Self::FREE.0
     }
 }
 
