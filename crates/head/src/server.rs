@@ -14,24 +14,24 @@ use wharf_proto::tonic::transport::{self, Server};
 use wharf_proto::workers_server::WorkersServer;
 
 use crate::auth::{Access, AccessService, Guarded};
-use crate::caps::Caps;
-use crate::checkpoints::CheckpointSettings;
-use crate::clock::{Wall, unix_s};
-use crate::containment;
 use crate::curves::CurveStore;
+use crate::dispatcher::clock::{Wall, unix_s};
+use crate::dispatcher::containment;
+use crate::dispatcher::head_metrics::Meter;
+use crate::dispatcher::queue::{Sender, queue};
 use crate::dispatcher::{Dispatcher, Input, Setup};
-use crate::door::{ConnectionCaps, Door};
 use crate::http::{HttpConfig, Serving, serve};
+use crate::jobs::checkpoints::CheckpointSettings;
+use crate::jobs::request_limits::Caps;
+use crate::jobs::secrets::Vault;
 use crate::journal::{Damage, Journal, JournalError};
-use crate::meter::Meter;
-use crate::network::Network;
-use crate::news::Teller;
 use crate::notify::NotifyConfig;
-use crate::queue::{Sender, queue};
-use crate::regime::{MakeRegime, NeverResizes, PolicyChoice};
-use crate::secrets::Vault;
-use crate::service::{Service, Shared, Terms};
-use crate::sharing::{AppliedLimits, govern};
+use crate::notify::notifications::Teller;
+use crate::policy::active_policy::{MakeRegime, NeverResizes, PolicyChoice};
+use crate::policy::limits::{AppliedLimits, govern};
+use crate::rpc::connections::{ConnectionCaps, Door};
+use crate::rpc::network::Network;
+use crate::rpc::service::{Service, Shared, Terms};
 
 /// How long submissions wait for the reports of nodes after a start: workers come back within this time.
 const REPORT_GRACE_S: f64 = 3.0;

@@ -17,8 +17,8 @@ use wharf_tls::{Fingerprint, TaskTokens, Token, create_private, is_missing, rand
 use super::ca::Authority;
 use super::error::AccessError;
 use super::tokens::{Credential, Table};
-use crate::audit::Audit;
-use crate::clock::unix_s;
+use crate::auth::audit::Audit;
+use crate::dispatcher::clock::unix_s;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

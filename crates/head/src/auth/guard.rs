@@ -18,7 +18,7 @@ use super::access::Access;
 use super::identity::Identity;
 use super::rpcs;
 use super::tokens::{Found, Kind, Left};
-use crate::door::Peer;
+use crate::rpc::connections::Peer;
 
 /// An expiry is checked at least this often, so that a changed clock is noticed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);

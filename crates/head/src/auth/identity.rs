@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use wharf_proto::tonic::{Request, Status};
 use wharf_proto::{InfoReply, JobDetail, JobSpec, JobSummary, Role};
 
-use crate::secrets::mask;
+use crate::jobs::secrets::mask;
 
 /// What a token may be used for; each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -8,6 +8,7 @@
 //! - `guard`: lets requests in or not; `service`: what is asked about tokens.
 
 mod access;
+pub(crate) mod audit;
 mod ca;
 mod error;
 mod guard;

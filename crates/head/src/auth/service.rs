@@ -15,8 +15,8 @@ use super::access::{Access, new_id};
 use super::error::AccessError;
 use super::identity::{Identity, Scope, bad_name, is_name};
 use super::tokens::{Credential, Kind};
-use crate::audit::Subject;
-use crate::network::Network;
+use crate::auth::audit::Subject;
+use crate::rpc::network::Network;
 
 /// The longest life of a token that expires.
 const TTL_MAX_S: f64 = 10.0 * 366.0 * 24.0 * 3600.0;

@@ -10,7 +10,7 @@ use wharf_tls::{Token, is_missing, write_private};
 
 use super::error::AccessError;
 use super::identity::{Identity, Scope};
-use crate::network::Network;
+use crate::rpc::network::Network;
 
 /// A token or a certificate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

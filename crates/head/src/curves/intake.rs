@@ -8,8 +8,8 @@ use wharf_proto::{ForgetTask, MetricPoints, OnNan, RefusedMetrics, TaskId, to_wo
 
 use super::Batch;
 use crate::dispatcher::Dispatcher;
-use crate::progress::Progress;
-use crate::record::Record;
+use crate::journal::record::Record;
+use crate::tasks::progress::Progress;
 
 /// Points that one message of a worker may have.
 const MESSAGE_POINTS_MAX: usize = 4096;

@@ -21,8 +21,8 @@ use wharf_proto::JobMetrics;
 pub(crate) use intake::{Forgets, Run, refused_metrics};
 pub(crate) use table::Batch;
 
-use crate::clock::unix_s;
-use crate::secrets::private_file;
+use crate::dispatcher::clock::unix_s;
+use crate::jobs::secrets::private_file;
 
 /// The store's file in the state directory.
 pub(crate) const FILE: &str = "metrics.sqlite";

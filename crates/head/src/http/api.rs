@@ -27,7 +27,7 @@ use super::{Foreseen, Site};
 use crate::auth::{Identity, check_rpc, redact_record, role_name};
 use crate::dispatcher::Dispatcher;
 use crate::journal::Reader;
-use crate::views;
+use crate::query::views;
 
 /// Jobs that are over and still listed; those beyond are found by their number.
 const ENDED_MAX: usize = 10_000;
@@ -334,7 +334,7 @@ pub(super) async fn policy(who: Who, State(site): TheSite) -> Answer {
 /// Who used what: `?hours=24`; without, since ever.
 pub(super) async fn usage(who: Who, State(site): TheSite, RawQuery(query): RawQuery) -> Answer {
     let hours = number(query.as_deref(), "hours").filter(|&hours| hours > 0);
-    let since_s = hours.map(|hours| crate::clock::unix_s() - hours as f64 * 3600.0);
+    let since_s = hours.map(|hours| crate::dispatcher::clock::unix_s() - hours as f64 * 3600.0);
     let by = usage_request::By::User.into();
     let request = ask(&site, &who.identity, "Usage", UsageRequest { by, since_s, until_s: None })?;
     Json::of(&rows::usage(&site.cluster.usage(request).await?.into_inner()))

@@ -3,10 +3,10 @@
 use wharf_core::NodeId;
 use wharf_proto::node_summary::Health;
 
-use crate::activity::IDLE_BELOW;
 use crate::dispatcher::Dispatcher;
-use crate::meter::Census;
-use crate::views;
+use crate::dispatcher::head_metrics::Census;
+use crate::query::views;
+use crate::tasks::device_activity::IDLE_BELOW;
 
 /// A node's health in a word.
 pub(super) fn health_word(health: Health) -> &'static str {

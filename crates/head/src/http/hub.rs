@@ -29,11 +29,11 @@ use super::refused::Refused;
 use super::rows::{self, JobRow, NodeRow};
 use crate::auth::public_reason;
 use crate::dispatcher::Dispatcher;
+use crate::dispatcher::head_metrics::Meter;
 use crate::journal::Reader;
-use crate::meter::Meter;
-use crate::record::Record;
-use crate::service::Shared;
-use crate::views;
+use crate::journal::record::Record;
+use crate::query::views;
+use crate::rpc::service::Shared;
 
 /// At least so long between two messages; and how often figures that are not events are looked at.
 const APART: Duration = Duration::from_millis(200);
@@ -176,7 +176,7 @@ fn look(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> L
     let rows = jobs.iter().filter(is_known).map(row).collect();
     let iterations: BTreeMap<u32, f64> =
         head.progress.iter().map(|(job, progress)| (job.0, progress.iterations)).collect();
-    let is_new = |(job, progress): &(&JobId, &crate::progress::Progress)| {
+    let is_new = |(job, progress): &(&JobId, &crate::tasks::progress::Progress)| {
         told.get(&job.0) != Some(&progress.iterations) && !jobs.contains(&job.0)
     };
     let progress = head.progress.iter().filter(is_new).map(|(job, progress)| {

@@ -22,9 +22,9 @@ use wharf_tls::{Token, random_hex, sha256};
 use super::Site;
 use super::api::{Answer, Json};
 use super::refused::Refused;
-use crate::audit::Subject;
+use crate::auth::audit::Subject;
 use crate::auth::{Identity, bearer};
-use crate::door::Peer;
+use crate::rpc::connections::Peer;
 
 /// A session ends when it has not been used for so long.
 const IDLE: Duration = Duration::from_secs(12 * 3600);

@@ -38,10 +38,10 @@ use wharf_proto::Exported;
 use wharf_proto::tonic::codegen::Service as _;
 
 use crate::auth::Access;
-use crate::door::{ConnectionCaps, Door, Link};
-use crate::meter::Meter;
+use crate::dispatcher::head_metrics::Meter;
+use crate::rpc::connections::{ConnectionCaps, Door, Link};
+use crate::rpc::service::Shared;
 use crate::server::HeadError;
-use crate::service::Shared;
 use hub::Hub;
 use login::Sessions;
 

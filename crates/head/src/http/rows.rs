@@ -11,8 +11,8 @@ use wharf_proto::{
 };
 
 use super::census::health_word;
-use crate::decisions::{Decided, Stopped};
-use crate::meter::why_word;
+use crate::dispatcher::head_metrics::why_word;
+use crate::policy::decisions::{Decided, Stopped};
 
 /// To a millisecond: more digits are not needed.
 pub(super) fn short(value: f64) -> f64 {

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
 use wharf_curve::Number;
 
-use crate::accepted::AcceptedRequests;
-use crate::amend::Amended;
-use crate::causes::Struck;
-use crate::chosen::ChosenRecord;
-use crate::record::{EndRecord, NodeRecord, Record, of_shares, to_share};
-use crate::regime::PolicyChoice;
-use crate::sharing::AppliedLimits;
-use crate::spec_record::SpecRecord;
+use crate::jobs::accepted_requests::AcceptedRequests;
+use crate::jobs::amendments::Amended;
+use crate::jobs::failures::Struck;
+use crate::journal::record::{EndRecord, NodeRecord, Record, of_shares, to_share};
+use crate::journal::spec_record::SpecRecord;
+use crate::journal::victim_record::ChosenRecord;
+use crate::policy::active_policy::PolicyChoice;
+use crate::policy::limits::AppliedLimits;
 
 /// What the head knows of jobs that the engine does not.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,10 +7,13 @@ mod image;
 mod mark;
 mod quarantine;
 mod reader;
+pub(crate) mod record;
 mod repair;
 mod replay;
 mod schema;
 mod snapshot;
+pub(crate) mod spec_record;
+pub(crate) mod victim_record;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -28,8 +31,8 @@ pub(crate) use mark::ID_BLOCK;
 pub(crate) use reader::Reader;
 pub(crate) use replay::Replayed;
 
-use crate::record::Record;
-use crate::regime::PolicyChoice;
+use crate::journal::record::Record;
+use crate::policy::active_policy::PolicyChoice;
 use mark::Mark;
 use replay::Position;
 
@@ -432,7 +435,7 @@ impl Journal {
         let path = self.path.clone();
         let database = |source| JournalError::Database { path, source };
         let jobs: BTreeSet<u32> = self.changed.iter().cloned().flatten().collect();
-        crate::fault::point("snapshot");
+        crate::dispatcher::fault_points::point("snapshot");
         let before_s = now.seconds() - self.history_s;
         let sequence = self.position.sequence;
         let written = self.connection.transaction().and_then(|transaction| {

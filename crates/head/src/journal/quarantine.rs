@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 use wharf_core::{Detail, Event, JobId, NodeId, NodeSpec, Phase, State, Time};
 
-use crate::record::Record;
+use crate::journal::record::Record;
 
 /// Ids that a record which is left out may have given to jobs, at most.
 const IDS_MAX: u32 = 100_000;

@@ -8,8 +8,8 @@ use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
 use super::{JournalError, schema};
-use crate::record::Record;
-use crate::usage::{Books, NoLedger};
+use crate::journal::record::Record;
+use crate::query::usage::{Books, NoLedger};
 
 /// How long a reader waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);

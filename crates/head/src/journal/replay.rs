@@ -14,8 +14,8 @@ use wharf_proto::prost::Message as _;
 use super::image::{JobImageRecord, Kept, NodeImageRecord};
 use super::quarantine::{Quarantine, follows, stand_in};
 use super::{ACCEPTED, Damage, INCARNATIONS, JournalError, LIMITS, POLICY, is_damage, schema};
-use crate::incident;
-use crate::record::Record;
+use crate::dispatcher::incident;
+use crate::journal::record::Record;
 
 /// So many records cannot be replayed that the journal is beyond repair.
 const POISONED_MAX: usize = 1000;

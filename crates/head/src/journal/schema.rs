@@ -6,8 +6,8 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, ToSql, params};
 
 use super::JournalError;
 use super::replay::Position;
-use crate::record::Record;
-use crate::secrets::private_file;
+use crate::jobs::secrets::private_file;
+use crate::journal::record::Record;
 
 /// Raised with every change of the tables or of the records in them; [`migrate`] gains a step then.
 pub(super) const VERSION: i64 = 2;

@@ -6,6 +6,7 @@
 
 mod command;
 mod mail;
+pub(crate) mod notifications;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use wharf_proto::{JobPhase, Notify};
 pub use mail::is_mail_address;
 pub use webhook::Webhook;
 
-use crate::network::Network;
+use crate::rpc::network::Network;
 
 /// Default sendmail-compatible program.
 pub const SENDMAIL: &str = "/usr/sbin/sendmail";

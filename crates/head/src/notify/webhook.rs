@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use wharf_tls::{Web, WebStream};
 
 use super::{Notice, NotifyConfig, NotifyError, again};
-use crate::network::{Network, is_public};
+use crate::rpc::network::{Network, is_public};
 
 /// An address that notices can be posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use wharf_proto::{ChangeJobsRequest, Gang, JobSpec};
 
 use super::virtual_cluster::{VirtualCluster, regime};
 use crate::dispatcher::Input;
-use crate::fault::{arm, left};
-use crate::regime::PolicyChoice;
+use crate::dispatcher::fault_points::{arm, left};
+use crate::policy::active_policy::PolicyChoice;
 
 fn job(devices: u32) -> JobSpec {
     JobSpec {
@@ -160,7 +160,8 @@ fn worker_whose_messages_panic_is_not_let_in_for_a_while() {
     world.attach(register.clone());
     assert!(world.has_warned("a message of node poison caused incident"));
     world.reconnect();
-    let is_known = |world: &VirtualCluster| crate::views::node_named(&world.dispatcher, "poison").is_some();
+    let is_known =
+        |world: &VirtualCluster| crate::query::views::node_named(&world.dispatcher, "poison").is_some();
     assert!(!is_known(&world) && world.phase(0) == Phase::Running);
     world.set_time(world.now().plus(2.0));
     world.attach(register);

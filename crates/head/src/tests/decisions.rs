@@ -8,7 +8,7 @@ use wharf_sim::{Preset, Recorder, RunSpec};
 use wharf_trace::{GangMix, GeneratorSettings, Rate, Trace, generate};
 
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
-use crate::record::{Record, of_shares};
+use crate::journal::record::{Record, of_shares};
 
 const SEED: u64 = 11;
 
@@ -155,10 +155,10 @@ fn what_is_counted_as_it_changes_is_what_there_is() {
             });
         }
         let state = world.dispatcher.engine.state();
-        for phase in crate::views::PHASES {
-            let there = state.jobs().filter(|(_, _, life)| crate::views::phase(life) == phase).count();
+        for phase in crate::query::views::PHASES {
+            let there = state.jobs().filter(|(_, _, life)| crate::query::views::phase(life) == phase).count();
             assert_eq!(
-                crate::views::count(state.counts(), phase) as usize,
+                crate::query::views::count(state.counts(), phase) as usize,
                 there,
                 "{phase:?} at moment {moment}"
             );

@@ -39,14 +39,14 @@ fn node_with_a_full_disk_is_cordoned_and_its_jobs_run_elsewhere() {
     assert_eq!(world.phase(0), Phase::Running);
     assert_ne!(world.dispatcher.executions[&JobId(0)].tasks[0].share.node, node, "another node is tried");
     assert_eq!(world.dispatcher.kept.struck[&0].last, "node");
-    let health = |world: &VirtualCluster| crate::views::healths(&world.dispatcher)[node.index()].1;
+    let health = |world: &VirtualCluster| crate::query::views::healths(&world.dispatcher)[node.index()].1;
     assert_eq!(health(&world), Health::Cordoned);
     world.step([disk(u64::from(node.0), 150)]);
     assert_eq!(health(&world), Health::Cordoned, "not enough for long");
     world.step([disk(u64::from(node.0), 300)]);
     assert_eq!(health(&world), Health::Up);
     assert!(world.has_warned("has space on its disk again"));
-    let shown = crate::views::nodes(&world.dispatcher, false);
+    let shown = crate::query::views::nodes(&world.dispatcher, false);
     assert_eq!(shown[node.index()].disk.as_ref().map(|disk| disk.available_bytes), Some(300));
     world.step([disk(u64::from(node.0), 50)]);
     assert_eq!(health(&world), Health::Cordoned, "before a job has failed there");

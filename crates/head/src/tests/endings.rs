@@ -4,7 +4,7 @@ use wharf_core::{ClusterSpec, JobEnd, JobId, Phase, Time};
 use wharf_proto::{Cause, Checkpoint, Gang, JobSpec, TaskEnded, TaskId, TaskProgress, from_worker};
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
-use crate::views;
+use crate::query::views;
 
 fn world(folder: &tempfile::TempDir) -> VirtualCluster {
     let cluster = ClusterSpec::uniform("v100", 1, 4);

@@ -8,7 +8,7 @@ use wharf_core::{ClusterSpec, JobId, Phase};
 use wharf_proto::{JobSpec, ListJobsRequest};
 
 use super::virtual_cluster::{VirtualCluster, regime};
-use crate::views;
+use crate::query::views;
 
 /// Name, and whether its last jobs were submitted after the list was printed.
 const JOURNALS: [(&str, usize); 5] =

@@ -10,7 +10,7 @@ use wharf_proto::{ChangeJobsRequest, Dependency, Gang, JobSpec};
 use super::virtual_cluster::{VirtualCluster, regime};
 use crate::Caps;
 use crate::dispatcher::Input;
-use crate::views;
+use crate::query::views;
 
 fn world(folder: &tempfile::TempDir, cluster: &ClusterSpec) -> VirtualCluster {
     let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), cluster, regime("fifo", 0));

@@ -151,7 +151,7 @@ fn worker_that_lies_about_ids_cannot_use_them_up() {
     };
     for ids_below in [u32::MAX, 3_000_000_000, 200_000] {
         world.attach(lie(ids_below));
-        assert!(crate::views::node_named(&world.dispatcher, "liar").is_none(), "{ids_below}");
+        assert!(crate::query::views::node_named(&world.dispatcher, "liar").is_none(), "{ids_below}");
     }
     assert!(world.has_warned("node liar is refused"));
     assert_eq!(world.submit(vec![job()]), [0]);

@@ -9,8 +9,8 @@ use wharf_core::{Command, Engine, JobId, Regime};
 use wharf_proto::JobSpec as WireSpec;
 
 use super::virtual_cluster::regime;
+use crate::journal::record::Record;
 use crate::journal::{Journal, JournalError, Replayed};
-use crate::record::Record;
 
 const EPOCH_UNIX_S: f64 = 1.7e9;
 

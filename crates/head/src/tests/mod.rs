@@ -1,28 +1,28 @@
 //! Tests of the dispatcher from within, with a clock that is driven by hand.
 
-mod amend;
-mod causes;
+mod amendments;
 mod containment;
 mod decisions;
+mod dependencies;
+mod deregistration;
 mod disks;
 mod endings;
-mod gates;
+mod failures;
 mod golden;
 mod hostile;
 mod incarnation;
 mod journal;
-mod leaving;
+mod journal_stall;
+mod limits;
 mod numbers;
+mod output_readers;
 mod plans;
+mod policy_switch;
 mod preemption;
 mod quarantine;
-mod readers;
 mod requests;
 mod restarts;
 mod rogue;
-mod sharing;
 mod stalls;
-mod storage;
-mod switching;
 mod usage;
 mod virtual_cluster;

@@ -6,7 +6,7 @@ use wharf_core::{
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec, Plan as WirePlan, change_jobs_request::Change};
 
 use super::virtual_cluster::{VirtualCluster, regime};
-use crate::views;
+use crate::query::views;
 
 /// Pipelines of so many stages, where the gang has as many devices or more.
 struct Staged(u32);

@@ -4,7 +4,7 @@ use wharf_core::{ClusterSpec, JobId, Phase, Time};
 use wharf_proto::{Gang, JobSpec, TaskId, TaskProgress, TaskStarted, TaskState, from_worker};
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
-use crate::views;
+use crate::query::views;
 
 fn cluster() -> ClusterSpec {
     ClusterSpec::uniform("v100", 1, 4)

@@ -7,7 +7,7 @@ use wharf_proto::{Gang, JobSpec};
 
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
 use crate::journal::Journal;
-use crate::record::Record;
+use crate::journal::record::Record;
 
 fn start(path: &Path) -> VirtualCluster {
     VirtualCluster::new(path, &ClusterSpec::uniform("v100", 2, 4), regime("fifo", 0))
@@ -73,7 +73,7 @@ fn journal_with_a_poisoned_submission_keeps_the_ids_of_others() {
     world.submit(vec![job()]);
     let spec = world.dispatcher.engine.state().spec(JobId(0)).clone();
     drop(world);
-    let spec = Box::new(crate::spec_record::SpecRecord::of(&wharf_core::JobSpec {
+    let spec = Box::new(crate::journal::spec_record::SpecRecord::of(&wharf_core::JobSpec {
         submit: Time::from_seconds(1.0),
         ..spec
     }));

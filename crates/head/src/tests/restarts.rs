@@ -6,8 +6,8 @@ use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec, TaskEnded, TaskId, TaskState, from_worker};
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
-use crate::accepted::RequestKey;
 use crate::dispatcher::Input;
+use crate::jobs::accepted_requests::RequestKey;
 
 const TASK: TaskId = TaskId { job_id: 0, generation: 1 };
 

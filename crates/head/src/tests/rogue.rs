@@ -5,7 +5,7 @@ use wharf_proto::{Gang, JobSpec, TaskEnded, TaskId, TaskOutput, TaskProgress, Ta
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::dispatcher::Input;
-use crate::readers;
+use crate::tasks::output_readers;
 
 const TASK: TaskId = TaskId { job_id: 0, generation: 1 };
 
@@ -24,7 +24,7 @@ fn worker_messages_about_tasks_of_another_node_are_ignored() {
     world.submit(vec![spec]);
     let own = world.dispatcher.executions[&JobId(0)].tasks[0].share.node.0;
     let (own, rogue) = (u64::from(own), 1 - u64::from(own));
-    let (pipe, mut output, _flow) = readers::pipe();
+    let (pipe, mut output, _flow) = output_readers::pipe();
     world.step([Input::ReadOutput { job: JobId(0), rank: 0, generation: 0, follow: true, pipe }]);
     let request = world.outputs[0].request;
     let ended = |is_blameless, interrupted| {

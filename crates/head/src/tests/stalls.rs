@@ -7,7 +7,7 @@ use wharf_proto::{
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::dispatcher::Input;
-use crate::views;
+use crate::query::views;
 
 fn world(folder: &tempfile::TempDir, on_stall: OnStall, timeout_s: Option<f64>) -> VirtualCluster {
     let cluster = ClusterSpec::uniform("v100", 2, 4);

@@ -8,7 +8,7 @@ use wharf_proto::{Cause, Gang, JobSpec, TaskEnded, TaskId, TaskState, UsageReply
 
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
 use crate::journal::Reader;
-use crate::usage::usage;
+use crate::query::usage::usage;
 
 /// Seconds of each random history.
 const LENGTH: u32 = 150;

@@ -17,14 +17,14 @@ use wharf_proto::{
 use wharf_sim::Preset;
 use wharf_tls::{Fingerprint, TaskTokens};
 
-use crate::clock::Clock;
+use crate::dispatcher::clock::Clock;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::journal::Journal;
-use crate::news::Teller;
+use crate::nodes::worker_outbox::{Outflow, outlet};
 use crate::notify::NotifyConfig;
-use crate::outlet::{Outflow, outlet};
-use crate::regime::PolicyChoice;
-use crate::sharing::{AppliedLimits, govern};
+use crate::notify::notifications::Teller;
+use crate::policy::active_policy::PolicyChoice;
+use crate::policy::limits::{AppliedLimits, govern};
 
 /// When the virtual world began, in seconds since the Unix epoch.
 pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
@@ -149,7 +149,7 @@ impl VirtualCluster {
             meter: Arc::default(),
             task_tokens: TaskTokens::new(Fingerprint::of(b"test"), b"test"),
             curves: None,
-            vault: crate::secrets::Vault::new(journal.path().parent().unwrap()),
+            vault: crate::jobs::secrets::Vault::new(journal.path().parent().unwrap()),
         };
         let engine = |now, state| Engine::resume(now, state, regime);
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
@@ -391,7 +391,7 @@ impl VirtualCluster {
     }
 
     pub(super) fn node(&self, name: &str) -> NodeId {
-        crate::views::node_named(&self.dispatcher, name).unwrap()
+        crate::query::views::node_named(&self.dispatcher, name).unwrap()
     }
 }
 

@@ -19,7 +19,11 @@ use self::generate::{Request, Source};
 use super::virtual_cluster::{VirtualCluster, regime};
 use crate::auth::{Identity, Scope};
 use crate::dispatcher::Input;
-use crate::{amend, check, leaving, readers, views};
+use crate::jobs::amendments;
+use crate::jobs::check;
+use crate::nodes::deregistration;
+use crate::query::views;
+use crate::tasks::output_readers;
 
 /// Requests where nothing else is wanted: enough to reach every kind of request under every policy.
 const REQUESTS: u32 = 20_000;
@@ -116,7 +120,7 @@ fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool 
             // Refused or not, it is answered.
             let _ = world.try_submit(specs);
         }
-        Request::Change(request) if amend::check_change(&request).is_err() => return false,
+        Request::Change(request) if amendments::check_change(&request).is_err() => return false,
         Request::Change(mut request) => {
             if request.filter.is_some() {
                 let (reply, mut replied) = tokio::sync::oneshot::channel();
@@ -146,11 +150,11 @@ fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool 
             world.step([Input::Wait { job: JobId(job), reply }]);
         }
         Request::Output { job, rank } => {
-            let (pipe, _, _) = readers::pipe();
+            let (pipe, _, _) = output_readers::pipe();
             world.step([Input::ReadOutput { job: JobId(job), rank, generation: 0, follow: false, pipe }]);
         }
         Request::Limits => ask(world, |dispatcher| drop(dispatcher.limits("ann"))),
-        Request::Demand => ask(world, |dispatcher| drop(leaving::demands(dispatcher))),
+        Request::Demand => ask(world, |dispatcher| drop(deregistration::demands(dispatcher))),
     }
     true
 }

@@ -1,0 +1,316 @@
+//! What batch scripts need beside other jobs: times to begin at, arrays with a limit, warnings before time limits, `SLURM_*`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wharf_core::{Command, Ignored, JobId, NodeId, Phase, Time};
+use wharf_proto::dependency::Kind;
+use wharf_proto::{
+    Batch, ChangeJobsRequest, JobSpec, LaunchTask, Launcher, SignalTask, TaskId, Wait, to_worker,
+};
+use wharf_slurm::environ::Placed;
+use wharf_slurm::filename::Names;
+use wharf_slurm::shape::{CPU, PARTITION};
+
+use crate::dispatcher::Dispatcher;
+use crate::jobs::check::{CheckError, Problem, SIGNAL_MAX, check_path, check_text, wrong};
+use crate::journal::record::Record;
+use crate::tasks::execution::Execution;
+
+/// What SLURM_CLUSTER_NAME says.
+const CLUSTER: &str = "wharf";
+
+/// What is known of batch scripts that no restart has to keep.
+#[derive(Debug, Default)]
+pub(crate) struct Batches {
+    /// Jobs that stay although what they depend on can never be.
+    stranded: BTreeSet<JobId>,
+    /// When jobs are sent a signal before their limit, and of which generation they are.
+    warnings: BTreeMap<(Time, JobId), u32>,
+    /// Time until which the holder of a job has to renew its lease.
+    leases: BTreeMap<JobId, Time>,
+    /// The same, by time.
+    due: BTreeSet<(Time, JobId)>,
+}
+
+impl Batches {
+    /// A job can never start, and stays.
+    pub(crate) fn strand(&mut self, job: JobId) {
+        self.stranded.insert(job);
+    }
+
+    /// Forgets a job that is over.
+    pub(crate) fn end(&mut self, job: JobId) {
+        self.stranded.remove(&job);
+        if let Some(until) = self.leases.remove(&job) {
+            self.due.remove(&(until, job));
+        }
+    }
+
+    /// When the next job is to be warned, or is not kept any more.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let warning = self.warnings.keys().next().map(|&(at, _)| at);
+        warning.into_iter().chain(self.due.first().map(|&(until, _)| until)).min()
+    }
+
+    /// A job is not to be warned.
+    pub(crate) fn unwarn(&mut self, job: JobId) {
+        self.warnings.retain(|(_, other), _| *other != job);
+    }
+
+    /// A job is kept until then.
+    pub(crate) fn keep(&mut self, job: JobId, until: Time) {
+        if let Some(earlier) = self.leases.insert(job, until) {
+            self.due.remove(&(earlier, job));
+        }
+        self.due.insert((until, job));
+    }
+
+    /// Takes out the jobs whose leases are over.
+    pub(crate) fn unkept(&mut self, now: Time) -> Vec<JobId> {
+        let mut unkept = Vec::new();
+        while let Some(&(until, job)) = self.due.first().filter(|(until, _)| *until <= now) {
+            self.due.remove(&(until, job));
+            self.leases.remove(&job);
+            unkept.push(job);
+        }
+        unkept
+    }
+}
+
+impl Dispatcher {
+    /// What holds a job; nothing where it is not held, or may be let go.
+    pub(crate) fn wait_of(&self, job: JobId) -> Wait {
+        if self.engine.state().job(job).phase != Phase::Held {
+            Wait::NoWait
+        } else if self.kept.holds.contains(&job.0) {
+            Wait::Person
+        } else if self.batches.stranded.contains(&job) {
+            Wait::Impossible
+        } else if self.gates.of(job).is_some() {
+            Wait::Dependency
+        } else if self.kept.delays.contains_key(&job.0) {
+            Wait::Time
+        } else if !self.rooms.has_room(self.kept.first_of(job.0)) {
+            Wait::ArrayLimit
+        } else {
+            Wait::NoWait
+        }
+    }
+
+    /// Releases a held job, if nothing holds it any more.
+    pub(crate) fn let_go(&mut self, job: JobId) {
+        match self.wait_of(job) {
+            Wait::NoWait => self.engine_command(Command::ReleaseJob(job)),
+            Wait::ArrayLimit => self.rooms.wait(self.kept.first_of(job.0), job.0),
+            _ => {}
+        }
+    }
+
+    /// An element of an array with a limit makes room: others may start.
+    pub(crate) fn fill_up(&mut self, job: JobId) {
+        let first = self.kept.first_of(job.0);
+        while let Some(element) = self.rooms.next(first) {
+            self.let_go(JobId(element));
+        }
+    }
+
+    /// Lets a held job wait until a time, whatever else it waits for.
+    pub(crate) fn wait_until(&mut self, job: JobId, until: Time) {
+        self.note(Record::JobDelayed { job: job.0, until: until.seconds() });
+        self.delays.insert((until, job));
+    }
+
+    /// Until when a job whose dependencies are met has to wait after another one began.
+    pub(crate) fn after_delay(&self, job: u32) -> Option<Time> {
+        let spec = self.spec(JobId(job))?;
+        let delayed = spec.dependencies.iter().filter(|one| one.kind() == Kind::After && one.delay_s > 0.0);
+        let state = self.engine.state();
+        let known = |id: &u32| state.has_job(JobId(*id));
+        let until = delayed.flat_map(|one| self.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));
+        let until = until.filter_map(|(id, delay_s)| Some(state.job(JobId(id)).first_start?.plus(delay_s)));
+        until.max()
+    }
+
+    /// Whether a job stays that can never start.
+    pub(crate) fn stays_if_impossible(&self, job: JobId) -> bool {
+        self.spec(job).is_some_and(|spec| spec.stays_if_impossible)
+    }
+
+    /// The begin time of a job is changed.
+    pub(crate) fn begin_at(&mut self, job: JobId, begin_s: f64) -> Result<(), Ignored> {
+        let begin = Time::try_new(begin_s - self.epoch_unix_s).filter(|begin| *begin > self.now());
+        match self.engine.state().job(job).phase {
+            Phase::Waiting if begin.is_some() => self.command(Command::HoldJob(job))?,
+            Phase::Waiting | Phase::Held => {}
+            _ => return Err(Ignored::WrongPhase),
+        }
+        self.kept.delays.remove(&job.0);
+        match begin {
+            Some(begin) => self.wait_until(job, begin),
+            None => self.let_go(job),
+        }
+        Ok(())
+    }
+
+    /// Notes when jobs that were just launched reach their limits, and when they are to be warned of it.
+    pub(crate) fn watch_limits(&mut self, launched: &[JobId]) {
+        for &job in launched {
+            let limit_s = self.time_limit_s(job).min(1e9);
+            if limit_s <= 0.0 {
+                continue;
+            }
+            let batch = self.spec(job).and_then(|spec| spec.batch.clone());
+            // Counted from when it got its devices, which a restart of the head does not change.
+            let life = self.engine.state().job(job);
+            let (at, generation) = (life.placed_at().plus(limit_s), life.generation);
+            self.limits.insert((at, job), generation);
+            if let Some(batch) = batch.filter(|batch| batch.signal > 0) {
+                let before_s = batch.signal_before_s.clamp(0.0, limit_s);
+                self.batches.warnings.insert((at.plus(-before_s), job), generation);
+            }
+        }
+    }
+
+    /// Warns jobs whose limits are near.
+    pub(crate) fn warn_jobs(&mut self) {
+        let now = self.now();
+        while let Some((&(at, job), &generation)) = self.batches.warnings.first_key_value() {
+            if at > now {
+                return;
+            }
+            self.batches.warnings.remove(&(at, job));
+            let life = self.engine.state().job(job);
+            if life.phase != Phase::Running || life.generation != generation {
+                continue;
+            }
+            if let Some(batch) = self.spec(job).and_then(|spec| spec.batch.clone()) {
+                let (script, beside) = (batch.signal_script, !batch.signal_script);
+                self.send_signal(
+                    job,
+                    SignalTask { signal: batch.signal, script, beside, ..SignalTask::default() },
+                );
+            }
+        }
+    }
+
+    /// Sends a signal to a job on request.
+    pub(crate) fn signal(&mut self, job: JobId, request: &ChangeJobsRequest) -> Result<(), Ignored> {
+        if self.engine.state().job(job).phase != Phase::Running {
+            return Err(Ignored::WrongPhase);
+        }
+        let wanted = SignalTask {
+            task: None,
+            signal: request.signal,
+            script: request.signal_script,
+            beside: request.signal_beside,
+            group: request.signal_group,
+            step: request.signal_step,
+        };
+        self.send_signal(job, wanted);
+        Ok(())
+    }
+
+    fn send_signal(&mut self, job: JobId, wanted: SignalTask) {
+        let Some(execution) = self.executions.get(&job) else { return };
+        let task = Some(TaskId { job_id: job.0, generation: execution.generation });
+        let first = execution.tasks.first().map(|task| task.share.node);
+        for node in execution.open_nodes() {
+            let script = wanted.script && Some(node) == first;
+            if script || wanted.beside {
+                self.send(node, to_worker::Message::Signal(SignalTask { task, script, ..wanted }));
+            }
+        }
+    }
+
+    /// Fills in what a task of a batch script needs beside what any task does.
+    pub(crate) fn fill_in_batch(&self, job: JobId, launch: &mut LaunchTask) {
+        let Some(spec) = self.spec(job) else { return };
+        let (Some(batch), Some(execution)) = (&spec.batch, self.executions.get(&job)) else { return };
+        let placed = self.placed(job, execution, launch, batch);
+        let first = execution.tasks.first().map(|task| task.share.node);
+        let node = first.map_or(String::new(), |node| self.node_name(node));
+        let names = Names {
+            job: job.0,
+            array: launch.array_index.map(|index| (launch.array_job, index)),
+            node: &node,
+            name: self.name_of(job),
+            user: &spec.user,
+            task: None,
+        };
+        let is_first = launch.rank == 0;
+        let expanded = |pattern: &str| if is_first { names.expand(pattern) } else { String::new() };
+        launch.output = expanded(&spec.output);
+        launch.error_output = expanded(&spec.error_output);
+        launch.batch = Some(if is_first {
+            Batch { input: expanded(&batch.input), ..batch.clone() }
+        } else {
+            Batch { is_allocation: true, ..Batch::default() }
+        });
+        launch.env.extend(placed);
+    }
+
+    pub(crate) fn node_name(&self, node: NodeId) -> String {
+        self.engine.state().topology().node(node).spec.name.to_string()
+    }
+
+    /// What the place of a task says in `SLURM_*` variables.
+    fn placed(
+        &self,
+        job: JobId,
+        execution: &Execution,
+        launch: &LaunchTask,
+        batch: &Batch,
+    ) -> Vec<(String, String)> {
+        let topology = self.engine.state().topology();
+        let nodes: Vec<String> = execution.tasks.iter().map(|task| self.node_name(task.share.node)).collect();
+        let specs = execution
+            .tasks
+            .iter()
+            .map(|task| (&topology.node(task.share.node).spec, task.share.devices.len()));
+        let of_devices = self.spec(job).map_or(0, |spec| spec.cpus);
+        let cpus = |(node, devices): (&wharf_core::NodeSpec, u32)| match of_devices {
+            _ if &*node.device_type == CPU => devices,
+            0 => (node.cpus * devices / node.devices.max(1)).max(1),
+            each => each * devices,
+        };
+        let cpus: Vec<u32> = specs.clone().map(cpus).collect();
+        let first = specs.clone().next().map(|(node, _)| node);
+        let pool = first.map_or("", |node| &*node.pool);
+        let is_cpu = first.is_some_and(|node| &*node.device_type == CPU);
+        let placed = Placed {
+            job: job.0,
+            array: launch.array_index.map(|index| (launch.array_job, index)),
+            name: &launch.job_name,
+            user: &launch.user,
+            partition: if pool.is_empty() { PARTITION } else { pool },
+            cluster: CLUSTER,
+            nodes: &nodes,
+            cpus: &cpus,
+            tasks: batch.tasks,
+            cpus_per_task: batch.cpus_per_task,
+            gpus: if is_cpu { &[] } else { &launch.devices },
+            rank: launch.rank as usize,
+            restarts: execution.generation.saturating_sub(1),
+        };
+        placed.variables().into_iter().collect()
+    }
+}
+
+/// A batch script is all that its job runs.
+pub(crate) fn check_batch(spec: &JobSpec) -> Result<(), CheckError> {
+    let Some(batch) = spec.batch.as_ref().filter(|_| spec.launcher() == Launcher::Batch) else {
+        return wrong("batch", Problem::Besides("another launcher"));
+    };
+    if !spec.command.is_empty() || !spec.steps.is_empty() || !spec.activate.is_empty() {
+        return wrong("command", Problem::Besides("a batch script"));
+    }
+    if batch.script.is_empty() && !batch.is_allocation {
+        return wrong("script", Problem::Empty);
+    }
+    if !(0..=SIGNAL_MAX).contains(&batch.signal) {
+        return wrong("signal", Problem::Signal(batch.signal));
+    }
+    check_text("script", &batch.script)?;
+    check_path("input", &batch.input)?;
+    batch.arguments.iter().try_for_each(|word| check_text("arguments", word))
+}

@@ -1,0 +1,586 @@
+//! Whether a submitted job makes sense by itself: what the head refuses, and clients can know beforehand.
+//!
+//! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
+
+mod container;
+mod secrets;
+mod told;
+
+use std::collections::BTreeSet;
+
+use wharf_proto::{Cause, Gang, JobSpec, Launcher, Step, dependency};
+
+use crate::auth::is_name;
+use crate::jobs::batch::check_batch;
+use crate::jobs::parameters;
+use crate::jobs::ray;
+use secrets::check_environment;
+
+/// The most elements that an array may have.
+pub const ARRAY_MAX: usize = 1_000_000;
+/// Bytes of a name.
+pub const LABEL_MAX: usize = 1024;
+
+/// Resource limits by the names that `ulimit` and /etc/security/limits.conf use.
+pub const LIMITS: &[&str] = &[
+    "as",
+    "core",
+    "cpu",
+    "data",
+    "fsize",
+    "locks",
+    "memlock",
+    "msgqueue",
+    "nice",
+    "nofile",
+    "nproc",
+    "rss",
+    "rtprio",
+    "sigpending",
+    "stack",
+];
+
+/// What can follow `%` in the name of a file.
+pub const PATTERNS: &str = "jaAxnNu%";
+
+/// The largest number of a signal.
+pub(crate) const SIGNAL_MAX: i32 = 64;
+
+/// Why a job is refused: which of its fields is wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct CheckError {
+    /// The field, as a job file names it.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// There is nothing to run.
+    #[error("no command; set a command, or steps with a command each")]
+    NoCommand,
+    /// Two ways to say the same.
+    #[error("conflicts with {0}; remove one of them")]
+    Besides(&'static str),
+    /// Something that another field makes possible.
+    #[error("requires `{0}`; set it, or remove this field")]
+    Without(&'static str),
+    /// Secrets that cannot be given to tasks.
+    #[error("{0}")]
+    Secrets(&'static str),
+    /// An empty text where one is needed.
+    #[error("is empty; remove it or set a value")]
+    Empty,
+    /// A zero byte.
+    #[error("contains a zero byte")]
+    Nul,
+    /// A control character in a name.
+    #[error("contains the control character {0}; remove it")]
+    Disruptive(String),
+    /// A name that is too long.
+    #[error("has {0} bytes; a name has at most {LABEL_MAX}")]
+    Long(usize),
+    /// A number that is no length, fraction or amount.
+    #[error("{0} is not a number from 0 on")]
+    NotAnAmount(String),
+    /// A range the wrong way round.
+    #[error("min {min}, max {max} and {devices} devices are inconsistent; expected min <= devices <= max")]
+    Range {
+        /// The least.
+        min: u32,
+        /// The most.
+        max: u32,
+        /// What it prefers.
+        devices: u32,
+    },
+    /// Nodes that cannot get equal shares.
+    #[error("{devices} devices cannot be divided evenly among {nodes} nodes; use a multiple")]
+    Uneven {
+        /// All devices.
+        devices: u32,
+        /// All nodes.
+        nodes: u32,
+    },
+    /// An index twice.
+    #[error("index {0} is listed twice")]
+    IndexTwice(u32),
+    /// Too many elements.
+    #[error("{0} elements, at most {ARRAY_MAX}; split the array")]
+    LargeArray(usize),
+    /// A value that is none of those known.
+    #[error("`{given}` is unknown; expected one of {known}")]
+    Unknown {
+        /// What was given.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// The name of a variable that cannot be one.
+    #[error("`{0}` is not a valid variable name")]
+    VariableName(String),
+    /// A path that depends on where one stands.
+    #[error("`{0}` is not an absolute path")]
+    Relative(String),
+    /// A pattern in a file name.
+    #[error("`%{0}` is not a pattern; expected one of %j %a %A %x %n %N %u, and %% for a percent sign")]
+    Pattern(String),
+    /// No recipient.
+    #[error("no recipient: set a command, a webhook or an email address")]
+    NoTarget,
+    /// An address that cannot be posted to.
+    #[error("`{0}` is not a URL; expected http://HOST/PATH or https://HOST/PATH")]
+    Address(String),
+    /// An invalid email address.
+    #[error("`{0}` is not an email address; expected NAME@HOST")]
+    Mail(String),
+    /// A text that cannot be an account's.
+    #[error("`{0}` is not a valid account name; expected up to 64 letters, digits, `_`, `-` and `.`")]
+    Account(String),
+    /// A text that cannot be a container's name.
+    #[error("`{0}` is not a valid container name; expected two or more letters, digits, `_`, `-` and `.`")]
+    ContainerName(String),
+    /// A text that cannot be a parameter's name.
+    #[error("`{0}` is not a valid parameter name; expected up to 64 letters, digits, `_`, `-` and `.`")]
+    ParameterName(String),
+    /// Two parameters that a variable could not tell apart.
+    #[error("`{0}` is a duplicate, or maps to the same environment variable as another; rename it")]
+    ParameterTwice(String),
+    /// Not a value of each parameter for each element.
+    #[error("require an array, and for each element one value per name")]
+    ParameterRows,
+    /// An argument of `ray start` that cannot be given.
+    #[error("{0}")]
+    RayArgument(String),
+    /// A number that is no signal.
+    #[error("{0} is not a signal; expected 1 to {SIGNAL_MAX}")]
+    Signal(i32),
+}
+
+/// Looks at a job as its owner sent it.
+///
+/// # Errors
+/// [`CheckError`] for the first thing that cannot be.
+pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
+    check_commands(spec)?;
+    check_texts(spec)?;
+    check_gang(spec)?;
+    check_array(&spec.array)?;
+    check_numbers(spec)?;
+    check_environment("env", &spec.env)?;
+    secrets::check_secrets(spec)?;
+    check_paths(spec)?;
+    check_limits(spec)?;
+    check_choices(spec)?;
+    check_retry(spec)?;
+    ray::check(spec)?;
+    parameters::problem(spec).map_or(Ok(()), |problem| wrong("parameters", problem))?;
+    if !spec.account.is_empty() && !is_name(&spec.account) {
+        return wrong("account", Problem::Account(spec.account.clone()));
+    }
+    spec.notify.as_ref().map_or(Ok(()), told::check)?;
+    container::check(spec)
+}
+
+pub(crate) fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
+    Err(CheckError { field: field.into(), problem })
+}
+
+fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
+    if spec.launcher() == Launcher::Batch || spec.batch.is_some() {
+        return check_batch(spec);
+    }
+    // A paced job without a command is the workers' own trainer.
+    if spec.command.is_empty() && spec.steps.is_empty() && !spec.paced {
+        return wrong("command", Problem::NoCommand);
+    }
+    if !spec.command.is_empty() && !spec.steps.is_empty() {
+        return wrong("command", Problem::Besides("steps"));
+    }
+    if !spec.command.is_empty() {
+        check_command("command", &spec.command)?;
+    }
+    for (index, step) in spec.steps.iter().enumerate() {
+        check_step(&format!("steps[{index}]"), step)?;
+    }
+    Ok(())
+}
+
+fn check_step(field: &str, step: &Step) -> Result<(), CheckError> {
+    check_label(&format!("{field}.name"), &step.name)?;
+    check_command(&format!("{field}.command"), &step.command)?;
+    check_environment(&format!("{field}.env"), &step.env)
+}
+
+fn check_command(field: &str, command: &[String]) -> Result<(), CheckError> {
+    match command.first() {
+        None => return wrong(field, Problem::NoCommand),
+        Some(program) if program.is_empty() => return wrong(field, Problem::Empty),
+        Some(_) => {}
+    }
+    command.iter().try_for_each(|word| check_text(field, word))
+}
+
+pub(crate) fn check_text(field: &str, text: &str) -> Result<(), CheckError> {
+    if text.contains('\0') { wrong(field, Problem::Nul) } else { Ok(()) }
+}
+
+/// Whether a character could change what a terminal shows around it: control characters, and those that reorder or break lines.
+pub fn is_disruptive(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Checks a text that people see in lists, such as a name or a reason.
+pub(crate) fn check_label(field: &str, text: &str) -> Result<(), CheckError> {
+    check_text(field, text)?;
+    match text.chars().find(|&letter| is_disruptive(letter)) {
+        Some(letter) => wrong(field, Problem::Disruptive(letter.escape_unicode().to_string())),
+        None if text.len() > LABEL_MAX => wrong(field, Problem::Long(text.len())),
+        None => Ok(()),
+    }
+}
+
+fn check_texts(spec: &JobSpec) -> Result<(), CheckError> {
+    let single = [
+        ("name", &spec.name),
+        ("user", &spec.user),
+        ("model", &spec.model),
+        ("pool", &spec.pool),
+        ("reservation", &spec.reservation),
+        ("network_interface", &spec.network_interface),
+    ];
+    single.into_iter().try_for_each(|(field, text)| check_label(field, text))?;
+    spec.activate.iter().try_for_each(|line| check_text("activate", line))
+}
+
+fn check_gang(spec: &JobSpec) -> Result<(), CheckError> {
+    let gang = spec.gang.clone().unwrap_or_default();
+    let Gang { devices, devices_min, devices_max, nodes, .. } = gang;
+    if gang.device_types.iter().any(String::is_empty) {
+        return wrong("gang.types", Problem::Empty);
+    }
+    gang.device_types.iter().try_for_each(|name| check_label("gang.types", name))?;
+    if gang.every_node && (devices_min.max(devices_max) > 1 || nodes > 0) {
+        return wrong("per_node", Problem::Besides("a range of devices or a number of nodes"));
+    }
+    if gang.every_device && !gang.every_node {
+        return wrong("gang.all", Problem::Without("per_node"));
+    }
+    // A bound that is not given is what is preferred.
+    let preferred = devices.max(1);
+    let or = |bound: u32| if bound == 0 { preferred } else { bound };
+    let (min, max) = (or(devices_min), or(devices_max));
+    if min > preferred || preferred > max {
+        return wrong("gang", Problem::Range { min, max, devices: preferred });
+    }
+    if nodes > 0 && !preferred.is_multiple_of(nodes) {
+        return wrong("gang", Problem::Uneven { devices: preferred, nodes });
+    }
+    Ok(())
+}
+
+fn check_array(array: &[u32]) -> Result<(), CheckError> {
+    if array.len() > ARRAY_MAX {
+        return wrong("array", Problem::LargeArray(array.len()));
+    }
+    let is_ascending = array.windows(2).all(|pair| pair[0] < pair[1]);
+    if is_ascending {
+        return Ok(());
+    }
+    let mut seen = BTreeSet::new();
+    match array.iter().find(|&&index| !seen.insert(index)) {
+        Some(&index) => wrong("array", Problem::IndexTwice(index)),
+        None => Ok(()),
+    }
+}
+
+fn check_numbers(spec: &JobSpec) -> Result<(), CheckError> {
+    let stages = spec.stages.unwrap_or_default();
+    let amounts = [
+        ("stages.data_ms", stages.data_ms),
+        ("stages.compute_ms", stages.compute_ms),
+        ("stages.network_ms", stages.network_ms),
+        ("time_limit", spec.time_limit_s),
+        ("grace", spec.grace_s),
+        ("iterations", spec.iterations),
+        ("iteration_ms", spec.iteration_ms),
+        ("deadline", spec.deadline_s),
+        ("weight", spec.weight),
+        ("retry_delay", spec.retry_delay_s.unwrap_or_default()),
+        ("stall_timeout", spec.stall_timeout_s.unwrap_or_default()),
+        ("duration", spec.duration_s),
+        ("begin", spec.begin_s),
+    ];
+    for (field, value) in amounts {
+        if !value.is_finite() || value < 0.0 {
+            return wrong(field, Problem::NotAnAmount(value.to_string()));
+        }
+    }
+    // 0 is the default: the worker's own choice.
+    if !(0..=SIGNAL_MAX).contains(&spec.stop_signal) {
+        return wrong("stop_signal", Problem::Signal(spec.stop_signal));
+    }
+    Ok(())
+}
+
+fn check_paths(spec: &JobSpec) -> Result<(), CheckError> {
+    check_path("workdir", &spec.workdir)?;
+    let checkpoint = spec.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.dir.as_str());
+    for (field, path) in
+        [("output", spec.output.as_str()), ("error", &spec.error_output), ("checkpoint.dir", checkpoint)]
+    {
+        check_path(field, path)?;
+        // Those of batch scripts are Slurm's, which leaves what it does not know as it is.
+        if spec.batch.is_none() {
+            check_patterns(field, path)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_path(field: &str, path: &str) -> Result<(), CheckError> {
+    check_text(field, path)?;
+    if path.is_empty() || path.starts_with('/') {
+        return Ok(());
+    }
+    wrong(field, Problem::Relative(path.to_owned()))
+}
+
+fn check_patterns(field: &str, path: &str) -> Result<(), CheckError> {
+    let mut rest = path.chars();
+    while let Some(next) = rest.next() {
+        if next != '%' {
+            continue;
+        }
+        match rest.next() {
+            Some(pattern) if PATTERNS.contains(pattern) => {}
+            other => return wrong(field, Problem::Pattern(other.map(String::from).unwrap_or_default())),
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(spec: &JobSpec) -> Result<(), CheckError> {
+    let mut seen = BTreeSet::new();
+    for limit in &spec.limits {
+        if !LIMITS.contains(&limit.name.as_str()) {
+            let known = LIMITS.join(", ");
+            return wrong("limits", Problem::Unknown { given: limit.name.clone(), known });
+        }
+        if !seen.insert(&limit.name) {
+            return wrong(format!("limits.{}", limit.name), Problem::Besides("itself"));
+        }
+    }
+    Ok(())
+}
+
+/// Numbers that stand for a choice, and must stand for one that there is.
+fn check_choices(spec: &JobSpec) -> Result<(), CheckError> {
+    let unknown = |field: &str, given: i32, known: &str| {
+        wrong(field, Problem::Unknown { given: given.to_string(), known: known.to_owned() })
+    };
+    if Launcher::try_from(spec.launcher).is_err() {
+        return unknown("launcher", spec.launcher, "plain, per-device, torchrun, mpirun or ray");
+    }
+    for dependency in &spec.dependencies {
+        if dependency::Kind::try_from(dependency.kind).is_err() {
+            let known = "after, after_ok, after_not_ok, after_any, after_corr or singleton";
+            return unknown("after", dependency.kind, known);
+        }
+    }
+    Ok(())
+}
+
+/// Causes after which a job can be run again, each once.
+fn check_retry(spec: &JobSpec) -> Result<(), CheckError> {
+    let mut seen = BTreeSet::new();
+    for rule in &spec.retry {
+        let cause = rule.cause();
+        if !Cause::RETRIED.contains(&cause) {
+            let known = Cause::RETRIED.map(Cause::word).join(", ");
+            return wrong("retry", Problem::Unknown { given: cause.word().to_owned(), known });
+        }
+        if !seen.insert(cause) {
+            return wrong(format!("retry.{}", cause.word()), Problem::Besides("itself"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_proto::{Checkpoint, Dependency, Notify, ResourceLimit, RetryRule};
+
+    use super::*;
+
+    fn good() -> JobSpec {
+        JobSpec { name: "train".into(), command: vec!["true".into()], ..JobSpec::default() }
+    }
+
+    fn with(change: impl FnOnce(&mut JobSpec)) -> String {
+        let mut spec = good();
+        change(&mut spec);
+        check(&spec).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    fn gang(devices: u32, min: u32, max: u32, nodes: u32) -> String {
+        with(|spec| {
+            spec.gang = Some(Gang { devices, devices_min: min, devices_max: max, nodes, ..Gang::default() });
+        })
+    }
+
+    #[test]
+    fn jobs_that_make_sense_pass() {
+        assert_eq!(with(|_| {}), "");
+        assert_eq!(gang(8, 4, 16, 2), "");
+        assert_eq!(gang(4, 2, 0, 0), "", "no most: as many as preferred");
+        assert_eq!(with(|spec| spec.output = "/logs/%x-%A_%a-%n@%N.%u%%.log".into()), "");
+        assert_eq!(with(|spec| spec.array = (0..1000).collect()), "");
+        assert_eq!(with(|spec| spec.array = vec![3, 1, 2]), "");
+        assert_eq!(
+            with(|spec| {
+                spec.command.clear();
+                spec.steps = vec![Step { command: vec!["a".into()], ..Step::default() }];
+            }),
+            ""
+        );
+        assert_eq!(with(|spec| spec.notify = Some(told("https://chat.example/hook?x=1"))), "");
+    }
+
+    fn told(webhook: &str) -> Notify {
+        Notify { webhook: webhook.into(), ..Notify::default() }
+    }
+
+    #[test]
+    fn impossible_gangs_are_refused() {
+        for (said, expected) in [
+            (
+                gang(4, 6, 8, 0),
+                "gang: min 6, max 8 and 4 devices are inconsistent; expected min <= devices <= max",
+            ),
+            (
+                gang(9, 2, 8, 0),
+                "gang: min 2, max 8 and 9 devices are inconsistent; expected min <= devices <= max",
+            ),
+            (gang(5, 0, 0, 2), "gang: 5 devices cannot be divided evenly among 2 nodes; use a multiple"),
+        ] {
+            assert_eq!(said, expected);
+        }
+        for (gang, expected) in [
+            (Gang { every_node: true, devices: 8, ..Gang::default() }, ""),
+            (Gang { every_node: true, every_device: true, ..Gang::default() }, ""),
+            (
+                Gang { every_node: true, nodes: 2, ..Gang::default() },
+                "per_node: conflicts with a range of devices or a number of nodes; remove one of them",
+            ),
+            (
+                Gang { every_device: true, ..Gang::default() },
+                "gang.all: requires `per_node`; set it, or remove this field",
+            ),
+        ] {
+            assert_eq!(with(|spec| spec.gang = Some(gang)), expected);
+        }
+    }
+
+    type Change = fn(&mut JobSpec);
+
+    #[test]
+    fn everything_else_that_cannot_be_is_refused() {
+        let table: &[(&str, Change)] = &[
+            ("command: no command; set a command, or steps with a command each", |spec| {
+                spec.command.clear();
+            }),
+            ("command: conflicts with steps; remove one of them", |spec| {
+                spec.steps = vec![Step { command: vec!["a".into()], ..Step::default() }];
+            }),
+            ("steps[0].command: no command; set a command, or steps with a command each", |spec| {
+                spec.command.clear();
+                spec.steps = vec![Step::default()];
+            }),
+            ("command: is empty; remove it or set a value", |spec| spec.command[0].clear()),
+            ("command: contains a zero byte", |spec| {
+                spec.command.push("a\0b".into());
+            }),
+            ("name: contains a zero byte", |spec| spec.name = "\0".into()),
+            ("array: index 3 is listed twice", |spec| spec.array = vec![3, 1, 3]),
+            ("array: 1000001 elements, at most 1000000; split the array", |spec| {
+                spec.array = (0..=1_000_000).collect();
+            }),
+            ("time_limit: -1 is not a number from 0 on", |spec| spec.time_limit_s = -1.0),
+            ("grace: NaN is not a number from 0 on", |spec| spec.grace_s = f64::NAN),
+            ("deadline: inf is not a number from 0 on", |spec| spec.deadline_s = f64::INFINITY),
+            ("stop_signal: 99 is not a signal; expected 1 to 64", |spec| spec.stop_signal = 99),
+            ("env: `A=B` is not a valid variable name", |spec| {
+                spec.env.insert("A=B".into(), String::new());
+            }),
+            ("env.A: contains a zero byte", |spec| {
+                spec.env.insert("A".into(), "\0".into());
+            }),
+            ("workdir: `here` is not an absolute path", |spec| spec.workdir = "here".into()),
+            (
+                "output: `%z` is not a pattern; expected one of %j %a %A %x %n %N %u, and %% for a percent sign",
+                |spec| {
+                    spec.output = "/logs/%z".into();
+                },
+            ),
+            ("checkpoint.dir: `ckpt` is not an absolute path", |spec| {
+                spec.checkpoint = Some(Checkpoint { dir: "ckpt".into(), resume_codes: vec![] });
+            }),
+            ("limits.core: conflicts with itself; remove one of them", |spec| {
+                let core = ResourceLimit { name: "core".into(), value: Some(0) };
+                spec.limits = vec![core.clone(), core];
+            }),
+            (
+                "launcher: `9` is unknown; expected one of plain, per-device, torchrun, mpirun or ray",
+                |spec| {
+                    spec.launcher = 9;
+                },
+            ),
+            (
+                "after: `9` is unknown; expected one of after, after_ok, after_not_ok, after_any, after_corr or singleton",
+                |spec| {
+                    spec.dependencies = vec![Dependency { kind: 9, ..Dependency::default() }];
+                },
+            ),
+            ("notify: no recipient: set a command, a webhook or an email address", |spec| {
+                spec.notify = Some(Notify::default());
+            }),
+            ("notify.mail: `me` is not an email address; expected NAME@HOST", |spec| {
+                spec.notify = Some(Notify { mail: "me".into(), ..Notify::default() });
+            }),
+            (
+                "account: `a b` is not a valid account name; expected up to 64 letters, digits, `_`, `-` and `.`",
+                |spec| {
+                    spec.account = "a b".into();
+                },
+            ),
+            (
+                "retry: `preemption` is unknown; expected one of user, node, device, lost-worker, out-of-memory, launch, stalled",
+                |spec| spec.retry = vec![RetryRule { cause: Cause::Preemption.into(), count: 1 }],
+            ),
+            ("retry.node: conflicts with itself; remove one of them", |spec| {
+                spec.retry = vec![RetryRule { cause: Cause::NodeAway.into(), count: 1 }; 2];
+            }),
+            (
+                "notify.webhook: `ftp://host` is not a URL; expected http://HOST/PATH or https://HOST/PATH",
+                |spec| {
+                    spec.notify = Some(told("ftp://user:word@host/secret"));
+                },
+            ),
+            (
+                "notify.on: `7` is unknown; expected one of started, preempted, finished, failed or cancelled",
+                |spec| {
+                    spec.notify = Some(Notify { on: vec![7], ..told("http://host/") });
+                },
+            ),
+        ];
+        for (expected, change) in table {
+            assert_eq!(with(change), *expected);
+        }
+        let limit = with(|spec| spec.limits = vec![ResourceLimit { name: "files".into(), value: None }]);
+        assert!(limit.starts_with("limits: `files` is unknown; expected one of as, core, cpu, "), "{limit}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Jobs that wait for other jobs.
+
+pub(crate) mod resolve;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use wharf_core::{JobEnd, JobId, JobState, Phase};
+use wharf_proto::dependency::Kind;
+
+/// One job that others wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub(crate) kind: Kind,
+    pub(crate) job: u32,
+}
+
+/// Jobs with consecutive ids that wait for the same others.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate {
+    pub(crate) jobs: Range<u32>,
+    pub(crate) edges: Vec<Edge>,
+    /// One of them is enough.
+    pub(crate) is_any: bool,
+    /// The user whose jobs wait.
+    pub(crate) owner: Arc<str>,
+}
+
+/// Whether a job may start as far as other jobs are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Met,
+    Open,
+    Impossible,
+}
+
+/// All gates that are not met yet, and what each still waits for: what happens to a job costs what depends on it.
+#[derive(Default)]
+pub(crate) struct Gates {
+    /// By the first job behind it, with how many edges are still open.
+    gates: BTreeMap<u32, (Gate, usize)>,
+    by_target: BTreeMap<u32, Vec<(u32, Kind)>>,
+    /// Edges of all gates of a user.
+    edges: BTreeMap<Arc<str>, u64>,
+}
+
+impl Gates {
+    /// Judges a gate, and keeps it where that is not possible yet. `life_of` gives `None` for a job that does not exist.
+    pub(crate) fn add<'a>(&mut self, gate: &Gate, life_of: impl Fn(u32) -> Option<&'a JobState>) -> Verdict {
+        let mut open = Vec::new();
+        for edge in &gate.edges {
+            match life_of(edge.job).map_or(Some(false), |life| is_ok(edge.kind, life)) {
+                Some(true) if gate.is_any => return Verdict::Met,
+                Some(false) if !gate.is_any => return Verdict::Impossible,
+                Some(_) => {}
+                None => open.push(*edge),
+            }
+        }
+        if open.is_empty() {
+            return if gate.is_any { Verdict::Impossible } else { Verdict::Met };
+        }
+        for edge in &open {
+            self.by_target.entry(edge.job).or_default().push((gate.jobs.start, edge.kind));
+        }
+        *self.edges.entry(gate.owner.clone()).or_default() += gate.edges.len() as u64;
+        self.gates.insert(gate.jobs.start, (gate.clone(), open.len()));
+        Verdict::Open
+    }
+
+    /// How many dependencies on single jobs the jobs of a user have.
+    pub(crate) fn edges_of(&self, user: &str) -> u64 {
+        self.edges.get(user).copied().unwrap_or(0)
+    }
+
+    fn remove(&mut self, first: u32) -> Option<Gate> {
+        let (gate, _) = self.gates.remove(&first)?;
+        if let Some(count) = self.edges.get_mut(&gate.owner) {
+            *count = count.saturating_sub(gate.edges.len() as u64);
+            if *count == 0 {
+                self.edges.remove(&gate.owner);
+            }
+        }
+        Some(gate)
+    }
+
+    /// The gate that a job is behind.
+    pub(crate) fn of(&self, job: JobId) -> Option<&Gate> {
+        let (_, (gate, _)) = self.gates.range(..=job.0).next_back()?;
+        gate.jobs.contains(&job.0).then_some(gate)
+    }
+
+    /// Takes out the gates about which something that became of this job decides.
+    pub(crate) fn judged(&mut self, target: JobId, life: &JobState) -> Vec<(Gate, Verdict)> {
+        let Some(waiting) = self.by_target.remove(&target.0) else { return Vec::new() };
+        let mut judged = Vec::new();
+        let mut open = Vec::new();
+        for (first, kind) in waiting {
+            // One that was impossible for another reason is gone.
+            let Some((gate, left)) = self.gates.get_mut(&first) else { continue };
+            let Some(is_ok) = is_ok(kind, life) else {
+                open.push((first, kind));
+                continue;
+            };
+            let verdict = if is_ok { Verdict::Met } else { Verdict::Impossible };
+            // Of all, the last one decides, unless it decides for the worse; of any, the other way round.
+            if is_ok != gate.is_any {
+                *left -= 1;
+                if *left > 0 {
+                    continue;
+                }
+            }
+            judged.extend(self.remove(first).map(|gate| (gate, verdict)));
+        }
+        if !open.is_empty() {
+            self.by_target.insert(target.0, open);
+        }
+        judged
+    }
+}
+
+/// Whether a dependency is met by what has become of a job; `None` where that is not decided yet.
+fn is_ok(kind: Kind, life: &JobState) -> Option<bool> {
+    match (kind, life.phase) {
+        (Kind::After, _) if life.first_start.is_some() => Some(true),
+        (Kind::After | Kind::AfterAny | Kind::Singleton, Phase::Ended(_)) => Some(true),
+        (Kind::AfterOk | Kind::AfterCorr, Phase::Ended(end)) => Some(end == JobEnd::Finished),
+        (Kind::AfterNotOk, Phase::Ended(end)) => Some(end != JobEnd::Finished),
+        _ => None,
+    }
+}

@@ -1,0 +1,365 @@
+//! Submission and changes of jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use wharf_core::{Command, Ignored, JobId, Needs, NodeId, Phase, Time};
+use wharf_proto::change_jobs_request::Change;
+use wharf_proto::dependency::Kind;
+use wharf_proto::{ChangeJobsRequest, Gang, JobSpec as WireSpec, Refusal};
+
+use crate::dispatcher::Dispatcher;
+use crate::jobs::accepted_requests::{AcceptedRequest, RequestKey};
+use crate::jobs::dependencies::resolve::{Dependencies, Targets};
+use crate::jobs::dependencies::{Edge, Gate, Verdict};
+use crate::jobs::wire;
+use crate::journal::record::Record;
+
+/// A job and the one node that it runs on, where there is one.
+type Located = (WireSpec, Option<Arc<str>>);
+
+/// A job or array that was checked and is ready to be submitted.
+struct Admitted {
+    spec: WireSpec,
+    /// The one node that it runs on.
+    node: Option<Arc<str>>,
+    dependencies: Dependencies,
+}
+
+impl Dispatcher {
+    /// Submits jobs, all or none, and returns their ids. A repeated request returns the ids of the jobs that it submitted before.
+    pub(crate) fn submit_once(
+        &mut self,
+        specs: Vec<WireSpec>,
+        key: Option<RequestKey>,
+    ) -> Result<Vec<u32>, String> {
+        if let Some(ids) = key.as_ref().and_then(|key| self.kept.accepted.jobs_of(key)) {
+            return Ok(ids);
+        }
+        let ids = self.submit_all(specs)?;
+        if let (Some(key), Some(&first)) = (key, ids.first()) {
+            let request = AcceptedRequest { key, first, count: ids.len() as u32 };
+            self.note(Record::RequestAccepted { request });
+        }
+        Ok(ids)
+    }
+
+    /// Submits jobs, all or none, and returns their ids.
+    fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
+        specs.iter_mut().try_for_each(|spec| self.fill_in(spec))?;
+        let admitted = self.admit(specs)?;
+        Ok(admitted.into_iter().flat_map(|one| self.submit(one)).collect())
+    }
+
+    /// Checks everything about jobs that can be wrong, before the first of them is submitted.
+    fn admit(&self, specs: Vec<WireSpec>) -> Result<Vec<Admitted>, String> {
+        let mut jobs: Vec<Located> = Vec::new();
+        for spec in specs {
+            match spec.gang.as_ref().filter(|gang| gang.every_node) {
+                Some(gang) => jobs.extend(self.on_every_node(&spec, gang)?),
+                None => jobs.push((spec, None)),
+            }
+        }
+        let size = |spec: &WireSpec| spec.array.len().max(1) as u64;
+        self.caps
+            .check_request_jobs(jobs.iter().map(|(spec, _)| size(spec)).sum(), "jobs and array elements")?;
+        let mut users: BTreeMap<&str, u64> = BTreeMap::new();
+        jobs.iter().for_each(|(spec, _)| *users.entry(&spec.user).or_default() += size(spec));
+        for (user, count) in users {
+            self.caps.check_user_jobs(user, count + self.live_of(user).len() as u64)?;
+        }
+        let mut targets = Targets::new(self.engine.state(), &self.kept.arrays);
+        let (mut resolved, mut edges) = (Vec::new(), 0);
+        for (spec, _) in &jobs {
+            let dependencies = targets
+                .resolve(spec, u64::from(self.caps.request_jobs))
+                .map_err(|problem| format!("job `{}` is refused: {problem}", spec.name))?;
+            edges += dependencies.edge_count(size(spec)) + self.singleton_edges(spec).len() as u64;
+            self.caps.check_request_jobs(edges, "dependencies on single jobs")?;
+            self.caps.check_user_edges(&spec.user, edges + self.gates.edges_of(&spec.user))?;
+            resolved.push(dependencies);
+            targets.add(spec);
+        }
+        let admitted = jobs.into_iter().zip(resolved);
+        Ok(admitted.map(|((spec, node), dependencies)| Admitted { spec, node, dependencies }).collect())
+    }
+
+    /// A job for each working node of its pool that its owner may use, with so many devices of the node as its gang says.
+    fn on_every_node(&self, spec: &WireSpec, gang: &Gang) -> Result<Vec<Located>, String> {
+        let state = self.engine.state();
+        let access = state.access();
+        let wanted = access.pool(&spec.pool);
+        let nodes = state.topology().nodes().iter().enumerate();
+        let nodes = nodes
+            .filter(|(index, _)| state.schedule().is_up(NodeId::from_index(*index)))
+            .map(|(_, node)| &node.spec)
+            .filter(|node| wanted.is_empty() || access.pool(&node.pool) == wanted)
+            .filter(|node| access.permits(&spec.user, &node.pool))
+            .filter(|node| {
+                gang.device_types.is_empty()
+                    || gang.device_types.iter().any(|name| **name == *node.device_type)
+            });
+        let mut jobs = Vec::new();
+        for node in nodes {
+            let devices = if gang.every_device { node.devices.max(1) } else { gang.devices.max(1) };
+            if devices > node.devices.max(1) {
+                return Err(format!(
+                    "a job for every node needs {devices} devices of each, but node {} has {}; ask for fewer, or for all with `gang: all`",
+                    node.name, node.devices
+                ));
+            }
+            let own = WireSpec { gang: Some(Gang { devices, ..gang.clone() }), ..spec.clone() };
+            jobs.push((own, Some(node.name.clone())));
+        }
+        if jobs.is_empty() {
+            return Err("a job for every node needs a node that is up in its pool".to_owned());
+        }
+        Ok(jobs)
+    }
+
+    fn submit(&mut self, admitted: Admitted) -> Range<u32> {
+        let Admitted { mut spec, node, mut dependencies } = admitted;
+        let core = wire::to_core(&spec, self.now(), self.epoch_unix_s);
+        let topology = self.engine.state().topology();
+        let mut core = wire::with_known_speed(core, &spec, topology, self.engine.perf());
+        if node.is_some() {
+            let needs = core.gang.needs.as_deref().cloned().unwrap_or_default();
+            core.gang.needs = Some(Arc::new(Needs { node, ..needs }));
+        }
+        let first = self.engine.state().next_job();
+        // Before the new jobs exist: none waits for itself.
+        dependencies.common.extend(self.singleton_edges(&spec));
+        // The event of the submission has the indexes: what an element runs does not repeat them all.
+        let indexes = std::mem::take(&mut spec.array);
+        if indexes.is_empty() {
+            self.engine_command(Command::SubmitJob(core));
+        } else {
+            let count = indexes.len() as u32;
+            self.kept.arrays.insert(first.0, count);
+            self.array_live.insert(first.0, count);
+            self.engine_command(Command::SubmitArray(core, indexes.as_slice().into()));
+        }
+        self.journal.keep_spec(&spec);
+        self.kept.book(first.0, &spec.account);
+        let jobs = first.0..self.engine.state().next_job().0;
+        self.live.entry(spec.user.as_str().into()).or_default().extend(jobs.clone());
+        self.rooms.add(first.0, spec.array_limit);
+        self.specs.insert(first.0, Arc::new(spec));
+        self.gate(jobs.clone(), dependencies);
+        jobs.clone().for_each(|job| self.keep(JobId(job)));
+        jobs
+    }
+
+    /// Live jobs of a user.
+    pub(crate) fn live_of(&self, user: &str) -> &std::collections::BTreeSet<u32> {
+        static NONE: std::collections::BTreeSet<u32> = std::collections::BTreeSet::new();
+        self.live.get(user).unwrap_or(&NONE)
+    }
+
+    /// The live jobs of the same owner and name, where a job is to run alone.
+    fn singleton_edges(&self, spec: &WireSpec) -> Vec<Edge> {
+        let kind = Kind::Singleton;
+        if !spec.dependencies.iter().any(|one| one.kind() == kind) {
+            return Vec::new();
+        }
+        let state = self.engine.state();
+        let same = self.live_of(&spec.user).iter().filter(|&&job| *state.spec(JobId(job)).name == *spec.name);
+        same.map(|&job| Edge { kind, job }).collect()
+    }
+
+    /// Holds new jobs that must not start yet, and releases those that may.
+    fn gate(&mut self, jobs: Range<u32>, dependencies: Dependencies) {
+        let Some(spec) = self.specs.get(&jobs.start) else { return };
+        let (is_held, is_any, limit) = (spec.held, spec.any_dependency, spec.array_limit);
+        let user = spec.user.clone();
+        let begin = Time::try_new(spec.begin_s - self.epoch_unix_s).filter(|begin| *begin > self.now());
+        if is_held {
+            jobs.clone().for_each(|job| self.want_hold(job));
+        }
+        let waits = begin.is_some() || limit > 0;
+        if is_held || waits || !dependencies.is_empty() {
+            jobs.clone().for_each(|job| self.engine_command(Command::HoldJob(JobId(job))));
+        }
+        if let Some(begin) = begin {
+            jobs.clone().for_each(|job| self.wait_until(JobId(job), begin));
+        }
+        for gate in dependencies.gates(jobs.clone(), is_any, &user) {
+            self.add_gate(gate);
+        }
+        if waits {
+            jobs.for_each(|job| self.let_go(JobId(job)));
+        }
+    }
+
+    fn add_gate(&mut self, gate: Gate) {
+        if gate.edges.is_empty() {
+            return;
+        }
+        let state = self.engine.state();
+        let life_of = |job: u32| state.has_job(JobId(job)).then(|| state.job(JobId(job)));
+        let verdict = self.gates.add(&gate, life_of);
+        self.open(&gate, verdict);
+    }
+
+    /// A job, or all elements of the array that begins with it.
+    pub(crate) fn whole(&self, job: u32) -> Range<u32> {
+        job..job.saturating_add(self.kept.arrays.get(&job).copied().unwrap_or(1))
+    }
+
+    /// The indexes of the elements of the array that begins with a job.
+    pub(crate) fn elements(&self, first: JobId) -> BTreeSet<u32> {
+        let state = self.engine.state();
+        let index = |job| state.spec(JobId(job)).array.as_ref().map(|element| element.index);
+        self.whole(first.0).filter_map(index).collect()
+    }
+
+    /// Releases jobs, or cancels them where they can never start.
+    fn open(&mut self, gate: &Gate, verdict: Verdict) {
+        if verdict == Verdict::Open {
+            return;
+        }
+        let until = self.after_delay(gate.jobs.start).filter(|until| *until > self.now());
+        for job in gate.jobs.clone().map(JobId) {
+            if self.engine.state().job(job).phase != Phase::Held {
+                continue;
+            }
+            match verdict {
+                Verdict::Impossible if self.stays_if_impossible(job) => self.batches.strand(job),
+                Verdict::Impossible => self.engine_command(Command::CancelJob(job)),
+                Verdict::Met | Verdict::Open => {
+                    if let Some(until) = until {
+                        self.wait_until(job, until);
+                    }
+                    self.let_go(job);
+                }
+            }
+        }
+    }
+
+    /// A job started or ended: others may have waited for that.
+    pub(crate) fn open_gates(&mut self, job: JobId) {
+        let judged = self.gates.judged(job, self.engine.state().job(job));
+        for (gate, verdict) in judged {
+            self.open(&gate, verdict);
+        }
+    }
+
+    /// Jobs by the first job of their array.
+    pub(crate) fn by_array(&self, jobs: &[JobId]) -> BTreeMap<u32, Vec<u32>> {
+        let mut arrays: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        jobs.iter().for_each(|job| arrays.entry(self.kept.first_of(job.0)).or_default().push(job.0));
+        arrays
+    }
+
+    /// After a restart: the held elements of an array, by id, wait for the same others again.
+    pub(crate) fn gate_again(&mut self, first: u32, jobs: &[u32]) {
+        let Some(spec) = self.specs.get(&first).cloned() else { return };
+        let (Some(&start), Some(&end)) = (jobs.first(), jobs.last()) else { return };
+        let mut targets = Targets::new(self.engine.state(), &self.kept.arrays);
+        let mut dependencies = targets.recorded(&spec, start..end + 1);
+        let earlier = self.singleton_edges(&spec);
+        dependencies.common.extend(earlier.into_iter().filter(|edge| edge.job < first));
+        for gate in dependencies.gates(start..end + 1, spec.any_dependency, &spec.user) {
+            self.add_gate(gate);
+        }
+        if spec.array_limit > 0 {
+            jobs.iter().for_each(|&job| self.let_go(JobId(job)));
+        }
+    }
+
+    /// Drops the records of a job that is over.
+    pub(crate) fn forget_spec(&mut self, job: JobId) {
+        let first = self.kept.first_of(job.0);
+        if let Some(user) = &self.engine.state().spec(job).user
+            && let Some(live) = self.live.get_mut(user)
+        {
+            live.remove(&job.0);
+            if live.is_empty() {
+                self.live.remove(user);
+            }
+        }
+        match self.array_live.get_mut(&first) {
+            Some(left) if *left > 1 => *left -= 1,
+            _ => {
+                self.array_live.remove(&first);
+                self.rooms.remove(first);
+                self.specs.remove(&first);
+            }
+        }
+    }
+
+    /// Changes jobs and returns those that could not be changed.
+    pub(crate) fn change_jobs(&mut self, request: &ChangeJobsRequest, is_user: bool) -> Vec<Refusal> {
+        let mut refused = Vec::new();
+        let wanted: std::collections::BTreeSet<u32> = request.job_ids.iter().copied().collect();
+        let jobs_of = |job_id: u32| {
+            if request.elements_only { job_id..job_id.saturating_add(1) } else { self.whole(job_id) }
+        };
+        let count = wanted.iter().map(|&job_id| jobs_of(job_id).len() as u64).sum();
+        if let Err(reason) = self.caps.check_request_jobs(count, "jobs and array elements") {
+            return wanted.into_iter().map(|job_id| Refusal { job_id, reason: reason.clone() }).collect();
+        }
+        for job_id in wanted {
+            let jobs =
+                if request.elements_only { job_id..job_id.saturating_add(1) } else { self.whole(job_id) };
+            let is_array = jobs.len() > 1;
+            for job in jobs {
+                if let Some(reason) = self.forbids(JobId(job), request, is_user) {
+                    refused.push(Refusal { job_id: job, reason });
+                    continue;
+                }
+                match self.change_job(JobId(job), request) {
+                    // Of an array, those that are over stay as they are.
+                    Err(Ignored::Stale | Ignored::WrongPhase) if is_array => {}
+                    Err(ignored) => refused.push(Refusal { job_id: job, reason: ignored.to_string() }),
+                    Ok(()) => {}
+                }
+            }
+        }
+        refused
+    }
+
+    fn change_job(&mut self, job: JobId, request: &ChangeJobsRequest) -> Result<(), Ignored> {
+        if !self.engine.state().has_job(job) {
+            return Err(Ignored::Unknown);
+        }
+        match request.change() {
+            Change::Cancel => self.command(Command::CancelJob(job)),
+            Change::Requeue => self.command(Command::RequeueJob(job)),
+            Change::Priority => self.command(Command::SetPriority { job, priority: request.priority }),
+            Change::Hold => {
+                self.command(Command::HoldJob(job))?;
+                self.want_hold(job.0);
+                self.fill_up(job);
+                Ok(())
+            }
+            Change::Release => self.release(job),
+            Change::Signal => self.signal(job, request),
+            Change::Begin => self.begin_at(job, request.begin_s),
+            Change::Keep | Change::TimeLimit | Change::Rename | Change::Step => self.amend(job, request),
+        }
+    }
+
+    fn want_hold(&mut self, job: u32) {
+        if self.kept.holds.insert(job) {
+            self.journal.note(self.now(), Record::HoldWanted { job });
+        }
+    }
+
+    /// Lifts a person's hold; the job may still wait for others.
+    fn release(&mut self, job: JobId) -> Result<(), Ignored> {
+        if self.engine.state().job(job).phase != Phase::Held {
+            return Err(Ignored::WrongPhase);
+        }
+        if self.kept.holds.remove(&job.0) {
+            self.journal.note(self.now(), Record::HoldLifted { job: job.0 });
+        }
+        // One that waits after a failure has waited enough; one that has not begun yet begins when it is to.
+        if self.engine.state().job(job).first_start.is_some() {
+            self.kept.delays.remove(&job.0);
+        }
+        self.let_go(job);
+        Ok(())
+    }
+}

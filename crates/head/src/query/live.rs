@@ -1,0 +1,183 @@
+//! A cluster's present and past, for simulations that go on from there or do it over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wharf_core::{JobId, JobImage, NodeId, NodeImage, Phase, Regime, State, Time};
+use wharf_policy::governor::Limits;
+use wharf_proto::dependency::Kind;
+use wharf_proto::{Exported, ExportedJob, PolicyChange};
+
+use crate::dispatcher::Dispatcher;
+use crate::jobs::wire;
+use crate::journal::{JobImageRecord, JournalError, Kept, NodeImageRecord};
+use crate::policy::active_policy::PolicyChoice;
+use crate::policy::limits::{AppliedLimits, govern};
+use crate::query::views;
+
+/// Everything that is not over, and the latest of what is.
+pub(crate) fn export(dispatcher: &Dispatcher, past_max: usize) -> Result<Exported, JournalError> {
+    let state = dispatcher.engine.state();
+    let over = state.jobs().filter(|(_, _, life)| life.is_ended()).count();
+    let mut skipped = over.saturating_sub(past_max);
+    let mut jobs = Vec::new();
+    for (job, _, life) in state.jobs() {
+        if life.is_ended() && skipped > 0 {
+            skipped -= 1;
+            continue;
+        }
+        jobs.push(export_job(dispatcher, job));
+    }
+    let nodes = (0..state.topology().nodes().len()).map(NodeId::from_index);
+    let applied = dispatcher.kept.limits.clone().unwrap_or_default();
+    Ok(Exported {
+        limits: applied.text,
+        limits_applied_s: applied.at_s,
+        now_s: dispatcher.now().seconds(),
+        epoch_unix_s: dispatcher.epoch_unix_s,
+        policies: views::policies(dispatcher)?.changes,
+        nodes: nodes.map(|node| text(&NodeImageRecord::of(&state.node_image(node)))).collect(),
+        jobs,
+    })
+}
+
+fn text(image: &impl serde::Serialize) -> String {
+    // Plain values always have a text.
+    serde_json::to_string(image).unwrap_or_default()
+}
+
+fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
+    let state = dispatcher.engine.state();
+    let edges = dispatcher.gates.of(job).map_or(&[][..], |gate| &gate.edges);
+    let is_open = |id: u32| JobId(id) >= state.next_job() || !state.job(JobId(id)).is_ended();
+    let open: Vec<_> = edges.iter().filter(|edge| is_open(edge.job)).collect();
+    let is_held = state.job(job).phase == Phase::Held;
+    // Jobs that depend on a failure, or on a missing job, are not counted on.
+    let is_vain =
+        open.iter().any(|edge| edge.kind == Kind::AfterNotOk || JobId(edge.job) >= state.next_job());
+    ExportedJob {
+        job_id: job.0,
+        image: text(&JobImageRecord::of(&state.job_image(job), job.0, &dispatcher.kept)),
+        waits_for: open.iter().map(|edge| edge.job).collect(),
+        is_stuck: is_held && (is_vain || open.is_empty() || dispatcher.kept.holds.contains(&job.0)),
+        is_declared: dispatcher.spec(job).is_some_and(|told| wire::declares_length(told, state.spec(job))),
+        iterations_done: dispatcher.progress.get(&job).map(|told| told.iterations),
+        array_job: dispatcher.kept.first_of(job.0),
+    }
+}
+
+/// A cluster as it was exported.
+#[derive(Debug)]
+pub struct Live {
+    /// The present.
+    pub now: Time,
+    /// When the engine's time began.
+    pub epoch_unix_s: f64,
+    /// Who decides and decided, the latest last: since when, and what.
+    pub policies: Vec<(Time, PolicyChoice)>,
+    /// The limits in force.
+    limits: Limits,
+    applied: AppliedLimits,
+    /// All nodes, by id.
+    pub nodes: Vec<NodeImage>,
+    /// Jobs, by id.
+    pub jobs: Vec<LiveJob>,
+}
+
+/// A job as it was exported.
+#[derive(Debug)]
+pub struct LiveJob {
+    /// Its id in the head.
+    pub id: u32,
+    /// The first element of its array, or itself.
+    pub array_job: u32,
+    /// Everything that its life has come to.
+    pub image: JobImage,
+    /// Jobs whose ends it waits for, by their ids in the head.
+    pub waits_for: Vec<u32>,
+    /// It is held, and no end of another job will change that.
+    pub is_stuck: bool,
+    /// Its owner said how long it takes, or at most.
+    pub is_declared: bool,
+}
+
+/// An export that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot parse the head's export; it may be from another version of Wharf")]
+pub struct BadExport;
+
+impl Live {
+    /// Reads an export.
+    ///
+    /// # Errors
+    /// [`BadExport`] where the head is of another version.
+    pub fn read(exported: Exported) -> Result<Self, BadExport> {
+        let Exported { now_s, epoch_unix_s, policies, nodes, jobs, limits, limits_applied_s } = exported;
+        let applied = AppliedLimits { text: limits, at_s: limits_applied_s, ..AppliedLimits::default() };
+        let node = |text: &String| {
+            let record: NodeImageRecord = serde_json::from_str(text).map_err(|_| BadExport)?;
+            Ok(record.to_core())
+        };
+        let choice = |change: PolicyChange| {
+            let since = Time::try_new((change.time_s - epoch_unix_s).max(0.0)).ok_or(BadExport)?;
+            let settings = change.settings.into_iter().collect();
+            Ok((since, PolicyChoice { name: change.policy, settings }))
+        };
+        let now = Time::try_new(now_s).ok_or(BadExport)?;
+        Ok(Self {
+            now,
+            epoch_unix_s,
+            policies: policies.into_iter().map(choice).collect::<Result<_, _>>()?,
+            limits: AppliedLimits::parse(Some(&applied)).map_err(|_| BadExport)?,
+            applied,
+            nodes: nodes.iter().map(node).collect::<Result<_, _>>()?,
+            jobs: jobs.into_iter().map(|job| LiveJob::read(job, now)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Who decides.
+    pub fn policy(&self) -> PolicyChoice {
+        self.policies.last().map(|(_, choice)| choice.clone()).unwrap_or_default()
+    }
+
+    /// Puts the limits in force around who decides. What jobs that are over have used up is not counted.
+    pub fn govern(&self, regime: Regime) -> Regime {
+        govern(regime, &self.limits, Some(&self.applied), self.epoch_unix_s)
+    }
+
+    /// The state with the jobs that are not over, numbered from 0 in their order; and their ids in the head.
+    pub fn present(&self) -> (State, Vec<u32>) {
+        let live = self.jobs.iter().filter(|job| !matches!(job.image.phase, Phase::Ended(_)));
+        let (ids, images): (Vec<u32>, Vec<JobImage>) = live.map(|job| (job.id, job.image.clone())).unzip();
+        (State::from_images(1, self.nodes.clone(), images), ids)
+    }
+
+    /// Jobs that wait for others and will be let go, by their numbers in [`Live::present`].
+    pub fn waits(&self, ids: &[u32]) -> BTreeMap<JobId, BTreeSet<JobId>> {
+        let number = |id: u32| ids.binary_search(&id).ok().map(JobId::from_index);
+        let held = self.jobs.iter().filter(|job| job.image.phase == Phase::Held && !job.is_stuck);
+        held.filter_map(|job| {
+            let others = job.waits_for.iter().filter_map(|&id| number(id)).collect();
+            Some((number(job.id)?, others))
+        })
+        .collect()
+    }
+}
+
+impl LiveJob {
+    fn read(exported: ExportedJob, now: Time) -> Result<Self, BadExport> {
+        let record: JobImageRecord = serde_json::from_str(&exported.image).map_err(|_| BadExport)?;
+        let mut image = record.to_core(exported.job_id, &mut Kept::default()).ok_or(BadExport)?;
+        // What a trainer tells is nearer to the truth than what was expected of it.
+        if let Some(done) = exported.iterations_done.filter(|_| image.phase == Phase::Running) {
+            (image.done, image.since) = (done, now);
+        }
+        Ok(Self {
+            id: exported.job_id,
+            array_job: exported.array_job,
+            image,
+            waits_for: exported.waits_for,
+            is_stuck: exported.is_stuck,
+            is_declared: exported.is_declared,
+        })
+    }
+}

@@ -1,0 +1,248 @@
+//! Jobs that make no progress any more: noticed, explained, and restarted or failed where their owners want that.
+//!
+//! Only jobs whose trainers report can stall. Without a timeout of their own they have one that follows from the longest interval between
+//! their reports, so that compiling, evaluating and saving are no stalls.
+
+use std::collections::BTreeMap;
+
+use wharf_core::{Command, JobId, NodeId, Phase, Time};
+use wharf_proto::notify::Moment;
+use wharf_proto::{Cause, InspectTask, OnStall, TaskId, TaskInspected, to_worker};
+
+use crate::dispatcher::Dispatcher;
+use crate::jobs::failures::Origin;
+use crate::journal::record::Record;
+use crate::tasks::progress::Progress;
+
+/// Seconds between two looks at all jobs that report.
+const LOOK_S: f64 = 1.0;
+/// A job without a timeout of its own has stalled after the longest of its intervals so many times, but never earlier than that.
+const INTERVALS: f64 = 10.0;
+const DEFAULT_MIN_S: f64 = 600.0;
+/// How long workers may take to say what a job's processes do.
+const INSPECTION_S: f64 = 3.0;
+/// How often a job that stalls is restarted, where its `retry` does not say.
+const RESTARTS_MAX: u32 = 5;
+/// The exit code of a job that failed because it stalled.
+const STALLED_CODE: i32 = 1;
+/// Processes that are named.
+const SHOWN_MAX: usize = 4;
+
+/// The reports of one run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Liveness {
+    /// When it last made progress.
+    last: Option<Time>,
+    longest_s: f64,
+    /// How far each of its nodes is.
+    nodes: BTreeMap<NodeId, f64>,
+    stall: Option<Stall>,
+}
+
+/// A stall that was noticed.
+#[derive(Clone, Debug)]
+struct Stall {
+    since: Time,
+    /// When it is acted on; none: it has been.
+    act_at: Option<Time>,
+    /// Stopped processes, in words.
+    stopped: Vec<String>,
+}
+
+impl Liveness {
+    /// A node's trainer has reported. Any further iteration or checkpoint is progress.
+    pub(crate) fn told(&mut self, now: Time, node: NodeId, iterations: f64, is_saved: bool) {
+        let before = self.nodes.insert(node, iterations);
+        if before.is_none_or(|before| iterations != before) || is_saved {
+            if let Some(last) = self.last {
+                self.longest_s = self.longest_s.max(now.since(last));
+            }
+            self.last = Some(now);
+            self.stall = None;
+        }
+    }
+
+    /// Waiting begins anew, as after a node was away.
+    fn pardon(&mut self, now: Time) {
+        self.last = self.last.map(|_| now);
+    }
+
+    /// Nodes that are behind the others, where some are.
+    fn behind(&self) -> Vec<NodeId> {
+        let least = self.nodes.values().copied().fold(f64::INFINITY, f64::min);
+        let behind: Vec<NodeId> =
+            self.nodes.iter().filter(|(_, done)| **done <= least).map(|(&node, _)| node).collect();
+        if behind.len() < self.nodes.len() { behind } else { Vec::new() }
+    }
+}
+
+/// Seconds without progress after which a job has stalled; none: never.
+fn timeout_s(own: Option<f64>, longest_s: f64) -> Option<f64> {
+    match own {
+        Some(own_s) => (own_s > 0.0).then_some(own_s),
+        None => Some((longest_s * INTERVALS).max(DEFAULT_MIN_S)),
+    }
+}
+
+impl Dispatcher {
+    /// When jobs that report are looked at next.
+    pub(crate) fn next_stall_look(&self) -> Option<Time> {
+        (!self.progress.is_empty()).then_some(self.stalls_due)
+    }
+
+    /// Notices jobs that make no progress any more.
+    pub(crate) fn expire_stalls(&mut self) {
+        let now = self.now();
+        if now < self.stalls_due {
+            return;
+        }
+        self.stalls_due = now.plus(LOOK_S);
+        let reporting: Vec<JobId> = self.progress.keys().copied().collect();
+        for job in reporting {
+            if self.engine.state().job(job).phase == Phase::Running {
+                self.look_for_stall(job, now);
+            }
+        }
+    }
+
+    fn look_for_stall(&mut self, job: JobId, now: Time) {
+        let is_away = self.away_node(job).is_some();
+        let own_s = self.spec(job).and_then(|spec| spec.stall_timeout_s);
+        let Some(Progress { liveness, .. }) = self.progress.get_mut(&job) else { return };
+        if is_away {
+            // It may make progress without reporting it.
+            return liveness.pardon(now);
+        }
+        match &mut liveness.stall {
+            Some(stall) => {
+                if stall.act_at.is_some_and(|at| at <= now) {
+                    stall.act_at = None;
+                    self.act_on_stall(job);
+                }
+            }
+            None => {
+                let Some((last, timeout_s)) = liveness.last.zip(timeout_s(own_s, liveness.longest_s)) else {
+                    return;
+                };
+                if now.since(last) >= timeout_s {
+                    let act_at = Some(now.plus(INSPECTION_S));
+                    liveness.stall = Some(Stall { since: last, act_at, stopped: Vec::new() });
+                    self.inspect(job);
+                }
+            }
+        }
+    }
+
+    /// Asks the workers of a job what its processes do.
+    fn inspect(&mut self, job: JobId) {
+        let Some(execution) = self.executions.get(&job) else { return };
+        let task = Some(TaskId { job_id: job.0, generation: execution.generation });
+        for node in execution.open_nodes() {
+            self.send(node, to_worker::Message::Inspect(InspectTask { task }));
+        }
+    }
+
+    /// A worker says what the processes of a task do.
+    pub(crate) fn on_inspected(&mut self, node: NodeId, inspected: &TaskInspected) {
+        let Some(task) = inspected.task.filter(|task| self.is_task_of(*task, node)) else { return };
+        let name = self.node_name(node);
+        let text = |process: &wharf_proto::StoppedProcess| match process.rank {
+            Some(rank) => format!("rank {rank} on {name} is stopped (process {})", process.pid),
+            None => format!("process {} on {name} is stopped", process.pid),
+        };
+        let texts: Vec<String> = inspected.stopped.iter().take(SHOWN_MAX).map(text).collect();
+        let liveness = self.progress.get_mut(&JobId(task.job_id)).map(|told| &mut told.liveness);
+        if let Some(stall) = liveness.and_then(|liveness| liveness.stall.as_mut()) {
+            stall.stopped.extend(texts);
+            stall.stopped.truncate(SHOWN_MAX);
+        }
+    }
+
+    /// What is to be said of a job that has stalled.
+    pub(crate) fn stalled(&self, job: JobId) -> Option<String> {
+        let liveness = &self.progress.get(&job)?.liveness;
+        let stall = liveness.stall.as_ref()?;
+        let after_s = self.now().since(stall.since);
+        let ranked = |node: &NodeId| {
+            let tasks = self.executions.get(&job).map(|execution| execution.tasks.iter());
+            let rank = tasks?.into_iter().position(|task| task.share.node == *node)?;
+            Some(format!("rank {rank} on {} is behind", self.node_name(*node)))
+        };
+        let mut details = stall.stopped.clone();
+        if details.is_empty() {
+            details.extend(liveness.behind().iter().filter_map(ranked).take(SHOWN_MAX));
+        }
+        let details = if details.is_empty() { String::new() } else { format!(": {}", details.join(", ")) };
+        Some(format!("no progress for {after_s:.0} s{details}"))
+    }
+
+    /// Reports a stall, and does about it what the job's owner wants.
+    fn act_on_stall(&mut self, job: JobId) {
+        let Some(reason) = self.stalled(job) else { return };
+        let Some(spec) = self.spec(job).cloned() else { return };
+        self.note(Record::JobStalled { job: job.0, reason: reason.clone() });
+        self.became(job, Moment::Stall);
+        let rule = spec.retry.iter().find(|rule| rule.cause() == Cause::Stalled);
+        let restarts_max = rule.map_or(RESTARTS_MAX, |rule| rule.count);
+        let restarts = self.kept.struck.get(&job.0).map_or(0, |struck| struck.count(Cause::Stalled));
+        let fails = match spec.on_stall() {
+            OnStall::StallReport => return,
+            OnStall::StallRestart => restarts >= restarts_max,
+            OnStall::StallFail => true,
+        };
+        if let Some(execution) = self.executions.get_mut(&job).filter(|_| fails) {
+            execution.failing = Some(STALLED_CODE);
+            self.kept.reasons.insert(job.0, reason.clone());
+            self.journal.note(self.now(), Record::JobNoted { job: job.0, reason });
+        }
+        // It may be over by now.
+        let _ = self.command_as(Origin::Stall, Command::RequeueJob(job));
+    }
+
+    /// A node of a job whose worker is not connected, and how long until it counts as lost, in seconds.
+    fn away_node(&self, job: JobId) -> Option<(NodeId, f64)> {
+        let nodes = self.executions.get(&job)?.open_nodes();
+        nodes.into_iter().find_map(|node| {
+            let until = *self.missing.get(&node)?;
+            Some((node, until.since(self.now()).max(0.0)))
+        })
+    }
+
+    /// What is to be said of a job one of whose nodes does not answer.
+    pub(crate) fn away(&self, job: JobId) -> Option<String> {
+        let (node, left_s) = self.away_node(job)?;
+        let name = self.node_name(node);
+        Some(format!(
+            "node {name} does not answer; in {left_s:.0} s it counts as lost and the job runs elsewhere"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_timeout_follows_from_the_intervals_between_reports() {
+        assert_eq!(timeout_s(None, 0.5), Some(DEFAULT_MIN_S));
+        assert_eq!(timeout_s(None, 300.0), Some(3000.0));
+        assert_eq!(timeout_s(Some(45.0), 300.0), Some(45.0));
+        assert_eq!(timeout_s(Some(0.0), 300.0), None);
+    }
+
+    #[test]
+    fn rank_that_is_behind_is_known_by_its_iterations() {
+        let mut liveness = Liveness::default();
+        let at = Time::from_seconds;
+        liveness.told(at(0.0), NodeId(3), 5.0, false);
+        liveness.told(at(1.0), NodeId(4), 5.0, false);
+        assert_eq!(liveness.behind(), []);
+        liveness.told(at(2.0), NodeId(4), 6.0, false);
+        assert_eq!(liveness.behind(), [NodeId(3)]);
+        // The same again is no progress, a checkpoint is.
+        liveness.told(at(7.0), NodeId(4), 6.0, false);
+        assert_eq!(liveness.last, Some(at(2.0)));
+        liveness.told(at(9.0), NodeId(4), 6.0, true);
+        assert_eq!((liveness.last, liveness.longest_s), (Some(at(9.0)), 7.0));
+    }
+}
