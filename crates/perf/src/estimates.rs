@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use wharf_core::Plan;
 
-use crate::planner::calibration::{Calibration, Run};
-use crate::planner::{Degrees, Gang, Hardware, Model, Options, families, plans};
 use crate::profile::{Locality, Profile};
+use wharf_planner::calibration::{Calibration, Run};
+use wharf_planner::{Degrees, Gang, Hardware, Model, Options, families, plans};
 
 /// Numbers of devices that are looked at one by one; beyond them powers of two only.
 const EACH_MAX: u32 = 64;

@@ -2,13 +2,11 @@
 
 pub mod analytic;
 pub mod cells;
-pub mod comm;
 mod estimates;
 pub mod interference;
 pub mod interleave;
 pub mod model;
 pub mod opportunistic;
-pub mod planner;
 pub mod profile;
 pub mod resolve;
 pub mod speed;

@@ -10,9 +10,9 @@ use crate::estimates::{Estimates, Expected, Where};
 use crate::interference;
 use crate::interleave::{GROUP_SIZE_MAX, Interleaving, Order, Stages};
 use crate::opportunistic::{BOTH_OPPORTUNISTIC_FACTOR, iteration_beside_s};
-use crate::planner::families;
 use crate::profile::{Locality, Profile, Workload};
 use crate::speed::{Source, Speed, Speeds, iteration_ratio, network_share};
+use wharf_planner::families;
 
 /// What happens to jobs on the same devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,7 +333,7 @@ impl PerfModel for Model {
         match &self.known {
             Known::Nothing => None,
             Known::Given(speeds) => speeds.profile().price(name),
-            Known::Builtin => analytic::devices::find(name).map(|device| device.price_per_h),
+            Known::Builtin => wharf_planner::devices::find(name).map(|device| device.price_per_h),
         }
     }
 

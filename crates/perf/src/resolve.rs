@@ -8,9 +8,9 @@ use wharf_core::{ClusterSpec, Gang, JobSpec, Needs};
 
 use crate::analytic;
 use crate::estimates::{Estimates, Where};
-use crate::planner::families;
 use crate::profile::{Locality, Profile};
 use crate::speed::{Speeds, iteration_ratio};
+use wharf_planner::families;
 
 /// Jobs that are named in a message.
 const NAMED_MAX: usize = 5;

@@ -5,7 +5,6 @@
 mod builtin;
 mod choice;
 pub mod database;
-pub mod describe;
 mod error;
 mod folder;
 mod format;

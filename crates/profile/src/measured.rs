@@ -1,7 +1,7 @@
 //! Single measurements of `wharf profile run`, as they were taken: what speeds and communication times come from.
 
-use wharf_perf::planner::model::Kind;
-use wharf_perf::planner::{LayerTimes, Part};
+use wharf_planner::model::Kind;
+use wharf_planner::{LayerTimes, Part};
 
 /// One measurement. The least time of all rounds counts.
 #[derive(Clone, Debug, Default, PartialEq)]

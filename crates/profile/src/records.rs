@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_perf::cells::Cells;
-use wharf_perf::comm::{CommTables, Route};
 use wharf_perf::{Entry, Locality, PairEntry, Place, Profile, Workload};
+use wharf_planner::comm::{CommTables, Route};
 
 use crate::choice::Choice;
 use crate::tally::Tally;

@@ -11,7 +11,6 @@
 //! samples and 1 GiB are no more than the device's memory. Two models on the same devices slow each other down as
 //! [`interference`] says, if both fit together.
 
-pub mod devices;
 mod models;
 
 use std::sync::{Arc, LazyLock};
@@ -21,8 +20,9 @@ use wharf_core::{ClusterSpec, JobSpec, StageTimes, Time};
 use crate::interference;
 use crate::profile::{Entry, Locality, PairEntry, Place, Profile, Workload};
 use crate::speed::Speeds;
-pub use devices::{Device, devices};
 pub use models::{Model, models};
+use wharf_planner::devices;
+pub use wharf_planner::devices::{Device, devices};
 
 /// The type that jobs mean that tell their speed and no type.
 pub const REFERENCE: &str = "v100";

@@ -1,7 +1,7 @@
 //! Communication times in the database.
 
 use rusqlite::{Connection, params};
-use wharf_perf::comm::CommTables;
+use wharf_planner::comm::CommTables;
 
 use crate::format::exact::CurveText;
 

@@ -2,7 +2,7 @@
 
 use csv::ReaderBuilder;
 use serde::Deserialize;
-use wharf_perf::comm::{CommTables, Operation, Route};
+use wharf_planner::comm::{CommTables, Operation, Route};
 
 use super::csv::{told, wrong};
 use crate::error::ProfileError;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wharf_perf::Workload;
 use wharf_perf::cells::{Cell, Cells, Device, Family};
-use wharf_perf::comm::{CommTables, Operation, Route};
+use wharf_planner::comm::{CommTables, Operation, Route};
 
 use super::comm;
 use super::crius::{COUNT_MAX, is_name};
@@ -191,7 +191,7 @@ impl TimeText {
 impl CurveText {
     /// A curve in words.
     pub(crate) fn all(comm: &CommTables) -> Vec<Self> {
-        let text = |(route, curve): (&Route, &wharf_perf::comm::Curve)| Self {
+        let text = |(route, curve): (&Route, &wharf_planner::comm::Curve)| Self {
             device_type: route.device_type.to_string(),
             hosts: route.hosts,
             per_host: route.per_host,

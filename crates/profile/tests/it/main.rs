@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod crius;
-mod describe;
 mod files;
 mod planner;
 mod tables;

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use wharf_perf::cells::Cell;
-use wharf_perf::comm::CommTables;
-use wharf_perf::planner::{Calibration, Gang, Hardware, Model, Options, Run, Schedule, families, plans};
+use wharf_planner::comm::CommTables;
+use wharf_planner::{Calibration, Gang, Hardware, Model, Options, Run, Schedule, families, plans};
 use wharf_testing::{needs, reference};
 
 /// The measurements' trainer splits samples so, and keeps all of them alive.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use wharf_core::{ClusterSpec, DeviceTypeId, JobSpec, PerfModel as _, Plan, Time, Topology};
 use wharf_perf::cells::{Cell, Cells, Mode, sized};
-use wharf_perf::comm::{Operation, Precision, Route};
 use wharf_perf::{Costs, Locality, Model, Order, Place, Profile, Sharing, parse_plan, plan_name};
+use wharf_planner::comm::{Operation, Precision, Route};
 use wharf_profile::{Records, Tally, database, load, read, write_json};
 use wharf_testing::{needs, reference};
 

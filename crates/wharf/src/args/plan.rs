@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use wharf_perf::planner::Schedule;
+use wharf_planner::Schedule;
 
 /// `wharf plan`
 #[derive(Debug, Args)]

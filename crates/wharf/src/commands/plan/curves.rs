@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use wharf_perf::planner::Estimate;
+use wharf_planner::Estimate;
 use wharf_report::plot::{Curve, Plot, Titles, curves};
 
 use super::question::{Answer, Question};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use wharf_perf::planner::{Calibration, Run};
+use wharf_planner::{Calibration, Run};
 use wharf_report::plot::{Curve, Titles, scatter};
 
 use super::curves::write_text;

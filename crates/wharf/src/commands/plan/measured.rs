@@ -2,8 +2,8 @@
 
 use wharf_core::Plan;
 use wharf_perf::cells::Cells;
-use wharf_perf::planner::{Degrees, Gang};
 use wharf_perf::{Locality, parse_plan};
+use wharf_planner::{Degrees, Gang};
 use wharf_profile::Records;
 
 /// A measured iteration.

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use wharf_perf::cells::Device;
-use wharf_perf::planner::families::{self, FAMILIES, UnknownModel};
-use wharf_perf::planner::{
-    Calibration, Correction, Degrees, Estimate, Gang, Hardware, Model, Options, Run, plans,
-};
-use wharf_profile::{Records, describe, measured};
+use wharf_planner::describe::{self, DescriptionError};
+use wharf_planner::families::{self, FAMILIES, UnknownModel};
+use wharf_planner::{Calibration, Correction, Degrees, Estimate, Gang, Hardware, Model, Options, Run, plans};
+use wharf_profile::{Records, measured};
 
 use super::measured::{Timed, is_split_so, times};
 use crate::args::{Devices, PlanArgs};
@@ -319,14 +318,19 @@ fn measured_model(mut model: Model, args: &PlanArgs) -> Result<Model, CliError> 
 /// The devices that the user describes.
 pub(super) fn described(args: &PlanArgs) -> Result<Vec<Hardware>, CliError> {
     let Some(path) = &args.hardware else { return Ok(vec![]) };
-    describe::hardware(path).map_err(|error| CliError::from_error(ErrorKind::Input, &error))
+    read(path, describe::hardware)
+}
+
+/// What a file describes.
+fn read<T>(path: &Path, parse: fn(&Path, &str) -> Result<T, DescriptionError>) -> Result<T, CliError> {
+    let text = std::fs::read_to_string(path).map_err(|error| CliError::read(path, error))?;
+    parse(path, &text).map_err(|error| CliError::from_error(ErrorKind::Input, &error))
 }
 
 /// The model of a name, or that a file describes.
 pub(super) fn model(name: &str) -> Result<Model, CliError> {
     if describe::is_file(name) {
-        return describe::model(Path::new(name))
-            .map_err(|error| CliError::from_error(ErrorKind::Input, &error));
+        return read(Path::new(name), describe::model);
     }
     families::find(name).map_err(|error| {
         let known: Vec<String> = FAMILIES

@@ -1,11 +1,11 @@
 //! What the planner answers, in tables and as a document.
 
 use serde_json::{Value, json};
-use wharf_perf::planner::cells::Cost;
-use wharf_perf::planner::families::FAMILIES;
-use wharf_perf::planner::links::{Link, Links};
-use wharf_perf::planner::model::Precision;
-use wharf_perf::planner::{Degrees, Estimate, Gang, Hardware, Model, Parts, cells};
+use wharf_planner::cells::Cost;
+use wharf_planner::families::FAMILIES;
+use wharf_planner::links::{Link, Links};
+use wharf_planner::model::Precision;
+use wharf_planner::{Degrees, Estimate, Gang, Hardware, Model, Parts, cells};
 
 use super::curves::{cost, misfit};
 use super::question::{Answer, Question};

@@ -1,7 +1,7 @@
 //! `wharf profile comm`.
 
 use serde_json::json;
-use wharf_perf::comm::{Curve, Operation, Precision, Route};
+use wharf_planner::comm::{Curve, Operation, Precision, Route};
 
 use super::read;
 use crate::args::{OutputFormat, ProfileCommArgs};

@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use wharf_perf::planner::Hardware;
-use wharf_perf::planner::estimate::{TRAFFIC_SHARE, product_share};
-use wharf_perf::planner::links::Link;
-use wharf_perf::planner::model::Precision;
+use wharf_planner::Hardware;
+use wharf_planner::estimate::{TRAFFIC_SHARE, product_share};
+use wharf_planner::links::Link;
+use wharf_planner::model::Precision;
 use wharf_profile::database;
 use wharf_profile::measured::{Measured, Reached};
 

@@ -7,7 +7,7 @@ const HALVINGS: u32 = 40;
 
 /// The cut into so many stages, none empty, with the smallest largest sum of weights. `fits` says of a stage, by its number and
 /// its layers, whether it can be; longer ones of the same beginning need more. `None` where no cut fits.
-pub(super) fn split(
+pub(crate) fn split(
     weights: &[f64],
     stages: usize,
     fits: impl Fn(usize, &Range<usize>) -> bool,

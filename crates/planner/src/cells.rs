@@ -1,9 +1,9 @@
 //! Cells: the best plan for each device type, number of devices and number of stages, which is what Crius's scheduler chooses among;
 //! and those of them that no other beats.
 
-use super::estimate::Estimate;
+use crate::estimate::Estimate;
 
-/// The best plan for each number of stages, by that number. Plans come as [`super::plans`] has them; those that do not fit are left
+/// The best plan for each number of stages, by that number. Plans come as [`crate::plans`] has them; those that do not fit are left
 /// out.
 #[must_use]
 pub fn cells(plans: &[Estimate]) -> Vec<&Estimate> {
@@ -44,7 +44,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
     use super::*;
-    use crate::planner::{Gang, Hardware, Options, families, plans};
+    use crate::{Gang, Hardware, Options, families, plans};
 
     #[test]
     fn a_cell_is_the_best_of_its_stages_and_the_efficient_ones_are_not_beaten() {

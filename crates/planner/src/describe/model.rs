@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::families::{Architecture, FAMILIES, MATRIX_PASSES, Mixture, Transformer, WideResNet};
+use crate::model::{Kind, Layer, Precision};
+use crate::{Model, Part};
 use wharf_document::decode::{Decode, Fields, Problem};
 use wharf_document::node::Node;
-use wharf_perf::planner::families::{
-    Architecture, FAMILIES, MATRIX_PASSES, Mixture, Transformer, WideResNet,
-};
-use wharf_perf::planner::model::{Kind, Layer, Precision};
-use wharf_perf::planner::{Model, Part};
 
 use super::{choose, count, positive, wrong};
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::model::{Kind, Layer, Model, Precision};
+use crate::model::{Kind, Layer, Model, Precision};
 
 /// Bytes for each parameter with one moment of 16 bits: what mixtures of experts of this size can afford.
 const EXPERT_STATE: f64 = 10.0;

@@ -5,21 +5,13 @@ mod model;
 
 use std::path::{Path, PathBuf};
 
+use crate::{Hardware, Model};
 use wharf_document::decode::{Fields, Problem, path};
 use wharf_document::node::Node;
-use wharf_perf::planner::{Hardware, Model};
 
 /// Why there is no description.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptionError {
-    /// It cannot be read.
-    #[error("cannot read `{}`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
     /// Its name does not tell what it is written in.
     #[error("`{}` has an unknown format: the name must end with .yaml, .toml or .json", path.display())]
     Format {
@@ -42,27 +34,24 @@ pub fn is_file(name: &str) -> bool {
     Node::of_file(Path::new(name), "").is_some() || name.contains('/')
 }
 
-/// Reads a model: a built-in family in any size, or a list of layers.
+/// The model that a file's text describes: a built-in family in any size, or a list of layers.
 ///
 /// # Errors
-/// What is wrong with the file, with line and field.
-pub fn model(path: &Path) -> Result<Model, DescriptionError> {
-    read(path, model::decode)
+/// What is wrong with the text, with line and field.
+pub fn model(path: &Path, text: &str) -> Result<Model, DescriptionError> {
+    read(path, text, model::decode)
 }
 
-/// Reads devices and their links.
+/// The devices and links that a file's text describes.
 ///
 /// # Errors
 /// As [`model`].
-pub fn hardware(path: &Path) -> Result<Vec<Hardware>, DescriptionError> {
-    read(path, hardware::decode)
+pub fn hardware(path: &Path, text: &str) -> Result<Vec<Hardware>, DescriptionError> {
+    read(path, text, hardware::decode)
 }
 
-fn read<T>(path: &Path, decode: fn(&Node) -> Result<T, Problem>) -> Result<T, DescriptionError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| DescriptionError::Read { path: path.to_owned(), source })?;
-    let node =
-        Node::of_file(path, &text).ok_or_else(|| DescriptionError::Format { path: path.to_owned() })?;
+fn read<T>(path: &Path, text: &str, decode: fn(&Node) -> Result<T, Problem>) -> Result<T, DescriptionError> {
+    let node = Node::of_file(path, text).ok_or_else(|| DescriptionError::Format { path: path.to_owned() })?;
     let decoded = node.map_err(Problem::from).and_then(|node| decode(&node));
     decoded.map_err(|problem| DescriptionError::Invalid { path: path.to_owned(), problem })
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::links::{Link, Links};
-use crate::analytic::devices;
+use crate::devices;
+use crate::links::{Link, Links};
 
 /// What one device of a type can do, and its way to others.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl Hardware {
     }
 
     /// What a device needs of its time while only so many of a node work.
-    pub(super) fn relief(&self, working: u32, per_node: u32) -> f64 {
+    pub(crate) fn relief(&self, working: u32, per_node: u32) -> f64 {
         let all = f64::from(per_node);
         self.at_once.map_or(1.0, |at_once| (f64::from(working).max(at_once) / all).min(1.0))
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::estimate::Gang;
-use super::model::Model;
+use crate::estimate::Gang;
+use crate::model::Model;
 
 /// How much the estimate itself counts, beside measured runs.
 const PRIOR_WEIGHT: f64 = 0.05;
@@ -115,7 +115,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
     use super::*;
-    use crate::planner::families;
+    use crate::families;
 
     #[test]
     fn what_is_measured_corrects_what_is_like_it() {

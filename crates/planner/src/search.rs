@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::estimate::{Degrees, Estimate, Gang, Question};
-use super::hardware::Hardware;
-use super::memory::Rows;
-use super::model::Model;
-use super::options::Options;
+use crate::estimate::{Degrees, Estimate, Gang, Question};
+use crate::hardware::Hardware;
+use crate::memory::Rows;
+use crate::model::Model;
+use crate::options::Options;
 
 /// More of them make bubbles no smaller to speak of.
 const MICROBATCHES_MAX: u32 = 1024;
@@ -172,7 +172,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
     use super::*;
-    use crate::planner::families;
+    use crate::families;
 
     #[test]
     fn divisors_are_all_that_divide() {

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::hardware::Hardware;
-use super::layers::LayerTimes;
-use super::links::Group;
-use super::memory::Rows;
-use super::model::{Kind, Layer, Model, Precision};
-use super::options::Options;
-use super::split::split;
+use crate::hardware::Hardware;
+use crate::layers::LayerTimes;
+use crate::links::Group;
+use crate::memory::Rows;
+use crate::model::{Kind, Layer, Model, Precision};
+use crate::options::Options;
+use crate::split::split;
 
 /// What products of matrices reach of the peak; what keeps them from it is counted as traffic.
 const MATRIX_SHARE: f64 = 0.8;
@@ -114,16 +114,16 @@ pub struct Gang {
 
 /// What is the same for all plans of a model on a gang.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question<'a> {
-    pub(super) model: &'a Model,
-    pub(super) hardware: &'a Hardware,
-    pub(super) gang: Gang,
-    pub(super) batch: u32,
-    pub(super) options: Options,
+pub(crate) struct Question<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) hardware: &'a Hardware,
+    pub(crate) gang: Gang,
+    pub(crate) batch: u32,
+    pub(crate) options: Options,
     /// The model's layers.
-    pub(super) rows: &'a Rows,
+    pub(crate) rows: &'a Rows,
     /// What the model's layers were measured to take on such devices.
-    pub(super) times: Option<&'a LayerTimes>,
+    pub(crate) times: Option<&'a LayerTimes>,
 }
 
 /// What one microbatch costs in a layer.
@@ -143,7 +143,7 @@ impl Cost {
 
 impl Question<'_> {
     /// What is expected of a way to split it; `None` where it cannot be split so.
-    pub(super) fn estimate(&self, degrees: Degrees, microbatches: u32) -> Option<Estimate> {
+    pub(crate) fn estimate(&self, degrees: Degrees, microbatches: u32) -> Option<Estimate> {
         let per_replica = self.batch / degrees.data;
         if per_replica * degrees.data != self.batch || !per_replica.is_multiple_of(microbatches.max(1)) {
             return None;
@@ -155,12 +155,12 @@ impl Question<'_> {
 }
 
 /// A way to split.
-pub(super) struct Way<'a> {
-    pub(super) question: &'a Question<'a>,
-    pub(super) degrees: Degrees,
-    pub(super) microbatches: u32,
+pub(crate) struct Way<'a> {
+    pub(crate) question: &'a Question<'a>,
+    pub(crate) degrees: Degrees,
+    pub(crate) microbatches: u32,
     /// Of a microbatch.
-    pub(super) samples: f64,
+    pub(crate) samples: f64,
 }
 
 impl Way<'_> {

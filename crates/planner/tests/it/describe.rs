@@ -2,10 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use wharf_perf::planner::links::Link;
-use wharf_perf::planner::model::{Kind, Precision};
-use wharf_perf::planner::{Gang, Hardware, Options, families, plans};
-use wharf_profile::describe;
+use wharf_planner::Model;
+use wharf_planner::describe::{self, DescriptionError};
+use wharf_planner::links::Link;
+use wharf_planner::model::{Kind, Precision};
+use wharf_planner::{Gang, Hardware, Options, families, plans};
+
+fn model(path: &Path) -> Result<Model, DescriptionError> {
+    describe::model(path, &std::fs::read_to_string(path).unwrap())
+}
+
+fn hardware(path: &Path) -> Result<Vec<Hardware>, DescriptionError> {
+    describe::hardware(path, &std::fs::read_to_string(path).unwrap())
+}
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/planner").join(name)
@@ -31,7 +40,7 @@ fn a_family_in_a_size_of_ones_own() {
         ),
     ] {
         let (_folder, path) = written(file, text);
-        assert_eq!(describe::model(&path).unwrap(), builtin, "{file}");
+        assert_eq!(model(&path).unwrap(), builtin, "{file}");
     }
     for (name, size) in [
         ("llama-8b", "{layers: 32, hidden: 4096, heads: 32, key_heads: 8, inner: 14336, vocabulary: 128256}"),
@@ -41,13 +50,13 @@ fn a_family_in_a_size_of_ones_own() {
     ] {
         let family = name.split('-').next().unwrap();
         let (_folder, path) = written("m.yml", &format!("name: {name}\nfamily: {family}\nsize: {size}\n"));
-        assert_eq!(describe::model(&path).unwrap(), families::find(name).unwrap());
+        assert_eq!(model(&path).unwrap(), families::find(name).unwrap());
     }
     let (_folder, path) = written(
         "m.yaml",
         "name: x\nfamily: gpt\nprecision: single\nsize: {layers: 24, hidden: 2048, heads: 32}\n",
     );
-    let single = describe::model(&path).unwrap();
+    let single = model(&path).unwrap();
     assert_eq!((single.precision, single.state_bytes), (Precision::Single, 16.0));
     assert_eq!(single.layers[3].output_bytes, 2.0 * builtin.layers[3].output_bytes);
     assert_eq!(single.layers[3].flop, builtin.layers[3].flop);
@@ -55,11 +64,11 @@ fn a_family_in_a_size_of_ones_own() {
 
 #[test]
 fn examples_are_read_and_planned() {
-    let layers = describe::model(&example("layers.toml")).unwrap();
+    let layers = model(&example("layers.toml")).unwrap();
     assert_eq!((layers.layers.len(), layers.splits, layers.kind), (24, 16, Kind::Matrix));
     assert!((layers.parameters() - 12.0 * 16.6e6).abs() < 1.0);
-    let own = describe::model(&example("model.yaml")).unwrap();
-    let devices = describe::hardware(&example("hardware.yaml")).unwrap();
+    let own = model(&example("model.yaml")).unwrap();
+    let devices = hardware(&example("hardware.yaml")).unwrap();
     let [rtx4090, large, host] = &devices[..] else { panic!("{devices:?}") };
     assert_eq!((&*rtx4090.name, rtx4090.per_node, rtx4090.is_rounding), ("rtx4090", Some(4), true));
     let Link { gb_per_s, latency_s } = rtx4090.links.send_far;
@@ -79,9 +88,9 @@ fn examples_are_read_and_planned() {
 /// What one stage has more to do than the others takes less where they share a processor and leave it to that stage.
 #[test]
 fn a_stage_alone_has_a_shared_processor_for_itself() {
-    let mut model = describe::model(&example("layers.toml")).unwrap();
+    let mut model = model(&example("layers.toml")).unwrap();
     model.layers.last_mut().unwrap().flop *= 20.0;
-    let mut host = describe::hardware(&example("hardware.yaml")).unwrap().remove(2);
+    let mut host = hardware(&example("hardware.yaml")).unwrap().remove(2);
     let gang = Gang { devices: 8, per_node: 8 };
     let time_s = |host: &Hardware, pipeline: u32| {
         let found = plans(&model, host, gang, 64, Options::default()).unwrap();
@@ -96,8 +105,8 @@ fn a_stage_alone_has_a_shared_processor_for_itself() {
 #[test]
 fn mistakes_are_told_with_line_and_field() {
     let layer = "flop: 1\n    parameters: 1\n    output_bytes: 1\n    activation_bytes: 1";
-    let model = |path: &Path| describe::model(path).map(|_| ()).unwrap_err().to_string();
-    let hardware = |path: &Path| describe::hardware(path).map(|_| ()).unwrap_err().to_string();
+    let model = |path: &Path| model(path).map(|_| ()).unwrap_err().to_string();
+    let hardware = |path: &Path| hardware(path).map(|_| ()).unwrap_err().to_string();
     type Refusal = dyn Fn(&Path) -> String;
     for (read, file, text, told) in [
         (

@@ -1,13 +1,13 @@
 //! How long planning takes: one model on 64 devices of one type, every built-in type on 1 to 1,024 devices, and a model of 4,000 layers.
 //!
-//! `cargo bench -p wharf-perf --bench planner`
+//! `cargo bench -p wharf-planner --bench planner`
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 #![expect(clippy::disallowed_types, reason = "a benchmark needs a clock")]
 
 use std::time::Instant;
 
-use wharf_perf::planner::{Gang, Hardware, Model, Options, families, plans};
+use wharf_planner::{Gang, Hardware, Model, Options, families, plans};
 
 const TYPES: [&str; 7] = ["v100", "a10", "a40", "a100", "h100", "l20", "cpu"];
 const ROUNDS: u32 = 5;

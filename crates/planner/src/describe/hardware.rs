@@ -1,9 +1,9 @@
 //! Descriptions of devices and their links.
 
+use crate::Hardware;
+use crate::links::{Link, Links, Rings};
 use wharf_document::decode::{Decode, Fields, Problem, path};
 use wharf_document::node::{Node, Value};
-use wharf_perf::planner::Hardware;
-use wharf_perf::planner::links::{Link, Links, Rings};
 
 use super::{count, positive, wrong};
 

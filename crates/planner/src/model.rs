@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::layers::{LayerTimes, Part};
+use crate::layers::{LayerTimes, Part};
 
 /// What a model computes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::estimate::Way;
-use super::model::{Kind, Layer, Model};
-use super::options::Schedule;
+use crate::estimate::Way;
+use crate::model::{Kind, Layer, Model};
+use crate::options::Schedule;
 
 const GIB: f64 = 1_073_741_824.0;
 
 /// Amounts of any row of successive layers without a walk over them: cutting layers into stages asks for very many rows.
 #[derive(Clone, Debug)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     parameters: Vec<f64>,
     expert_parameters: Vec<f64>,
     output_bytes: Vec<f64>,
@@ -20,7 +20,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn of(layers: &[Layer]) -> Self {
+    pub(crate) fn of(layers: &[Layer]) -> Self {
         let sums = |pick: fn(&Layer) -> f64| {
             let mut sums = vec![0.0];
             let mut sum = 0.0;
@@ -47,7 +47,7 @@ impl Rows {
     }
 
     /// Parameters, those of experts apart.
-    pub(super) fn parameters(&self, range: &Range<usize>) -> (f64, f64) {
+    pub(crate) fn parameters(&self, range: &Range<usize>) -> (f64, f64) {
         (between(&self.parameters, range), between(&self.expert_parameters, range))
     }
 
@@ -65,7 +65,7 @@ fn between(sums: &[f64], range: &Range<usize>) -> f64 {
 
 impl Way<'_> {
     /// What the fullest device of a stage needs.
-    pub(super) fn memory_gib(&self, stage: usize, range: &Range<usize>) -> f64 {
+    pub(crate) fn memory_gib(&self, stage: usize, range: &Range<usize>) -> f64 {
         let (model, options, rows) = (self.question.model, self.question.options, self.question.rows);
         let tensor = f64::from(self.degrees.tensor);
         let (parameters, experts) = rows.parameters(range);
@@ -112,7 +112,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
     use super::*;
-    use crate::planner::{Degrees, Estimate, Gang, Hardware, Options, families, plans};
+    use crate::{Degrees, Estimate, Gang, Hardware, Options, families, plans};
 
     #[test]
     fn rows_of_layers_have_the_sums_and_the_largest_of_their_layers() {

@@ -6,6 +6,9 @@
 
 pub mod calibration;
 pub mod cells;
+pub mod comm;
+pub mod describe;
+pub mod devices;
 pub mod estimate;
 pub mod families;
 pub mod hardware;
