@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = now_s();
     let numbers = stats(&trace);
     report("stats", start)?;
-    for format in Format::ALL.iter().filter(|format| format.is_writable()) {
+    for format in Format::all().iter().filter(|format| format.is_writable()) {
         let start = now_s();
         let mut text = Vec::new();
         write_trace(&trace, *format, &mut text)?;

@@ -33,7 +33,7 @@ impl TraceError {
             Self::Source(error) => error.hint().map(str::to_owned),
             Self::Invalid(finding) => finding.hint.clone(),
             Self::UnknownFormat { .. } => {
-                let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+                let known: Vec<_> = Format::all().iter().map(|format| format.name()).collect();
                 Some(format!(
                     "begin the file with a header line, or name its format; known are {}",
                     known.join(", ")

@@ -4,28 +4,18 @@ use std::path::{Path, PathBuf};
 
 use crate::format::Format;
 
-/// The names of logs, the best first.
-const LOGS: [(&str, Format); 3] = [
-    ("pai_task_table.csv", Format::Pai),
-    ("cluster_log.csv", Format::Helios),
-    ("cluster_job_log", Format::Philly),
-];
-
-/// The table of users and submissions that belongs to a PAI task table.
-const JOB_TABLE: &str = "pai_job_table.csv";
-
 /// The log in a folder and its format; `None` for a file, and for a folder without any.
 pub(crate) fn find_log(path: &Path, format: Option<Format>) -> Option<(PathBuf, Format)> {
     if !path.is_dir() {
         return None;
     }
-    let wanted = LOGS.into_iter().filter(|(_, known)| format.is_none_or(|format| format == *known));
-    wanted.into_iter().find_map(|(name, format)| Some((find(path, name)?, format)))
+    let wanted = Format::all().iter().copied().filter(|known| format.is_none_or(|format| format == *known));
+    wanted.into_iter().find_map(|format| Some((find(path, format.codec().log?.file?)?, format)))
 }
 
-/// The job table next to a task table, however the task table is called.
-pub(crate) fn find_job_table(tasks: &Path) -> Option<PathBuf> {
-    find(tasks.parent().unwrap_or(Path::new("")), JOB_TABLE)
+/// A table next to a log, however the log is called.
+pub(crate) fn find_beside(log: &Path, name: &str) -> Option<PathBuf> {
+    find(log.parent().unwrap_or(Path::new("")), name)
 }
 
 /// A file by name, plain or compressed.

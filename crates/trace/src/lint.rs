@@ -105,7 +105,7 @@ fn lint_input(input: Input, options: &LintOptions<'_>) -> Result<Linted, TraceEr
     let (format, file) = (input.format, Arc::from(input.source.file.as_str()));
     let mut findings = Findings::new(&file, Keep::All);
     let mut checks = Checks {
-        is_log: format.is_log(),
+        is_log: format.codec().log.is_some(),
         roles: format.codec().roles,
         known_models: options.known_models,
         unknown_models: BTreeSet::new(),

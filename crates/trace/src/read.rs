@@ -14,7 +14,7 @@ use crate::csv::{CsvRows, Step};
 use crate::error::TraceError;
 use crate::finding::{Finding, Findings, Keep, Note, Rule};
 use crate::folder;
-use crate::format::{Codec, Format, Shared, Steps, Syntax, log, pai};
+use crate::format::{Codec, Format, Shared, Steps, Syntax, log};
 use crate::json::JsonElements;
 use crate::jsonl::JsonRows;
 use crate::placed::PlacedRows;
@@ -120,7 +120,7 @@ impl Input {
         };
         let source = source::open(&main)?;
         let format = choose(&source, format, Some(&main))?;
-        let job_table = (format == Format::Pai).then(|| folder::find_job_table(&main)).flatten();
+        let job_table = format.codec().log.and_then(|log| folder::find_beside(&main, log.job_table?.file));
         Ok(Self { source, format, name: trace_name(path), job_table, only_completed: false })
     }
 
@@ -180,11 +180,12 @@ pub(crate) fn read_jobs(
             findings.push(1, None, no_jobs(format));
         }
     }
-    if !findings.is_full() && format == Format::Pai {
-        pai::add_job_table(&mut read.trace.jobs, job_table.as_deref(), findings)?;
+    if let (false, Some(table)) = (findings.is_full(), format.codec().log.and_then(|log| log.job_table)) {
+        (table.add)(&mut read.trace.jobs, job_table.as_deref(), findings)?;
     }
     read.sort();
-    if let (true, Some(first)) = (format.is_log(), read.trace.jobs.first().map(|job| job.submit)) {
+    if let (true, Some(first)) = (format.codec().log.is_some(), read.trace.jobs.first().map(|job| job.submit))
+    {
         for job in &mut read.trace.jobs {
             job.submit = Time::from_seconds(job.submit.since(first));
         }

@@ -50,7 +50,11 @@ impl Losses {
 pub fn write_trace(trace: &Trace, format: Format, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
     const BUFFER_BYTES: usize = 1 << 16;
     let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, out);
-    let losses = (format.codec().encode)(trace, &mut buffered)?;
+    let encode = format.codec().encode.ok_or_else(|| {
+        let reason = format!("the format {format} is only read");
+        io::Error::new(io::ErrorKind::Unsupported, reason)
+    })?;
+    let losses = encode(trace, &mut buffered)?;
     buffered.flush()?;
     Ok(losses)
 }

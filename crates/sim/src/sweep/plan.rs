@@ -294,7 +294,7 @@ impl<'a> Planner<'a> {
         let mut hash = ContentHash::new();
         hash.add_field(&trace.name);
         // A hash takes whatever is written to it.
-        let _ = write_trace(&trace, Format::NativeJsonl, &mut hash);
+        let _ = write_trace(&trace, Format::NATIVE_JSONL, &mut hash);
         let named = Arc::new(Named { name: trace.name.clone(), value: trace, hash });
         self.traces.insert(memo, named.clone());
         Ok(named)

@@ -5,8 +5,7 @@
 
 use wharf_core::{Gang, JobSpec};
 
-use super::log::read_only;
-use super::{Codec, Roles, Shared, Syntax};
+use super::{Codec, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 use wharf_perf::Workload;
@@ -20,7 +19,9 @@ pub(super) static STREAM: Codec = Codec {
     roles: Roles { id: JOB_ID, submit: ARRIVAL, devices: DEVICES, device_types: None, model: 0, stages: 0 },
     merge: None,
     decode: decode_stream,
-    encode: read_only,
+    recognise: Recognise::Text(is_stream),
+    log: None,
+    encode: None,
 };
 
 pub(super) static REPLAY: Codec = Codec {
@@ -39,7 +40,9 @@ pub(super) static REPLAY: Codec = Codec {
     },
     merge: None,
     decode: decode_replay,
-    encode: read_only,
+    recognise: Recognise::Header,
+    log: None,
+    encode: None,
 };
 
 const JOB_ID: usize = 0;
@@ -76,7 +79,13 @@ static REPLAY_SCHEMA: Schema = Schema {
 };
 
 /// Whether an object is a stream: it has a member `jobs` that is a list.
-pub(super) fn is_stream(text: &str) -> bool {
+fn is_stream(text: &str) -> bool {
+    if let Some(list) = text.strip_prefix('[') {
+        return !list.trim_start().starts_with('{');
+    }
+    if !text.starts_with('{') {
+        return false;
+    }
     text.split("\"jobs\"").skip(1).any(|rest| {
         rest.trim_start().strip_prefix(':').is_some_and(|value| value.trim_start().starts_with('['))
     })

@@ -5,8 +5,7 @@
 
 use wharf_core::{Gang, JobSpec, Time};
 
-use super::log::read_only;
-use super::{Codec, Roles, Shared, Syntax};
+use super::{Codec, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
 use crate::finding::{Note, Rule};
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
@@ -27,7 +26,9 @@ pub(super) static CODEC: Codec = Codec {
     },
     merge: None,
     decode,
-    encode: read_only,
+    recognise: Recognise::Header,
+    log: None,
+    encode: None,
 };
 
 const JOB_ID: usize = 0;

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use wharf_core::{Gang, JobSpec, Time};
 use wharf_perf::Workload;
 
-use super::{Codec, Roles, Shared, Syntax};
+use super::{Codec, Recognise, Roles, Shared, Syntax};
 use crate::Trace;
 use crate::finding::{Note, Rule};
 use crate::placed::Placed;
@@ -32,7 +32,9 @@ pub(super) static CODEC: Codec = Codec {
     },
     merge: None,
     decode,
-    encode,
+    recognise: Recognise::Text(is_row),
+    log: None,
+    encode: Some(encode),
 };
 
 const JOB_TYPE: usize = 0;
@@ -67,7 +69,8 @@ static SCHEMA: Schema = Schema {
 const LAYOUTS: &[&[usize]] = &[&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], &[0, 1, 3, 4, 5, 9, 6]];
 
 /// Whether a line looks like a job of this format.
-pub(super) fn is_row(line: &str) -> bool {
+fn is_row(text: &str) -> bool {
+    let line = text.lines().next().unwrap_or_default();
     let fields: Vec<&str> = line.trim_end_matches(['\r', '\n']).split('\t').collect();
     let Some(layout) = LAYOUTS.iter().find(|layout| layout.len() == fields.len()) else { return false };
     let is_number = |column: usize| {

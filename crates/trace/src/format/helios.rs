@@ -2,8 +2,8 @@
 
 use wharf_core::JobSpec;
 
-use super::log::{self, Logged, read_only};
-use super::{Codec, Roles, Shared, Syntax};
+use super::log::{self, Logged};
+use super::{Codec, LogSource, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 
@@ -16,7 +16,9 @@ pub(super) static CODEC: Codec = Codec {
     roles: Roles { id: JOB_ID, submit: SUBMIT, devices: DEVICES, device_types: None, model: 0, stages: 0 },
     merge: None,
     decode,
-    encode: read_only,
+    recognise: Recognise::Header,
+    log: Some(LogSource { file: Some("cluster_log.csv"), ..LogSource::ROWS }),
+    encode: None,
 };
 
 const JOB_ID: usize = 0;

@@ -1,14 +1,11 @@
 //! What the logs of real clusters have in common: jobs that say when they came, what they held and for how long.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Time};
 
 use super::Shared;
-use crate::Trace;
 use crate::row::RowCheck;
-use crate::write::Loss;
 
 /// Reasons to leave a row out, in the words of all logs.
 pub(super) const NO_GPU: &str = "no GPU asked for";
@@ -104,9 +101,4 @@ impl<'a> Logged<'a> {
         job.array = self.array;
         Some(job)
     }
-}
-
-/// The writer of formats that are only read.
-pub(super) fn read_only(_: &Trace, _: &mut dyn Write) -> io::Result<Vec<Loss>> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this format is only read"))
 }

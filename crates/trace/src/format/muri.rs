@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use wharf_core::{Gang, JobSpec, StageTimes};
 
-use super::{Codec, Roles, Shared, Syntax};
+use super::{Codec, Recognise, Roles, Shared, Syntax};
 use crate::Trace;
 use crate::csv::Separator;
 use crate::csv::write_text;
@@ -30,7 +30,9 @@ pub(super) static CODEC: Codec = Codec {
     },
     merge: None,
     decode,
-    encode,
+    recognise: Recognise::Header,
+    log: None,
+    encode: Some(encode),
 };
 
 const JOB_ID: usize = 0;

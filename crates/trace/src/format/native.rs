@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Time};
 
-use super::{Codec, Roles, Shared, Syntax};
+use super::{Codec, Recognise, Roles, Shared, Syntax};
 use crate::Trace;
 use crate::csv::Separator;
 use crate::finding::{Note, Rule};
@@ -23,7 +23,9 @@ pub(super) static CSV: Codec = Codec {
     roles: ROLES,
     merge: None,
     decode,
-    encode: encode_csv,
+    recognise: Recognise::Header,
+    log: None,
+    encode: Some(encode_csv),
 };
 
 pub(super) static JSONL: Codec = Codec {
@@ -35,7 +37,9 @@ pub(super) static JSONL: Codec = Codec {
     roles: ROLES,
     merge: None,
     decode,
-    encode: encode_jsonl,
+    recognise: Recognise::Text(|text| text.starts_with('{')),
+    log: None,
+    encode: Some(encode_jsonl),
 };
 
 const ROLES: Roles = Roles {

@@ -2,8 +2,8 @@
 
 use wharf_core::JobSpec;
 
-use super::log::{self, Logged, read_only};
-use super::{Codec, Roles, Shared, Syntax};
+use super::log::{self, Logged};
+use super::{Codec, LogSource, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 
@@ -23,7 +23,9 @@ pub(super) static CODEC: Codec = Codec {
     },
     merge: None,
     decode,
-    encode: read_only,
+    recognise: Recognise::Header,
+    log: Some(LogSource::ROWS),
+    encode: None,
 };
 
 const NAME: usize = 0;

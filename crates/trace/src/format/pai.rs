@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use wharf_core::{JobSpec, Time};
 
-use super::log::{self, Logged, read_only};
-use super::{Codec, Roles, Shared, Syntax};
+use super::log::{self, Logged};
+use super::{Codec, JobTable, LogSource, Recognise, Roles, Shared, Syntax};
 use crate::csv::{CsvRows, Step};
 use crate::error::TraceError;
 use crate::finding::{Findings, Note, Rule};
@@ -27,7 +27,13 @@ pub(super) static CODEC: Codec = Codec {
     roles: Roles { id: JOB_NAME, submit: START, devices: PLAN_GPU, device_types: None, model: 0, stages: 0 },
     merge: Some(merge),
     decode,
-    encode: read_only,
+    recognise: Recognise::HeaderOrText(is_row),
+    log: Some(LogSource {
+        file: Some("pai_task_table.csv"),
+        job_table: Some(JobTable { file: "pai_job_table.csv", add: add_job_table }),
+        ..LogSource::ROWS
+    }),
+    encode: None,
 };
 
 const JOB_NAME: usize = 0;
@@ -58,7 +64,9 @@ static SCHEMA: Schema = Schema {
 const WHOLE_PERCENT: f64 = 100.0;
 
 /// Whether the fields of a line look like a task: the file has no header to go by.
-pub(super) fn is_row(fields: &[&str]) -> bool {
+fn is_row(text: &str) -> bool {
+    let line = text.lines().next().unwrap_or_default();
+    let fields: Vec<&str> = line.split(',').map(|field| field.trim().trim_matches('"')).collect();
     fields.len() == SCHEMA.columns.len()
         && matches!(fields[STATUS], "Terminated" | "Failed" | "Running" | "Waiting")
         && [INSTANCES, START]
@@ -141,7 +149,7 @@ static TABLE_SCHEMA: Schema = Schema {
 };
 
 /// Adds users and submissions from the job table. Without one, every job is counted as changed.
-pub(crate) fn add_job_table(
+fn add_job_table(
     jobs: &mut [JobSpec],
     path: Option<&Path>,
     findings: &mut Findings,

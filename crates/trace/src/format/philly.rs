@@ -7,8 +7,8 @@ use serde::Deserialize;
 use wharf_core::JobSpec;
 
 use super::date::parse_date;
-use super::log::{self, Logged, read_only};
-use super::{Codec, Roles, Shared, Syntax};
+use super::log::{self, Logged};
+use super::{Codec, LogSource, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
 use crate::finding::{Note, Rule};
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
@@ -29,8 +29,15 @@ pub(super) static LOG: Codec = Codec {
     },
     merge: None,
     decode: decode_log,
-    encode: read_only,
+    recognise: Recognise::Text(is_log),
+    log: Some(LogSource { file: Some("cluster_job_log"), ..LogSource::ROWS }),
+    encode: None,
 };
+
+/// Whether the text begins with a list of objects.
+fn is_log(text: &str) -> bool {
+    text.strip_prefix('[').is_some_and(|list| list.trim_start().starts_with('{'))
+}
 
 pub(super) static TABLE: Codec = Codec {
     name: "philly-csv",
@@ -48,7 +55,9 @@ pub(super) static TABLE: Codec = Codec {
     },
     merge: None,
     decode: decode_table,
-    encode: read_only,
+    recognise: Recognise::Header,
+    log: Some(LogSource { names_each_row: false, ..LogSource::ROWS }),
+    encode: None,
 };
 
 const STATUS: usize = 0;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use wharf_core::{ArrayElement, JobSpec};
 
-use super::log::{self, Logged, read_only};
-use super::{Codec, Roles, Shared, Syntax};
+use super::log::{self, Logged};
+use super::{Codec, LogSource, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
 use crate::finding::{Note, Rule};
 use crate::row::{Alternatives, Column, RowCheck, Schema, UnknownColumns};
@@ -23,6 +23,8 @@ pub(super) static GPUS: Codec = Codec {
         let types = requested_types(row);
         decode(row, shared, gpus, types)
     },
+    recognise: Recognise::Text(is_table),
+    log: Some(LogSource { if_empty: NO_GPUS, ..LogSource::ROWS }),
     ..BASE
 };
 
@@ -44,7 +46,10 @@ pub(super) static NODES: Codec = Codec {
     ..BASE
 };
 
-/// What the three have in common.
+const NO_GPUS: &str = "`wharf trace lint` says why; on a cluster without GPUs, read CPUs or nodes as devices: format `sacct-cpus` \
+     or `sacct-nodes`";
+
+/// Fields that the three formats share.
 const BASE: Codec = Codec {
     name: "",
     about: "",
@@ -54,7 +59,9 @@ const BASE: Codec = Codec {
     roles: ROLES,
     merge: Some(merge),
     decode: |_, _| None,
-    encode: read_only,
+    recognise: Recognise::ByName,
+    log: Some(LogSource::ROWS),
+    encode: None,
 };
 
 const ROLES: Roles =
@@ -122,7 +129,8 @@ static NODE_SCHEMA: Schema =
 const GPU_SCHEMA_BASE: Schema = Schema { columns: COLUMNS, any_of: &[], unknown: UnknownColumns::Ignored };
 
 /// Whether a line is the header of such a dump, whatever separates its columns.
-pub(super) fn is_header(line: &str) -> bool {
+fn is_table(text: &str) -> bool {
+    let line = text.lines().next().unwrap_or_default();
     let is_separator = |character: char| character.is_whitespace() || "|,;".contains(character);
     line.split(is_separator).any(|name| matches!(name, "JobID" | "JobIDRaw"))
 }

@@ -6,8 +6,7 @@
 
 use wharf_core::{Gang, JobSpec};
 
-use super::log::read_only;
-use super::{Codec, Roles, Shared, Syntax};
+use super::{Codec, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
 use crate::finding::{Note, Rule};
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
@@ -30,7 +29,9 @@ pub(super) static CODEC: Codec = Codec {
     },
     merge: None,
     decode,
-    encode: read_only,
+    recognise: Recognise::Header,
+    log: None,
+    encode: None,
 };
 
 const NAME: usize = 0;

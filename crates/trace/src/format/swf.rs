@@ -4,8 +4,8 @@
 
 use wharf_core::JobSpec;
 
-use super::log::{self, Logged, read_only};
-use super::{Codec, Roles, Shared, Syntax};
+use super::log::{self, Logged};
+use super::{Codec, LogSource, Recognise, Roles, Shared, Syntax};
 use crate::finding::{Note, Rule};
 use crate::placed::Placed;
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
@@ -19,7 +19,9 @@ pub(super) static CODEC: Codec = Codec {
     roles: Roles { id: JOB, submit: SUBMIT, devices: REQUESTED, device_types: None, model: 0, stages: 0 },
     merge: None,
     decode,
-    encode: read_only,
+    recognise: Recognise::Text(is_log),
+    log: Some(LogSource::ROWS),
+    encode: None,
 };
 
 const JOB: usize = 0;
@@ -58,7 +60,7 @@ static SCHEMA: Schema = Schema {
 };
 
 /// Whether a text begins with comments, or with a row, of this format.
-pub(super) fn is_log(text: &str) -> bool {
+fn is_log(text: &str) -> bool {
     let is_comment = |line: &&str| line.trim_start().starts_with(';');
     let row = text.lines().find(|line| !line.trim().is_empty() && !is_comment(line));
     let is_row = |row: &str| {

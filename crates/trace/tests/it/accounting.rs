@@ -1,9 +1,10 @@
 //! Slurm's accounting and the Standard Workload Format: results of each row, and errors of bad input.
 
+use crate::format;
 use std::io::Cursor;
 
 use wharf_core::JobSpec;
-use wharf_trace::{Format, LintOptions, ReadOptions, lint_reader, parse_noted, parse_trace, read_noted};
+use wharf_trace::{LintOptions, ReadOptions, lint_reader, parse_noted, parse_trace, read_noted};
 
 use crate::logs::{ENDED_BADLY, check, messages, sample, shown};
 
@@ -11,7 +12,7 @@ use crate::logs::{ENDED_BADLY, check, messages, sample, shown};
 fn sacct_sample_becomes_jobs_without_steps_and_with_requeued_runs_added_up() {
     check(
         "sacct.txt",
-        Format::Sacct,
+        format("sacct"),
         &[
             "1201 at 0 on 4: 7200 x 1000 ms, user amy, pool gpu",
             "1202_1 at 60 on 1 of v100: 600 x 1000 ms, user bob, pool gpu",
@@ -48,11 +49,11 @@ fn sacct_counts_cpus_and_nodes_where_asked_to() {
         counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect::<Vec<_>>()
     };
     assert_eq!(
-        devices(Format::SacctCpus),
+        devices(format("sacct-cpus")),
         named(&[("1201", 32), ("1202_1", 8), ("1202_2", 8), ("1204", 128), ("1205", 16), ("1207", 16)])
     );
     assert_eq!(
-        devices(Format::SacctNodes),
+        devices(format("sacct-nodes")),
         named(&[("1201", 1), ("1202_1", 1), ("1202_2", 1), ("1204", 2), ("1205", 1), ("1207", 1)])
     );
 }
@@ -61,9 +62,11 @@ fn sacct_counts_cpus_and_nodes_where_asked_to() {
 fn gpu_types_are_device_types_only_where_gpus_are_devices() {
     let text = "JobIDRaw|Submit|Elapsed|State|NCPUS|NNodes|ReqTRES\n\
                 1|2024-03-04T02:00:00|01:00:00|COMPLETED|8|2|cpu=8,gres/gpu:v100=2\n";
-    for (format, devices, types) in
-        [(Format::Sacct, 2, vec!["v100"]), (Format::SacctCpus, 8, vec![]), (Format::SacctNodes, 2, vec![])]
-    {
+    for (format, devices, types) in [
+        (format("sacct"), 2, vec!["v100"]),
+        (format("sacct-cpus"), 8, vec![]),
+        (format("sacct-nodes"), 2, vec![]),
+    ] {
         let jobs = parse_trace(text, "t", Some(format)).unwrap().jobs;
         let found: Vec<&str> = jobs[0].gang.device_types.iter().map(|name| &**name).collect();
         assert_eq!((jobs[0].gang.devices, found), (devices, types), "{format:?}");
@@ -118,7 +121,7 @@ fn sacct_reads_common_sets_of_columns() {
 fn swf_sample_becomes_jobs_of_processors() {
     check(
         "cluster.swf",
-        Format::Swf,
+        format("swf"),
         &[
             "1 at 0 on 16: 3600 x 1000 ms, user 3, pool 1",
             "2 at 60 on 4: 600 x 1000 ms, user 4, pool 1",

@@ -1,5 +1,6 @@
 //! The Gavel simulator's traces.
 
+use crate::format;
 use wharf_core::Time;
 use wharf_testing::{needs, reference};
 use wharf_trace::{Format, LintOptions, Severity, lint, lint_reader, parse_trace, read_trace, write_trace};
@@ -70,12 +71,12 @@ fn what_is_odd_is_told() {
             "t:1:needs_data_dir: warning[not-an-integer]: found `x`, expected 0 or 1",
         ),
     ] {
-        let options = LintOptions { format: Some(Format::Gavel), ..LintOptions::default() };
+        let options = LintOptions { format: Some(format("gavel")), ..LintOptions::default() };
         let findings = lint_reader(std::io::Cursor::new(row.to_owned()), "t", &options).unwrap().findings;
         let shown: Vec<_> = findings.iter().map(ToString::to_string).collect();
         assert_eq!(shown, [expected], "{row}");
         let is_error = findings[0].severity == Severity::Error;
-        assert_eq!(parse_trace(row, "t", Some(Format::Gavel)).is_err(), is_error, "{row}");
+        assert_eq!(parse_trace(row, "t", Some(format("gavel"))).is_err(), is_error, "{row}");
     }
 }
 
@@ -83,7 +84,7 @@ fn what_is_odd_is_told() {
 fn writing_keeps_what_the_format_holds() {
     let text = format!("{ROW}\t925982\t4\t5\t-1.000000\t0\nA3C\tx\ty\t-n\t0\t7\t1\t1\t120.5\t538.500873\n");
     let trace = parse_trace(&text, "t", None).unwrap();
-    for format in [Format::Gavel, Format::NativeCsv, Format::NativeJsonl] {
+    for format in [format("gavel"), Format::NATIVE_CSV, Format::NATIVE_JSONL] {
         let mut out = Vec::new();
         assert_eq!(write_trace(&trace, format, &mut out).unwrap(), [], "{format}");
         assert_eq!(parse_trace(&String::from_utf8(out).unwrap(), "t", None).unwrap(), trace, "{format}");
@@ -91,7 +92,7 @@ fn writing_keeps_what_the_format_holds() {
     let native = "job_id,user,submit_s,devices,iterations,iteration_ms\nx,ann,0,1,10,5\n";
     let mut out = Vec::new();
     let trace = parse_trace(native, "t", None).unwrap();
-    let losses = write_trace(&trace, Format::Gavel, &mut out).unwrap();
+    let losses = write_trace(&trace, format("gavel"), &mut out).unwrap();
     let fields: Vec<_> = losses.iter().map(|loss| loss.field).collect();
     assert_eq!(fields, ["job_id", "user", "model", "iteration_ms"]);
 }

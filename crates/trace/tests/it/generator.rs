@@ -1,5 +1,6 @@
 //! Generated traces: the same from the same seed, and like what the settings say.
 
+use crate::format;
 use wharf_trace::{
     Arrivals, Deadlines, Format, GangMix, GeneratorSettings, LintOptions, Rate, Trace, generate,
     generator_models, lint_reader, parse_trace, stats, write_trace,
@@ -7,7 +8,7 @@ use wharf_trace::{
 
 fn csv(trace: &Trace) -> String {
     let mut out = Vec::new();
-    write_trace(trace, Format::NativeCsv, &mut out).expect("memory does not fail");
+    write_trace(trace, Format::NATIVE_CSV, &mut out).expect("memory does not fail");
     String::from_utf8(out).expect("traces are text")
 }
 
@@ -117,7 +118,7 @@ fn generated_traces_lint_clean_and_go_through_every_format() {
         let settings =
             GeneratorSettings { gangs, user_count: 0, job_count: 500, ..GeneratorSettings::default() };
         let trace = generate(&settings).unwrap();
-        for format in &[Format::Muri, Format::NativeCsv, Format::NativeJsonl] {
+        for format in &[format("muri"), Format::NATIVE_CSV, Format::NATIVE_JSONL] {
             let mut out = Vec::new();
             assert_eq!(write_trace(&trace, *format, &mut out).unwrap(), []);
             let text = String::from_utf8(out).unwrap();

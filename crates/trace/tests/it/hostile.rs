@@ -1,5 +1,6 @@
 //! No input makes the crate panic, hang or say nothing useful.
 
+use crate::format;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -67,7 +68,7 @@ fn endless_job_of_a_document_does_not_fill_the_memory() {
     let text =
         format!("{{\"note\": \"{long}\", \"jobs\": [[0, 1, {long}, 3],\n[1, 2, 3, 0],\n[2, 2, 3, 1]]}}");
     // The head of the file is all note: nothing there says what it is.
-    let options = LintOptions { format: Some(Format::Blox), ..LintOptions::default() };
+    let options = LintOptions { format: Some(format("blox")), ..LintOptions::default() };
     let findings = lint_reader(Cursor::new(text), "t", &options).unwrap().findings;
     let found: Vec<_> = findings.iter().map(|finding| (finding.line, finding.rule.code())).collect();
     assert_eq!(found, [(1, "line-too-long"), (2, "zero-gang")]);
@@ -78,7 +79,7 @@ fn deep_brackets_do_no_harm() {
     for text in ["[".repeat(1 << 20), "[{\"jobid\":".repeat(1 << 18), format!("[[0,{}", "[".repeat(1 << 21))]
     {
         assert!(parse_trace(&text, "t", None).is_err());
-        for format in [Format::Blox, Format::Philly] {
+        for format in [format("blox"), format("philly")] {
             assert!(parse_trace(&text, "t", Some(format)).is_err());
         }
     }
@@ -162,7 +163,7 @@ proptest! {
             true => format!("{{{s1}\"x\":{s2}\"{other}\",{s3}\"y\": [{{\"jobs\": 1}}],\"jobs\"{s4}:{s5}{list}{s6}}}{s7}"),
             false => list,
         };
-        let trace = parse_trace(&text, "t", Some(Format::Blox)).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+        let trace = parse_trace(&text, "t", Some(format("blox"))).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
         prop_assert_eq!(trace.jobs.len(), jobs.len());
         let mut sums = (0.0, 0);
         for (_, length, gpus, _) in &jobs {
@@ -173,8 +174,8 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..=Format::ALL.len()) {
-        let format = Format::ALL.get(format).copied();
+    fn no_bytes_make_the_reader_panic(bytes in damaged(), format in 0usize..=Format::all().len()) {
+        let format = Format::all().get(format).copied();
         let read = parse_trace_reader(Cursor::new(bytes.clone()), "t", format);
         let options = LintOptions { format, ..LintOptions::default() };
         match (read, lint_reader(Cursor::new(bytes), "t", &options)) {

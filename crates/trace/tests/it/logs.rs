@@ -1,5 +1,6 @@
 //! Traces of other simulators and logs of real clusters: the result of each row, and its notes.
 
+use crate::format;
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -68,7 +69,7 @@ pub(crate) fn check(name: &str, format: Format, jobs: &[&str], notes: &[&str]) {
 fn assert_native(trace: &Trace, what: &str) {
     let mut sorted = trace.clone();
     sorted.jobs.iter_mut().for_each(|job| job.row = 0);
-    for format in [Format::NativeCsv, Format::NativeJsonl] {
+    for format in [Format::NATIVE_CSV, Format::NATIVE_JSONL] {
         let mut out = Vec::new();
         let losses = write_trace(trace, format, &mut out).expect("a vector takes it");
         assert_eq!(losses, [], "{what} as {format}");
@@ -82,7 +83,7 @@ fn assert_native(trace: &Trace, what: &str) {
 fn simulators_samples() {
     check(
         "blox-stream.json",
-        Format::Blox,
+        format("blox"),
         &[
             "0 at 40 on 1: 2150.5 x 1000 ms",
             "1 at 95 on 4: 900.25 x 1000 ms",
@@ -93,7 +94,7 @@ fn simulators_samples() {
     );
     check(
         "blox-replay.csv",
-        Format::BloxCsv,
+        format("blox-csv"),
         &[
             "0 at 0 on 4: 12000 x 0 ms, resnet50",
             "1 at 35 on 1: 8000 x 0 ms, ResNet-18 batch 128",
@@ -103,7 +104,7 @@ fn simulators_samples() {
     );
     check(
         "sia.csv",
-        Format::Sia,
+        format("sia"),
         &[
             "cifar10-0 at 30 on 4 (1 to 64): 4883 x 0 ms, cifar10 batch 1024",
             "bert-1 at 75.5 on 2: 3694 x 0 ms, bert batch 48",
@@ -114,7 +115,7 @@ fn simulators_samples() {
     );
     check(
         "crius.csv",
-        Format::Crius,
+        format("crius"),
         &[
             "bert-0 at 1000000 on 4 (1 to 16) of a40|*: 4000 x 0 ms, bert__1.3B batch 256",
             "moe-1 at 1000060 on 2 (1 to 16) of a10|*: 9000 x 0 ms, moe__690M batch 512",
@@ -132,7 +133,7 @@ const PART_OF_GPU: &str = "a part of a GPU asked for, a whole one given for each
 fn philly_samples() {
     check(
         "philly.json",
-        Format::Philly,
+        format("philly"),
         &[
             "application_1500000000000_0006 at 0 on 1: 7200 x 1000 ms, user u3, pool b2",
             "application_1500000000000_0001 at 300 on 2: 3870 x 1000 ms, user u1, pool a1",
@@ -154,7 +155,7 @@ fn philly_samples() {
     );
     check(
         "philly-table.csv",
-        Format::PhillyCsv,
+        format("philly-csv"),
         &["3 at 0 on 1: 7200 x 1000 ms", "2 at 300 on 2: 3870 x 1000 ms"],
         &["4: warning[dropped-rows]: 1 row dropped: ran for no time (first: `2017-09-04 08:20:00`)"],
     );
@@ -164,7 +165,7 @@ fn philly_samples() {
 fn helios_and_openb_samples() {
     check(
         "helios.csv",
-        Format::Helios,
+        format("helios"),
         &[
             "901 at 0 on 8: 7200 x 1000 ms, user uAaaa, pool vcOne",
             "903 at 120 on 16: 120 x 1000 ms, user uAaaa, pool vcTwo",
@@ -179,7 +180,7 @@ fn helios_and_openb_samples() {
     );
     check(
         "openb.csv",
-        Format::Openb,
+        format("openb"),
         &[
             "pod-a at 0 on 1: 3998 x 1000 ms",
             "pod-b at 100 on 1: 1300 x 1000 ms",
@@ -215,7 +216,7 @@ fn pai_tasks_next_to_their_job_table_keep_users_and_submissions() {
         "job00c at 110 on 2: 30 x 1000 ms",
     ];
     for name in ["pai", "pai/pai_task_table.csv"] {
-        check(name, Format::Pai, &jobs, &[&notes[..], &[unknown]].concat());
+        check(name, format("pai"), &jobs, &[&notes[..], &[unknown]].concat());
     }
     // Without the table, that is said.
     let folder = tempfile::tempdir().unwrap();
@@ -331,7 +332,7 @@ fn folders_without_a_log_are_refused_with_a_hint() {
     let trace = read_trace(folder.path(), None).unwrap();
     assert_eq!(trace.jobs.len(), 3);
     // The format asked for is the one that is looked for.
-    assert!(read_trace(folder.path(), Some(Format::Philly)).is_err());
+    assert!(read_trace(folder.path(), Some(format("philly"))).is_err());
 }
 
 /// What is wrong with a text of a format: the linter's first error.
@@ -481,9 +482,9 @@ fn jobs_without_an_iteration_time_need_a_model() {
         assert_eq!(parse_trace(text, "t", None).unwrap_err().to_string(), expected);
     }
     let mut out = Vec::new();
-    let losses = write_trace(&trace, Format::Muri, &mut out).unwrap();
+    let losses = write_trace(&trace, format("muri"), &mut out).unwrap();
     assert_eq!(losses.iter().map(|loss| loss.field).collect::<Vec<_>>(), ["iteration_ms"]);
-    assert!(write_trace(&trace, Format::Philly, &mut out).is_err(), "a log is only read");
+    assert!(write_trace(&trace, format("philly"), &mut out).is_err(), "a log is only read");
 }
 
 #[test]

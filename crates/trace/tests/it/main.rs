@@ -11,3 +11,8 @@ mod logs;
 mod muri;
 mod native;
 mod stats;
+
+/// A format by its name.
+fn format(name: &str) -> wharf_trace::Format {
+    name.parse().unwrap()
+}

@@ -1,5 +1,6 @@
 //! The Muri simulator's traces.
 
+use crate::format;
 use wharf_core::{StageTimes, Time};
 use wharf_testing::{needs, reference};
 use wharf_trace::{Format, LintOptions, lint, parse_trace, read_trace, stats, write_trace};
@@ -47,7 +48,7 @@ fn writing_lists_what_the_format_cannot_hold() {
                 b,bob,0.30000000000000004,1,,,10,5,,,\n";
     let trace = parse_trace(text, "t", None).unwrap();
     let mut out = Vec::new();
-    let losses = write_trace(&trace, Format::Muri, &mut out).unwrap();
+    let losses = write_trace(&trace, format("muri"), &mut out).unwrap();
     let fields: Vec<_> = losses.iter().map(|loss| (loss.field, loss.job_count, &*loss.first_job)).collect();
     assert_eq!(
         fields,
@@ -60,7 +61,7 @@ fn writing_lists_what_the_format_cannot_hold() {
         ]
     );
     assert_eq!(losses[0].to_string(), "user of 2 jobs is lost (the format has no users), first of job `a`");
-    let again = parse_trace(&String::from_utf8(out).unwrap(), "t", Some(Format::Muri)).unwrap();
+    let again = parse_trace(&String::from_utf8(out).unwrap(), "t", Some(format("muri"))).unwrap();
     assert_eq!(again.jobs[1].submit, trace.jobs[1].submit);
 }
 
@@ -93,7 +94,7 @@ fn reference_traces_round_trip_and_lint_clean() {
     assert_eq!(paths.len(), 20);
     for path in paths {
         let trace = read_trace(&path, None).unwrap();
-        for format in &[Format::Muri, Format::NativeCsv, Format::NativeJsonl] {
+        for format in &[format("muri"), Format::NATIVE_CSV, Format::NATIVE_JSONL] {
             let mut out = Vec::new();
             assert_eq!(write_trace(&trace, *format, &mut out).unwrap(), [], "{}", path.display());
             let again = parse_trace(&String::from_utf8(out).unwrap(), &trace.name, None).unwrap();

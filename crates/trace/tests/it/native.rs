@@ -158,7 +158,7 @@ fn trace() -> impl Strategy<Value = Trace> {
 proptest! {
     #[test]
     fn what_is_written_reads_back_equal(trace in trace()) {
-        for format in [Format::NativeCsv, Format::NativeJsonl] {
+        for format in [Format::NATIVE_CSV, Format::NATIVE_JSONL] {
             let mut out = Vec::new();
             prop_assert_eq!(write_trace(&trace, format, &mut out).unwrap(), []);
             let text = String::from_utf8(out).unwrap();

@@ -28,7 +28,7 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
     let batch = resolve(args)?;
     let out = OutDir::new(&args.out)?;
     let mut text = Vec::new();
-    write_trace(&batch.trace, Format::NativeCsv, &mut text)
+    write_trace(&batch.trace, Format::NATIVE_CSV, &mut text)
         .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write the trace").caused_by(error))?;
     out.write(TRACE_FILE.as_ref(), &text)?;
     let jobs = batch.trace.jobs.len();

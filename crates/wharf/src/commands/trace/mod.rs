@@ -43,12 +43,12 @@ pub(super) fn execute(command: &TraceCommand, terminal: &Terminal) -> Result<Exi
 fn output_format(name: Option<&str>, path: &Path) -> Result<Format, CliError> {
     let format = match name {
         Some(name) => input::format(name)?,
-        None => Format::from_path(path).unwrap_or(Format::NativeCsv),
+        None => Format::from_path(path).unwrap_or(Format::NATIVE_CSV),
     };
     if format.is_writable() {
         return Ok(format);
     }
-    let writable = Format::ALL.iter().filter(|format| format.is_writable()).map(|format| format.name());
+    let writable = Format::all().iter().filter(|format| format.is_writable()).map(|format| format.name());
     Err(CliError::usage(format!("traces are not written as `{format}`, only read"))
         .hint(format!("write {}", writable.collect::<Vec<_>>().join(", "))))
 }

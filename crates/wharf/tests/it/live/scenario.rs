@@ -61,7 +61,7 @@ pub(crate) fn find(wanted: &Wanted) -> Scenario {
 impl Scenario {
     pub(crate) fn text(&self) -> String {
         let mut text = Vec::new();
-        write_trace(&self.trace, Format::NativeCsv, &mut text).unwrap();
+        write_trace(&self.trace, Format::NATIVE_CSV, &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 }

@@ -25,7 +25,7 @@ pub(in crate::commands) fn history(args: &HistoryArgs, terminal: &Terminal) -> R
     if window.trace.jobs.is_empty() {
         return Err(CliError::input("no job ended in that period"));
     }
-    let format = Format::from_path(&args.as_trace).unwrap_or(Format::NativeCsv);
+    let format = Format::from_path(&args.as_trace).unwrap_or(Format::NATIVE_CSV);
     let mut file = StagedFile::create(&args.as_trace)?;
     let losses = write_trace(&window.trace, format, &mut file)
         .map_err(|error| CliError::write(&args.as_trace, error))?;
