@@ -260,9 +260,12 @@ impl LogSource {
 pub(crate) struct JobTable {
     /// The name of its file.
     pub(crate) file: &'static str,
-    /// Adds what it says to the jobs; the path is that of the table, where it exists.
-    pub(crate) add: fn(&mut [JobSpec], Option<&Path>, &mut Findings) -> Result<(), TraceError>,
+    /// Called with the path of the table, where it exists.
+    pub(crate) add: AddJobTable,
 }
+
+/// Adds what a table says to the jobs.
+pub(crate) type AddJobTable = fn(&mut [JobSpec], Option<&Path>, &mut Findings) -> Result<(), TraceError>;
 
 /// Which column is to blame in checks that every format shares.
 #[derive(Clone, Copy, Debug)]

@@ -14,5 +14,5 @@ mod stats;
 
 /// A format by its name.
 fn format(name: &str) -> wharf_trace::Format {
-    name.parse().unwrap()
+    name.parse().expect("a format of the table")
 }
