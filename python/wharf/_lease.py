@@ -30,14 +30,14 @@ class Lease(NamedTuple):
 
     @classmethod
     def from_reply(cls, reply: Any) -> Optional["Lease"]:
-        """The lease in an answer of the keeper's, if there is one."""
+        """The lease in an answer of the supervisor's, if there is one."""
         if not isinstance(reply, dict):
             return None
         return cls(_number(reply.get("until_iteration")), _number(reply.get("until_s")))
 
 
 def _number(value: Any) -> Optional[float]:
-    """What cannot be understood is no limit: the keeper enforces the lease anyway."""
+    """What cannot be understood is no limit: the supervisor enforces the lease anyway."""
     try:
         number = float(value)
     except (TypeError, ValueError):

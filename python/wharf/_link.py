@@ -1,7 +1,7 @@
-"""The line to the keeper of the task: datagrams over a local socket.
+"""The line to the supervisor of the task: datagrams over a local socket.
 
-Each datagram is a JSON object with the task's name (`job`, `generation`) and its secret (`token`). The keeper answers at this
-side's own address, with the same secret, when the lease has changed or when asked. A keeper that is away is no error: the next datagram may find its
+Each datagram is a JSON object with the task's name (`job`, `generation`) and its secret (`token`). The supervisor answers at this
+side's own address, with the same secret, when the lease has changed or when asked. A supervisor that is away is no error: the next datagram may find its
 successor.
 """
 
@@ -15,14 +15,14 @@ import socket
 import time
 from typing import Any, Dict, Mapping, Optional
 
-#: The keeper cuts off what is longer.
+#: The supervisor cuts off what is longer.
 BYTES_MAX = 4096
-#: Between attempts to send to a keeper that has much to read.
+#: Between attempts to send to a supervisor that has much to read.
 RETRY_S = 0.01
 
 
 class Link:
-    """Sends to the keeper and takes its answers. Belongs to the process that made it: a fork has none."""
+    """Sends to the supervisor and takes its answers. Belongs to the process that made it: a fork has none."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._path = environment["WHARF_PROGRESS_SOCKET"]
@@ -51,7 +51,7 @@ class Link:
             return None
 
     def send(self, message: Mapping[str, Any], patience_s: float = 0.0) -> bool:
-        """Whether the keeper has taken it; waits for room in its queue only if told to."""
+        """Whether the supervisor has taken it; waits for room in its queue only if told to."""
         if os.getpid() != self._owner:
             return False
         text = json.dumps({**self._name, **message}, separators=(",", ":"), allow_nan=False, ensure_ascii=False)

@@ -16,10 +16,10 @@ from ._signals import StopSignal
 
 #: Iterations are told at most this often, and answers looked for.
 TELL_INTERVAL_S = 0.1
-#: A loop whose lease seems over waits this long for the keeper to say whether it was renewed; a keeper that is away is
+#: A loop whose lease seems over waits this long for the supervisor to say whether it was renewed; a supervisor that is away is
 #: noticed without waiting.
 ASK_PATIENCE_S = 2.0
-#: A word that matters waits this long for room in the keeper's queue.
+#: A word that matters waits this long for room in the supervisor's queue.
 SEND_PATIENCE_S = 0.5
 #: What a datagram has beside metrics: the task's name and secret, iterations.
 FRAME_BYTES = 512
@@ -43,7 +43,7 @@ class Run:
         self._points = Points()
         # Values that were reported before the first iteration: they belong to it, as it is not known before where this run goes on.
         self._early: Optional[Dict[str, Any]] = {}
-        # Messages with points that the keeper has not taken.
+        # Messages with points that the supervisor has not taken.
         self._unsent: List[Dict[str, Any]] = []
         self._total: Optional[int] = None
         self._checkpoint_every = 0
@@ -230,7 +230,7 @@ class Run:
         self._listen()
 
     def _send(self, message: Dict[str, Any], patience_s: float) -> None:
-        """Sends a message and all points that wait; those that the keeper does not take are sent with the next one."""
+        """Sends a message and all points that wait; those that the supervisor does not take are sent with the next one."""
         if self._link is None:
             return
         while True:

@@ -53,12 +53,12 @@ fn run(parsed: &Parsed) -> Exit {
     let terminal = Terminal::new(&cli.global);
     config::hand_to_clients(parsed);
     config::tell(parsed, &terminal);
-    // The keeper of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
+    // The supervisor of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
     // A step ends with its trainer, whose log is not the place to say so.
     let is_apart = matches!(
         cli.command,
-        args::Command::Keeper(_)
-            | args::Command::Beside(_)
+        args::Command::Supervisor(_)
+            | args::Command::ExecSession(_)
             | args::Command::Batch(_)
             | args::Command::MpiAgent(_)
             | args::Command::Pace(_)

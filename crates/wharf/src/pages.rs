@@ -65,7 +65,7 @@ mod tests {
             let page = String::from_utf8(find(name).unwrap().clone()).unwrap();
             assert!(page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"), "{name}: {page}");
         }
-        assert!(find("wharf-keeper.1").is_none());
+        assert!(find("wharf-supervisor.1").is_none());
         let words = ["token".to_owned(), "create".to_owned()];
         assert_eq!(page(&words).unwrap().as_ref(), find("wharf-token-create.1"));
         assert_eq!(page(&["nothing".to_owned()]).unwrap(), None);

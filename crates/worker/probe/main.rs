@@ -1,29 +1,29 @@
-//! A program with a worker and a keeper in it, as `wharf` has them, for tests that kill it.
+//! A program with a worker and a supervisor in it, as `wharf` has them, for tests that kill it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use wharf_worker::{
-    BesideTask, ContainerSettings, Inventory, StepAnswer, StepReport, TaskSettings, Watch, WorkerConfig,
-    beside_main, keeper_main, pace_main, run, stage_main, tell_step,
+    ContainerSettings, Inventory, SessionTask, StepAnswer, StepReport, TaskSettings, Watch, WorkerConfig,
+    exec_session_main, pace_main, run, stage_main, supervisor_main, tell_step,
 };
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result: Result<(), Box<dyn std::error::Error>> = match arguments.as_slice() {
-        [command, _, state_dir] if command == "keeper" => {
-            keeper_main(Path::new(state_dir)).map_err(Into::into)
+        [command, _, state_dir] if command == "supervisor" => {
+            supervisor_main(Path::new(state_dir)).map_err(Into::into)
         }
-        [command, _, state_dir, stage] if command == "keeper" && stage == "--stage" => {
+        [command, _, state_dir, stage] if command == "supervisor" && stage == "--stage" => {
             return ExitCode::from(stage_main(Path::new(state_dir)));
         }
         [command, head, state_dir] if command == "worker" => worker(head, state_dir.into()),
-        [command, words @ ..] if command == "beside" => return beside(words),
+        [command, words @ ..] if command == "exec-session" => return exec_session(words),
         [command, iterations] if command == "pace" => pace(iterations),
         [command, iterations, metric, value] if command == "step" => step(iterations, metric, value),
-        _ => Err("usage: keeper --state-dir DIR | worker HEAD DIR | step ITERATIONS METRIC VALUE | \
-                  pace ITERATIONS | beside --task PID [--terminal] -- COMMAND"
+        _ => Err("usage: supervisor --state-dir DIR | worker HEAD DIR | step ITERATIONS METRIC VALUE | \
+                  pace ITERATIONS | exec-session --task PID [--terminal] -- COMMAND"
             .into()),
     };
     match result {
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn beside(words: &[String]) -> ExitCode {
+fn exec_session(words: &[String]) -> ExitCode {
     let split = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let (options, command) = (&words[..split], words.get(split + 1..).unwrap_or_default());
     let values = |name: &str| -> Vec<&String> {
@@ -44,7 +44,7 @@ fn beside(words: &[String]) -> ExitCode {
     };
     let number = |name: &str| values(name).first().and_then(|value| value.parse().ok()).unwrap_or_default();
     let id = |name: &str| u32::try_from(number(name)).unwrap_or_default();
-    let task = BesideTask {
+    let task = SessionTask {
         pid: id("--task"),
         start_time: number("--start-time"),
         uid: id("--uid"),
@@ -52,7 +52,7 @@ fn beside(words: &[String]) -> ExitCode {
         cgroups: values("--cgroup").into_iter().map(PathBuf::from).collect(),
         denied_devices: values("--denied-device").into_iter().map(PathBuf::from).collect(),
     };
-    ExitCode::from(beside_main(&task, options.iter().any(|word| word == "--terminal"), command))
+    ExitCode::from(exec_session_main(&task, options.iter().any(|word| word == "--terminal"), command))
 }
 
 fn pace(iterations: &str) -> Result<(), Box<dyn std::error::Error>> {
@@ -83,13 +83,13 @@ async fn worker(head: &str, state_dir: PathBuf) -> Result<(), Box<dyn std::error
         features: Vec::new(),
         address: "127.0.0.1".into(),
         state_dir,
-        keeper_program: None,
+        supervisor_program: None,
         rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
         tasks: TaskSettings::default(),
-        stay: None,
+        lifetime: None,
     };
     if let Ok(line) = std::env::var("PROBE_CONTAINER_COMMAND") {
         config.containers.command = line.split(' ').map(String::from).collect();

@@ -13,7 +13,7 @@ use nix::unistd::{User, geteuid};
 use serde::{Deserialize, Serialize};
 use wharf_proto::ReleaseCheckpoint;
 
-use crate::keeper::Stage;
+use crate::supervisor::Stage;
 
 /// The file that the first node of a gang writes into the directory, for the others to find.
 pub(crate) const MARKER: &str = ".wharf-gang";

@@ -1,4 +1,4 @@
-//! What can go wrong with a worker or its keeper as a whole. What goes wrong with a task is told to the head instead.
+//! What can go wrong with a worker or its supervisor as a whole. What goes wrong with a task is told to the head instead.
 
 use std::io;
 use std::path::PathBuf;
@@ -46,9 +46,9 @@ pub enum WorkerError {
         /// What the head said.
         reason: String,
     },
-    /// The keeper did not start or does not answer.
+    /// The supervisor did not start or does not answer.
     #[error("the supervisor does not {what}; see its log {}", log.display())]
-    Keeper {
+    Supervisor {
         /// What it does not do.
         what: &'static str,
         /// Where it writes what happens to it.
@@ -57,9 +57,9 @@ pub enum WorkerError {
         #[source]
         source: io::Error,
     },
-    /// A keeper of another version still holds tasks.
+    /// A supervisor of another version still holds tasks.
     #[error("a supervisor of another version (protocol {found}, not {wanted}, pid {pid}) still holds tasks")]
-    KeeperVersion {
+    SupervisorVersion {
         /// Its protocol.
         found: u32,
         /// The one that this worker speaks.
@@ -69,9 +69,9 @@ pub enum WorkerError {
     },
 }
 
-/// Why a keeper cannot start or go on.
+/// Why a supervisor cannot start or go on.
 #[derive(Debug, thiserror::Error)]
-pub enum KeeperError {
+pub enum SupervisorError {
     /// A file or socket of the state directory cannot be used.
     #[error("cannot {what} {}", path.display())]
     File {
@@ -83,13 +83,13 @@ pub enum KeeperError {
         #[source]
         source: io::Error,
     },
-    /// Another keeper holds the state directory.
+    /// Another supervisor holds the state directory.
     #[error("another supervisor holds {}", path.display())]
     InUse {
         /// The state directory.
         path: PathBuf,
     },
-    /// The system refuses what every keeper needs.
+    /// The system refuses what every supervisor needs.
     #[error("cannot {what}")]
     System {
         /// What was tried.

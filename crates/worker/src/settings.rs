@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::link::holds_token;
+use crate::WorkerConfig;
 
 /// Variables of the worker's own environment that tasks inherit. A name that ends with `*` stands for all that begin so.
 const PASSED: &[&str] = &[
@@ -71,7 +71,7 @@ impl TaskSettings {
             PASSED.iter().copied().chain(more).any(|pattern| matches(pattern, name))
         };
         let fits = |(name, value): &(OsString, OsString)| {
-            name.to_str().is_some_and(is_passed) && !holds_token(&value.to_string_lossy(), token)
+            name.to_str().is_some_and(is_passed) && !contains_token(&value.to_string_lossy(), token)
         };
         environment.filter(fits).collect()
     }
@@ -82,6 +82,18 @@ fn matches(pattern: &str, name: &str) -> bool {
         Some(beginning) => name.starts_with(beginning),
         None => name == pattern,
     }
+}
+
+/// Variables of this process that contain the token, which no child may inherit.
+pub(crate) fn variables_with_token(config: &WorkerConfig) -> impl Iterator<Item = OsString> {
+    let has_token = |value: &OsString| contains_token(&value.to_string_lossy(), &config.token);
+    std::env::vars_os().filter(move |(_, value)| has_token(value)).map(|(name, _)| name)
+}
+
+/// Whether a value contains the token; a very short token is compared as a whole.
+fn contains_token(value: &str, token: &str) -> bool {
+    const SEARCHED_BYTES_MIN: usize = 8;
+    !token.is_empty() && (value == token || (token.len() >= SEARCHED_BYTES_MIN && value.contains(token)))
 }
 
 #[cfg(test)]

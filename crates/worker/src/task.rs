@@ -1,4 +1,4 @@
-//! A task's name and end, as worker and keeper know them.
+//! A task's name and end, as worker and supervisor know them.
 
 use serde::{Deserialize, Serialize};
 use wharf_proto::{Cause as WireCause, NodeFault, TaskEnded, TaskId};

@@ -17,12 +17,12 @@ pub(crate) fn config(device_type: &str) -> WorkerConfig {
         features: Vec::new(),
         address: "127.0.0.1".into(),
         state_dir: "/tmp/w".into(),
-        keeper_program: None,
+        supervisor_program: None,
         rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
         tasks: TaskSettings::default(),
-        stay: None,
+        lifetime: None,
     }
 }

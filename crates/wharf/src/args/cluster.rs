@@ -305,10 +305,10 @@ pub enum RehearsalArg {
     Hold,
 }
 
-/// `wharf keeper`, started by the worker.
+/// `wharf supervisor`, started by the worker.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  (started by wharf worker)")]
-pub struct KeeperArgs {
+pub struct SupervisorArgs {
     /// The worker's state directory
     #[arg(long, value_name = "DIR")]
     pub state_dir: PathBuf,

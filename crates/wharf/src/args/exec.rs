@@ -52,10 +52,10 @@ pub struct MpiAgentArgs {
     pub line: Vec<String>,
 }
 
-/// `wharf beside`, started by the worker for `wharf exec`.
+/// `wharf exec-session`, started by the worker for `wharf exec`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  (started by wharf worker)")]
-pub struct BesideArgs {
+pub struct ExecSessionArgs {
     /// Process id of the task
     #[arg(long, value_name = "PID")]
     pub task: u32,

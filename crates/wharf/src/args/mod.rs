@@ -50,13 +50,13 @@ pub use access::{
     TokenListArgs, TokenRenewArgs, TokenRevokeArgs, Ttl,
 };
 pub use cluster::{
-    ContainerArgs, ExplainJobArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, KeeperArgs, LogsArgs, RehearsalArg,
-    TaskArgs, WorkerArgs,
+    ContainerArgs, ExplainJobArgs, HeadArgs, HomeArgs, HttpArgs, JobArgs, LogsArgs, RehearsalArg,
+    SupervisorArgs, TaskArgs, WorkerArgs,
 };
 pub use config::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs};
 pub use cp::{CpArgs, CpPlace};
 pub use demo::DemoArgs;
-pub use exec::{BatchArgs, BesideArgs, ExecArgs, MpiAgentArgs};
+pub use exec::{BatchArgs, ExecArgs, ExecSessionArgs, MpiAgentArgs};
 pub use filter::{CancelArgs, ChangeArgs, FilterArgs, JobStateArg, PriorityArgs, SelectArgs};
 pub use foresee::{HistoryArgs, SizeArgs, WhatIfArgs};
 pub use global::{ColorChoice, GlobalArgs, LogFormat, OutputFormat};
@@ -207,11 +207,11 @@ pub enum Command {
     )]
     Pilot(PilotCommand),
     /// The parent of a worker's tasks
-    #[command(hide = true)]
-    Keeper(KeeperArgs),
+    #[command(hide = true, alias = "keeper")]
+    Supervisor(SupervisorArgs),
     /// Command started in a running task
-    #[command(hide = true)]
-    Beside(BesideArgs),
+    #[command(hide = true, alias = "beside")]
+    ExecSession(ExecSessionArgs),
     /// Batch script of a job
     #[command(hide = true)]
     Batch(BatchArgs),

@@ -11,8 +11,9 @@ use super::{Cli, Command, GlobalArgs};
 pub(crate) fn of_task(arguments: &[OsString]) -> Option<Cli> {
     let words = arguments.get(1..)?;
     match words.first()?.to_str()? {
-        "keeper" => alone(words, Command::Keeper),
-        "beside" => alone(words, Command::Beside),
+        // The second names are those of earlier versions: a worker of one, upgraded on disk, starts this program.
+        "supervisor" | "keeper" => alone(words, Command::Supervisor),
+        "exec-session" | "beside" => alone(words, Command::ExecSession),
         "batch" => alone(words, Command::Batch),
         "step" => alone(words, Command::Step),
         "pace" => alone(words, Command::Pace),
@@ -36,9 +37,11 @@ mod tests {
     #[test]
     fn commands_of_tasks_mean_what_they_mean_in_the_whole() {
         for line in [
+            "supervisor --state-dir /s",
             "keeper --state-dir /s",
-            "keeper --state-dir /s --stage",
-            "beside --task 7 --start-time 9 --uid 1 --gid 2 --cgroup /c --terminal -- ls -l",
+            "supervisor --state-dir /s --stage",
+            "exec-session --task 7 --start-time 9 --uid 1 --gid 2 --cgroup /c --terminal -- ls -l",
+            "beside --task 7 --start-time 9 --uid 1 --gid 2 -- ls",
             "batch --input /in -- script --a b",
             "batch",
             "step 3 --quiet",
@@ -50,7 +53,7 @@ mod tests {
             let alone = of_task(&words).unwrap();
             assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
         }
-        for line in ["step --help", "keeper", "batch --nonsense", "jobs", ""] {
+        for line in ["step --help", "supervisor", "batch --nonsense", "jobs", ""] {
             let words: Vec<OsString> =
                 std::iter::once("wharf").chain(line.split(' ')).map(OsString::from).collect();
             assert!(of_task(&words).is_none(), "{line}");

@@ -22,7 +22,7 @@ pub(crate) use file::{ConfigFile, Said};
 use keys::{CLIENT, Key, Kind, ROLES};
 
 /// Commands of tasks: nothing may keep them from their work, and they are started often.
-const OF_TASKS: &[&str] = &["keeper", "beside", "batch", "step", "pace"];
+const OF_TASKS: &[&str] = &["supervisor", "keeper", "exec-session", "beside", "batch", "step", "pace"];
 /// Commands that a wrong file must not stop: they help to write one.
 const ABOUT_FILE: &[&str] = &["config", "help", "completions", "man", "install", "uninstall"];
 

@@ -81,7 +81,7 @@ fn points(cluster: &Cluster, id: &str, name: &str) -> Vec<(u64, String, u64)> {
 
 /// The supervisor of a node's tasks.
 fn supervisors(cluster: &Cluster, node: &str) -> String {
-    let pattern = format!("wharf keeper.*{}.*{node}", cluster.folder.path().display());
+    let pattern = format!("wharf supervisor.*{}.*{node}", cluster.folder.path().display());
     let found = Command::new("pgrep").args(["-f", &pattern]).output().unwrap();
     let found = String::from_utf8(found.stdout).unwrap();
     assert_eq!(found.split_whitespace().count(), 1, "{pattern}: {found}");
@@ -93,7 +93,7 @@ fn power_off(cluster: &Cluster, node: &str, mut agent: Daemon, id: &str) {
     let folder = cluster.folder.path().display().to_string();
     agent.kill();
     let supervisors =
-        Command::new("pgrep").args(["-f", &format!("wharf keeper.*{folder}.*{node}")]).output().unwrap();
+        Command::new("pgrep").args(["-f", &format!("wharf supervisor.*{folder}.*{node}")]).output().unwrap();
     let supervisors = String::from_utf8(supervisors.stdout).unwrap();
     assert!(!supervisors.trim().is_empty(), "no supervisor of {node}");
     let trainer = std::fs::read_to_string(cluster.path(&format!("{id}.pid"))).unwrap();

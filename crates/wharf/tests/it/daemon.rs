@@ -45,7 +45,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // In good order, so that a worker's keeper ends with it.
+        // In good order, so that a worker's supervisor ends with it.
         let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM);
         let _ = self.child.wait();
     }

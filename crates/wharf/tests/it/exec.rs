@@ -80,7 +80,7 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // So that the keeper has nothing to keep.
+        // So that the supervisor has nothing to keep.
         let _ = self.cluster.run(&["cancel", "0"]);
         let _ = self.cluster.run(&["submit", "--wait", "--after-any", "0", "--", "true"]);
     }

@@ -543,8 +543,8 @@ async fn certificates_are_renewed_before_they_end() {
         network_interface: None,
         watch: wharf_worker::Watch::default(),
         containers: wharf_worker::ContainerSettings::default(),
-        stay: None,
-        keeper_program: Some(env!("CARGO_BIN_EXE_wharf").into()),
+        lifetime: None,
+        supervisor_program: Some(env!("CARGO_BIN_EXE_wharf").into()),
         rehearsal: None,
     };
     let (notices, mut heard) = mpsc::unbounded_channel();

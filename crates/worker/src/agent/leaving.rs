@@ -4,13 +4,13 @@ use tokio::time::Instant;
 use wharf_proto::{Leave, from_worker};
 
 use super::Agent;
+use super::lifetime::Phase;
 use crate::Notice;
-use crate::stay::Phase;
 use crate::task::{Exit, TaskKey};
 
 impl<N: FnMut(Notice)> Agent<N> {
-    /// Does what its stay asks for now; returns whether it is over.
-    pub(super) fn look_at_stay(&mut self) -> bool {
+    /// Does what its lifetime asks for now; returns whether it is over.
+    pub(super) fn check_lifetime(&mut self) -> bool {
         let now = Instant::now();
         for (task, exit) in self.departure.take_kept(now) {
             self.tell_ended(task, exit);

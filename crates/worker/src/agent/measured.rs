@@ -5,7 +5,7 @@ use wharf_proto::{MetricPoints, RefusedMetrics, TaskProgress, from_worker};
 
 use super::Agent;
 use crate::Notice;
-use crate::protocol::Progress;
+use crate::supervisor::protocol::Progress;
 use crate::task::TaskKey;
 
 /// Points in one message: a batch of messages stays far below what gRPC takes.

@@ -11,11 +11,11 @@ use wharf_proto::{
 };
 
 use super::Agent;
+use super::output::{self, Wanted};
 use crate::checkpoints::{self, Released};
-use crate::output::{self, Wanted};
-use crate::protocol::output_file;
+use crate::supervisor::protocol::output_file;
 use crate::task::TaskKey;
-use crate::{Notice, TaskSettings, housekeeping, processes};
+use crate::{Notice, TaskSettings, disk, processes};
 
 /// How often the output of running tasks is looked at, and that of tasks that are over.
 pub(super) const OUTPUTS_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ impl<N: FnMut(Notice)> Agent<N> {
     pub(super) fn tell_heartbeat(&mut self) {
         let is_due = self.disk_told.is_none_or(|told| told.elapsed() >= DISK_INTERVAL);
         let reserve = self.config.tasks.disk_reserve_bytes;
-        let disk = if is_due { housekeeping::disk(&self.config.state_dir, reserve) } else { None };
+        let disk = if is_due { disk::disk(&self.config.state_dir, reserve) } else { None };
         if disk.is_some() && self.head.is_some() {
             self.disk_told = Some(Instant::now());
         }
@@ -44,9 +44,9 @@ impl<N: FnMut(Notice)> Agent<N> {
         let paths: Vec<PathBuf> =
             running.map(|(&task, _)| output_file(&self.config.state_dir, task)).collect();
         let TaskSettings { output_bytes, disk_reserve_bytes, .. } = self.config.tasks;
-        let disk = housekeeping::disk(&self.config.state_dir, disk_reserve_bytes);
+        let disk = disk::disk(&self.config.state_dir, disk_reserve_bytes);
         if let (false, Some(disk)) = (paths.is_empty(), disk) {
-            let trim = move || housekeeping::trim_outputs(&paths, &disk, output_bytes);
+            let trim = move || disk::trim_outputs(&paths, &disk, output_bytes);
             self.trimming = Some(tokio::task::spawn_blocking(trim).abort_handle());
         }
     }
@@ -55,9 +55,9 @@ impl<N: FnMut(Notice)> Agent<N> {
     pub(super) fn remove_old(&self) {
         let known: BTreeSet<String> = self.tasks.keys().map(ToString::to_string).collect();
         let (folder, retention) = (self.config.state_dir.clone(), self.config.tasks.output_retention);
-        let remove = move || housekeeping::remove_old(&folder, retention, |task| known.contains(task));
+        let remove = move || disk::remove_old(&folder, retention, |task| known.contains(task));
         drop(tokio::task::spawn_blocking(remove));
-        let (program, folder) = (self.config.keeper_program.clone(), self.config.state_dir.clone());
+        let (program, folder) = (self.config.supervisor_program.clone(), self.config.state_dir.clone());
         let released = Released::all(&folder);
         if !released.is_empty() {
             drop(tokio::spawn(checkpoints::remove(program, folder, released, true)));
@@ -81,7 +81,7 @@ impl<N: FnMut(Notice)> Agent<N> {
     pub(super) fn remove_released(&mut self) {
         let released = std::mem::take(&mut self.released);
         if !released.is_empty() {
-            let (program, folder) = (self.config.keeper_program.clone(), self.config.state_dir.clone());
+            let (program, folder) = (self.config.supervisor_program.clone(), self.config.state_dir.clone());
             drop(tokio::spawn(checkpoints::remove(program, folder, released, false)));
         }
     }
@@ -123,7 +123,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 follow: wanted.follow,
                 ended,
                 state_dir: self.config.state_dir.clone(),
-                program: self.config.keeper_program.clone(),
+                program: self.config.supervisor_program.clone(),
             },
             head.output.clone(),
         );

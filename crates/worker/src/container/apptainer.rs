@@ -24,7 +24,7 @@ pub(crate) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
 }
 
 /// An instance that stays.
-pub(crate) fn stay(contained: &Contained, image: &str) -> Result<Argv, ArgvError> {
+pub(crate) fn start_instance(contained: &Contained, image: &str) -> Result<Argv, ArgvError> {
     refuse_volumes(contained, contained.mounts())?;
     let mut argv = Argv { words: contained.program.clone(), warnings: Vec::new() };
     for word in ["--quiet", "instance", "start"] {

@@ -43,7 +43,7 @@ pub(crate) fn run(
 }
 
 /// `run`, for a container that stays and does nothing by itself. It has none of a task's variables.
-pub(crate) fn stay(contained: &Contained, image: &str) -> Result<Argv, ArgvError> {
+pub(crate) fn run_detached(contained: &Contained, image: &str) -> Result<Argv, ArgvError> {
     let mut argv = Argv { words: prefix(contained), warnings: Vec::new() };
     for word in ["run", "-d", "--init", "--name", &contained.spec.name] {
         argv.push(word);

@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use super::image::{answer, tool};
 use super::{Contained, api, docker};
-use crate::protocol::progress_socket;
+use crate::supervisor::protocol::progress_socket;
 use crate::task::TaskKey;
 
 /// Ends what a task has left behind; containers that are to be kept are only stopped.
@@ -54,7 +54,7 @@ pub(super) fn inside(state_dir: &Path, task: TaskKey) -> Vec<Pid> {
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {
         let namespace = std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-        namespace.is_some() && namespace != own && crate::keeper::is_of_task(*pid, task, &socket)
+        namespace.is_some() && namespace != own && crate::supervisor::is_of_task(*pid, task, &socket)
     })
     .map(Pid::from_raw)
     .collect()

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::spec::short_digest;
 use super::{Contained, ContainerRuntime, Gpus, docker};
-use crate::lock;
+use crate::state_dir;
 
 /// The ending of what is noted of an engine's images.
 const IMPORTED: &str = "imported";
@@ -156,7 +156,7 @@ impl Cache<'_> {
         if place.exists() {
             return ready(held);
         }
-        let gate = lock::open(&self.folder.join(format!("{key}.lock"))).map_err(failed)?;
+        let gate = state_dir::open(&self.folder.join(format!("{key}.lock"))).map_err(failed)?;
         if matches!(gate.try_lock(), Err(TryLockError::WouldBlock)) {
             super::enter::say(&format!("waits for the image {key}, which another task gets ready"));
             gate.lock().map_err(failed)?;
@@ -174,7 +174,7 @@ impl Cache<'_> {
 
     /// Says that an image is in use, from now until the last process that has the file is gone.
     fn hold(&self, key: &str) -> std::io::Result<File> {
-        let file = lock::open(&self.folder.join(format!("{key}.use")))?;
+        let file = state_dir::open(&self.folder.join(format!("{key}.use")))?;
         file.lock_shared()?;
         file.set_modified(SystemTime::now())?;
         fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty()))?;
@@ -350,7 +350,7 @@ impl Cache<'_> {
             if total <= self.contained.cache_bytes {
                 break;
             }
-            let in_use = lock::open(&self.folder.join(format!("{key}.use")))?;
+            let in_use = state_dir::open(&self.folder.join(format!("{key}.use")))?;
             let place = self.folder.join(&key);
             // An engine refuses to remove what a container still has.
             if bytes > 0 && in_use.try_lock().is_ok() && Imported::read(&place).is_none_or(|one| one.forget())

@@ -22,7 +22,6 @@ mod settings;
 mod spec;
 #[cfg(test)]
 mod tests;
-mod tidy;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +36,6 @@ pub(crate) use plan::{Planned, Wanted, misleads, plan};
 pub(crate) use prefer::prefer;
 pub use settings::{ContainerMount, ContainerRuntime, ContainerSettings};
 pub(crate) use spec::{Mount, Network, Shm, Spec};
-pub(crate) use tidy::{retire_all, tidy};
 
 use crate::task::TaskKey;
 

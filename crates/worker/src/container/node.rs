@@ -14,7 +14,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use super::enter::{Failed, InheritedFile, say};
 use super::image::{answer, tool};
 use super::{Contained, ENGINE_VARIABLE, apptainer, docker, image, serve};
-use crate::lock;
+use crate::state_dir;
 
 /// More of what an engine says is not shown.
 const SAID_MAX: u64 = 64 << 10;
@@ -62,9 +62,9 @@ fn taken(
 ) -> Result<File, String> {
     let (name, image) = (&contained.spec.name, &contained.spec.image);
     let failed = |error: std::io::Error| format!("cannot take the container {name} of this node: {error}");
-    let gate = lock::open(&file(contained, "lock")).map_err(failed)?;
+    let gate = state_dir::open(&file(contained, "lock")).map_err(failed)?;
     gate.lock().map_err(failed)?;
-    let used = lock::open(&file(contained, "use")).map_err(failed)?;
+    let used = state_dir::open(&file(contained, "use")).map_err(failed)?;
     match find()? {
         Some(origin) if origin.spec != contained.spec.hash => {
             used.try_lock().map_err(|_| {
@@ -96,7 +96,7 @@ fn taken(
 pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Result<u8, Failed> {
     let remove = || tool(&words(contained, &["rm", "-f", &contained.spec.name]));
     let make = || {
-        let argv = docker::stay(contained, image).map_err(|error| error.to_string())?;
+        let argv = docker::run_detached(contained, image).map_err(|error| error.to_string())?;
         apart(contained, &argv.words)
     };
     let id = answer(&words(contained, &["image", "inspect", "--format", "{{.Id}}", image]))?;
@@ -186,7 +186,7 @@ pub(super) fn instance(contained: &Contained, image: &str) -> Result<String, Str
     };
     let id = image::identity(image)?;
     let make = || {
-        let argv = apptainer::stay(contained, image).map_err(|error| error.to_string())?;
+        let argv = apptainer::start_instance(contained, image).map_err(|error| error.to_string())?;
         apart(contained, &argv.words)?;
         std::fs::write(&mark, format!("{} {id}", contained.spec.hash)).map_err(|error| error.to_string())
     };
@@ -200,9 +200,9 @@ pub(super) fn instance(contained: &Contained, image: &str) -> Result<String, Str
 
 /// Removes the container of a node, unless it is in use or was used just now; true if it is gone.
 pub(crate) fn retire(contained: &Contained, idle: Idle) -> Result<bool, String> {
-    let gate = lock::open(&file(contained, "lock")).map_err(|error| error.to_string())?;
+    let gate = state_dir::open(&file(contained, "lock")).map_err(|error| error.to_string())?;
     gate.lock().map_err(|error| error.to_string())?;
-    let used = lock::open(&file(contained, "use")).map_err(|error| error.to_string())?;
+    let used = state_dir::open(&file(contained, "use")).map_err(|error| error.to_string())?;
     let since = used.metadata().and_then(|found| found.modified()).ok().and_then(|at| at.elapsed().ok());
     if used.try_lock().is_err() || since.is_some_and(|since| since < Duration::from_millis(idle.ms)) {
         return Ok(false);

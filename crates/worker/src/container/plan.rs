@@ -9,9 +9,10 @@ use super::{
     Contained, ContainerRuntime, ContainerSettings, ENGINE_VARIABLE, Engine, Gpus, Mount, RUNTIME_VARIABLE,
     Spec,
 };
-use crate::protocol::progress_socket;
+use crate::launch::environment;
+use crate::supervisor::protocol::progress_socket;
 use crate::task::TaskKey;
-use crate::{WorkerConfig, devices, environment};
+use crate::{WorkerConfig, devices};
 
 /// Variables that are about the machine, not about the job: a runtime's program is told of them only for within.
 const OF_THE_MACHINE: &[&str] = &[

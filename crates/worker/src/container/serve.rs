@@ -1,4 +1,4 @@
-//! The process between the keeper and an engine's program: it hands signals on to the container itself. The program does so only
+//! The process between the supervisor and an engine's program: it hands signals on to the container itself. The program does so only
 //! from some moment on, and of what it executes in a container that stays, not at all.
 
 use std::os::unix::process::ExitStatusExt;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use wharf_proto::{Container, container};
 
-use crate::protocol::Limit;
+use crate::supervisor::protocol::Limit;
 
 /// What a container is to be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::container::spec::Spec;
-use crate::protocol::Limit;
+use crate::supervisor::protocol::Limit;
 
 /// The container that profiles jobs on each node of a cluster: what its owners type today.
 pub(super) fn profiler(runtime: ContainerRuntime) -> Contained {
@@ -217,7 +217,7 @@ fn api_is_told_what_docker_tells_it() {
 fn containers_that_stay_have_no_task() {
     let mut contained = profiler(ContainerRuntime::Docker);
     contained.spec.per_node = true;
-    let stay = docker::stay(&contained, "image:1").unwrap().words.join(" ");
+    let stay = docker::run_detached(&contained, "image:1").unwrap().words.join(" ");
     assert_eq!(
         stay,
         "docker run -d --init --name crius-worker --label wharf.worker=/s --label wharf.node=crius-worker --label \
@@ -228,7 +228,7 @@ fn containers_that_stay_have_no_task() {
     assert_eq!(exec, "docker exec -e WHARF_JOB_ID --env-file /f -w /W crius-worker python train.py");
     contained.runtime = ContainerRuntime::Apptainer;
     contained.program = vec!["apptainer".into()];
-    let stay = apptainer::stay(&contained, "/x.sif").unwrap().words.join(" ");
+    let stay = apptainer::start_instance(&contained, "/x.sif").unwrap().words.join(" ");
     assert_eq!(stay, "apptainer --quiet instance start --nv --bind /A:/B /x.sif crius-worker");
 }
 

@@ -159,7 +159,7 @@ async fn ask(config: &WorkerConfig) -> Verdict {
     let Some((program, arguments)) = config.watch.command.split_first() else { return Verdict::Well };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
-    for name in crate::link::telling_variables(config) {
+    for name in crate::settings::variables_with_token(config) {
         command.env_remove(name);
     }
     command.env("WHARF_NODE", &config.node).env("WHARF_DEVICE_TYPE", &config.device_type);
@@ -232,7 +232,7 @@ mod tests {
                 "device 9: not ours\n",
                 node("the health check ended with exit code 1: device 9: not ours"),
             ),
-            (None, "", node("the health check was killed by a signal")),
+            (None, "", node("the health check ended by a signal: no error message")),
         ];
         for (code, stdout, expected) in rows {
             let said = run::Said { code, stdout: stdout.to_owned(), stderr: String::new() };

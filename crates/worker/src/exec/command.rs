@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wharf_proto::{ExecOpen, TerminalSize, exec_input, exec_output};
 
-use super::beside::{BesideTask, OVER, WORKDIR};
+use super::session::{OVER, SessionTask, WORKDIR};
 use super::{Message, Output, from_exec};
 
 /// Bytes of output that may be on their way.
@@ -59,7 +59,7 @@ enum Write {
 
 impl Spawned {
     /// Starts it through `program`, or through this one.
-    pub(super) fn start(program: Option<&Path>, task: &BesideTask, open: &ExecOpen) -> Result<Self, String> {
+    pub(super) fn start(program: Option<&Path>, task: &SessionTask, open: &ExecOpen) -> Result<Self, String> {
         if open.command.is_empty() && open.terminal.is_none() {
             return Err("there is no command".to_owned());
         }
@@ -154,10 +154,10 @@ impl Spawned {
     }
 }
 
-fn spawn(program: Option<&Path>, task: &BesideTask, open: &ExecOpen) -> io::Result<Spawned> {
+fn spawn(program: Option<&Path>, task: &SessionTask, open: &ExecOpen) -> io::Result<Spawned> {
     let program = program.map_or_else(std::env::current_exe, |program| Ok(program.to_owned()))?;
     let mut command = Command::new(program);
-    command.arg("beside").args(task.options());
+    command.arg("exec-session").args(task.options());
     // The process begins with the worker's rights: it has nothing of an environment but what it reads itself.
     command.env_clear();
     // Not as arguments, which are world-readable.

@@ -3,11 +3,11 @@
 //! Bytes flow within a window in both directions: who sends waits until the other end has taken them. A client that does not read
 //! holds up its own command and nothing else.
 
-mod beside;
 mod command;
-mod kept;
+mod keyed;
+mod namespaces;
 mod relay;
-mod rooms;
+mod session;
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use wharf_proto::{
 };
 
 use crate::WorkerConfig;
-use crate::protocol::TaskProcess;
+use crate::supervisor::protocol::TaskProcess;
 use crate::task::TaskKey;
-pub use beside::{BesideTask, beside_main};
 use command::Spawned;
-pub use kept::kept_main;
+pub use keyed::keyed_session_main;
 use relay::Relay;
+pub use session::{SessionTask, exec_session_main};
 
 /// Where what a command says goes.
 type Output = mpsc::Sender<FromWorker>;
@@ -107,8 +107,8 @@ impl Sessions {
             let Some(waiting) = session.waiting.take() else { continue };
             let Waiting { open, messages, output } = waiting;
             let process = process.ok_or_else(|| "the task does not run on this node".to_owned());
-            let program = config.keeper_program.as_deref();
-            let started = process.and_then(BesideTask::new).and_then(|beside| match open.key.as_str() {
+            let program = config.supervisor_program.as_deref();
+            let started = process.and_then(SessionTask::new).and_then(|beside| match open.key.as_str() {
                 "" => {
                     let spawned = Spawned::start(program, &beside, &open)?;
                     Ok(tokio::spawn(spawned.serve(id, messages, output.clone())))

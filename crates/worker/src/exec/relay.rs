@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use wharf_proto::{ExecInput, ExecOpen, FromExec, FromWorker, ToExec, exec_input, exec_output, from_worker};
 
-use super::beside::BesideTask;
+use super::session::SessionTask;
 use super::{Message, Output, from_exec};
 use crate::WorkerConfig;
 use crate::task::TaskKey;
@@ -36,14 +36,15 @@ impl Relay {
     pub(super) fn open(
         config: &WorkerConfig,
         task: TaskKey,
-        beside: &BesideTask,
+        beside: &SessionTask,
         open: &ExecOpen,
     ) -> Result<Self, String> {
         if open.key.len() != KEY_DIGITS || !open.key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(format!("its key is not {KEY_DIGITS} hexadecimal digits"));
         }
         let folder = config.state_dir.join("steps");
-        let start = |listener, path: &Path| start(config.keeper_program.as_deref(), beside, listener, path);
+        let start =
+            |listener, path: &Path| start(config.supervisor_program.as_deref(), beside, listener, path);
         let reached = reach(&folder, &format!("{task}-{}", open.key), (!open.is_known).then_some(start));
         let stream = reached.map_err(|error| format!("cannot reach it: {error}"))?;
         Ok(Self { stream })
@@ -140,10 +141,10 @@ fn reach(
 }
 
 /// Starts what keeps the command: in a session of its own, because it outlives this process.
-fn start(program: Option<&Path>, task: &BesideTask, listener: UnixListener, path: &Path) -> io::Result<()> {
+fn start(program: Option<&Path>, task: &SessionTask, listener: UnixListener, path: &Path) -> io::Result<()> {
     let program = program.map_or_else(std::env::current_exe, |program| Ok(program.to_owned()))?;
     let mut command = Command::new(program);
-    command.arg("beside").args(task.options()).arg("--keep").arg(path).env_clear();
+    command.arg("exec-session").args(task.options()).arg("--keep").arg(path).env_clear();
     command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn()?;
     // While this process is there it collects what is left of the other.

@@ -6,7 +6,7 @@ use wharf_proto::container::Network;
 use wharf_proto::{LaunchTask, Launcher};
 
 use super::{check_limits, own_program, spool};
-use crate::protocol::{Limit, Start};
+use crate::supervisor::protocol::{Limit, Start};
 use crate::{WorkerConfig, container};
 
 /// Puts all processes of a task into containers.

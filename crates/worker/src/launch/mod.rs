@@ -1,7 +1,9 @@
-//! From what the head sends to what the keeper starts: commands, environment, files, limits.
+//! From what the head sends to what the supervisor starts: commands, environment, files, limits.
 
+pub(crate) mod batch;
 mod command;
 mod contain;
+pub(crate) mod environment;
 mod hosts;
 pub(crate) mod interface;
 mod ray;
@@ -18,11 +20,11 @@ use wharf_proto::{Container, LaunchTask, Launcher};
 use crate::WorkerConfig;
 use crate::checkpoints::CheckpointSetup;
 use crate::devices::DeviceNodes;
-use crate::environment::{self, Mpi, Surroundings};
-use crate::keeper::limits;
-use crate::protocol::{Confinement, Limit, Manner, Process, Start, Step};
+use crate::supervisor::limits;
+use crate::supervisor::protocol::{Confinement, Limit, OpenMode, Process, Start, Step};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::Trainer;
+use environment::{Mpi, Surroundings};
 use hosts::Hostfiles;
 
 /// For jobs that do not say how long they may take to stop.
@@ -100,10 +102,10 @@ impl Launching {
             env: BTreeMap::new(),
             output: PathBuf::from(&launch.output),
             error_output: PathBuf::from(&launch.error_output),
-            files: launch
-                .batch
-                .as_ref()
-                .map_or_else(Manner::default, |batch| Manner { is_anew: !batch.append, needs_folder: true }),
+            files: launch.batch.as_ref().map_or_else(OpenMode::default, |batch| OpenMode {
+                is_anew: !batch.append,
+                needs_folder: true,
+            }),
             checkpoint_dir: joined_unless_empty(&workdir, &launch.checkpoint_dir),
             checkpoint_setup: checkpoint_setup(task, launch, &workdir),
             workdir,
@@ -277,7 +279,7 @@ fn checkpoint_setup(task: TaskKey, launch: &LaunchTask, workdir: &Path) -> Check
 
 /// This program, whatever path it has on this machine.
 fn own_program(config: &WorkerConfig) -> io::Result<String> {
-    let program = match &config.keeper_program {
+    let program = match &config.supervisor_program {
         Some(program) => program.clone(),
         None => std::env::current_exe()?,
     };

@@ -9,9 +9,9 @@ use wharf_proto::{LaunchTask, Ray};
 use super::own_program;
 use crate::WorkerConfig;
 use crate::devices;
-use crate::environment;
-use crate::protocol::Start;
+use crate::launch::environment;
 use crate::ray::{Plan, TOKEN};
+use crate::supervisor::protocol::Start;
 
 /// How long a cluster may take to come up: this, and this for each node.
 const READY_MS: u64 = 120_000;
@@ -98,7 +98,7 @@ fn memory_bytes(config: &WorkerConfig, launch: &LaunchTask) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Confinement;
+    use crate::supervisor::protocol::Confinement;
     use crate::task::TaskKey;
     use crate::testing::config;
     use crate::trainer::Trainer;
@@ -111,7 +111,7 @@ mod tests {
             workdir: PathBuf::new(),
             output: PathBuf::new(),
             error_output: PathBuf::new(),
-            files: crate::protocol::Manner::default(),
+            files: crate::supervisor::protocol::OpenMode::default(),
             checkpoint_dir: PathBuf::new(),
             checkpoint_setup: Default::default(),
             port: 0,

@@ -3,7 +3,7 @@
 //! The task of every node is this program again (`wharf ray-node`). It takes a block of ports ([`blocks`]), makes a folder, runs
 //! `ray start --block` in a process group of its own, and ends everything below it when the time has come: by what it started and what
 //! that started, never by name, because other clusters run on the same machine. On the first node it also waits until all
-//! nodes are alive and runs the job's command, the *driver*, whose exit code is the job's. The keeper sees one process with
+//! nodes are alive and runs the job's command, the *driver*, whose exit code is the job's. The supervisor sees one process with
 //! descendants, as with any other task, so that restarts of head and worker change nothing.
 
 mod blocks;

@@ -101,7 +101,7 @@ pub fn ray_main(plan: &str, driver: &[String]) -> u8 {
             return CODE_USAGE;
         }
     };
-    // Where this fails, what Ray leaves behind is the keeper's to end.
+    // Where this fails, what Ray leaves behind is the supervisor's to end.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     more_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -7,7 +7,7 @@ use wharf_proto::container::{Network, Runtime};
 use wharf_proto::{Container, LaunchTask, Mount, SendOutput, TaskId, from_worker};
 use wharf_worker::ContainerSettings;
 
-use crate::support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, runs, until};
+use crate::support::{Head, Session, Victim, Worker, config, id, read, runs, supervisor_pid, until};
 use wharf_testing::engines::{self, Podman};
 use wharf_testing::needs;
 
@@ -263,7 +263,7 @@ pub(crate) async fn outlasts(head: &mut Head, dir: &Path, container: &Container,
     end_well(head, &state).await;
 }
 
-/// Ends the keeper, too, by a worker that has nothing to keep.
+/// Ends the supervisor, too, by a worker that has nothing to keep.
 pub(crate) async fn end_well(head: &mut Head, state: &Path) {
     let worker = Worker::start(head.address, state);
     head.session().await;
@@ -444,25 +444,25 @@ async fn leftovers_of_dead_tasks_are_removed() {
     };
     until("the container without variables", emptied).await;
     // Everything of Wharf dies at once, and the engine's program that it had started: the container goes on.
-    let keeper = keeper_pid(&state).unwrap().to_string();
+    let supervisor = supervisor_pid(&state).unwrap().to_string();
     let children = |pid: &str| {
         let told = read(Path::new(&format!("/proc/{pid}/task/{pid}/children")));
         told.split_whitespace().map(String::from).collect::<Vec<_>>()
     };
     let is_engines = |pid: &String| read(Path::new(&format!("/proc/{pid}/cmdline"))).contains("conmon");
-    let mut program: Vec<String> = children(&keeper).into_iter().filter(|pid| !is_engines(pid)).collect();
+    let mut program: Vec<String> = children(&supervisor).into_iter().filter(|pid| !is_engines(pid)).collect();
     let below: Vec<String> = program.iter().flat_map(|pid| children(pid)).collect();
     program.extend(below.into_iter().filter(|pid| !is_engines(pid)));
     worker.kill();
     let kill = |signal: &str, pid: &str| {
         std::process::Command::new("kill").args([signal, pid]).status().unwrap();
     };
-    // At once: a keeper that sees the end of its task would still clean up.
-    kill("-STOP", &keeper);
-    for pid in program.iter().chain([&keeper]) {
+    // At once: a supervisor that sees the end of its task would still clean up.
+    kill("-STOP", &supervisor);
+    for pid in program.iter().chain([&supervisor]) {
         kill("-KILL", pid);
     }
-    until("the end of Wharf", || !runs(&keeper) && !program.iter().any(|pid| runs(pid))).await;
+    until("the end of Wharf", || !runs(&supervisor) && !program.iter().any(|pid| runs(pid))).await;
     drop(session);
     assert_ne!(engine.run(&["ps", "-q"]), "", "the container goes on");
     let worker = Victim::start_with(head.address, &state, &env);

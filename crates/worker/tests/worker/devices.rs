@@ -62,7 +62,7 @@ impl Machine {
     }
 }
 
-/// Ends a worker that only dies hard, and its keeper in good order.
+/// Ends a worker that only dies hard, and its supervisor in good order.
 async fn end(worker: Victim, head: &mut Head, state_dir: &Path) {
     worker.kill();
     let worker = Worker::start(head.address, state_dir);

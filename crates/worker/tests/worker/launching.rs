@@ -7,7 +7,7 @@ use std::path::Path;
 
 use wharf_proto::{LaunchTask, Launcher, ResourceLimit, SendOutput, Step, TaskId};
 
-use crate::support::{Head, Session, Victim, Worker, id, keeper_pid, read, runs, shell, until, wait_for};
+use crate::support::{Head, Session, Victim, Worker, id, read, runs, shell, supervisor_pid, until, wait_for};
 
 fn step(name: &str, script: &str) -> Step {
     let command = vec!["/bin/sh".into(), "-c".into(), script.into()];
@@ -66,7 +66,7 @@ async fn steps_stopped_run_no_more() {
 }
 
 #[tokio::test]
-async fn steps_go_on_without_worker_and_end_without_keeper() {
+async fn steps_go_on_without_worker_and_end_without_supervisor() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Victim::start(head.address, dir.path());
     let session = head.session().await;
@@ -81,9 +81,9 @@ async fn steps_go_on_without_worker_and_end_without_keeper() {
     until("the second step", || output(dir.path(), id(1, 1)).contains("second")).await;
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
-    // What the steps to come were, the next keeper does not know: the task ends with the step that runs.
-    let keeper = keeper_pid(dir.path()).expect("a keeper").to_string();
-    assert!(std::process::Command::new("kill").args(["-9", &keeper]).status().unwrap().success());
+    // What the steps to come were, the next supervisor does not know: the task ends with the step that runs.
+    let supervisor = supervisor_pid(dir.path()).expect("a supervisor").to_string();
+    assert!(std::process::Command::new("kill").args(["-9", &supervisor]).status().unwrap().success());
     session.started(id(1, 1)).await;
     std::fs::write(&two, "").unwrap();
     let (code, error) = session.ended(id(1, 1)).await;
@@ -286,7 +286,7 @@ async fn processes_that_left_the_group_end_with_the_task() {
     worker.shut_down().await;
 }
 
-/// The folders that the keepers of a state directory have in any hierarchy of cgroups.
+/// The folders that the supervisors of a state directory have in any hierarchy of cgroups.
 fn cgroups_of(pid: &str) -> BTreeMap<String, String> {
     let text = read(Path::new(&format!("/proc/{}/cgroup", pid.trim())));
     let fields = text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -338,7 +338,7 @@ async fn cgroup_limits_memory_and_processors_and_is_gone_after() {
     let launch = LaunchTask { command, memory_mib: 1024, ..shell(id(3, 1), "") };
     assert_eq!(run(&mut session, dir.path(), launch).await.0, 0);
     worker.shut_down().await;
-    until("the keeper's end", || keeper_pid(dir.path()).is_none()).await;
+    until("the supervisor's end", || supervisor_pid(dir.path()).is_none()).await;
     let left = |path: &&String| {
         let parent = Path::new(path).parent().unwrap().strip_prefix("/").unwrap();
         let mounts = read(Path::new("/proc/self/mounts"));

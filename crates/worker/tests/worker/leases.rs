@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Head, Session, Victim, Worker, id, keeper_pid, probe, read, shell, until, wait_for};
+use crate::support::{
+    Head, Session, Victim, Worker, id, probe, read, shell, supervisor_pid, until, wait_for,
+};
 use wharf_proto::{LaunchTask, Lease, TaskEnded, TaskId, TaskProgress, from_worker};
 
 /// A loop that says where it is, waits for the file `go` in its 20th iteration, and saves when it is told to.
@@ -202,7 +204,7 @@ async fn time_lease_renewed_without_end_is_not_stopped() {
 }
 
 #[tokio::test]
-async fn time_lease_outlives_the_keeper() {
+async fn time_lease_outlives_the_supervisor() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
@@ -211,8 +213,8 @@ async fn time_lease_outlives_the_keeper() {
     session.started(id(1, 1)).await;
     session.renew(id(1, 1), seconds_from_now(3.0)).await;
     until("the renewal's record", || read(&dir.path().join("keeper.journal")).contains("Renew")).await;
-    let keeper = keeper_pid(dir.path()).expect("a keeper");
-    assert!(Command::new("kill").arg("-9").arg(keeper.to_string()).status().unwrap().success());
+    let supervisor = supervisor_pid(dir.path()).expect("a supervisor");
+    assert!(Command::new("kill").arg("-9").arg(supervisor.to_string()).status().unwrap().success());
     let (ended, _) = end(&mut session, id(1, 1)).await;
     assert!(ended.interrupted && ended.error.contains("supervisor died"), "{ended:?}");
     worker.shut_down().await;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Head, Session, Worker, id, keeper_pid, read, shell};
+use crate::support::{Head, Session, Worker, id, read, shell, supervisor_pid};
 use wharf_proto::{LaunchTask, TaskEnded, TaskId, TaskProgress, from_worker};
 
 /// Too slow to get anywhere.
@@ -76,17 +76,17 @@ async fn paced_task_follows_its_pace_saves_and_goes_on() {
 }
 
 #[tokio::test]
-async fn pace_reaches_a_task_through_a_new_keeper() {
+async fn pace_reaches_a_task_through_a_new_supervisor() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
     session.launch(paced(id(1, 1), dir.path(), 1000.0)).await;
     session.set_pace(id(1, 1), SLOW_S).await;
     progress(&mut session, id(1, 1), |told| told.iterations > 0.0).await;
-    let keeper = keeper_pid(dir.path()).unwrap();
-    assert!(Command::new("kill").arg("-9").arg(keeper.to_string()).status().unwrap().success());
+    let supervisor = supervisor_pid(dir.path()).unwrap();
+    assert!(Command::new("kill").arg("-9").arg(supervisor.to_string()).status().unwrap().success());
     session.set_pace(id(1, 1), 1e-6).await;
-    // Its exit code died with the keeper, but that it did all its work was told before.
+    // Its exit code died with the supervisor, but that it did all its work was told before.
     let (_, last) = end(&mut session, id(1, 1)).await;
     assert_eq!(last.iterations, 1000.0, "{}", read(&dir.path().join("tasks/1-1.out")));
     worker.shut_down().await;

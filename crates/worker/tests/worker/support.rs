@@ -252,13 +252,13 @@ pub(crate) fn config(address: SocketAddr, state_dir: &Path) -> WorkerConfig {
         features: Vec::new(),
         address: "10.0.0.9".into(),
         state_dir: state_dir.to_owned(),
-        keeper_program: Some(probe()),
+        supervisor_program: Some(probe()),
         rehearsal: None,
         network_interface: None,
         watch: Watch::default(),
         containers: ContainerSettings::default(),
         tasks: TaskSettings::default(),
-        stay: None,
+        lifetime: None,
     }
 }
 
@@ -329,8 +329,8 @@ pub(crate) fn runs(pid: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// The keeper of a state directory, by what holds its journal open.
-pub(crate) fn keeper_pid(state_dir: &Path) -> Option<u32> {
+/// The supervisor of a state directory, by what holds its journal open.
+pub(crate) fn supervisor_pid(state_dir: &Path) -> Option<u32> {
     let wanted = state_dir.join("keeper.journal");
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;

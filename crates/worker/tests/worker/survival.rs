@@ -1,8 +1,10 @@
-//! Tasks outlast the worker, the head and, but for their exit codes, the keeper.
+//! Tasks outlast the worker, the head and, but for their exit codes, the supervisor.
 
 use std::process::Command;
 
-use crate::support::{Head, Session, Victim, Worker, config, id, keeper_pid, read, shell, until, wait_for};
+use crate::support::{
+    Head, Session, Victim, Worker, config, id, read, shell, supervisor_pid, until, wait_for,
+};
 use wharf_proto::{TaskState, from_worker};
 use wharf_worker::{WorkerError, run};
 
@@ -60,9 +62,9 @@ async fn worker_killed_tasks_are_adopted() {
     session.launch(shell(id(5, 1), "exit 0")).await;
     session.ended(id(5, 1)).await;
     worker.shut_down().await;
-    until("the keeper's end", || keeper_pid(dir.path()).is_none()).await;
+    until("the supervisor's end", || supervisor_pid(dir.path()).is_none()).await;
 
-    // The keeper has ended with an end in its journal.
+    // The supervisor has ended with an end in its journal.
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
     assert_eq!(session.ended(id(5, 1)).await.0, 0);
@@ -109,7 +111,7 @@ async fn head_away_tasks_go_on_and_ends_are_told_later() {
 }
 
 #[tokio::test]
-async fn keeper_killed_tasks_go_on_without_code() {
+async fn supervisor_killed_tasks_go_on_without_code() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
@@ -118,9 +120,9 @@ async fn keeper_killed_tasks_go_on_without_code() {
     session.launch(shell(id(2, 1), "exit 9")).await;
     session.started(id(1, 1)).await;
     assert_eq!(session.ended(id(2, 1)).await.0, 9);
-    let keeper = keeper_pid(dir.path()).expect("a keeper");
-    assert!(Command::new("kill").arg("-9").arg(keeper.to_string()).status().unwrap().success());
-    // The next keeper tells all that it found.
+    let supervisor = supervisor_pid(dir.path()).expect("a supervisor");
+    assert!(Command::new("kill").arg("-9").arg(supervisor.to_string()).status().unwrap().success());
+    // The next supervisor tells all that it found.
     session.started(id(1, 1)).await;
     assert_eq!(session.ended(id(2, 1)).await, (9, String::new()));
     std::fs::write(&go, "").unwrap();

@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Head, PATIENCE, Worker, config, id, keeper_pid, read, runs, shell, until, wait_for};
+use crate::support::{
+    Head, PATIENCE, Worker, config, id, read, runs, shell, supervisor_pid, until, wait_for,
+};
 use wharf_proto::{LaunchTask, SendOutput, from_worker};
 use wharf_worker::{WorkerError, run};
 
@@ -23,7 +25,7 @@ async fn launch_ends_with_codes_and_signals() {
         session.forget(task).await;
     }
     worker.shut_down().await;
-    until("the keeper's end", || keeper_pid(dir.path()).is_none()).await;
+    until("the supervisor's end", || supervisor_pid(dir.path()).is_none()).await;
 }
 
 #[tokio::test]
@@ -203,7 +205,7 @@ async fn run_wrong_token_is_refused() {
         matches!(&result, Err(WorkerError::Refused { reason }) if reason.contains("token")),
         "{result:?}"
     );
-    until("the keeper's end", || keeper_pid(dir.path()).is_none()).await;
+    until("the supervisor's end", || supervisor_pid(dir.path()).is_none()).await;
 }
 
 /// 500 tasks with at most 16 at a time; the rate is printed, not asserted.

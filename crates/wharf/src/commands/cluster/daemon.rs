@@ -1,4 +1,4 @@
-//! `wharf head`, `wharf worker`, and the keeper that a worker starts.
+//! `wharf head`, `wharf worker`, and the supervisor that a worker starts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 use wharf_head::http::HttpConfig;
 use wharf_head::{CheckpointSettings, Head, HeadConfig};
 use wharf_tls::Fingerprint;
-use wharf_worker::{ContainerSettings, Notice, Rehearsal, Stay, TaskSettings, WorkerConfig, WorkerError};
+use wharf_worker::{ContainerSettings, Lifetime, Notice, Rehearsal, TaskSettings, WorkerConfig, WorkerError};
 
 use super::home::{Home, address, read};
 use super::{init, regime};
 use crate::args::{
-    ContainerArgs, HeadArgs, HeadCommand, KeeperArgs, LogFormat, RehearsalArg, TaskArgs, Ttl, WorkerArgs,
+    ContainerArgs, HeadArgs, HeadCommand, LogFormat, RehearsalArg, SupervisorArgs, TaskArgs, Ttl, WorkerArgs,
 };
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -251,7 +251,7 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         features: args.feature.clone(),
         address: args.address.clone(),
         state_dir: home.worker_dir(&node),
-        keeper_program: None,
+        supervisor_program: None,
         rehearsal: args.rehearse.map(|mode| match mode {
             RehearsalArg::End => Rehearsal::End,
             RehearsalArg::Hold => Rehearsal::Hold,
@@ -260,7 +260,7 @@ pub(super) async fn worker_config(args: &WorkerArgs, terminal: &Terminal) -> Res
         watch,
         containers: containers(&args.containers),
         tasks: tasks(&args.tasks),
-        stay: stay(args),
+        lifetime: lifetime(args),
         node,
     })
 }
@@ -294,10 +294,10 @@ fn whole_gib(memory: Size) -> u32 {
 }
 
 /// When it leaves, where the arguments say so.
-fn stay(args: &WorkerArgs) -> Option<Stay> {
+fn lifetime(args: &WorkerArgs) -> Option<Lifetime> {
     let idle = args.leave_when_idle.map(|idle| Duration::from_secs_f64(idle.0.min(MAX_STAY_S)));
     let until = args.leave_at.map(|at_s| UNIX_EPOCH + Duration::from_secs_f64(at_s.clamp(0.0, MAX_STAY_S)));
-    (args.leave || idle.is_some() || until.is_some()).then_some(Stay { idle, until })
+    (args.leave || idle.is_some() || until.is_some()).then_some(Lifetime { idle, until })
 }
 
 /// Where the head is, and the token to join with; empty where a worker has to have joined before.
@@ -316,12 +316,13 @@ fn way_in(args: &WorkerArgs, home: &Home) -> Result<(String, String), CliError> 
 }
 
 /// The parent of a worker's tasks, or a task's process before it is the task's.
-pub(in crate::commands) fn keeper(args: &KeeperArgs) -> Result<Exit, CliError> {
+pub(in crate::commands) fn supervisor(args: &SupervisorArgs) -> Result<Exit, CliError> {
     if args.stage {
         return Ok(Exit::Passed(wharf_worker::stage_main(&args.state_dir)));
     }
-    let kept = if args.through_signals { wharf_worker::outlast_signals() } else { Ok(()) };
-    kept.and_then(|()| wharf_worker::keeper_main(&args.state_dir))
+    let prepared = if args.through_signals { wharf_worker::ignore_termination() } else { Ok(()) };
+    prepared
+        .and_then(|()| wharf_worker::supervisor_main(&args.state_dir))
         .map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
     Ok(Exit::Ok)
 }

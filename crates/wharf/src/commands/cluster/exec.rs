@@ -13,7 +13,7 @@ use wharf_proto::{ExecInput, ExecOpen, ExecOutput, TerminalSize, exec_input, exe
 
 use super::connect::{refused, with};
 use super::jobs::id_of;
-use crate::args::{BesideArgs, ExecArgs};
+use crate::args::{ExecArgs, ExecSessionArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::interrupt;
@@ -64,8 +64,8 @@ pub(in crate::commands) async fn session(
 }
 
 /// Becomes a command beside a task; returns only where that is not possible.
-pub(in crate::commands) fn beside(args: &BesideArgs) -> Exit {
-    let task = wharf_worker::BesideTask {
+pub(in crate::commands) fn exec_session(args: &ExecSessionArgs) -> Exit {
+    let task = wharf_worker::SessionTask {
         pid: args.task,
         start_time: args.start_time,
         uid: args.uid,
@@ -74,8 +74,8 @@ pub(in crate::commands) fn beside(args: &BesideArgs) -> Exit {
         denied_devices: args.denied_device.clone(),
     };
     Exit::Passed(match &args.keep {
-        Some(path) => wharf_worker::kept_main(&task, path),
-        None => wharf_worker::beside_main(&task, args.terminal, &args.command),
+        Some(path) => wharf_worker::keyed_session_main(&task, path),
+        None => wharf_worker::exec_session_main(&task, args.terminal, &args.command),
     })
 }
 

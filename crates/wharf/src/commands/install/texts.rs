@@ -86,7 +86,7 @@ Restart=always
 RestartSec=2
 # How it ends when it is told to.
 SuccessExitStatus=129 130 143
-# Tasks and their keeper outlive the worker: the next one finds them.
+# Tasks and their supervisor outlive the worker: the next one finds them.
 KillMode=process
 # Tasks have cgroups of their own below the service's.
 Delegate=yes

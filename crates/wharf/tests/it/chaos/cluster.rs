@@ -135,7 +135,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // In good order and the workers first, so that their keepers end with them.
+        // In good order and the workers first, so that their supervisors end with them.
         for daemon in self.daemons.iter().rev() {
             let Some(mut child) = daemon.lock().ok().and_then(|mut daemon| daemon.child.take()) else {
                 continue;
