@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -299,6 +300,31 @@ class WithKeeper(unittest.TestCase):
         told = self.keeper.waiting()
         self.assertEqual(told[-1]["stopped"], True)
         run.close()
+
+    def test_program_that_ends_without_close_has_sent_its_last_reports(self):
+        code = "import wharf\nfor done in range(1, 6): wharf.step(done, loss=done)\nwharf.report(accuracy=0.5)"
+        self.run_program(code)
+        told = self.keeper.waiting()
+        self.assertEqual(told[-1]["iterations"], 5)
+        points = [(row[0], name) for message in told for row in message.get("points", []) for name in row[2]]
+        self.assertEqual(points, [*((done, "loss") for done in range(1, 6)), (5, "accuracy")])
+
+    def test_program_without_iterations_has_sent_its_reports(self):
+        self.run_program("import wharf\nwharf.report(accuracy=0.5)", WHARF_ITERATIONS_DONE="7")
+        (told,) = self.keeper.waiting()
+        self.assertEqual((told["iterations"], told["metrics"], told["points"][0][0]), (7, {"accuracy": 0.5}, 7))
+        self.run_program("import wharf\nwharf.active()")
+        self.assertEqual(self.keeper.waiting(), [])
+
+    def run_program(self, code, **more):
+        environment = {**os.environ, **self.keeper.environment(**more), "PYTHONPATH": str(PACKAGE)}
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
+
+    def test_integers_beyond_floats_are_infinite(self):
+        run = self.run_of()
+        run.report(loss=10**400, low=-(10**400))
+        run.checkpointed()
+        self.assertEqual(self.keeper.waiting()[-1]["metrics"], {"loss": "inf", "low": "-inf"})
 
     def test_nan_and_infinity_are_sent_as_texts(self):
         run = self.run_of()

@@ -16,6 +16,7 @@ Without Wharf around it, the same loop just runs to its end. Nothing here raises
 
 from __future__ import annotations
 
+import atexit
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, Union
 
@@ -49,6 +50,8 @@ def _current() -> Run:
     global _default
     if _default is None:
         _default = Run()
+        # A program may end less than a message's interval after its last report.
+        atexit.register(_default.flush)
     return _default
 
 

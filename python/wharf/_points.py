@@ -93,6 +93,11 @@ class Points:
         self._latest[name] = value
         metric.add(step, time_s, value)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are values that were not sent."""
+        return bool(self._latest)
+
     def _may_store(self, name: str) -> bool:
         if len(self._metrics) >= NAMES_MAX:
             problem = f"a job has at most {NAMES_MAX} metrics"
@@ -103,7 +108,7 @@ class Points:
         self._refused_count += 1
         if self._refused_count == 1:
             self._refused = name
-            warnings.warn(f"wharf: metric {name!r} is not stored: {problem}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"wharf: metric {name[:NAME_BYTES_MAX]!r} is not stored: {problem}", RuntimeWarning, stacklevel=4)
         return False
 
     def messages(self, bytes_max: int) -> List[Dict[str, Any]]:
@@ -161,6 +166,9 @@ def _number(value: Any) -> Optional[Number]:
     """A number as JSON has it; NaN and infinity are texts. None where a value cannot be read any more."""
     try:
         number = float(value)
+    except OverflowError:
+        # An integer beyond the largest float.
+        return "inf" if value > 0 else "-inf"
     except (TypeError, ValueError, RuntimeError):
         return None
     if math.isfinite(number):

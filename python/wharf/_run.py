@@ -37,6 +37,8 @@ class Run:
         self._lease = Lease.from_environment(self._environment) if self._link else Lease()
         self._told_to_stop = False
         self._done = 0.0
+        # The last number of iterations that was sent.
+        self._told = 0.0
         # What will be done when the iteration at hand is over.
         self._ahead = 0.0
         self._checkpointed: Optional[float] = None
@@ -130,6 +132,15 @@ class Run:
             return True
         self._tell(force=True, stopped=True)
         return False
+
+    def flush(self) -> None:
+        """Sends reports that were not sent yet."""
+        if self._early:
+            # No iteration began in this run: the values belong to those of the checkpoint.
+            self._done = self._ahead = _number_of(self._environment.get("WHARF_ITERATIONS_DONE"))
+            self._begin()
+        if self._points.is_waiting or self._unsent or self._told != self._done:
+            self._tell(force=True)
 
     def close(self) -> None:
         """Tells the last word and gives the stop signal back; a loop of `steps` does that by itself."""
@@ -225,6 +236,7 @@ class Run:
         if now < self._next_tell and not force:
             return
         self._next_tell = now + TELL_INTERVAL_S
+        self._told = self._done
         if self._speaks:
             self._send(self._message(stopped=stopped), SEND_PATIENCE_S if force else 0.0)
         self._listen()
@@ -259,3 +271,9 @@ class Run:
         if lease is not None:
             self._lease = lease
 
+
+def _number_of(text: Optional[str]) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
